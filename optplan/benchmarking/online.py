@@ -23,7 +23,7 @@ from optplan.online.width_table import WidthTable
 from optplan.simulation.cluster.jobs import Job, TabledApplication
 from optplan.simulation.cluster.policies.boa_online import BoaOnline
 from optplan.simulation.cluster.policies.width_table import follow_plan
-from optplan.simulation.cluster.policy import Policy
+from optplan.simulation.cluster.policy import SchedulingPolicy
 from optplan.simulation.cluster.replaying import replay
 from optplan.solving import frontier, solve
 from optplan.units import SECONDS_PER_HOUR, Amount, BudgetUnit
@@ -113,7 +113,7 @@ def _measure_drift(hours: int) -> Iterator[Row]:
     known = read_instance(_TRACE, BoaInstance).replace(budget=Amount(_BUDGET_GPUS, BudgetUnit.GPU))
     actual = _change_rates(known)
     line = frontier(actual)
-    policies: dict[str, Callable[[], Policy]] = {
+    policies: dict[str, Callable[[], SchedulingPolicy]] = {
         "clairvoyant table": lambda: follow_plan(_plan(actual)),
         "stale table": lambda: follow_plan(_plan(known)),
         "BOA online": lambda: BoaOnline(known),

@@ -14,7 +14,7 @@ from optplan.contracts.result import Result, Status
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.instances.files import read_instance
 from optplan.online.events import Measurement
-from optplan.runtime.serving.keeping import Answer, Keeper
+from optplan.runtime.serving.keeping import Keeper, Reply
 from optplan.solving import solve
 
 #: Seconds that things should take at most.
@@ -82,7 +82,7 @@ def _measure_intake(known: BoaInstance) -> Row:
         outcomes = [outcome for future in told for outcome in future.result()]
         seconds, processor_s = time.perf_counter() - begun, time.process_time() - begun_processor
         keeper.stop()
-        lost = _MEASUREMENTS - sum(outcome.answer is Answer.TAKEN for outcome in outcomes)
+        lost = _MEASUREMENTS - sum(outcome.answer is Reply.TAKEN for outcome in outcomes)
         lost = max(lost, _MEASUREMENTS - keeper.view.events)
     extra = {"lost": float(lost), "processor_s": processor_s, "transactions": float(keeper.view.batches)}
     row = make_goal_row(f"{_MEASUREMENTS:,} measurements", "taken in", seconds, INTAKE_GOAL_S, extra)

@@ -12,7 +12,7 @@ from optplan.benchmarking.rows import Row, measure_solve, peak_mb, reset_peak
 from optplan.errors import DataWarning
 from optplan.formulations.rubberband.data.cloud import Cloud
 from optplan.formulations.rubberband.data.experiment import ShaExperiment
-from optplan.formulations.rubberband.data.instance import Mode, RubberBandInstance
+from optplan.formulations.rubberband.data.instance import AllocationRule, RubberBandInstance
 from optplan.formulations.rubberband.data.training import NormalNoise
 from optplan.formulations.rubberband.laws.sampling import sample_plan
 from optplan.formulations.rubberband.study.largest import Growing, find_largest
@@ -77,7 +77,7 @@ def _planner_rows(instance: RubberBandInstance, label: str, *, slow: bool) -> It
     yield exact
     if exact.objective is None:
         return
-    fair = _measure(instance.replace(mode=Mode.FAIR), f"{label}-fair", "auto")
+    fair = _measure(instance.replace(mode=AllocationRule.FAIR), f"{label}-fair", "auto")
     yield compare_rows(fair, exact)
     for planner in _PLANNERS:
         yield compare_rows(_measure(instance, label, planner), exact)

@@ -18,7 +18,7 @@ _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Answer:
+class FrontierAnswer:
     """One answer.
 
     Parameters
@@ -68,7 +68,7 @@ def answer_questions(
     at: Sequence[Amount] = (),
     for_jct_s: Sequence[float] = (),
     for_weighted_jct_s: Sequence[float] = (),
-) -> list[Answer]:
+) -> list[FrontierAnswer]:
     """Answer what budgets buy, and which budgets mean completion times take, in the order of the parameters.
 
     The frontier is of the mean that the instance's weights define.
@@ -87,7 +87,7 @@ def answer_questions(
     found += [({"at": str(amount)}, instance, line.at(_read_amount(instance, amount))) for amount in at]
     found += [({"for_jct_s": s}, alike, line_of_alike.budget_for(s)) for s in for_jct_s]
     found += [({"for_weighted_jct_s": s}, instance, line.budget_for(s)) for s in for_weighted_jct_s]
-    return [Answer(question, of, point, _check(of, point)) for question, of, point in found]
+    return [FrontierAnswer(question, of, point, _check(of, point)) for question, of, point in found]
 
 
 def _count_alike(instance: BoaInstance, line: Frontier) -> tuple[BoaInstance, Frontier]:

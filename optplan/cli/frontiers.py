@@ -12,7 +12,7 @@ from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, note, print_answer, print_json
 from optplan.cli.failures import report
-from optplan.cli.frontier_questions import Answer, answer_questions
+from optplan.cli.frontier_questions import FrontierAnswer, answer_questions
 from optplan.cli.options import BUDGET, TIME, instances_argument, known_name, list_solver_choices
 from optplan.cli.outputs import Outputs, is_csv
 from optplan.cli.pareto import has_plans, show_pareto, thin
@@ -33,7 +33,7 @@ class _View:
     instance: BoaInstance
     line: Frontier
     shown: list[FrontierPoint]
-    answers: list[Answer]
+    answers: list[FrontierAnswer]
     sweeps: dict[str, list[SweepPoint]] = field(default_factory=dict)
 
 

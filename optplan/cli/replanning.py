@@ -22,7 +22,7 @@ from optplan.units import BudgetUnit, parse_budget
 if TYPE_CHECKING:
     from optplan.contracts import Instance, Result
     from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
-    from optplan.formulations.srift.study.replanning import Continuation, State
+    from optplan.formulations.srift.study.replanning import FleetContinuation, State
     from optplan.formulations.srift.study.timelines import Timeline
     from optplan.reporting.pages import Page
 
@@ -218,7 +218,7 @@ def _subtract(old: SriftSolution, lost: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in left.items() if count}
 
 
-def _to_json_data(continuation: Continuation, timeline: Timeline) -> dict[str, Any]:
+def _to_json_data(continuation: FleetContinuation, timeline: Timeline) -> dict[str, Any]:
     infeasibility = continuation.infeasibility
     return {
         "instance": continuation.remainder.instance.to_json_data(),
@@ -233,7 +233,7 @@ def _to_json_data(continuation: Continuation, timeline: Timeline) -> dict[str, A
     }
 
 
-def _write_files(outputs: Outputs, continuation: Continuation, timeline: Timeline) -> None:
+def _write_files(outputs: Outputs, continuation: FleetContinuation, timeline: Timeline) -> None:
     rest, result = continuation.remainder.instance, continuation.result
     new_instance, output = outputs.path("--new-instance"), outputs.path("--output")
 

@@ -46,7 +46,7 @@ class Infeasible(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Choices:
+class RunChoices:
     """Feasible ways to run on each width, and how long an iteration takes; all (candidates, widths).
 
     The best is that of the least ``believed_s`` for its gain, where these are given.
@@ -78,7 +78,7 @@ class Sources:
 
 def choose(
     sources: Sources, widths: IntArray, timing: Timing, infeasible: Infeasible
-) -> tuple[Choices, list[str], GoodputFit | None]:
+) -> tuple[RunChoices, list[str], GoodputFit | None]:
     """Return the choices of each width, where they come from, and the fit when one was needed."""
     if timing is Timing.MODEL:
         by_model, model = _choose_by_model(sources, widths)
@@ -95,7 +95,7 @@ def choose(
     fit: GoodputFit | None = None
     if modelled.any():
         predicted, fit = _choose_by_model(sources, widths)
-        choices = Choices(
+        choices = RunChoices(
             local_batch=np.where(modelled, predicted.local_batch, choices.local_batch),
             accumulated=np.where(modelled, predicted.accumulated, choices.accumulated),
             batch_size=np.where(modelled, predicted.batch_size, choices.batch_size),
@@ -110,7 +110,7 @@ def choose(
     return choices, np.where(modelled, FITTED, words).tolist(), fit
 
 
-def _choose_by_tables(sources: Sources, widths: IntArray) -> tuple[Choices, list[str]]:
+def _choose_by_tables(sources: Sources, widths: IntArray) -> tuple[RunChoices, list[str]]:
     """Look the step times up (data README, section 1.6 (b)): nothing is feasible where there are none."""
     tables = sources.tables
     largest = np.array([tables.largest_local_batch(int(k)) for k in widths])
@@ -140,7 +140,7 @@ def _choose_by_tables(sources: Sources, widths: IntArray) -> tuple[Choices, list
     return _to_choices(batches, time_s), provenance
 
 
-def _choose_by_model(sources: Sources, widths: IntArray) -> tuple[Choices, GoodputFit]:
+def _choose_by_model(sources: Sources, widths: IntArray) -> tuple[RunChoices, GoodputFit]:
     """Predict the step times; on several nodes nothing is feasible when none were measured."""
     fit = _fit(sources.tables.placement_passes, sources.tables.scalability_passes)
     batches = sources.tables.batch_rule(sources.application).split(widths, fixed_batch_size=sources.fixed_batch_size)
@@ -150,9 +150,9 @@ def _choose_by_model(sources: Sources, widths: IntArray) -> tuple[Choices, Goodp
     return _to_choices(batches, np.where(unknown, np.nan, time_s)), fit
 
 
-def _to_choices(batches: Batches, time_s: FloatArray) -> Choices:
+def _to_choices(batches: Batches, time_s: FloatArray) -> RunChoices:
     feasible = batches.feasible & np.isfinite(time_s)
-    return Choices(batches.local_batch, batches.accumulated, batches.batch_size, feasible, time_s)
+    return RunChoices(batches.local_batch, batches.accumulated, batches.batch_size, feasible, time_s)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -161,7 +161,7 @@ def _fit(placements: Passes, scalability: Passes) -> GoodputFit:
     return fit_goodput(*passes.points.T, *passes.times_s.T)
 
 
-def measure(sources: Sources, choices: Choices, reference: int) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
+def measure(sources: Sources, choices: RunChoices, reference: int) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
     """Return sizes (epochs,) on the width of that index, goodputs (epochs, widths) and the best choices."""
     curves = sources.curves
     progress = np.diff(curves.progress)

@@ -15,7 +15,7 @@ from optplan.contracts import Instance, Plan, Result
 from optplan.errors import UsageError
 from optplan.formulations import formulation_of
 from optplan.reporting.differences import Answer, Difference, Fact, difference_table, pair_facts
-from optplan.reporting.pages import Block, Remark, Section, Terms
+from optplan.reporting.pages import Block, Definitions, Remark, Section
 from optplan.reporting.plain_differences import compare_data, state_answer
 from optplan.reporting.presenters import find_module
 
@@ -166,7 +166,7 @@ def _as_compared(record: Compared | Instance | Answer) -> Compared:
 def tell_comparison(comparison: Comparison) -> Section:
     """Tell what differs, for a page."""
     blocks: list[Block] = [
-        Terms([("A", comparison.a.describe()), ("B", comparison.b.describe())]),
+        Definitions([("A", comparison.a.describe()), ("B", comparison.b.describe())]),
         *(Remark(note) for note in comparison.notes),
         comparison.summarise(with_equal=True),
     ]

@@ -55,7 +55,7 @@ class Charts:
 
 
 @dataclass(frozen=True)
-class Terms:
+class Definitions:
     """Words or things, each with what is said of it."""
 
     kind = "terms"
@@ -101,7 +101,7 @@ class Command:
 
 
 #: A text is a paragraph.
-Block: TypeAlias = "str | Charts | Table | Terms | Items | Reading | Remark | Command"
+Block: TypeAlias = "str | Charts | Table | Definitions | Items | Reading | Remark | Command"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from functools import partial
 
 from optplan.contracts import Instance, Relaxation, Result, Solution
 from optplan.formulations import formulation_of
-from optplan.reporting.pages import Card, Page, Section, Terms
+from optplan.reporting.pages import Card, Definitions, Page, Section
 from optplan.reporting.phrases import capitalise
 from optplan.reporting.presenters import Beside, plan_words_of
 from optplan.reporting.sections import (
@@ -76,7 +76,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         sections.append(Section("plan", "The plan", [list_decisions(result)]))
     if beside.rivals:
         sections.append(Section("solvers", "Other solvers", [compare_results(instance, [result, *beside.rivals])]))
-    sections += tell_background(instance, result, beside, [Terms(list_facts(instance))], _CHECK)
+    sections += tell_background(instance, result, beside, [Definitions(list_facts(instance))], _CHECK)
     cards = [] if result.objective is None else [Card("objective", format_objective(instance, result.objective))]
     return build_answer_page(
         instance,

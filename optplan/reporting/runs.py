@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section, Terms
+from optplan.reporting.pages import Block, Card, Charts, Definitions, Items, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds
 from optplan.reporting.style import BLUE, FONT_SIZE, GREY, ORANGE, Figure, new_figure, shorten_name, time_scale
 from optplan.reporting.tables import Column, Table, fact_table, numbers
@@ -98,7 +98,7 @@ def build_run_page(outcome: RunOutcome, *, name: str = "") -> Page:
     sections = [Section("segments", "Planned against actual", _compare_segments(outcome))]
     if best is not None:
         heading = "The winner" if is_winner else "Best so far"
-        sections.insert(0, Section("winner", heading, [Terms(_list_winner(heading.lower(), best))]))
+        sections.insert(0, Section("winner", heading, [Definitions(_list_winner(heading.lower(), best))]))
     said = _list_events(outcome)
     if said:
         sections.append(Section("notes", "What else happened", [Items(said)]))

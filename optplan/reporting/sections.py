@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from optplan.contracts import BoundProof, Instance, Relaxation, Result, Sense, Solution, Status
-from optplan.reporting.pages import Block, Card, Command, Page, Section, Terms
+from optplan.reporting.pages import Block, Card, Command, Definitions, Page, Section
 from optplan.reporting.phrases import (
     LEAST_SHARE,
     NOTHING,
@@ -179,7 +179,7 @@ def tell_relaxations(
     columns = (Column("limit"), *numbers("given", least))
     rows = [(one.limit.replace("_", " "), *write(one)) for one in relaxations_of(result)]
     tables = [Table("Limits to relax", columns, rows)] if rows else []
-    return Section("help", "What would help", [*said, *tables, Terms(parts)])
+    return Section("help", "What would help", [*said, *tables, Definitions(parts)])
 
 
 def tell_proof(result: Result[Solution], beside: Beside, said: str, *terms: tuple[str, str]) -> Section:
@@ -202,7 +202,7 @@ def tell_proof(result: Result[Solution], beside: Beside, said: str, *terms: tupl
         checked += [("taken on trust", text) for text in found.on_trust]
         checked += [("never checked", text) for text in found.never_checked]
     return Section(
-        "proof", "How to check this", [said, Terms([*bound, *terms, *checked]), Command(beside.verify_command)]
+        "proof", "How to check this", [said, Definitions([*bound, *terms, *checked]), Command(beside.verify_command)]
     )
 
 
@@ -216,7 +216,7 @@ def tell_background(
     granted: Sequence[tuple[str, str]] = (),
 ) -> list[Section]:
     """Tell what was asked, how to check the answer, what it takes for granted, and where its figures come from."""
-    assumptions = [Section("assumptions", "What is taken for granted", [Terms(granted)])] if granted else []
+    assumptions = [Section("assumptions", "What is taken for granted", [Definitions(granted)])] if granted else []
     asked = Section("question", "What was asked", question)
     return [asked, tell_proof(result, beside, check, *terms), *assumptions, tell_sources(instance, result)]
 
@@ -248,7 +248,7 @@ def compare_objectives(
 def tell_sources(instance: Instance, result: Result[Solution]) -> Section:
     """Tell where the figures come from."""
     own = ("instance", f"{instance.name}, hash {result.instance_hash}")
-    return Section("provenance", "Where this comes from", [Terms([*instance.source.items(), own])])
+    return Section("provenance", "Where this comes from", [Definitions([*instance.source.items(), own])])
 
 
 def name_status(result: Result[Solution]) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from optplan.reporting.pages import Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
 from optplan.reporting.style import BLUE, VERMILLION, Figure, new_figure
 from optplan.reporting.tables import Column, Table, numbers
-from optplan.simulation.starts.study import Started, StartStudy
+from optplan.simulation.starts.study import RuleOutcome, StartStudy
 from optplan.units import SECONDS_PER_MINUTE
 
 #: Rows of the trade-off that are shown.
@@ -51,7 +51,7 @@ def list_classes(study: StartStudy) -> Table:
     return Table("What they cost at once, and at least", [Column("application"), *columns], rows)
 
 
-def _write_class(study: StartStudy, name: str, first: Started, last: Started) -> list[str]:
+def _write_class(study: StartStudy, name: str, first: RuleOutcome, last: RuleOutcome) -> list[str]:
     if not any(use.application == name for use in study.uses):
         return [name, "0", format_seconds(study.may_wait_s[name]), *[NOTHING] * 5]
     before, after = (study.summarise(each, name) for each in (first, last))

@@ -23,7 +23,12 @@ from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.experiment import Stage
-from optplan.formulations.rubberband.data.instance import Mode, RubberBandInstance, RubberBandSolution, StageAllocation
+from optplan.formulations.rubberband.data.instance import (
+    AllocationRule,
+    RubberBandInstance,
+    RubberBandSolution,
+    StageAllocation,
+)
 from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
 from optplan.formulations.seer.judge.evaluation import evaluate as evaluate_search
@@ -209,7 +214,11 @@ def rubberband_cases() -> Iterator[Case]:
     textbook = build_named("rubberband-two-stages")
     yield Case("two-stages", textbook, 0.38)  # two instances, then one: 2 x 100 + 180 s of a tenth of a cent
     for number, (name, changes) in enumerate(SEARCHES.items()):
-        modes = Mode if changes.get("cloud", {}).get("billing") or "experiment" in changes else [list(Mode)[number % 2]]
+        modes = (
+            AllocationRule
+            if changes.get("cloud", {}).get("billing") or "experiment" in changes
+            else [list(AllocationRule)[number % 2]]
+        )
         for mode in modes:
             asked = changes | {"mode": mode.value}
             figures = _judge_every_plan(_search(asked))

@@ -27,7 +27,7 @@ from optplan.reporting.boa.limits import say_prices
 from optplan.reporting.boa.logs import compare_with_log, list_logged, tell_log
 from optplan.reporting.boa.phrases import look_up, name_objective, say_amount, say_answer, say_how_good, use_of_budget
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
-from optplan.reporting.pages import Block, Charts, Command, Items, Page, Section, Swatch, Terms
+from optplan.reporting.pages import Block, Charts, Command, Definitions, Items, Page, Section, Swatch
 from optplan.reporting.phrases import count_gpus, format_share
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import build_answer_page, present_answer
@@ -270,11 +270,11 @@ def _tell_background(instance: BoaInstance, result: Result[Solution], beside: Be
         " ".join([_CHECKED, *_say_verified(beside.verification)]),
     ]
     return [
-        Section("question", "What was asked", [Terms(state_question(instance, result)), data]),
+        Section("question", "What was asked", [Definitions(state_question(instance, result)), data]),
         Section("proof", "How to check this", proof, "The proof"),
         Section("assumptions", "What is taken for granted", [Items(list_assumptions(instance))], "Assumptions"),
-        Section("words", "What the words mean", [Terms(list_glossary(instance))], "Words"),
-        Section("provenance", "Where this comes from", [Terms(state_provenance(instance, result))], "Provenance"),
+        Section("words", "What the words mean", [Definitions(list_glossary(instance))], "Words"),
+        Section("provenance", "Where this comes from", [Definitions(state_provenance(instance, result))], "Provenance"),
     ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from optplan.contracts import Certificate, Instance, ParetoFrontier, Relaxation, Result, Solution
 from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance
 from optplan.formulations.rubberband.planning import RubberBandPlan
-from optplan.reporting.pages import Card, Charts, Page, Section, Terms
+from optplan.reporting.pages import Card, Charts, Definitions, Page, Section
 from optplan.reporting.pareto import RESULT_COLORS, tell_frontier
 from optplan.reporting.phrases import capitalise, format_share
 from optplan.reporting.presenters import Beside
@@ -94,7 +94,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         sections.append(Section("solvers", "Other planners", [compare_results(search, [result, *rivals])]))
     if found is not None:
         sections.append(_tell_frontier(search, found.frontier, [result, *rivals]))
-    question, certificates = [Terms(list_facts(search))], map(_say_certificate, result.certificates)
+    question, certificates = [Definitions(list_facts(search))], map(_say_certificate, result.certificates)
     sections += tell_background(search, result, beside, question, _CHECK, *certificates, granted=_ASSUMPTIONS)
     return build_answer_page(
         search,
@@ -179,7 +179,7 @@ def _tell_plan(
     return [
         Section("sizes", "The cluster over time", [Charts([chart], reading)]),
         Section("stages", "The plan", [list_stages(plan)]),
-        Section("bill", "What is paid for", [Terms(bill)]),
+        Section("bill", "What is paid for", [Definitions(bill)]),
     ]
 
 

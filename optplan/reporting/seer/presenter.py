@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Solution
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
-from optplan.reporting.pages import Card, Charts, Page, Section, Terms
+from optplan.reporting.pages import Card, Charts, Definitions, Page, Section
 from optplan.reporting.pareto import draw_pareto
 from optplan.reporting.phrases import format_share
 from optplan.reporting.presenters import Beside
@@ -116,7 +116,9 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     supply = _SUPPLY if search.nodes_paid is None else _NODES
     granted = [*_ASSUMPTIONS, supply, *(_PRIOR if quality else _SPENDING)]
     check, promised = _CHECK + (_CHECK_LOSS if quality else ""), list_guarantees(search)
-    asked, *others = tell_background(search, result, beside, [Terms(tables.list_facts(search))], check, granted=granted)
+    asked, *others = tell_background(
+        search, result, beside, [Definitions(tables.list_facts(search))], check, granted=granted
+    )
     promise = [] if promised is None else [Section("promise", "What theory promises", [_PROMISE, promised])]
     sections += [asked, *promise, *others]
     return build_answer_page(
@@ -161,7 +163,7 @@ def _tell_search(
     return [
         Section("search", "The search over time", [Charts(charts, reading)]),
         Section("rounds", "Rounds and brackets", shown),
-        Section("bill", "What the budget goes to", [Terms(bill)]),
+        Section("bill", "What the budget goes to", [Definitions(bill)]),
     ]
 
 

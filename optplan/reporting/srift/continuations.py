@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance
-from optplan.formulations.srift.study.replanning import Continuation, State, name_vms
+from optplan.formulations.srift.study.replanning import FleetContinuation, State, name_vms
 from optplan.formulations.srift.study.timelines import Timeline
 from optplan.reporting.pages import Page
 from optplan.reporting.presenters import Beside
@@ -17,7 +17,7 @@ from optplan.units import format_duration
 
 
 def present_continuation(
-    instance: SriftInstance, state: State, continuation: Continuation, timeline: Timeline
+    instance: SriftInstance, state: State, continuation: FleetContinuation, timeline: Timeline
 ) -> list[Shown]:
     """Say where a run stands, what is left of its limits, how it goes on, and when it ends."""
     facts = list_continuation_facts(instance, state, continuation, timeline)
@@ -30,7 +30,7 @@ def present_continuation(
     ]
 
 
-def say_continuation(continuation: Continuation, timeline: Timeline) -> str:
+def say_continuation(continuation: FleetContinuation, timeline: Timeline) -> str:
     """Say in a sentence how the run goes on, or why the limits cannot be kept and what they would have to be."""
     found = continuation.infeasibility
     if found is not None:
@@ -49,7 +49,7 @@ def say_continuation(continuation: Continuation, timeline: Timeline) -> str:
 
 
 def list_continuation_facts(
-    instance: SriftInstance, state: State, continuation: Continuation, timeline: Timeline
+    instance: SriftInstance, state: State, continuation: FleetContinuation, timeline: Timeline
 ) -> list[tuple[str, str]]:
     """List the old and the new fleet and what is left of iterations and limits."""
     remainder, solution = continuation.remainder, continuation.result.solution
@@ -69,7 +69,7 @@ def list_continuation_facts(
     return facts
 
 
-def build_continuation_page(continuation: Continuation, timeline: Timeline, beside: Beside) -> Page:
+def build_continuation_page(continuation: FleetContinuation, timeline: Timeline, beside: Beside) -> Page:
     """Gather the report of the rest of a run, with the whole run's timeline first."""
     from optplan.reporting.srift.presenter import build_page, tell_timeline
 

@@ -9,7 +9,7 @@ from typing import cast
 from optplan.contracts import Instance, ParetoFrontier, Result, Solution
 from optplan.errors import OptplanError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
-from optplan.formulations.srift.study.replanning import Continuation, State, continue_run
+from optplan.formulations.srift.study.replanning import FleetContinuation, State, continue_run
 from optplan.formulations.srift.study.scarcity import OneMoreVm, value_of_one_more
 from optplan.formulations.srift.study.timelines import Timeline, build_timeline
 from optplan.reporting.srift.words import require_fleet, require_job
@@ -27,7 +27,7 @@ class Loss:
     """What would be done if one VM were lost in the middle of the run, or why nothing could be."""
 
     lost: str
-    continuation: Continuation | None = None
+    continuation: FleetContinuation | None = None
     timeline: Timeline | None = None
     failure: str = ""
 

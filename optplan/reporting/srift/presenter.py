@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from optplan.contracts import Instance, ParetoFrontier, Result, Solution
 from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance, SriftSolution
-from optplan.formulations.srift.study.replanning import Continuation
+from optplan.formulations.srift.study.replanning import FleetContinuation
 from optplan.formulations.srift.study.scarcity import OneMoreVm
 from optplan.formulations.srift.study.timelines import Timeline
-from optplan.reporting.pages import Block, Card, Charts, Page, Section, Terms
+from optplan.reporting.pages import Block, Card, Charts, Definitions, Page, Section
 from optplan.reporting.pareto import tell_frontier
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
@@ -102,7 +102,10 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     if result.solution is not None:
         sections += _tell_fleet(job, result)
     if rivals:
-        blocks: list[Block] = [tables.compare_results([result, *rivals]), Terms(tables.list_notes([result, *rivals]))]
+        blocks: list[Block] = [
+            tables.compare_results([result, *rivals]),
+            Definitions(tables.list_notes([result, *rivals])),
+        ]
         sections.append(Section("solvers", "Other planners", blocks))
     if found is not None:
         sections += [
@@ -110,7 +113,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
             *_tell_more(job, found.one_more),
             *([] if found.loss is None else [_tell_loss(found.loss)]),
         ]
-    question: list[Block] = [tables.list_offers(job), Terms(tables.list_facts(job))]
+    question: list[Block] = [tables.list_offers(job), Definitions(tables.list_facts(job))]
     sections += tell_background(job, result, beside, question, _CHECK, granted=_ASSUMPTIONS)
     return build_answer_page(
         job,
@@ -142,7 +145,7 @@ def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Secti
     return [
         Section("iteration", "One iteration", [Charts([(label, draw_iteration(instance, fleet))], reading)]),
         Section("fleet", "The plan", [tables.list_fleet(instance, plan)]),
-        Section("bill", "What is paid for", [Terms(bill)]),
+        Section("bill", "What is paid for", [Definitions(bill)]),
     ]
 
 
@@ -200,7 +203,7 @@ def _tell_loss(loss: Loss) -> Section:
     return tell_timeline(loss.timeline, "loss", "If a VM is lost", *_say_loss(loss.lost, loss.continuation))
 
 
-def _say_loss(lost: str, continuation: Continuation) -> list[str]:
+def _say_loss(lost: str, continuation: FleetContinuation) -> list[str]:
     """Say what is supposed, and how the run goes on or why it cannot."""
     supposed = (
         f"Suppose that one {lost} is taken back when half of the iterations are done, and that no other can be had. "

@@ -12,7 +12,7 @@ from optplan.formulations.srift.study.scaling import (
     average_efficiency,
     hold_conclusions,
 )
-from optplan.reporting.pages import Block, Charts, Page, Section, Terms
+from optplan.reporting.pages import Block, Charts, Definitions, Page, Section
 from optplan.reporting.phrases import format_share
 from optplan.reporting.srift.words import format_count, format_short
 from optplan.reporting.style import Figure, color_types, escape_text, new_figure, shorten_name
@@ -158,7 +158,12 @@ def _tell_study(study: ScalingStudy, place: str) -> Section:
     charts = _draw_strong(study)
     terms = [(one.claim, f"{_ANSWERS[one.holds]}; {one.said}") for one in hold_conclusions(study)]
     terms += [("left out", text) for text in say_left_out(study)]
-    blocks: list[Block] = [say_study(study), *([Charts(charts)] if charts else []), list_points(study), Terms(terms)]
+    blocks: list[Block] = [
+        say_study(study),
+        *([Charts(charts)] if charts else []),
+        list_points(study),
+        Definitions(terms),
+    ]
     return Section(place, f"{study.network}, {study.mode.value} scaling", blocks)
 
 

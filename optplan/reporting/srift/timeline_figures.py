@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from optplan.formulations.srift.data.instance import DEADLINE
 from optplan.formulations.srift.study.replanning import name_vms
-from optplan.formulations.srift.study.timelines import Happening, Segment, Timeline
+from optplan.formulations.srift.study.timelines import Happening, Timeline, TimelineSegment
 from optplan.reporting import style
 from optplan.reporting.style import Figure, TimeScale, escape_text, new_figure, shorten_name, time_scale
 from optplan.reporting.tables import Column, Table, numbers
@@ -107,7 +107,7 @@ def say_segments(timeline: Timeline) -> str:
 
 def _add_bars(
     figure: Figure,
-    segments: Sequence[Segment],
+    segments: Sequence[TimelineSegment],
     names: Sequence[str],
     happening: Happening,
     scale: TimeScale,
@@ -151,12 +151,12 @@ def _add_bars(
             )
 
 
-def _name_vms(segment: Segment, name: str) -> str:
+def _name_vms(segment: TimelineSegment, name: str) -> str:
     batches = "/".join(f"{batch:,}" for batch in segment.batches.get(name, ()))
     return f"{segment.vms[name]}{f'@{batches}' if batches else ''}"
 
 
-def _describe(segment: Segment, name: str) -> str:
+def _describe(segment: TimelineSegment, name: str) -> str:
     lines = (
         f"{name}, {_name_vms(segment, name)}: {_WORDS[segment.happening]}",
         f"{format_duration(segment.start_s)} to {format_duration(segment.end_s)}",

@@ -7,7 +7,7 @@ from functools import partial
 
 from optplan.contracts import Instance, Result, Solution
 from optplan.formulations.throughputs.data.instance import ThroughputsInstance
-from optplan.reporting.pages import Card, Page, Section, Terms
+from optplan.reporting.pages import Card, Definitions, Page, Section
 from optplan.reporting.plain import compare_results
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
@@ -55,7 +55,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         sections.append(Section("plan", "The choice", [_list_choice(job, result)]))
     if beside.rivals:
         sections.append(Section("solvers", "Other solvers", [compare_results(job, [result, *beside.rivals])]))
-    sections += tell_background(job, result, beside, [Terms(_list_facts(job)), _list_speeds(job)], _CHECK)
+    sections += tell_background(job, result, beside, [Definitions(_list_facts(job)), _list_speeds(job)], _CHECK)
     cards = []
     if result.solution is not None:
         measures = result.measures

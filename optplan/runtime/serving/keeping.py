@@ -40,7 +40,7 @@ _MOST_AT_ONCE = 20_000
 _SHOWN = 50
 
 
-class Answer(StrEnum):
+class Reply(StrEnum):
     """What became of an event."""
 
     TAKEN = "taken"
@@ -49,10 +49,10 @@ class Answer(StrEnum):
     REFUSED = "refused"
 
 
-class Outcome(NamedTuple):
+class Reception(NamedTuple):
     """What became of an event, and why it was refused."""
 
-    answer: Answer
+    answer: Reply
     complaint: str = ""
 
 
@@ -93,7 +93,7 @@ class View:
 
 class _Told(NamedTuple):
     events: Sequence[OnlineEvent]
-    outcomes: Future[list[Outcome]]
+    outcomes: Future[list[Reception]]
     malformed: int
 
 
@@ -172,7 +172,7 @@ class Keeper:
             self._thread.join()
         self._store.close()
 
-    def tell(self, events: Sequence[OnlineEvent], *, malformed: int = 0) -> Future[list[Outcome]]:
+    def tell(self, events: Sequence[OnlineEvent], *, malformed: int = 0) -> Future[list[Reception]]:
         """Tell of events, and of how many besides were too malformed to be any; outcomes are there with the disk.
 
         The future raises :class:`OutputError` where they could not be written down; then none of them counts.
@@ -230,7 +230,7 @@ class Keeper:
             self._note(made)
             self.view = self._look()
 
-    def _commit(self, events: list[OnlineEvent]) -> list[Outcome]:
+    def _commit(self, events: list[OnlineEvent]) -> list[Reception]:
         """Take a batch and write it down, together with the state that follows from it."""
         known = self._store.find_known({event.id for event in events})
         fresh: dict[str, OnlineEvent] = {}
@@ -244,13 +244,13 @@ class Keeper:
         outcomes = []
         for event in events:
             if event.id in known or fresh[event.id] is not event:
-                outcomes.append(Outcome(Answer.REPEATED))
+                outcomes.append(Reception(Reply.REPEATED))
             elif complaint := complaints[event.id]:
-                outcomes.append(Outcome(Answer.REFUSED, str(complaint)))
+                outcomes.append(Reception(Reply.REFUSED, str(complaint)))
             else:
-                outcomes.append(Outcome(Answer.TAKEN))
+                outcomes.append(Reception(Reply.TAKEN))
         self._batches += 1
-        self._refused += sum(outcome.answer is Answer.REFUSED for outcome in outcomes)
+        self._refused += sum(outcome.answer is Reply.REFUSED for outcome in outcomes)
         return outcomes
 
     def _note(self, made: Calculation) -> None:

@@ -26,7 +26,7 @@ from optplan.runtime.serving.access import (
     is_right,
     name_of,
 )
-from optplan.runtime.serving.keeping import Answer, Keeper, Outcome
+from optplan.runtime.serving.keeping import Keeper, Reception, Reply
 from optplan.runtime.serving.naming import ClassNames
 from optplan.runtime.serving.showing import describe, render_metrics
 from optplan.runtime.serving.sources import list_events, read_hints
@@ -176,14 +176,14 @@ class _Service:
     async def _post_events(self, request: web.Request) -> web.StreamResponse:
         """Take an event, or ``{"events": [...]}``; one that is malformed keeps none of the others out."""
         told = list_events(await _read_json(request))
-        outcomes: list[Outcome | None] = []
+        outcomes: list[Reception | None] = []
         events: list[OnlineEvent] = []
         for number, each in enumerate(told):
             try:
                 events.append(parse_event(each, path=f"events.{number}"))
                 outcomes.append(None)
             except DataError as error:
-                outcomes.append(Outcome(Answer.REFUSED, str(error)))
+                outcomes.append(Reception(Reply.REFUSED, str(error)))
         malformed = len(outcomes) - len(events)
         told_of = await asyncio.wrap_future(self.keeper.tell(events, malformed=malformed)) if outcomes else []
         answered = iter(told_of)
@@ -218,8 +218,8 @@ async def _read_json(request: web.Request) -> Any:  # noqa: ANN401 - whatever it
         raise DataError("body", f"is no JSON ({str(error)[:200]})", 'send an object, or {"events": [...]}') from None
 
 
-def _summarise(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    counts = {answer.value: sum(outcome.answer is answer for outcome in outcomes) for answer in Answer}
+def _summarise(outcomes: Sequence[Reception]) -> dict[str, Any]:
+    counts = {answer.value: sum(outcome.answer is answer for outcome in outcomes) for answer in Reply}
     wrong = [{"number": n, "error": outcome.complaint} for n, outcome in enumerate(outcomes) if outcome.complaint]
     return {**counts, "errors": wrong}
 

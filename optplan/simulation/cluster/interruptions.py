@@ -18,7 +18,7 @@ _LOSSES = -2
 _FIRST_NODE = -3
 
 
-class Interruptions:
+class NodeLosses:
     """When nodes are taken away: numbers of -2 and below on the clock of a replay."""
 
     def __init__(self, world: World, seed: int, clock: VirtualClock[int], nodes: Nodes) -> None:

@@ -65,7 +65,7 @@ class Bins:
         self._totals = [sum(self._totals[place : place + 2]) for place in range(0, len(self._totals), 2)]
 
 
-class Timeline:
+class Usage:
     """What is in use and rented from when on: a row for each change, and one for the end."""
 
     def __init__(self, num_rented: int) -> None:

@@ -63,7 +63,7 @@ class Sight:
         return int(self.gpus)
 
 
-class Policy(Protocol):
+class SchedulingPolicy(Protocol):
     """Who holds how many GPUs."""
 
     @property
@@ -85,7 +85,7 @@ class Policy(Protocol):
 
 
 @runtime_checkable
-class SizingPolicy(Policy, Protocol):
+class SizingPolicy(SchedulingPolicy, Protocol):
     """One that also says how many nodes there are to be, and that decides in rounds."""
 
     def choose_nodes(self, sight: Sight) -> int:

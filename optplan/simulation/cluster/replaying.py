@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from optplan.clock import VirtualClock
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.simulation.cluster.interference import Interference
-from optplan.simulation.cluster.interruptions import Interruptions
+from optplan.simulation.cluster.interruptions import NodeLosses
 from optplan.simulation.cluster.jobs import Application, Job, Learner, check_jobs, consolidate, least_gpu_s, spread_of
 from optplan.simulation.cluster.nodes import Nodes
-from optplan.simulation.cluster.outcome import Bins, Outcome, Timeline
-from optplan.simulation.cluster.policy import Policy, Sight, SizingPolicy, Wish
+from optplan.simulation.cluster.outcome import Bins, Outcome, Usage
+from optplan.simulation.cluster.policy import SchedulingPolicy, Sight, SizingPolicy, Wish
 from optplan.simulation.cluster.world import World
 
 #: The event that is nobody's: the policy's next round. Those below it are interruptions.
@@ -29,7 +29,7 @@ _MOST_GPUS = 10_000
 
 def replay(
     jobs: Iterable[Job],
-    policy: Policy,
+    policy: SchedulingPolicy,
     *,
     gpus_per_node: int,
     nodes: int | None = None,
@@ -88,7 +88,7 @@ def replay(
 class _Cluster:
     """The state of a replay."""
 
-    def __init__(self, jobs: Sequence[Job], policy: Policy, nodes: Nodes, world: World, seed: int) -> None:
+    def __init__(self, jobs: Sequence[Job], policy: SchedulingPolicy, nodes: Nodes, world: World, seed: int) -> None:
         self._jobs, self._policy, self._nodes, self._world, self._seed = jobs, policy, nodes, world, seed
         self._sizing = policy if isinstance(policy, SizingPolicy) else None
         self._number = {job: number for number, job in enumerate(jobs)}
@@ -103,8 +103,8 @@ class _Cluster:
         self._epochs_s: list[list[float]] = [[]] * len(jobs)
         # Jobs that choose their batch by what they learn.
         self._learners = {number: job.truth for number, job in enumerate(jobs) if isinstance(job.truth, Learner)}
-        self._timeline = Timeline(nodes.rented)
-        self._interruptions = Interruptions(world, seed, self._clock, nodes)
+        self._timeline = Usage(nodes.rented)
+        self._interruptions = NodeLosses(world, seed, self._clock, nodes)
         self._interference = Interference(world.interference)
         self._work = Bins()
         # By application: GPU-seconds of each epoch on the fewest GPUs on which it runs.

@@ -65,7 +65,7 @@ class Situation:
         return min(zones, key=lambda zone: self.prices_usd[zone], default=IDLE)
 
 
-class Policy(Protocol):
+class SpotPolicy(Protocol):
     """Says where a job is next."""
 
     @property
@@ -187,7 +187,7 @@ class _Open:
         return Stretch(self.start, stop, self.place, self.cost_usd, self.trained, is_lost)
 
 
-def replay(job: SpotJob, market: SpotMarket, policy: Policy) -> SpotOutcome:
+def replay(job: SpotJob, market: SpotMarket, policy: SpotPolicy) -> SpotOutcome:
     """Run a job from the beginning of a market until it is done or its deadline is over.
 
     Raises

@@ -24,7 +24,7 @@ _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Started:
+class RuleOutcome:
     """What came of one rule.
 
     Parameters
@@ -69,7 +69,7 @@ class StartStudy:
     prices: DailyPrices
     uses: Sequence[JobUse]
     may_wait_s: Mapping[str, float]
-    rules: Sequence[Started]
+    rules: Sequence[RuleOutcome]
     saved_per_hour: FloatArray
     wait_s: FloatArray
     cost_usd: FloatArray
@@ -80,7 +80,7 @@ class StartStudy:
         """(J,) Seconds from start to end."""
         return np.array([use.lasts_s for use in self.uses])
 
-    def summarise(self, started: Started, application: str | None = None) -> dict[str, Any]:
+    def summarise(self, started: RuleOutcome, application: str | None = None) -> dict[str, Any]:
         """Return the figures of a rule, of all jobs or those of an application."""
         own = np.array([application in (None, use.application) for use in self.uses])
         cost = math.fsum(started.costs_usd[own].tolist())
@@ -171,12 +171,12 @@ def study_starts(
         raise UsageError(f"policy: no job can be completed under {recorder.name}; choose other widths")
     bargains = [find_bargains(use, prices, may_wait_s.get(use.application, 0.0)) for use in uses]
 
-    def start(rule: str, waits_s: FloatArray) -> Started:
+    def start(rule: str, waits_s: FloatArray) -> RuleOutcome:
         starts_s = np.array([use.submitted_s for use in uses]) + waits_s
         costs = np.array([use.cost(prices, at_s[None])[0] for use, at_s in zip(uses, starts_s, strict=True)])
         later = replay(delay(jobs, uses, starts_s.tolist()), recorder.repeat(), gpus_per_node=gpus_per_node)
         _agree(math.fsum(costs.tolist()), _cost(later, later.gpus_used, prices))
-        return Started(rule, waits_s, costs, _cost(later, later.nodes_rented * gpus_per_node, prices))
+        return RuleOutcome(rule, waits_s, costs, _cost(later, later.nodes_rented * gpus_per_node, prices))
 
     rules = [start("at once", np.zeros(len(uses)))]
     rules += [

@@ -12,7 +12,7 @@ from optplan.schema import FloatArray
 from optplan.simulation.cluster.jobs import Job
 from optplan.simulation.cluster.outcome import Outcome
 from optplan.simulation.cluster.policies.in_turn import InTurn
-from optplan.simulation.cluster.policy import Policy, Sight
+from optplan.simulation.cluster.policy import SchedulingPolicy, Sight
 from optplan.simulation.starts.daily_prices import DailyPrices
 
 
@@ -66,7 +66,7 @@ class Recorder:
 
     interval_s = None
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: SchedulingPolicy) -> None:
         if type(policy) is not InTurn:
             message = f"policy: {policy.name} has no fixed widths; choose a plan, one-gpu, one-width:N or reservation"
             raise UsageError(message)

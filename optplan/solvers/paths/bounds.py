@@ -91,7 +91,7 @@ class LinkedShortfall:
 
 
 @dataclass(frozen=True, eq=False)
-class Relaxation:
+class LeastLimit:
     """The least that one limit has to be while all others stay.
 
     Parameters
@@ -316,7 +316,7 @@ def _resume(family: PathFamily, graph: IntArray, columns: PathBatch, effort: Eff
 
 def find_relaxations(
     family: PathFamily, shortfall: LinkedShortfall, *, effort: Effort | None = None
-) -> tuple[Relaxation | Futility, ...]:
+) -> tuple[LeastLimit | Futility, ...]:
     """Return for each limit the least that it has to be for the others to be kept.
 
     Parameters
@@ -335,7 +335,7 @@ def find_relaxations(
     return tuple(_relax(generation, limit) for limit in range(family.limits.size))
 
 
-def _relax(generation: Generation, limit: int) -> Relaxation | Futility:
+def _relax(generation: Generation, limit: int) -> LeastLimit | Futility:
     """Return the least of one limit, or the proof that the others cannot be kept."""
     limits = generation.family.limits.copy()
     limits[limit] = math.inf
@@ -351,4 +351,4 @@ def _relax(generation: Generation, limit: int) -> Relaxation | Futility:
         generation.minimise(aim, progress)
     except OutOfEffortError:
         progress.attained = False
-    return Relaxation(limit, progress.bound, weights + progress.multipliers, progress.attained)
+    return LeastLimit(limit, progress.bound, weights + progress.multipliers, progress.attained)

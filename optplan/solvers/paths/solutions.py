@@ -14,7 +14,7 @@ from optplan.solvers.paths.switching.trails import Trails
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Solution:
+class PathSolution:
     """One path per graph, with what is proven about it.
 
     Parameters
@@ -51,7 +51,7 @@ class Solution:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PureSolution(Solution):
+class PureSolution(PathSolution):
     """A solution under one budget, where there is a plan always when one exists.
 
     Parameters
@@ -75,7 +75,7 @@ class PureSolution(Solution):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LinkedSolution(Solution):
+class LinkedSolution(PathSolution):
     """A solution under several limits.
 
     Parameters

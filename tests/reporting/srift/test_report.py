@@ -11,7 +11,7 @@ from optplan.contracts import Explanation, Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.instances.files import write_text
-from optplan.reporting.pages import Charts, Page, Section, Terms
+from optplan.reporting.pages import Charts, Definitions, Page, Section
 from optplan.reporting.tables import Table
 from optplan.solving import solve
 from optplan.verification import verify
@@ -27,7 +27,7 @@ from optplan.reporting.reports import build_report, write_report
 if TYPE_CHECKING:
     from tests.reporting.conftest import Visit, Visitor
 
-Block = TypeVar("Block", Charts, Terms, Table)
+Block = TypeVar("Block", Charts, Definitions, Table)
 DESK, PHONE = 1280, 400
 COMMAND = "optplan verify mine.json result.json"
 
@@ -59,12 +59,12 @@ def test_the_page_of_an_answer(job: SriftInstance, result: Result[Solution], riv
         *("iteration", "fleet", "bill", "solvers", "frontier", "more"),
         *("loss", "question", "proof", "assumptions", "provenance"),
     ]
-    assert [text for _, text in find_block(section(page, "bill"), Terms).pairs] == [
+    assert [text for _, text in find_block(section(page, "bill"), Definitions).pairs] == [
         "$0.00356",
         "$0.00316",
         "$0.00672, $13.60 an hour",
     ]
-    assert "which breaks deadline" in find_block(section(page, "solvers"), Terms).pairs[0][1]
+    assert "which breaks deadline" in find_block(section(page, "solvers"), Definitions).pairs[0][1]
     charts = find_block(section(page, "frontier"), Charts)
     (label, figure) = charts.figures[0]
     assert label == "Least cost for every deadline: 3 fleets."

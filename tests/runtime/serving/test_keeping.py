@@ -17,14 +17,14 @@ from optplan.online.events import Arrival, Measurement, OnlineEvent
 from optplan.online.terms import Terms
 from optplan.online.width_table import WidthTable
 from optplan.runtime.serving import store
-from optplan.runtime.serving.keeping import WIDTHS_FILE, Answer, Keeper
+from optplan.runtime.serving.keeping import WIDTHS_FILE, Keeper, Reply
 
 
 def _arrival(name: str, job_class: str = "a") -> Arrival:
     return Arrival(id=name, job_class=job_class)
 
 
-def _answers(keeper: Keeper, *events: OnlineEvent) -> list[Answer]:
+def _answers(keeper: Keeper, *events: OnlineEvent) -> list[Reply]:
     return [outcome.answer for outcome in keeper.tell(events).result(timeout=60)]
 
 
@@ -33,15 +33,15 @@ def test_events_count_once(tmp_path: Path, stream: BoaInstance) -> None:
     keeper = Keeper(tmp_path / "s", stream)
     keeper.start()
     assert _answers(keeper, _arrival("1"), _arrival("1"), _arrival("2")) == [
-        Answer.TAKEN,
-        Answer.REPEATED,
-        Answer.TAKEN,
+        Reply.TAKEN,
+        Reply.REPEATED,
+        Reply.TAKEN,
     ]
-    assert _answers(keeper, _arrival("2"), _arrival("3")) == [Answer.REPEATED, Answer.TAKEN]
+    assert _answers(keeper, _arrival("2"), _arrival("3")) == [Reply.REPEATED, Reply.TAKEN]
     keeper.stop()
     again = Keeper(tmp_path / "s")
     again.start()
-    assert _answers(again, _arrival("1")) == [Answer.REPEATED]
+    assert _answers(again, _arrival("1")) == [Reply.REPEATED]
     again.stop()
     assert again.view.events == 3
 
@@ -51,9 +51,9 @@ def test_what_is_refused_says_why_and_may_come_again(tmp_path: Path, stream: Boa
     keeper = Keeper(tmp_path / "s", stream)
     keeper.start()
     (outcome,) = keeper.tell([Measurement(id="m", job_class="a", gpus=64, speed=1.0)]).result(timeout=60)
-    assert outcome.answer is Answer.REFUSED
+    assert outcome.answer is Reply.REFUSED
     assert "may hold up to 4" in outcome.complaint
-    assert _answers(keeper, Measurement(id="m", job_class="a", gpus=4, speed=1.0)) == [Answer.TAKEN]
+    assert _answers(keeper, Measurement(id="m", job_class="a", gpus=4, speed=1.0)) == [Reply.TAKEN]
     keeper.stop()
     assert keeper.view.refused == 1
 
@@ -105,7 +105,7 @@ def test_a_batch_that_cannot_be_written_does_not_count(
     with pytest.raises(OutputError, match="disk is full"):
         keeper.tell([_arrival("1")]).result(timeout=60)
     monkeypatch.setattr(store.Store, "commit", commit)
-    assert _answers(keeper, _arrival("1")) == [Answer.TAKEN]
+    assert _answers(keeper, _arrival("1")) == [Reply.TAKEN]
     keeper.stop()
     assert keeper.view.events == 1
 
@@ -165,7 +165,7 @@ def test_tables_of_an_earlier_release_are_migrated(
     """With one more step, a state of today gets it once and keeps what it knows; a broken step leaves it as it was."""
     keeper = Keeper(tmp_path / "s", stream)
     keeper.start()
-    assert _answers(keeper, _arrival("1")) == [Answer.TAKEN]
+    assert _answers(keeper, _arrival("1")) == [Reply.TAKEN]
     keeper.stop()
     today = store.MIGRATIONS
     monkeypatch.setattr(store, "MIGRATIONS", (*today, "CREATE TABLE extra (a TEXT); SELECT no_such_function();"))
@@ -175,7 +175,7 @@ def test_tables_of_an_earlier_release_are_migrated(
     for _ in range(2):
         again = Keeper(tmp_path / "s")
         again.start()
-        assert _answers(again, _arrival("1")) == [Answer.REPEATED]
+        assert _answers(again, _arrival("1")) == [Reply.REPEATED]
         again.stop()
     with sqlite3.connect(tmp_path / "s" / "calculator.sqlite") as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (len(today) + 1,)
@@ -188,7 +188,7 @@ def test_one_who_does_not_wait_stops_nobody(tmp_path: Path, stream: BoaInstance)
     gone = keeper.tell([_arrival("1")])
     assert gone.cancel()
     keeper.start()
-    assert _answers(keeper, _arrival("2")) == [Answer.TAKEN]
+    assert _answers(keeper, _arrival("2")) == [Reply.TAKEN]
     keeper.stop()
     assert keeper.view.events == 1
 
@@ -206,5 +206,5 @@ def test_a_bug_stops_nobody(tmp_path: Path, stream: BoaInstance, monkeypatch: py
     with pytest.raises(OutputError):
         keeper.tell([_arrival("1")]).result(timeout=60)
     monkeypatch.setattr(store.Store, "find_known", known)
-    assert _answers(keeper, _arrival("1")) == [Answer.TAKEN]
+    assert _answers(keeper, _arrival("1")) == [Reply.TAKEN]
     keeper.stop()

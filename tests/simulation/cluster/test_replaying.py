@@ -19,7 +19,7 @@ from optplan.simulation.cluster.policies.in_turn import InTurn, hold_one_width
 from optplan.simulation.cluster.policies.least_attained import LeastAttained
 from optplan.simulation.cluster.policies.pollux import Pollux
 from optplan.simulation.cluster.policies.reservation import hold_reservations
-from optplan.simulation.cluster.policy import Policy, Sight
+from optplan.simulation.cluster.policy import SchedulingPolicy, Sight
 from optplan.simulation.cluster.pollux.beliefs import Knowledge
 from optplan.simulation.cluster.replaying import replay
 
@@ -136,7 +136,7 @@ def test_empty_jobs_and_empty_epochs() -> None:
 
 
 @pytest.mark.parametrize("policy", [hold_reservations, LeastAttained])
-def test_a_job_that_never_fits_is_reported(policy: type[Policy]) -> None:
+def test_a_job_that_never_fits_is_reported(policy: type[SchedulingPolicy]) -> None:
     """A job that asks for more than there is, or for a width on which it cannot run, does not keep others waiting."""
     outcome = replay([job(asks=8), job("b", asks=3), job("c", 1.0)], policy(), gpus_per_node=4, nodes=1)
     assert set(outcome.problems) == {"a", "b"}
@@ -208,7 +208,7 @@ def test_least_attained_stops_who_has_had_much() -> None:
 
 
 @pytest.mark.parametrize("policy", [EqualShare, LeastAttained])
-def test_policies_that_divide_need_a_size(policy: type[Policy]) -> None:
+def test_policies_that_divide_need_a_size(policy: type[SchedulingPolicy]) -> None:
     """What is divided has to have an end."""
     with pytest.raises(UsageError, match="--nodes"):
         replay([job()], policy(), gpus_per_node=4)
@@ -228,7 +228,7 @@ def _make_trace(numbers: Sequence[tuple[int, int, int]]) -> list[Job]:
     return [job(f"j{place}", float(at_s), asks=asks) for place, (at_s, asks, _) in enumerate(numbers)]
 
 
-POLICIES: dict[str, Callable[[], Policy]] = {
+POLICIES: dict[str, Callable[[], SchedulingPolicy]] = {
     "one": lambda: hold_one_width(2),
     "grow": lambda: InTurn("grow", lambda one: (1, 4)[one.epochs_done]),
     "reservation": hold_reservations,

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from optplan.simulation.spot.market import SpotJob, SpotMarket
-from optplan.simulation.spot.replaying import Policy, Situation
+from optplan.simulation.spot.replaying import Situation, SpotPolicy
 
 #: Steps are of an hour, and cost a dollar on spot and three on demand unless a test says otherwise.
 STEP_S = 3600.0
 
 Writer = Callable[..., SpotMarket]
-Follower = Callable[[tuple[int, ...]], Policy]
+Follower = Callable[[tuple[int, ...]], SpotPolicy]
 Drawer = Callable[..., tuple[SpotJob, SpotMarket]]
 
 

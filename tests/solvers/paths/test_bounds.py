@@ -17,9 +17,9 @@ from optplan.schema import FloatArray
 from optplan.solvers.paths import secants
 from optplan.solvers.paths.bounds import (
     Futility,
+    LeastLimit,
     LinkedBound,
     LinkedShortfall,
-    Relaxation,
     find_price_range,
     find_relaxations,
     maximise_bound,
@@ -144,8 +144,8 @@ def test_infeasible_limits_come_with_weights_and_relaxations(one_layer: Callable
     assert found.factor == pytest.approx(4 / 3, rel=1e-12)
     assert found.multipliers == pytest.approx([1 / 3, 1 / 3], rel=1e-12)
     first, second = find_relaxations(graphs, found)
-    assert isinstance(first, Relaxation)
-    assert isinstance(second, Relaxation)
+    assert isinstance(first, LeastLimit)
+    assert isinstance(second, LeastLimit)
     # With the second at 2, half the path may use it: 2 of the first remain. With the first at 1: 3 of the second.
     assert first.least == pytest.approx(2.0, rel=1e-12)
     assert second.least == pytest.approx(3.0, rel=1e-12)
@@ -265,7 +265,7 @@ def test_agrees_with_the_engine_of_one_budget(
         assert isinstance(found, LinkedShortfall)
         assert found.factor * limits[0] == pytest.approx(expected.least_budget, rel=1e-12)
         relaxation = find_relaxations(graphs, found)[0]
-        assert isinstance(relaxation, Relaxation)
+        assert isinstance(relaxation, LeastLimit)
         assert relaxation.least == pytest.approx(expected.least_budget, rel=1e-12)
     else:
         assert isinstance(found, LinkedBound)

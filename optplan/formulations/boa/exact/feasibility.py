@@ -219,7 +219,7 @@ def name_others(instance: BoaInstance) -> str:
     return " and ".join(kinds)
 
 
-def _relax(instance: BoaInstance, family: families.PathFamily, limit: str, found: bounds.Relaxation) -> Relaxation:
+def _relax(instance: BoaInstance, family: families.PathFamily, limit: str, found: bounds.LeastLimit) -> Relaxation:
     """Write a relaxation in the unit of the instance's own field, made of what each class needs."""
     amounts, family_amounts = np.array(list(instance.limits.values())), family.limits
     others = np.array(instance.limit_names) != limit

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.formulations.rubberband.data.experiment import Stage
-from optplan.formulations.rubberband.data.instance import Mode, RubberBandInstance
+from optplan.formulations.rubberband.data.instance import AllocationRule, RubberBandInstance
 from optplan.schema import IntArray
 
 
@@ -83,11 +83,11 @@ def explain_refusal(instance: RubberBandInstance, stage: Stage, gpus: int) -> st
     if gpus < trials * least:
         if gpus % least:
             return f"trials that queue run on {least} GPUs each, so a multiple of {least} is needed"
-        if instance.mode is Mode.FAIR and trials % (gpus // least):
+        if instance.mode is AllocationRule.FAIR and trials % (gpus // least):
             return f"fair allocations are factors or multiples of {trials} trials of {least} GPUs"
     elif gpus % trials:
         return f"{trials} trials at once need a multiple of {trials} GPUs"
-    elif instance.mode is Mode.FAIR and gpus // trials % least:
+    elif instance.mode is AllocationRule.FAIR and gpus // trials % least:
         return f"fair allocations are factors or multiples of {trials} trials of {least} GPUs"
     read = read_allocations(instance, trials, np.array([gpus], dtype=np.int64))
     unknown = _explain_unknown(instance, int(read.gpus_per_trial[0]), int(read.spanned[0]))

@@ -27,7 +27,7 @@ from optplan.units import Amount
 __all__ = [
     "BUDGET",
     "DEADLINE",
-    "Mode",
+    "AllocationRule",
     "Objective",
     "Problem",
     "RubberBandInstance",
@@ -45,7 +45,7 @@ class Problem(StrEnum):
     FASTEST_WITH_CONFIDENCE = "fastest-with-confidence"
 
 
-class Mode(StrEnum):
+class AllocationRule(StrEnum):
     """Which allocations a stage may get."""
 
     #: Any number of trials at a time: n trials on c slots take ceil(n / c) waves.
@@ -87,7 +87,7 @@ class RubberBandInstance(TimeAndMoney, Instance):
     deadline_s: PositiveAmount | None = None
     budget: MoneyBudget | None = None
     confidence: Annotated[float, Field(gt=0, lt=1), NUMBER] | None = None
-    mode: Mode = Mode.ANY
+    mode: AllocationRule = AllocationRule.ANY
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -103,7 +103,7 @@ class RubberBandInstance(TimeAndMoney, Instance):
             deadline_s: float | None = ...,
             budget: Amount | str | None = ...,
             confidence: float | None = ...,
-            mode: Mode | str = ...,
+            mode: AllocationRule | str = ...,
             name: str = ...,
             description: str = ...,
             source: Mapping[str, str] = ...,

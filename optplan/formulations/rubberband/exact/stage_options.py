@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from optplan.formulations.rubberband.data.allocations import Allocations, read_allocations
-from optplan.formulations.rubberband.data.instance import Mode, RubberBandInstance
+from optplan.formulations.rubberband.data.instance import AllocationRule, RubberBandInstance
 from optplan.formulations.rubberband.laws.stages import StageOptions, time_allocations
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray
@@ -78,7 +78,7 @@ def _list_allocations(instance: RubberBandInstance, trials: int) -> Allocations:
 def _list_slots(instance: RubberBandInstance, trials: int) -> IntArray:
     """List numbers of slots below the number of trials."""
     slots = np.arange(1, trials, dtype=np.int64)
-    if instance.mode is Mode.FAIR:
+    if instance.mode is AllocationRule.FAIR:
         factors: IntArray = slots[trials % slots == 0]
         return factors
     waves = -(-trials // slots)
@@ -98,7 +98,7 @@ def _list_widths(instance: RubberBandInstance, trials: int) -> IntArray:
         reachable = max(whole, per_instance)
         most = reachable if most is None else min(most, reachable)
     widths = np.arange(training.least_gpus, (most or 0) + 1, dtype=np.int64)
-    if instance.mode is Mode.FAIR:
+    if instance.mode is AllocationRule.FAIR:
         widths = widths[widths % training.least_gpus == 0]
     if not instance.cloud.is_per_instance:
         return widths

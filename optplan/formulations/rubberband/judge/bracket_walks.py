@@ -13,7 +13,7 @@ import numpy as np
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.judge.charges import WalkCharges
-from optplan.formulations.rubberband.judge.cuts import Cut, Frontier
+from optplan.formulations.rubberband.judge.cuts import Cut, UndominatedPairs
 from optplan.formulations.rubberband.judge.evaluation import growth
 from optplan.formulations.rubberband.judge.stages import list_costs
 from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
@@ -285,7 +285,7 @@ class BracketWalks:
         """Run every option of a stage that fits, on all walks that are at a node; keep those worth going on with."""
         kept: list[Walks] = []
         # Per function, who holds more can do all that others can at no more cost: walks there may dominate those here.
-        arrived, done = Frontier(), Frontier()
+        arrived, done = UndominatedPairs(), UndominatedPairs()
         for node in np.unique(walks.node)[::-1].tolist():
             here = walks.take(np.flatnonzero(walks.node == node))
             if self._is_held_for_free:

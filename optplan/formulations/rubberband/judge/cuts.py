@@ -36,7 +36,7 @@ class Grid(Protocol):
         """Return seconds and US dollars of growing from a node to each later one."""
 
 
-class Frontier:
+class UndominatedPairs:
     """Undominated pairs of seconds and US dollars among all walks seen."""
 
     def __init__(self) -> None:

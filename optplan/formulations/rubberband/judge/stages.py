@@ -9,7 +9,7 @@ import numpy as np
 
 from optplan.errors import DataError
 from optplan.formulations.rubberband.data.allocations import Allocations, explain_refusal, read_allocations
-from optplan.formulations.rubberband.data.instance import Mode, RubberBandInstance
+from optplan.formulations.rubberband.data.instance import AllocationRule, RubberBandInstance
 from optplan.formulations.rubberband.laws.stages import StageOptions, option_of, time_allocations
 from optplan.progress import Stopwatch
 
@@ -66,7 +66,7 @@ def _list_allowed(instance: RubberBandInstance, trials: int) -> Allocations:
         each = cloud.gpus_per_instance * max(cloud.most_instances // trials, 1)
         most = each if most is None else min(most, each)
     widths = np.arange(training.least_gpus, (most or 0) + 1, dtype=np.int64)
-    if instance.mode is Mode.FAIR:
+    if instance.mode is AllocationRule.FAIR:
         slots = slots[trials % slots == 0]
         widths = widths[widths % training.least_gpus == 0]
     read = read_allocations(instance, trials, np.concatenate([slots * training.least_gpus, widths * trials]))

@@ -20,7 +20,7 @@ from typing import Any
 from optplan.contracts.result import Result
 from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations.rubberband.data.experiment import MOST_ITERATIONS, MOST_TRIALS, Stage, StagesExperiment
-from optplan.formulations.rubberband.data.instance import Mode, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.data.instance import AllocationRule, RubberBandInstance, RubberBandSolution
 
 _Result = Result[RubberBandSolution]
 
@@ -83,7 +83,7 @@ def require_shape(instance: RubberBandInstance) -> tuple[Stage, ...]:
     """
     if len(instance.brackets) > 1 or any(a.trials < b.trials for a, b in pairwise(instance.brackets[0])):
         raise UnsupportedError("a search of several brackets has no one size; give the stages of one of them")
-    if instance.mode is not Mode.ANY:
+    if instance.mode is not AllocationRule.ANY:
         message = "mode fair may allow a search on GPUs that it forbids a smaller one, so that no size is the largest"
         raise UnsupportedError(f"{message}; ask for mode any")
     if instance.asks_for_both and instance.has_minimum_charges:

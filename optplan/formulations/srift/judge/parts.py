@@ -32,7 +32,7 @@ _COARSE, _FINE = 0.008, 0.001
 
 
 @dataclass(frozen=True)
-class Claim:
+class BoundClaim:
     """No fleet within the limits has less than a bound; without one, there is none.
 
     Parameters
@@ -123,7 +123,7 @@ class KindOfFleets:
         self._forward = self._slowest.forward_s / raw_s if raw_s > 0.0 else 0.0
         self._gpu = offers.gpus[self._slowest.type]
 
-    def is_excluded(self, claim: Claim) -> bool:
+    def is_excluded(self, claim: BoundClaim) -> bool:
         """Whether there is no such fleet, or none refutes a claim even if VMs could be divided."""
         running = np.flatnonzero(self._offers.running)
         if not np.isin(running, self._types).all():
@@ -140,7 +140,7 @@ class KindOfFleets:
         time_s, billed_s = self._add_up(compute_s, exchange_s, np.zeros(1), np.zeros(1))
         return bool(claim.excludes(time_s, price * billed_s * (1.0 - ROUNDING))[0])
 
-    def check(self, claim: Claim, listed: Sequence[IntArray], stopwatch: Stopwatch) -> None:
+    def check(self, claim: BoundClaim, listed: Sequence[IntArray], stopwatch: Stopwatch) -> None:
         """Check that every part that is not divided is impossible or excluded.
 
         Parameters
@@ -186,7 +186,7 @@ class KindOfFleets:
             parents = np.concatenate(divided)
 
     def _look_at(
-        self, claim: Claim, parents: IntArray, place: int, level: Level, wanted: IntArray
+        self, claim: BoundClaim, parents: IntArray, place: int, level: Level, wanted: IntArray
     ) -> tuple[IntArray, _Parts]:
         """Return the VMs of those children that are divided, and the children that are neither divided nor excluded."""
         parent, option, price, ranks = self._list_children(parents, place, level)
@@ -234,7 +234,7 @@ class KindOfFleets:
         )
         return parent, option, total[0], total[1]
 
-    def _settle(self, claim: Claim, fleets: _Parts, stopwatch: Stopwatch) -> None:
+    def _settle(self, claim: BoundClaim, fleets: _Parts, stopwatch: Stopwatch) -> None:
         """Look at single fleets: many by one simulation, what is left one by one.
 
         With F(t) the end of the exchange when the backward pass takes t, F(t) / t does not grow with t: in units of t
@@ -256,7 +256,7 @@ class KindOfFleets:
 
     def _outlast(
         self,
-        claim: Claim,
+        claim: BoundClaim,
         fleets: _Parts,
         ends_s: tuple[FloatArray, FloatArray],
         step: float,

@@ -36,7 +36,7 @@ from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective
 from optplan.formulations.srift.judge.bounds import ExchangeFloor
 from optplan.formulations.srift.judge.evaluation import TOLERANCE
 from optplan.formulations.srift.judge.offers import Offers
-from optplan.formulations.srift.judge.parts import Claim, KindOfFleets
+from optplan.formulations.srift.judge.parts import BoundClaim, KindOfFleets
 from optplan.formulations.srift.judge.reach import has_batch
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray
@@ -64,7 +64,7 @@ def check_tree(instance: SriftInstance, certificate: TreeCertificate, stopwatch:
 
 def _check_kinds(
     instance: SriftInstance,
-    claim: Claim,
+    claim: BoundClaim,
     order: list[int],
     trees: Mapping[tuple[str, int, int], list[IntArray]],
     stopwatch: Stopwatch,
@@ -83,7 +83,7 @@ def _check_kinds(
             fleets.check(claim, trees.get(key, []), stopwatch)
 
 
-def _read_claim(instance: SriftInstance, certificate: TreeCertificate) -> Claim:
+def _read_claim(instance: SriftInstance, certificate: TreeCertificate) -> BoundClaim:
     if certificate.rule != RULE:
         raise RefutedError(f"trees of this problem are read by the rule {RULE}, not {certificate.rule!r}")
     limits, limit = instance.limits, certificate.limit
@@ -93,7 +93,7 @@ def _read_claim(instance: SriftInstance, certificate: TreeCertificate) -> Claim:
         raise RefutedError("the bound is no finite number")
     kept = {name: amount * (1.0 + TOLERANCE) for name, amount in limits.items() if name != limit}
     about_cost = limit == BUDGET if limit else instance.objective is Objective.COST
-    return Claim(kept.get(DEADLINE, math.inf), kept.get(BUDGET, math.inf), about_cost, certificate.bound)
+    return BoundClaim(kept.get(DEADLINE, math.inf), kept.get(BUDGET, math.inf), about_cost, certificate.bound)
 
 
 def _read_content(

@@ -119,7 +119,7 @@ class Remainder:
 
 
 @dataclass(frozen=True)
-class Continuation:
+class FleetContinuation:
     """How a run goes on.
 
     Parameters
@@ -182,7 +182,7 @@ def replan(instance: SriftInstance, state: State) -> Remainder:
     return Remainder(remaining, used, tuple(limit for limit in rest if limit not in kept))
 
 
-def continue_run(instance: SriftInstance, state: State, solve: Solve) -> Continuation:
+def continue_run(instance: SriftInstance, state: State, solve: Solve) -> FleetContinuation:
     """Plan the rest of a run, or say why the limits cannot be kept any more and what they would have to be.
 
     Parameters
@@ -200,10 +200,10 @@ def continue_run(instance: SriftInstance, state: State, solve: Solve) -> Continu
     remainder = replan(instance, state)
     result = solve(remainder.instance)
     if remainder.gone:
-        return Continuation(remainder, result, _answer_for_gone(instance, remainder, solve))
+        return FleetContinuation(remainder, result, _answer_for_gone(instance, remainder, solve))
     if result.infeasibility is None:
-        return Continuation(remainder, result)
-    return Continuation(remainder, result, _restate(instance, remainder, result.infeasibility))
+        return FleetContinuation(remainder, result)
+    return FleetContinuation(remainder, result, _restate(instance, remainder, result.infeasibility))
 
 
 def succeed(

@@ -30,7 +30,7 @@ class Happening(StrEnum):
 
 
 @dataclass(frozen=True)
-class Segment:
+class TimelineSegment:
     """A while in which a run does one thing.
 
     Parameters
@@ -90,7 +90,7 @@ class Timeline:
         Of the whole run: ``deadline`` in seconds, ``budget`` in US dollars.
     """
 
-    segments: tuple[Segment, ...]
+    segments: tuple[TimelineSegment, ...]
     lost: Mapping[str, int]
     interrupted_s: float
     iterations: int
@@ -174,7 +174,7 @@ class _Draft:
     """A timeline in the making: segments are added at its end; those that take no time are left out."""
 
     def __init__(self) -> None:
-        self.segments: list[Segment] = []
+        self.segments: list[TimelineSegment] = []
         self.vms: Mapping[str, int] = {}
         self.batches: Mapping[str, tuple[int, ...]] = {}
         self.predicted = False
@@ -186,7 +186,7 @@ class _Draft:
         self._now_s, self._done, self._spent_usd = start_s + seconds, done + iterations, spent + spent_usd
         if seconds > 0:
             self.segments.append(
-                Segment(
+                TimelineSegment(
                     start_s=start_s,
                     end_s=self._now_s,
                     happening=happening,

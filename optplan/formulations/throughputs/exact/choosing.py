@@ -24,7 +24,7 @@ SAME = 1e-10
 
 
 @dataclass(frozen=True)
-class Choices:
+class VmChoices:
     """All choices that can be had.
 
     Attributes
@@ -70,7 +70,7 @@ def describe(instance: ThroughputsInstance) -> Description:
     return Description(problem=instance.problem.value, policy="one-type", cells=list_choices(instance).vms.size)
 
 
-def list_choices(instance: ThroughputsInstance) -> Choices:
+def list_choices(instance: ThroughputsInstance) -> VmChoices:
     """List all choices that can be had, whatever the limits."""
     setups, vms, setup, speed, price = list(instance.tables), [], [], [], []
     for number, ((name, _), table) in enumerate(instance.tables.items()):
@@ -85,7 +85,7 @@ def list_choices(instance: ThroughputsInstance) -> Choices:
     paid_s = training_s + instance.launch_s * instance.launch_billed
     cost_usd = count * np.concatenate(price) * paid_s / SECONDS_PER_HOUR
     used = {DEADLINE: training_s + instance.launch_s, BUDGET: cost_usd}
-    return Choices(setups, np.concatenate(setup), count, used)
+    return VmChoices(setups, np.concatenate(setup), count, used)
 
 
 def solve_choices(instance: ThroughputsInstance, request: SolveRequest) -> Answer[ThroughputsSolution]:
@@ -127,7 +127,7 @@ def name_choice(solution: ThroughputsSolution) -> str:
     return f"{solution.vms:,} {solution.type}{words}"
 
 
-def _explain(instance: ThroughputsInstance, choices: Choices, *, certify: bool) -> Infeasibility:
+def _explain(instance: ThroughputsInstance, choices: VmChoices, *, certify: bool) -> Infeasibility:
     """Say why no choice keeps the limits, and the least of each limit that would do with the others as they are."""
     limits = instance.limits
     certificate = TreeCertificate(rule=_RULE) if certify else None

@@ -21,7 +21,7 @@ from optplan.simulation.cluster.policies.pollux_nsga2 import PolluxNsga2, read_s
 from optplan.simulation.cluster.policies.reservation import hold_reservations
 from optplan.simulation.cluster.policies.scheduled import Autoscaled, Scheduled
 from optplan.simulation.cluster.policies.width_table import follow_plan
-from optplan.simulation.cluster.policy import Policy
+from optplan.simulation.cluster.policy import SchedulingPolicy
 from optplan.simulation.cluster.pollux.beliefs import Knowledge
 
 #: What is followed by a number of GPUs, as in ``one-width:8``.
@@ -34,7 +34,7 @@ POLLUX_AUTOSCALED = "pollux-autoscaled"
 POLLUX_NSGA2 = "pollux-nsga2"
 
 #: Policies that need nothing but their name.
-POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
+POLICIES: Mapping[str, Callable[[], SchedulingPolicy]] = MappingProxyType(
     {
         "one-gpu": lambda: hold_one_width(1),
         "reservation": hold_reservations,
@@ -44,10 +44,12 @@ POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
 )
 
 #: Policies that believe something about speeds.
-BELIEVERS: Mapping[str, Callable[[Knowledge], Policy]] = MappingProxyType({"pollux": Pollux, POLLUX_NSGA2: PolluxNsga2})
+BELIEVERS: Mapping[str, Callable[[Knowledge], SchedulingPolicy]] = MappingProxyType(
+    {"pollux": Pollux, POLLUX_NSGA2: PolluxNsga2}
+)
 
 #: Schedulers that follow a BOA plan: on a cluster of fixed size in an order, or one that grows and shrinks.
-SCHEDULERS: Mapping[str, Callable[[BoaPlan], Policy]] = MappingProxyType(
+SCHEDULERS: Mapping[str, Callable[[BoaPlan], SchedulingPolicy]] = MappingProxyType(
     {
         **{order.value: partial(Scheduled, order=order) for order in Order},
         "autoscaled": Autoscaled,
@@ -55,7 +57,9 @@ SCHEDULERS: Mapping[str, Callable[[BoaPlan], Policy]] = MappingProxyType(
 )
 
 
-def make_policy(text: str, *, target: str | None = None, knowledge: Knowledge | str = Knowledge.TRUTH) -> Policy:
+def make_policy(
+    text: str, *, target: str | None = None, knowledge: Knowledge | str = Knowledge.TRUTH
+) -> SchedulingPolicy:
     """Return the policy that a text names.
 
     Parameters

@@ -20,7 +20,7 @@ from optplan.simulation.cluster.jobs import Application, Job, Places
 from optplan.simulation.cluster.policy import ROUND_S, Sight
 from optplan.simulation.cluster.pollux.beliefs import BELIEFS, MOST_GPUS, Beliefs, Knowledge, Speeds
 from optplan.simulation.cluster.pollux.dividing import divide
-from optplan.simulation.cluster.pollux.fitness import Claim, Round, restart_factor
+from optplan.simulation.cluster.pollux.fitness import Prospect, Round, restart_factor
 
 #: At age 0 a start would be worth nothing, and nobody would start while nothing else happens: it is worth this.
 _LEAST_FACTOR = 1e-9
@@ -85,7 +85,7 @@ class Pollux:
         assert self._beliefs is not None
         return self._beliefs.look_up(job)
 
-    def _claim(self, jobs: Sequence[Job], sight: Sight, gpus: int) -> Sequence[Claim]:
+    def _claim(self, jobs: Sequence[Job], sight: Sight, gpus: int) -> Sequence[Prospect]:
         """State what each job would make of some of so many GPUs."""
         fair, nodes = math.ceil(gpus / len(jobs)), set(sight.nodes)
         claims = []
@@ -96,7 +96,7 @@ class Pollux:
             factor = max(restart_factor(sight.now_s - job.submitted_s, job.rescales), _LEAST_FACTOR)
             held = job.places if all(node in nodes for node, _ in job.places) else ()
             within, across = speeds.within[: most + 1] / base, speeds.across[: most + 1] / base
-            claims.append(Claim(held, within, across, factor, sight.gpus_per_node))
+            claims.append(Prospect(held, within, across, factor, sight.gpus_per_node))
         return claims
 
 

@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from optplan.schema import FloatArray, IntArray
 from optplan.simulation.cluster.jobs import Places
-from optplan.simulation.cluster.pollux.fitness import EPSILON, Claim, Round
+from optplan.simulation.cluster.pollux.fitness import EPSILON, Prospect, Round
 from optplan.simulation.cluster.pollux.placing import Floor
 
 #: Costs that differ by less, relative to the larger one, are the same.
@@ -90,7 +90,7 @@ def divide(task: Round) -> Division:
     return Division(tuple(best.places), num_jobs / best.cost, num_jobs / bound)
 
 
-def share_gpus(claims: Sequence[Claim], gpus: int) -> tuple[FloatArray, IntArray]:
+def share_gpus(claims: Sequence[Prospect], gpus: int) -> tuple[FloatArray, IntArray]:
     """Share GPUs without regard to nodes, at the least sum of costs.
 
     Parameters
@@ -148,7 +148,7 @@ def share_nodes(task: Round) -> tuple[float, list[int]]:
     return float(least[gpus, nodes]), counts[::-1]
 
 
-def _list_choices(claim: Claim) -> Iterator[tuple[int, int, float]]:
+def _list_choices(claim: Prospect) -> Iterator[tuple[int, int, float]]:
     """Yield GPUs, nodes taken from other jobs of several nodes, and cost of all that a job may hold."""
     yield 0, 0, 1.0 / EPSILON
     if np.isfinite(claim.held_cost):
@@ -160,7 +160,7 @@ def _list_choices(claim: Claim) -> Iterator[tuple[int, int, float]]:
             yield count, max(-(-count // claim.gpus_per_node), 2), float(claim.across_costs[count])
 
 
-def trace(claims: Sequence[Claim], held: IntArray, gpus: int) -> list[int]:
+def trace(claims: Sequence[Prospect], held: IntArray, gpus: int) -> list[int]:
     """Return what each job holds where they share at most so many GPUs."""
     counts = []
     for number in reversed(range(len(claims))):
@@ -169,7 +169,7 @@ def trace(claims: Sequence[Claim], held: IntArray, gpus: int) -> list[int]:
     return counts[::-1]
 
 
-def _cheapest(claim: Claim) -> FloatArray:
+def _cheapest(claim: Prospect) -> FloatArray:
     """Return the least cost of a job by number of GPUs, (K + 1,)."""
     costs = np.minimum(claim.within_costs, claim.across_costs)
     costs[0] = 1.0 / EPSILON
@@ -280,7 +280,7 @@ class _Draft:
                 self.put(number, places)
 
 
-def _respond(claim: Claim, floor: Floor, cost: float) -> Places | None:
+def _respond(claim: Prospect, floor: Floor, cost: float) -> Places | None:
     """Return what is best for a job in what is free, if it costs less than a number."""
     limit = cost * (1.0 - _SAME)
     if claim.held_cost < limit and floor.has_room(claim.held):

@@ -42,7 +42,7 @@ def restart_factor(age_s: float, restarts: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Claim:
+class Prospect:
     """What one job would make of GPUs in the next round.
 
     Parameters
@@ -122,7 +122,7 @@ class Round:
         GPUs of each.
     """
 
-    claims: Sequence[Claim]
+    claims: Sequence[Prospect]
     nodes: Sequence[int]
     gpus_per_node: int
 

@@ -8,13 +8,13 @@ from optplan.simulation.spot.policies.greedy import Greedy
 from optplan.simulation.spot.policies.on_demand import OnDemand
 from optplan.simulation.spot.policies.planned import Planned
 from optplan.simulation.spot.policies.uniform_progress import UniformProgress
-from optplan.simulation.spot.replaying import Policy
+from optplan.simulation.spot.replaying import SpotPolicy
 
 #: Those that see nothing of the future.
 POLICIES = ("on-demand", "greedy", "uniform-progress", "planned")
 
 
-def make_policy(name: str, job: SpotJob, history: SpotMarket) -> Policy:
+def make_policy(name: str, job: SpotJob, history: SpotMarket) -> SpotPolicy:
     """Return a policy; ``history`` is a market that is over, for those that learn from one.
 
     Raises

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from optplan.simulation.cluster.jobs import Places
 from optplan.simulation.cluster.pollux.dividing import divide, share_gpus, trace
-from optplan.simulation.cluster.pollux.fitness import MOST_NODES, Claim, Round, restart_factor
+from optplan.simulation.cluster.pollux.fitness import MOST_NODES, Prospect, Round, restart_factor
 from optplan.simulation.cluster.pollux.genetic import search, state_of
 from optplan.simulation.cluster.pollux.placing import Floor
 
@@ -21,9 +21,9 @@ from optplan.simulation.cluster.pollux.placing import Floor
 WITHIN, ACROSS = np.array([0.0, 1.0, 1.8, 2.4, 2.8]), np.array([0.0, 0.0, 1.2, 1.5, 1.6])
 
 
-def claim(held: Places = (), factor: float = 1.0, *, most: int = 4, size: int = 2) -> Claim:
+def claim(held: Places = (), factor: float = 1.0, *, most: int = 4, size: int = 2) -> Prospect:
     """Return what a job makes of up to four GPUs."""
-    return Claim(held, WITHIN[: most + 1], ACROSS[: most + 1], factor, size)
+    return Prospect(held, WITHIN[: most + 1], ACROSS[: most + 1], factor, size)
 
 
 def find_conflicts(task: Round, division: Sequence[Places]) -> list[str]:
@@ -115,15 +115,15 @@ def search_all(task: Round) -> float:
 def rounds(draw: st.DrawFn, nodes: int = 2, size: int = 2, most_jobs: int = 3) -> Round:
     """Draw a round whose jobs hold something that is allowed."""
     speed = st.floats(0.05, 4.0)
-    claims: list[Claim] = []
+    claims: list[Prospect] = []
     for _ in range(draw(st.integers(1, most_jobs))):
         most = draw(st.integers(1, nodes * size))
         within, across = (np.array([0.0, *draw(st.lists(speed, min_size=most, max_size=most))]) for _ in "ab")
         held = draw(st.sampled_from(list(all_places(nodes, size, most))))
         others: Sequence[Places] = [one.held for one in claims]
-        claims.append(Claim(held, within, across, draw(st.sampled_from([0.0, 0.5, 0.9, 1.0])), size))
+        claims.append(Prospect(held, within, across, draw(st.sampled_from([0.0, 0.5, 0.9, 1.0])), size))
         if find_conflicts(Round(claims, range(nodes), size), [*others, held]):
-            claims[-1] = Claim((), within, across, claims[-1].restart_factor, size)
+            claims[-1] = Prospect((), within, across, claims[-1].restart_factor, size)
     return Round(claims, range(nodes), size)
 
 
@@ -165,5 +165,5 @@ def draw_round(draws: np.random.Generator, *, nodes: int, jobs: int) -> Round:
         count = int(draws.integers(most + 1)) if draws.random() < 0.5 else 0
         held = (floor.find_within(count) if count <= 4 else floor.find_across(count)) if count else None
         floor.put(held or ())
-        claims.append(Claim(held or (), within, across, draws.random(), 4))
+        claims.append(Prospect(held or (), within, across, draws.random(), 4))
     return Round(claims, range(nodes), 4)
