@@ -168,9 +168,8 @@ class _Closing(DivisionClosing):
         seen = self.lagrangian
         if self.blocks is None or not seen.bound > 0.0:
             return
-        narrow = None if self.memory is None else self._narrow
         limits = self.graphs.limits
-        self.sieve = Sieve(self.blocks, limits, seen.bound, seen.multipliers, self.effort, self.memory, narrow)
+        self.sieve = Sieve(self.blocks, limits, seen.bound, seen.multipliers, self.effort, self.memory, self._narrow)
         try:
             self.sieve.run(self.value, self.gap)
         except OutOfEffortError as stop:
@@ -184,14 +183,14 @@ class _Closing(DivisionClosing):
     def _narrow(self, ceiling: float) -> list[BlockGraph]:
         """Return the graphs with the nodes that plans up to a value can have, as far as these are few."""
         assert self.blocks is not None
-        assert self.memory is not None
+        assert self.sieve is not None
         near = find_near_nodes(self.graphs, self.multipliers, ceiling - self.least + self.rounding)
         owner = self.graphs.order[self.graphs.positions[near.row]]
         narrowed = []
         for number, graph in enumerate(self.blocks):
             places = np.zeros(self.graphs.run_value.shape[1], dtype=np.bool_)
             places[near.node[owner == number]] = True
-            narrowed.append(self.memory.narrow(graph, self.graphs.numbers(number, places)))
+            narrowed.append(self.sieve.memory.narrow(graph, self.graphs.numbers(number, places)))
         return narrowed
 
     def _try_plans(self) -> None:
