@@ -139,8 +139,10 @@ class _Closing(DivisionClosing):
 
     def run(self, max_branches: int) -> str | None:
         """Close the gap by enumeration and then by branching; return what limit ended it, if any."""
-        self._try_known()
         self._try_plans()
+        # Where earlier problems left plans, a choice among few paths is hardly ever better.
+        if self.incumbent is None:
+            self._try_known()
         self.report("bound")
         # With what earlier problems left, levels are the quicker way from the start.
         steps = [self._enumerate_all, self._try_levels]

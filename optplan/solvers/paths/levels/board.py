@@ -50,8 +50,8 @@ _MOST_TOTALS = 400_000
 _CHUNK = 1 << 20
 #: Graphs are narrowed to what levels so many times further above the bound need.
 _AHEAD = 2.0
-#: A pair of a total and a path takes as much work as so many labels.
-_PAIR = 0.1
+#: Work of a label, a pair of a total and a path, a sweep, a list and a linear program.
+_WORK = (1.0, 0.02, 300.0, 100.0, 60.0)
 #: Lists that all levels together may take.
 _MOST_LISTS = 30_000
 
@@ -110,8 +110,8 @@ class Board:
         self._unit = np.concatenate([[bound], limits * bound / np.maximum(multipliers * limits, 0.05 * bound)])
         self._lists: list[PathList] = []
         self._listed = 0
-        #: Labels, and pairs of a total and a path, so far.
-        self.work = 0.0
+        #: How much work there may have been so far.
+        self.may_work = math.inf
 
     def _begin(self, ceiling: float, opened: Sequence[int] | None = None) -> Totals:
         """Begin anew with a total of nothing, for plans up to a value, of which some graphs are open, or all."""
@@ -266,13 +266,13 @@ class Board:
         self._listed += 1
         if self._listed > _MOST_LISTS:
             raise OutOfEffortError("lists")
+        self._look_at_work()
         effort = Effort(self.effort.stopwatch, labels)
         try:
             search = self.memory.search(self.graphs[number], block)
             paths = search.list_paths(self.rows.weights[tightest], room[tightest], effort, whole=whole)
         finally:
             self.effort.labels += effort.labels
-            self.work += effort.labels
         return paths if len(paths.sums) else None
 
     def _join(self, totals: Totals, number: int, block: int, paths: PathList) -> Totals:
@@ -285,7 +285,7 @@ class Board:
     ) -> Totals:
         """Return totals with each path that takes (P, R) no more than what there is room for (N, R)."""
         self.effort.charge_pairs(len(taken) * len(room))
-        self.work += _PAIR * len(taken) * len(room)
+        self._look_at_work()
         which, place = self._find_pairs(taken, room)
         many = totals.take(which)
         many.chosen[:, number, 0], many.chosen[:, number, 1] = len(self._lists), place
@@ -309,6 +309,17 @@ class Board:
             kept += whose.size
             self._require(kept)
         return np.concatenate([whose for whose, _ in found]), np.concatenate([place for _, place in found])
+
+    @property
+    def work(self) -> float:
+        """What was done so far, as many labels as that takes about as long as."""
+        effort = self.effort
+        counts = (effort.labels, effort.pairs, effort.passes, self._listed, self.rows.programs)
+        return float(np.dot(counts, _WORK))
+
+    def _look_at_work(self) -> None:
+        if self.work > self.may_work:
+            raise OutOfEffortError("work")
 
     def _require(self, count: int) -> None:
         if count > _MOST_TOTALS:
@@ -346,6 +357,7 @@ class Board:
         exact = np.zeros(len(totals), dtype=np.bool_)
         idle = 0
         while not exact.all() and idle < _MOST_IDLE:
+            self._look_at_work()
             picked = self._pick(totals, room, exact)
             left = totals.chosen[picked, :, 0] < 0
             fresh: list[FloatArray] = []

@@ -23,7 +23,8 @@ from optplan.solvers.paths.master import run_engine
 if TYPE_CHECKING:
     import highspy
 
-#: Rows that are swept at once.
+#: Numbers by layer that are swept at once, and the fewest rows.
+_AT_ONCE = 4_096
 _BATCH = 8
 #: By how much more than the rounding of the sums a plan has to be beyond a row to be given up, relatively.
 _SLACK = 1e-12
@@ -59,6 +60,8 @@ class Rows:
         self.least: list[FloatArray] = [np.empty((0, 1 + graph.num_sets)) for graph in graphs]
         #: Known paths (P, D) by graph and block, each once.
         self.columns: dict[tuple[int, int], FloatArray] = {}
+        #: Linear programs so far.
+        self.programs = 0
         self._engine = self._start_engine()
 
     def __len__(self) -> int:
@@ -98,8 +101,10 @@ class Rows:
             self._sweep(number, np.flatnonzero(self.least[number][:, 0] == 0.0))
 
     def _sweep(self, number: int, rows: IntArray) -> None:
-        for first in range(0, rows.size, _BATCH):
-            part = rows[first : first + _BATCH]
+        graph = self.graphs[number]
+        batch = max(_BATCH, _AT_ONCE // (graph.num_sets * graph.kind.size))
+        for first in range(0, rows.size, batch):
+            part = rows[first : first + batch]
             least, sums = self._memory.sweep(self.graphs[number], self.weights[part], partial(self._find, number))
             self.least[number][part, 1:] = least
             self.least[number][part, 0] = least.min(axis=1)
@@ -138,6 +143,7 @@ class Rows:
         weights : FloatArray
             (D,) The first is 1.
         """
+        self.programs += 1
         known = [self.columns[block] for block in blocks]
         owner = np.repeat(np.arange(len(known)), [len(each) for each in known])
         value, weights = self._mix(owner, np.concatenate(known), self.most - sums[1:], ceiling)

@@ -25,8 +25,16 @@ from optplan.solvers.paths.levels.totals import Totals
 #: First level above the bound, and by how much the distance grows: less once so many lists were needed.
 _FIRST = 0.0015
 _GROWTH = ((10, 1.5), (20, 1.3), (math.inf, 1.12))
-#: The same with rows of other problems, by the labels and pairs that a level took.
-_GROWTH_OF_MANY = ((150, 2.0), (1_500, 1.5), (5_000, 1.2), (20_000, 1.12), (math.inf, 1.07))
+#: The same with rows of other problems, and by how much the distance grows at least.
+_GROWTH_OF_MANY = ((6, 1.5), (10, 1.3), (20, 1.12), (math.inf, 1.07))
+_LEAST_GROWTH = 0.0008
+#: With these the first level, and the work that it may take.
+_BOLD, _BOLD_WORK = 0.003, 50_000.0
+#: Work that any other level may take, or so many times what the one before took. Where one takes more, the next is so
+#: much of the way up from what is proven, and may take more.
+_MOST_WORK = 600_000.0
+_MORE_WORK = 6.0
+_BACK = 0.4
 #: Labels for listing a graph for some totals, before other totals are tried; and for totals that cannot be divided any
 #: further.
 _LABELS = (LABELS[:2], LABELS[2:3], LABELS[3:4])
@@ -54,17 +62,44 @@ class Sieve(Board):
             When time ran out, or a level is too large; ``bound`` and ``plan`` are what is known then.
         """
         self.value = value
+        if self.is_one_of_many:
+            self._climb(gap)
+            return
         distance = _FIRST
         while self.bound < self.value * (1.0 - gap) and distance <= _FURTHEST:
-            lists, work = self._listed, self.work
+            lists = self._listed
             self._try_level(min(self.root * (1.0 + distance), self.value * (1.0 - ROUNDING)))
-            lists, work = self._listed - lists, self.work - work
-            objective = None if math.isinf(self.value) else self.value
-            self.effort.stopwatch.emit("levels", objective=objective, bound=self.bound)
-            if self.is_one_of_many:
-                distance *= next(factor for most, factor in _GROWTH_OF_MANY if work < most)
-            else:
-                distance *= next(factor for most, factor in _GROWTH if lists < most)
+            lists = self._listed - lists
+            self._report()
+            distance *= next(factor for most, factor in _GROWTH if lists < most)
+
+    def _climb(self, gap: float) -> None:
+        """Go through levels as :meth:`run` does, and back where one takes too much work.
+
+        Raises
+        ------
+        OutOfEffortError
+            As :meth:`run`.
+        """
+        proven, distance, most = 0.0, _BOLD, _BOLD_WORK
+        while self.bound < self.value * (1.0 - gap) and distance <= _FURTHEST:
+            lists, before, self.may_work = self._listed, self.work, self.work + most
+            try:
+                self._try_level(min(self.root * (1.0 + distance), self.value * (1.0 - ROUNDING)))
+            except OutOfEffortError as stop:
+                if stop.limit != "work":
+                    raise
+                distance = proven + _BACK * (min(distance, self.value / self.root - 1.0) - proven)
+                most = max(2.0 * most, _MOST_WORK)
+                continue
+            self._report()
+            most, proven = max(_MOST_WORK, _MORE_WORK * (self.work - before)), distance
+            factor = next(factor for count, factor in _GROWTH_OF_MANY if self._listed - lists < count)
+            distance = max(distance * factor, distance + _LEAST_GROWTH)
+
+    def _report(self) -> None:
+        objective = None if math.isinf(self.value) else self.value
+        self.effort.stopwatch.emit("levels", objective=objective, bound=self.bound)
 
     def _try_level(self, ceiling: float) -> None:
         """Find the best plan up to a value, or raise the bound to it."""
