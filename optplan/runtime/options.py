@@ -148,13 +148,13 @@ def require_effect(
 
 def require_training(options: RunOptions) -> None:
     """Refuse options that do not fit together: who trains, and where."""
+    if options.executor != "ray" and options.setup.image:
+        raise UsageError("setup.image: trials are processes of this machine; leave it out, or use --executor ray")
     require_effect(options, options.executor, _LOOKED_AT, {})
     if options.address and options.executor != "ray":
         raise UsageError(f"address: executor {options.executor!r} has none; give --executor ray, or leave it out")
     if options.train and options.command:
         raise UsageError("train: a command is given as well; give one of the two")
-    if options.executor != "ray" and options.setup.image:
-        raise UsageError("setup.image: trials are processes of this machine; leave it out, or use --executor ray")
     if options.executor != "virtual" and (options.slower, options.dearer) != (1.0, 1.0):
         raise UsageError("slower, dearer: they are for the virtual clock; leave them out")
     if options.executor == "virtual":
