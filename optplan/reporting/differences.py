@@ -9,15 +9,13 @@ from itertools import groupby
 from typing import Any, ClassVar, TypeAlias
 
 from optplan.contracts import Plan, Result, Solution
-from optplan.reporting.phrases import NOTHING, format_gpus, format_share, format_usd
+from optplan.reporting.phrases import NOTHING, ROUNDING, format_gpus, format_share, format_usd
 from optplan.reporting.tables import Cell, Column, Row, Table, numbers
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 #: What can be compared besides instances.
 Answer: TypeAlias = Result[Solution] | Plan
 
-#: Numbers that differ relatively, and shares that differ by no more than this are equal: the rest is rounding.
-ROUNDING = 1e-9
 
 #: Beginning of the paths of least limits, which users type in again and so want in full.
 LEAST = "relaxations."

@@ -10,7 +10,7 @@ from optplan.units import format_duration
 
 #: What tables show where there is no value.
 NOTHING = "-"
-#: Relative differences below this are rounding.
+#: Relative differences and spreads, and shares, up to this are rounding: in all that is told.
 ROUNDING = 1e-9
 #: From here on nobody counts the digits of a number.
 _MOST_IN_DIGITS = 1e12

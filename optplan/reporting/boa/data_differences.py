@@ -14,7 +14,6 @@ from optplan.reporting.differences import (
     GPUS,
     HOURS,
     PER_HOUR,
-    ROUNDING,
     SECONDS,
     Difference,
     Fact,
@@ -23,6 +22,7 @@ from optplan.reporting.differences import (
     pair_presence,
     unit_words,
 )
+from optplan.reporting.phrases import ROUNDING
 from optplan.schema import IntArray
 
 _SETTINGS, _WORKLOAD = "settings", "workload"

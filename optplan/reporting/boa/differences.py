@@ -21,7 +21,6 @@ from optplan.reporting.differences import (
     COUNT,
     GPUS,
     LEAST,
-    ROUNDING,
     SECONDS,
     Answer,
     Difference,
@@ -31,6 +30,7 @@ from optplan.reporting.differences import (
     pair_presence,
     unit_words,
 )
+from optplan.reporting.phrases import ROUNDING
 from optplan.reporting.plain_differences import measures_of, state_bound
 from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, BudgetUnit
 

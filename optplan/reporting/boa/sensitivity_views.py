@@ -10,7 +10,7 @@ from optplan.contracts import SampledPlan, Sensitivity
 from optplan.formulations.boa.data.instance import BUDGET
 from optplan.reporting.boa.phrases import BUDGET_WORDS, name_limit
 from optplan.reporting.pages import Block, Charts, Section
-from optplan.reporting.phrases import NOTHING, format_share, join_words
+from optplan.reporting.phrases import NOTHING, ROUNDING, format_share, join_words
 from optplan.reporting.style import BLUE, GREEN, GREY, Figure, escape_text, new_figure, time_scale
 from optplan.reporting.tables import Column, Table
 from optplan.schema import FloatArray
@@ -20,8 +20,6 @@ _ERROR_WORDS = {"speedup": "speedups", "noise": "speeds at single widths", "size
 _QUANTILES = (0.05, 0.5, 0.95)
 _COLOURS = {"planned": BLUE, "robust": GREEN}
 _BARS = 40
-#: Relative spread below which all samples are the same.
-_ROUNDING = 1e-9
 #: Room above the highest step for the mark's label, as a factor.
 _HEADROOM = 1.15
 _SHORT_UNITS = {"gpu": "GPUs", "usd/hour": "$/h", "s": "s"}
@@ -131,7 +129,7 @@ def _draw_shares(figure: Figure, plan: SampledPlan, numbers: FloatArray, edges: 
 
 
 def _write_mean(numbers: FloatArray) -> str:
-    if np.ptp(numbers) <= _ROUNDING * float(np.abs(numbers).max()):
+    if np.ptp(numbers) <= ROUNDING * float(np.abs(numbers).max()):
         return _shorten(float(numbers.mean()), 4)
     return f"{_shorten(float(numbers.mean()), 4)} ± {_shorten(float(numbers.std()), 2)}"
 
@@ -146,7 +144,7 @@ def _shorten(number: float, digits: int) -> str:
 
 
 def _write_excess(numbers: FloatArray, amount: float) -> str:
-    excess = numbers > amount * (1.0 + 1e-9)
+    excess = numbers > amount * (1.0 + ROUNDING)
     if not excess.any():
         return "none"
     share, above = float(excess.mean()), float((numbers[excess] / amount - 1.0).mean())

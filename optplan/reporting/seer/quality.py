@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from optplan.contracts import Result, Solution
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
-from optplan.reporting.phrases import NOTHING, format_seconds
+from optplan.reporting.phrases import NOTHING, ROUNDING, format_seconds
 from optplan.reporting.seer.words import format_loss, format_minutes, name_round, require_brackets, seeks_quality
 from optplan.reporting.tables import Column, Table, numbers
 
@@ -23,8 +23,6 @@ _THEOREM_COLUMNS = (
 )
 #: Probability with which the promise of the theorem that is shown may fail.
 DELTA = 0.1
-#: Differences of losses below this, relatively, are rounding.
-_ROUNDING = 1e-9
 
 
 def say_expectation(result: Result[Solution]) -> str:
@@ -39,7 +37,7 @@ def say_expectation(result: Result[Solution]) -> str:
     gain = measures.get("gain_loss")
     if gain is None:
         return f"{loss}. Nothing is proven of other plans."
-    if abs(gain) <= _ROUNDING * abs(result.objective) and measures["gain_low_loss"] == measures["gain_high_loss"]:
+    if abs(gain) <= ROUNDING * abs(result.objective) and measures["gain_low_loss"] == measures["gain_high_loss"]:
         return f"{loss}: that of the published plan. Nothing is proven of other plans."
     word = "less" if gain > 0 else "more"
     return f"{loss}, {format_loss(abs(gain))} {word} than the published plan's. Nothing is proven of other plans."

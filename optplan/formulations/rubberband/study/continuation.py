@@ -30,10 +30,9 @@ from optplan.formulations.rubberband.planning import (
     experiment_of,
     time_stages,
 )
+from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.units import Amount, BudgetUnit, format_duration
 
-#: Rounding that a rest at its limit is forgiven, relatively.
-_TOLERANCE = 1e-9
 #: Stands for what is left where nothing is: limits are above zero.
 _LEAST = 1e-6
 
@@ -81,7 +80,7 @@ def continue_plan(
     # The best plan for the rest keeps a ceiling of the objective if any does.
     if instance.ceiling is not None:
         ceiling = standing.limits.get(instance.ceiling_name, instance.ceiling)
-        if chosen.objective > ceiling * (1.0 + _TOLERANCE):
+        if chosen.objective > ceiling * (1.0 + LIMIT_TOLERANCE):
             spent = standing.now_s if instance.ceiling_name == DEADLINE else standing.spent_usd or 0.0
             needed = chosen.objective - spent
             return Continuation(None, _explain(instance.ceiling_name, ceiling, ceiling - spent, needed))
@@ -177,12 +176,12 @@ def _choose(
     if not is_sure and left > 0:  # whether a probability is kept, the solver has judged
         return plans[0] if plans else needed
     if not plans and needed < math.inf:  # the quickest, or the cheapest: it may do from what is held
-        result = solve(_limit(instance, needed * (1.0 + _TOLERANCE)))
+        result = solve(_limit(instance, needed * (1.0 + LIMIT_TOLERANCE)))
         plans += [] if result.solution is None else [rest.build(result.solution.brackets[0], result)]
     with contextlib.suppress(DataError):  # fewer trials may not run on as many GPUs
         plans.append(rest.build(rest.old[len(rest.old) - len(instance.brackets[0]) :], None))
     takes = [rest.measure(plan.segments) for plan in plans]
-    fitting = [number for number, taken in enumerate(takes) if taken[not by_cost] <= left * (1.0 + _TOLERANCE)]
+    fitting = [number for number, taken in enumerate(takes) if taken[not by_cost] <= left * (1.0 + LIMIT_TOLERANCE)]
     if fitting:
         return plans[min(fitting, key=lambda number: (takes[number][by_cost], takes[number]))]
     # A run that cannot go on gives back what it holds: it would begin from nothing.

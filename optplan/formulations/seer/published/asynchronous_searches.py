@@ -16,6 +16,7 @@ import numpy as np
 
 from optplan.formulations.seer.published.elastic_searches import require_cluster
 from optplan.formulations.seer.published.search_clock import (
+    TOLERANCE,
     SearchClock,
     SearchOutcome,
     SearchSetting,
@@ -240,6 +241,6 @@ def run_hypersched(
 
 def _place_rungs(least_epochs: float, most_epochs: float, eta: float) -> list[float]:
     """Return the marks of the rungs: least_epochs times powers of eta, and the most."""
-    count = math.floor(math.log(max(1.0, most_epochs / least_epochs), eta) + 1e-9)
+    count = math.floor(math.log(max(1.0, most_epochs / least_epochs), eta) + TOLERANCE)
     marks = [least_epochs * eta**power for power in range(count + 1)]
-    return marks if marks[-1] >= most_epochs * (1 - 1e-9) else [*marks, most_epochs]
+    return marks if marks[-1] >= most_epochs * (1 - TOLERANCE) else [*marks, most_epochs]

@@ -10,6 +10,7 @@ from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.published.policy import SeerPolicy
 from optplan.formulations.seer.published.search_clock import (
+    TOLERANCE,
     SearchClock,
     SearchOutcome,
     SearchSetting,
@@ -43,7 +44,7 @@ def run_seer(
     clock = SearchClock(setting)
     trials: dict[int, Trial] = {}
     while (stage := policy.next_stage()) is not None:
-        if stage.stop_min > setting.deadline_min * (1 + 1e-9):
+        if stage.stop_min > setting.deadline_min * (1 + TOLERANCE):
             message = f"round {stage.number} ends after {stage.stop_min:g} min, and the deadline is"
             raise UsageError(f"{message} {setting.deadline_min:g} min; simulate the instance that was solved")
         for request in stage.requests:

@@ -13,10 +13,9 @@ from optplan.formulations.seer.data.brackets import paid_gpus
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Bracket, Objective, SeerInstance, SeerSolution
 from optplan.formulations.seer.laws.rounds import Round, list_rounds, sum_spent
 from optplan.formulations.seer.planning import SeerPlan, SkewedSegment, write_round
+from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.units import SECONDS_PER_MINUTE, Amount, BudgetUnit, format_duration, round_up_duration
 
-#: Rounding that a rest at its budget is forgiven, relatively.
-_TOLERANCE = 1e-9
 #: How often the least GPUs of a trial are raised by the factor between brackets.
 _MOST_RAISES = 12
 _MINUTES_PER_HOUR = 60.0
@@ -92,10 +91,10 @@ class _Rest:
     def choose(self, alive: int, left_min: float, left_gpu_min: float, solve: Solver) -> SeerSolution | Infeasibility:
         """Return how the trials that are left spend most of what is left, in as many rounds as can be."""
         eta, pause_min = self.instance.eta, self.instance.resize_min
-        rounds = min(self._left, 1 + math.floor(math.log(alive) / math.log(eta) + _TOLERANCE))
+        rounds = min(self._left, 1 + math.floor(math.log(alive) / math.log(eta) + LIMIT_TOLERANCE))
         training_min = left_min - rounds * pause_min
         first_min = training_min / sum(eta**number for number in range(rounds))
-        if first_min < self.instance.least_round_min * (1.0 - _TOLERANCE):
+        if first_min < self.instance.least_round_min * (1.0 - LIMIT_TOLERANCE):
             return self._explain(DEADLINE, left_min, self.instance.least_round_min + pause_min)
         best: tuple[int, float, SeerSolution] | None = None
         for raises in range(_MOST_RAISES):
@@ -112,7 +111,7 @@ class _Rest:
                     budget_counts=self.instance.counted,
                     deadline_min=training_min + (rounds - 1) * pause_min,
                     budget=Amount(budget, BudgetUnit.GPU_MINUTE),
-                    least_round_min=first_min * (1.0 - _TOLERANCE),
+                    least_round_min=first_min * (1.0 - LIMIT_TOLERANCE),
                     least_gpus=gpus,
                 )
             )
@@ -123,7 +122,9 @@ class _Rest:
             if max(each.gpus for each in rounds_left) > self._most_gpus:
                 continue
             spent = sum_spent(self.instance, rounds_left)
-            if spent <= left_gpu_min * (1.0 + _TOLERANCE) and (best is None or (solution.rounds, spent) > best[:2]):
+            if spent <= left_gpu_min * (1.0 + LIMIT_TOLERANCE) and (
+                best is None or (solution.rounds, spent) > best[:2]
+            ):
                 best = solution.rounds, spent, solution
         least = paid_gpus(self.instance.nodes_paid, self.instance.least_gpus, 1) * (first_min + pause_min)
         return self._explain(BUDGET, left_gpu_min, least) if best is None else best[2]
@@ -163,7 +164,7 @@ def _trim(solution: SeerSolution, alive: int, eta: float) -> SeerSolution:
     for bracket in solution.brackets:
         first = max(0, bracket.trials[0] - max(0, excess))
         excess -= bracket.trials[0] - first
-        trials = tuple(min(n, math.floor(first / eta**k + _TOLERANCE)) for k, n in enumerate(bracket.trials))
+        trials = tuple(min(n, math.floor(first / eta**k + LIMIT_TOLERANCE)) for k, n in enumerate(bracket.trials))
         brackets.append(Bracket(gpus=bracket.gpus, trials=trials))
     if not any(bracket.trials[-1] for bracket in brackets):  # somebody has to be trained to the end
         widest = max(range(len(brackets)), key=lambda place: (brackets[place].trials[0] > 0, brackets[place].gpus))
