@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import pairwise
 
@@ -263,6 +264,10 @@ class _Line:
             budget += step
 
 
+def _limit(graphs: switching.LinkedGraphs, limits: FloatArray) -> switching.LinkedGraphs:
+    return replace(graphs, limits=limits)
+
+
 def build_linked_frontier(
     instance: BoaInstance,
     *,
@@ -294,10 +299,11 @@ def build_linked_frontier(
         When no budget is enough for quotas and due dates.
     """
     start, stopwatch = time.perf_counter(), stopwatch or Stopwatch()
-    costs = cost_steps(instance) if state is None else []
-    state = state or (lambda limits: switching.LinkedGraphs.from_costs(costs, limits))
+    in_pieces = state is None
+    # Budgets differ in one limit: what the graphs are is stated once.
+    state = state or partial(_limit, switching.LinkedGraphs.from_costs(cost_steps(instance)))
     write = write or partial(write_mixture, instance)
-    line = _Line(instance, _Solver(instance.replace(budget=None), state), stopwatch, in_pieces=bool(costs))
+    line = _Line(instance, _Solver(instance.replace(budget=None), state), stopwatch, in_pieces=in_pieces)
     return Frontier(
         **instance.origin(),
         budget_unit=instance.budget_unit.value,
