@@ -154,6 +154,7 @@ def maximise_bound(
     gap: float = 1e-10,
     effort: Effort | None = None,
     known: Sequence[tuple[IntArray, PathBatch]] = (),
+    feasible: bool = False,
 ) -> LinkedBound | LinkedShortfall:
     """Return the greatest Lagrangian bound and a mixed plan that attains it, or a proof that no plan keeps the limits.
 
@@ -167,6 +168,8 @@ def maximise_bound(
         Limits on time, and who counts the passes. When time runs out the best bound so far is returned.
     known
         Paths of the family to begin with, and whose they are, such as those that are best at similar limits.
+    feasible
+        Whether a mixture of these is known to keep the limits, so that nobody has to look for one.
 
     Returns
     -------
@@ -182,7 +185,11 @@ def maximise_bound(
     limits, nothing = family.limits, np.zeros(family.limits.size)
     progress, feasibility = Progress(np.zeros(limits.size)), Progress(np.zeros(limits.size))
     try:
-        if _seed(generation, progress):
+        if feasible:
+            for graph, columns in known:
+                generation.add(graph, columns)
+            generation.minimise(Aim.least_value(limits), progress)
+        elif _seed(generation, progress):
             # What is beyond a limit by no more than the tolerance is what the limit stands for.
             limits = np.maximum(limits, generation.columns.total_consumption)
         else:

@@ -76,7 +76,8 @@ class _Solver:
             if budget is None:
                 points.append(waiting.pop())
                 continue
-            found = bounds.maximise_bound(self.family(budget), known=near)
+            # The mixture of the lesser budget keeps the greater one.
+            found = bounds.maximise_bound(self.family(budget), known=near, feasible=left.mixture is not None)
             if isinstance(found, bounds.LinkedShortfall) or len(points) + len(waiting) > _MOST_PIECES:
                 return None
             waiting.append(found)
