@@ -26,8 +26,8 @@ from optplan.solvers.paths.levels.totals import Totals
 _FIRST = 0.0015
 _GROWTH = ((10, 1.5), (20, 1.3), (math.inf, 1.12))
 #: The same with rows of other problems, and by how much the distance grows at least.
-_GROWTH_OF_MANY = ((6, 1.5), (10, 1.3), (20, 1.12), (math.inf, 1.07))
-_LEAST_GROWTH = 0.0008
+_GROWTH_OF_MANY = ((10, 1.5), (20, 1.2), (40, 1.07), (math.inf, 1.04))
+_LEAST_GROWTH = 0.0005
 #: With these the first level, and the work that it may take.
 _BOLD, _BOLD_WORK = 0.003, 50_000.0
 #: Work that any other level may take, or so many times what the one before took. Where one takes more, the next is so
