@@ -208,8 +208,12 @@ def least_path(costs: PathCosts, weights: FloatArray, *, value: float = 1.0) -> 
     members = [np.flatnonzero(costs.group == group) for group in range(len(enter))]
     best = enter[costs.group, 0, np.arange(costs.group.size)] + run[0]
     for layer in range(1, run.shape[0]):
-        entered = [best[nodes].min(initial=np.inf) + cost for nodes, cost in zip(members, enter[:, layer], strict=True)]
-        best = run[layer] + np.minimum(best, np.min(entered, axis=0))
+        if len(enter) == 1:  # all entries come from wherever it was least: asked often, and most instances are such
+            entered = best.min() + enter[0, layer]
+        else:
+            lists = zip(members, enter[:, layer], strict=True)
+            entered = np.min([best[nodes].min(initial=np.inf) + cost for nodes, cost in lists], axis=0)
+        best = run[layer] + np.minimum(best, entered)
     return float(best.min())
 
 
