@@ -29,7 +29,7 @@ from optplan.instances.library import build_named
 from optplan.progress import OutOfTime, Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import path_totals
-from optplan.solvers.paths import bounds, closing, solutions
+from optplan.solvers.paths import bounds, closing, dividing, solutions
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.levels.sieve import Sieve
 from optplan.solving import solve
@@ -96,7 +96,7 @@ def divide(
 ) -> solutions.LinkedSolution | None:
     """Solve by branching, with few or no labels; None when not even mixtures keep the limits."""
     monkeypatch.setattr(closing, "_MOST_LABELS", labels)
-    monkeypatch.setattr(closing, "_NEAR", 10.0)
+    monkeypatch.setattr(dividing, "_NEAR", 10.0)
     monkeypatch.setattr(closing, "_PLAIN", 1)
     monkeypatch.setattr(closing._Closing, "_enumerate_all", lambda _: None)
     follow = (lambda: follow_types(instance)) if by_types else None
@@ -359,7 +359,7 @@ def test_what_the_judge_does_not_list_is_divided_or_on_trust(monkeypatch: pytest
     monkeypatch.setattr(rows_judge, "_FORMED", (0,))
     monkeypatch.setattr(rows_judge, "_FORMED_AT_LAST", (0,))
     monkeypatch.setattr(closing._Closing, "_enumerate_all", lambda _: None)
-    monkeypatch.setattr(closing, "_NEAR", 10.0)
+    monkeypatch.setattr(dividing, "_NEAR", 10.0)
     if not divided:
         monkeypatch.setattr(listing, "_MOST", 0)
     kinds = []
