@@ -21,7 +21,7 @@ from optplan.instances.plain_data import read_data
 from optplan.measurement.profiled_instances import describe_search, renew_search
 from optplan.measurement.trial_timings import summarise
 from optplan.reporting.pages import write_page
-from optplan.reporting.runs import build_comparison_page, comparison_table
+from optplan.reporting.runtime.runs import build_comparison_page, comparison_table
 from optplan.runtime.outcomes import RunOutcome
 from optplan.runtime.profiling import ProfileSettings, profile_here
 

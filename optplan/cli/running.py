@@ -215,7 +215,7 @@ def find_driver(folder: Path) -> int | None:
 
 def _compare(folders: Sequence[Path], outputs: Outputs) -> int:
     """Show runs beside one another."""
-    from optplan.reporting.runs import build_comparison_page, comparison_table
+    from optplan.reporting.runtime.runs import build_comparison_page, comparison_table
     from optplan.runtime.outcomes import describe
     from optplan.runtime.running import read_run
 
@@ -249,7 +249,7 @@ def _refuse(names: list[str]) -> None:
 
 def _show(outcome: RunOutcome, outputs: Outputs, *, name: str) -> int:
     """Print what a run came to, write its page, and return the exit code."""
-    from optplan.reporting.runs import build_run_page, outcome_table, segment_table
+    from optplan.reporting.runtime.runs import build_run_page, outcome_table, segment_table
 
     outputs.answer(outcome, lambda: [segment_table(outcome), "", outcome_table(outcome)])
     outputs.save_page("--report", lambda: build_run_page(outcome, name=name))

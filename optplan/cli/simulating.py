@@ -190,7 +190,7 @@ def simulate(
     WORKLOAD, --policy, --nodes and --seed may be repeated: each is simulated with each, spread over the processors. The
     results are kept in the folder of --results, so that a sweep that was interrupted goes on where it was.
     """
-    from optplan.reporting.cluster_views import build_cluster_page
+    from optplan.reporting.simulation.clusters import build_cluster_page
     from optplan.simulation.cluster.cells import Cell
     from optplan.simulation.cluster.world import World
 
@@ -256,7 +256,7 @@ def _read_number(text: str, option: str, such_as: str) -> float:
 
 def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes: int | None, engine: str) -> int:
     """Run several simulations and show them side by side."""
-    from optplan.reporting.cluster_views import compare_simulations
+    from optplan.reporting.simulation.clusters import compare_simulations
     from optplan.simulation import sweeps
 
     if results is None:
@@ -270,7 +270,7 @@ def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes:
 
 
 def _show(outcome: Outcome, data: dict[str, Any]) -> list[Shown]:
-    from optplan.reporting.cluster_views import list_applications, list_facts, say_problems
+    from optplan.reporting.simulation.clusters import list_applications, list_facts, say_problems
     from optplan.reporting.tables import fact_table, plain_text
 
     cost = [] if data["cost_usd"] is None else [("cost of the nodes", f"${data['cost_usd']:,.2f}")]

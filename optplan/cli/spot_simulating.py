@@ -137,7 +137,7 @@ def simulate_spot(
     each tick, as optplan import spot-trace reads it. Costs are compared with the least at which the deadline could have
     been kept, had all been known beforehand. Exit code 3: on demand cannot keep the deadline.
     """
-    from optplan.reporting.spot_views import compare_policies, list_segments
+    from optplan.reporting.simulation.spot import compare_policies, list_segments
     from optplan.simulation.spot import trials as trying
     from optplan.simulation.spot.market import SpotJob
 

@@ -116,7 +116,7 @@ def simulate_starts(
     many GPUs a job holds does not depend on when it starts: then what is best for each job is best for all, and is
     found exactly, as is the least cost for every amount of waiting.
     """
-    from optplan.reporting.start_views import build_starts_page
+    from optplan.reporting.simulation.starts import build_starts_page
     from optplan.simulation.cluster.cells import Cell
     from optplan.simulation.starts.daily_prices import read_daily_prices
     from optplan.simulation.starts.study import study_starts
@@ -135,7 +135,7 @@ def simulate_starts(
 
 
 def _show(study: StartStudy) -> list[Shown]:
-    from optplan.reporting.start_views import (
+    from optplan.reporting.simulation.starts import (
         NOT_PROVEN,
         PROVEN,
         compare_rules,

@@ -125,7 +125,7 @@ def stream(
 
 def show_stream(outcome: StreamOutcome, outputs: Outputs) -> None:
     """Print what became of a stream, or how it stands."""
-    from optplan.reporting.streams import class_table, list_facts
+    from optplan.reporting.runtime.streams import class_table, list_facts
     from optplan.reporting.tables import fact_table
 
     outputs.answer(outcome, lambda: [class_table(outcome), "", fact_table(list_facts(outcome))])

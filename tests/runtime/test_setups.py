@@ -12,7 +12,7 @@ from optplan.contracts import Plan
 from optplan.errors import DataError, UsageError
 from optplan.instances.files import write_json
 from optplan.reporting.pages import build_page
-from optplan.reporting.runs import build_run_page
+from optplan.reporting.runtime.runs import build_run_page
 from optplan.runtime.outcomes import RunOutcome
 from optplan.runtime.records import encode
 from optplan.runtime.running import run

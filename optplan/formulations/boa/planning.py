@@ -42,7 +42,7 @@ from optplan.formulations.boa.data.instance import (
     Problem,
     has_real_widths,
 )
-from optplan.formulations.boa.exact.demand import forecast_demand
+from optplan.formulations.boa.exact.peak.demand import forecast_demand
 from optplan.formulations.boa.judge.evaluation import evaluate, follow_epochs, speeds_along, types_along
 from optplan.schema import ByName, FloatArray, FrozenModel, WholeNumbers
 from optplan.speedup import lower_left_hull
@@ -116,7 +116,7 @@ class BoaPlan(Plan):
         Which class holds what where, and what forcing it elsewhere would cost; empty unless the plan was made with an
         explanation.
     demand
-        GPUs in use at once, as :func:`~optplan.formulations.boa.exact.demand.forecast_demand` names the figures.
+        GPUs in use at once, as :func:`~optplan.formulations.boa.exact.peak.demand.forecast_demand` names the figures.
     """
 
     LATER: ClassVar[frozenset[str]] = Plan.LATER | {"demand"}

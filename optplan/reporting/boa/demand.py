@@ -6,7 +6,7 @@ import numpy as np
 
 from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.exact.demand import find_demand, forecast_demand
+from optplan.formulations.boa.exact.peak.demand import find_demand, forecast_demand
 from optplan.formulations.boa.laws.demand import FIGURES, STEADY, Demand, has_patterns
 from optplan.formulations.boa.study.node_rounding import estimate_rounding
 from optplan.reporting.pages import Block, Charts, Items, Section

@@ -31,8 +31,7 @@ from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.boa.data.instance import QUOTA, BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_options, find_least, load_of
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_budget, state_linked
-from optplan.formulations.boa.exact.indivisible import relax_limit, say_indivisible
-from optplan.formulations.boa.exact.trees import join_ranges
+from optplan.formulations.boa.exact.trees import join_ranges, relax_limit, say_indivisible
 from optplan.solvers.paths import bounds
 from optplan.solvers.paths.effort import Effort
 from optplan.units import Amount

@@ -31,9 +31,8 @@ from optplan.formulations.boa.exact.feasibility import (
     follow_types,
     state_linked,
 )
-from optplan.formulations.boa.exact.indivisible import explain_division
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
-from optplan.formulations.boa.exact.trees import write_rows, write_tree
+from optplan.formulations.boa.exact.trees import explain_division, write_rows, write_tree
 from optplan.solvers.paths import bounds, closing, families, solutions, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 

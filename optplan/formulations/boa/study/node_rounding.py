@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.exact.demand import list_stays
+from optplan.formulations.boa.exact.peak.demand import list_stays
 from optplan.schema import IntArray
 
 #: Draws of the remainders; the error of the mean is far below what clumps and fragments cost besides.

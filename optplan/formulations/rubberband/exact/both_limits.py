@@ -28,9 +28,9 @@ from optplan.contracts.result import (
 )
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.data.rules import BOTH
-from optplan.formulations.rubberband.exact.both_confidence import solve_both_confident
 from optplan.formulations.rubberband.exact.chains import state_chains
-from optplan.formulations.rubberband.exact.confidence import solve_confident_deadline
+from optplan.formulations.rubberband.exact.chance.both import solve_both_confident
+from optplan.formulations.rubberband.exact.chance.on_time import solve_confident_deadline
 from optplan.formulations.rubberband.exact.held_paths import solve_one_limit
 from optplan.solvers.figures import write_apart
 from optplan.solvers.limits import LIMIT_TOLERANCE

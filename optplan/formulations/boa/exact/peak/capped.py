@@ -7,9 +7,9 @@ is allowed, it finds good plans. The slope theta is searched over one to two tim
 at the quantile.
 
 What is proven about the best of these plans is the bound without the limit, or a higher one by what all plans that keep
-the limit have in common (:mod:`~optplan.formulations.boa.exact.lower_tail`). That no plan at all keeps it is proven by
-the same, or since jobs that hold the least that they may, for the shortest time that they can take, break it already:
-job by job every plan has at least those GPUs in use. The judge checks either by a computation of its own.
+the limit have in common (:mod:`~optplan.formulations.boa.exact.peak.lower_tail`). That no plan at all keeps it is
+proven by the same, or since jobs that hold the least that they may, for the shortest time that they can take, break it
+already: job by job every plan has at least those GPUs in use. The judge checks either by a computation of its own.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from optplan.contracts.result import Hopeless, status_of
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.peak_limit import PeakLimit
 from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.demand import find_demand, transform
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
-from optplan.formulations.boa.exact.lower_tail import (
+from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs
+from optplan.formulations.boa.exact.peak.demand import find_demand, transform
+from optplan.formulations.boa.exact.peak.lower_tail import (
     RULE,
     find_least_reach,
     prove_bound,
@@ -47,7 +48,6 @@ from optplan.formulations.boa.exact.lower_tail import (
     turn_last,
     weigh_jobs,
 )
-from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs
 from optplan.formulations.boa.laws.demand import Demand, Stay, gather_crowd
 from optplan.progress import OutOfTime
 from optplan.schema import FloatArray

@@ -1,8 +1,8 @@
 """What is least of the plans that keep a deadline and a budget, both, with a given probability.
 
 Also a budget alone, where the time is least: the deadline is infinite then. The search is
-:mod:`optplan.formulations.rubberband.exact.both_search`; here are what it starts with, and what is said where no plan
-keeps both often enough: the probability that the likeliest plan reaches, and which limit to relax, by how much.
+:mod:`optplan.formulations.rubberband.exact.chance.both_search`; here are what it starts with, and what is said where no
+plan keeps both often enough: the probability that the likeliest plan reaches, and which limit to relax, by how much.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandSolution,
 )
 from optplan.formulations.rubberband.data.rules import BOTH_CHANCE
-from optplan.formulations.rubberband.exact.both_search import BothPlan, BothSearch
-from optplan.formulations.rubberband.exact.both_steps import BothSteps
-from optplan.formulations.rubberband.exact.confidence import conclude, solve_confident_deadline
-from optplan.formulations.rubberband.exact.least_deadlines import find_too_low
+from optplan.formulations.rubberband.exact.chance.both_search import BothPlan, BothSearch
+from optplan.formulations.rubberband.exact.chance.both_steps import BothSteps
+from optplan.formulations.rubberband.exact.chance.least_deadlines import find_too_low
+from optplan.formulations.rubberband.exact.chance.on_time import conclude, solve_confident_deadline
 from optplan.formulations.rubberband.laws.both import both_chance
 from optplan.solvers.figures import write_apart
 from optplan.solvers.limits import LIMIT_TOLERANCE

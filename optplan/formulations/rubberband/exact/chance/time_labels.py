@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.formulations.rubberband.exact.grid_times import GridTimes
-from optplan.formulations.rubberband.exact.outlooks import Outlook, rise
+from optplan.formulations.rubberband.exact.chance.grid_times import GridTimes
+from optplan.formulations.rubberband.exact.chance.outlooks import Outlook, rise
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.held import Charge, no_charge

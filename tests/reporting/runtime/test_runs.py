@@ -10,7 +10,7 @@ import pytest
 from optplan.contracts import Plan
 from optplan.instances.files import read_instance
 from optplan.reporting.pages import build_page
-from optplan.reporting.runs import build_comparison_page, build_run_page, comparison_table, draw_run
+from optplan.reporting.runtime.runs import build_comparison_page, build_run_page, comparison_table, draw_run
 from optplan.runtime.running import run
 from optplan.solving import build_plan, solve
 

@@ -19,7 +19,7 @@ from optplan.schema import FloatArray
 from optplan.solving import solve
 from optplan.verification import verify
 
-from ..conftest import ListPlans
+from ...conftest import ListPlans
 
 #: Random searches that are compared with all their plans; 1,000 take some 20 minutes.
 SEARCHES = 4

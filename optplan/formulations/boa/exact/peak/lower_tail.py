@@ -32,7 +32,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.peak_limit import PeakLimit
 from optplan.formulations.boa.exact.barred import find_barred
 from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.demand import list_stays
+from optplan.formulations.boa.exact.peak.demand import list_stays
 from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import least_path
 from optplan.solvers.paths import bounds, switching

@@ -15,8 +15,8 @@ from optplan.formulations.boa.data.arrivals import ArrivalPattern
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.data.job_classes import JobClass
-from optplan.formulations.boa.exact.capped import find_least_peak
-from optplan.formulations.boa.exact.demand import find_demand
+from optplan.formulations.boa.exact.peak.capped import find_least_peak
+from optplan.formulations.boa.exact.peak.demand import find_demand
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named

@@ -24,11 +24,11 @@ from optplan.contracts.result import (
 from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.data.rules import LABELS
 from optplan.formulations.rubberband.exact.chains import Chain, state_chain, write_solution
+from optplan.formulations.rubberband.exact.chance.grid_times import GridTimes, list_all_options
+from optplan.formulations.rubberband.exact.chance.least_deadlines import POINTS, is_too_early, refuse
+from optplan.formulations.rubberband.exact.chance.time_labels import TimedPlans, find_timed_plans
 from optplan.formulations.rubberband.exact.durations import find_chance
-from optplan.formulations.rubberband.exact.grid_times import GridTimes, list_all_options
 from optplan.formulations.rubberband.exact.held_paths import solve_one_limit
-from optplan.formulations.rubberband.exact.least_deadlines import POINTS, is_too_early, refuse
-from optplan.formulations.rubberband.exact.time_labels import TimedPlans, find_timed_plans
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.held import HeldShortfall, solve_held

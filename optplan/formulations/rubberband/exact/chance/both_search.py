@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.formulations.rubberband.data.instance import RubberBandSolution, StageAllocation
-from optplan.formulations.rubberband.exact.both_steps import BothGrid, BothSteps, Spectrum
 from optplan.formulations.rubberband.exact.bracket_choice import price_chain
+from optplan.formulations.rubberband.exact.chance.both_steps import BothGrid, BothSteps, Spectrum
 from optplan.formulations.rubberband.laws.both import both_chance
 from optplan.schema import FloatArray
 from optplan.solvers.limits import LIMIT_TOLERANCE

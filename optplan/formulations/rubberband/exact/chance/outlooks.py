@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optplan.formulations.rubberband.exact.grid_times import GridTimes
+from optplan.formulations.rubberband.exact.chance.grid_times import GridTimes
 from optplan.schema import FloatArray
 from optplan.solvers.paths.held.sweeps import Sweep
 

@@ -23,8 +23,8 @@ from optplan.contracts.result import (
 from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.data.rules import LABELS
 from optplan.formulations.rubberband.exact.chains import Chain
-from optplan.formulations.rubberband.exact.grid_times import GridTimes
-from optplan.formulations.rubberband.exact.time_labels import bound_chance, find_timed_plans
+from optplan.formulations.rubberband.exact.chance.grid_times import GridTimes
+from optplan.formulations.rubberband.exact.chance.time_labels import bound_chance, find_timed_plans
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.held import HeldGraph
 

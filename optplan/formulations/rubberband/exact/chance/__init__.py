@@ -1,0 +1,1 @@
+"""Limits that hold with a probability: the deadline alone, and deadline and budget together."""

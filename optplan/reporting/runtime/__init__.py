@@ -1,0 +1,1 @@
+"""Runs and streams for readers: what was planned beside what happened."""

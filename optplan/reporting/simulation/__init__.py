@@ -1,0 +1,1 @@
+"""Simulated clusters, spot VMs and starts for readers."""
