@@ -66,6 +66,11 @@ def find_undominated_vectors(segment: IntArray, costs: FloatArray) -> IntArray:
 
 def _filter_small(segment: IntArray, rows: FloatArray) -> NDArray[np.bool_]:
     """Return which vectors stay, one champion of every segment per round; ``rows`` (D, M) sorted by segment and sum."""
+    if segment.size <= _SMALL_SET:  # all pairs at once are quicker than rounds
+        undercut = segment[:, None] == segment
+        for row in rows:
+            undercut &= row[:, None] <= row
+        return np.asarray(~np.triu(undercut, 1).any(axis=0))
     kept = np.zeros(segment.size, dtype=bool)
     open_ones = np.arange(segment.size)
     while open_ones.size:

@@ -68,6 +68,13 @@ class _States:
         parts = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
         return cls(sets, which, group[node], node, pair.ravel(), own, smaller, parts, which[parts], group[node[parts]])
 
+    @cached_property
+    def sources(self) -> tuple[IntArray, IntArray]:
+        """(G, Q) The part of the states of each group with the own set, and with the smaller one; P where none is."""
+        part = np.full((int(self.group.max()) + 1, self.sets.size + 1), self.parts.size)
+        part[self.part_group, self.part_set] = np.arange(self.parts.size)
+        return part[:, self.own], part[:, self.smaller]
+
     def find_least(self, reach: FloatArray) -> FloatArray:
         """Return (B, S') the least sums by set, given those of the states (B, C)."""
         return np.asarray(np.minimum.reduceat(reach, self._starts, axis=1))
@@ -163,26 +170,28 @@ class BlockGraph:
             (B, S, E) The paths.
         """
         states = self._states
-        run, enter = (weigh(weights, costs).take(states.node, axis=-1) for costs in (self.steps, self.entries))
+        own, smaller = states.sources
+        costs = self.steps, self.entries[:, : len(own)]
+        run, enter = (weigh(weights, each).take(states.node, axis=-1) for each in costs)
         batch, layers, width = run.shape
-        groups, last, count = enter.shape[1], enter.shape[2] - 1, states.sets.size
+        last, count = enter.shape[2] - 1, states.sets.size
         reach = np.empty((layers, batch, width))
         moved = np.zeros((layers, batch, width), dtype=np.bool_)
-        #: The least sum before each layer by group left and set visited; the last stands for the empty set.
-        best = np.full((layers, batch, groups, count + 1), np.inf)
+        #: The least sum before each layer by part of the states; the last stands for none.
+        best = np.full((layers, batch, states.parts.size + 1), np.inf)
         first = enter[:, states.group, 0, np.arange(width)] + run[:, 0]
         reach[0] = np.where(states.smaller[states.pair] == count, first, np.inf)
+        entries, runs = np.ascontiguousarray(enter.transpose(2, 0, 1, 3)), np.ascontiguousarray(run.transpose(1, 0, 2))
         for layer in range(1, layers):
-            earlier, now, place = reach[layer - 1], reach[layer], min(layer, last)
-            best[layer, :, states.part_group, states.part_set] = np.minimum.reduceat(earlier, states.parts, axis=1).T
-            lead = np.minimum(best[layer][..., states.own], best[layer][..., states.smaller])
-            coming = lead[:, 0].take(states.pair, axis=1)
-            coming += enter[:, 0, place]
-            for group in range(1, groups):
-                np.minimum(coming, lead[:, group].take(states.pair, axis=1) + enter[:, group, place], out=coming)
-            np.less(coming, earlier, out=moved[layer])
-            np.minimum(coming, earlier, out=now)
-            now += run[:, layer]
+            earlier, now, parts = reach[layer - 1], reach[layer], best[layer]
+            np.minimum.reduceat(earlier, states.parts, axis=1, out=parts[:, :-1])
+            lead = np.minimum(parts.take(own, axis=1), parts.take(smaller, axis=1))
+            coming = lead.take(states.pair, axis=2)
+            coming += entries[min(layer, last)]
+            least = np.minimum.reduce(coming, axis=1)
+            np.less(least, earlier, out=moved[layer])
+            np.minimum(least, earlier, out=now)
+            now += runs[layer]
         nodes = self._trace(reach, moved, best, enter)
         least = np.full((batch, self.num_sets), np.inf)
         least[:, states.sets - 1] = states.find_least(reach[-1])
@@ -210,7 +219,7 @@ class BlockGraph:
             goes_on = since > 0
             whose, row, state, until = whose[goes_on], row[goes_on], state[goes_on], since[goes_on]
             pair, each = states.pair[state], np.arange(whose.size)
-            own, smaller = best[until, row, :, states.own[pair]], best[until, row, :, states.smaller[pair]]
+            own, smaller = (best[until, row, parts[:, pair]].T for parts in states.sources)
             group = (np.minimum(own, smaller) + enter[row, :, np.minimum(until, last), state]).argmin(axis=1)
             stays = own[each, group] <= smaller[each, group]
             source = np.where(stays, states.own[pair], states.smaller[pair])

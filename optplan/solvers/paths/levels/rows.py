@@ -60,6 +60,7 @@ class Rows:
         self.least: list[FloatArray] = [np.empty((0, 1 + graph.num_sets)) for graph in graphs]
         #: Known paths (P, D) by graph and block, each once.
         self.columns: dict[tuple[int, int], FloatArray] = {}
+        self._known: dict[tuple[int, int], dict[bytes, FloatArray]] = {}
         #: Linear programs so far.
         self.programs = 0
         self._engine = self._start_engine()
@@ -94,6 +95,7 @@ class Rows:
                 self.least[number][:] = 0.0
                 for block in range(1, graph.num_sets + 1):
                     self.columns.pop((number, block), None)
+                    self._known.pop((number, block), None)
 
     def complete(self, graphs: Sequence[int] | None = None) -> None:
         """Sweep for some graphs, or for all, what was swept for others only."""
@@ -117,10 +119,11 @@ class Rows:
         return self.graphs[number].sweep(weights)[:2]
 
     def _keep(self, number: int, block: int, sums: FloatArray) -> None:
-        known = self.columns.get((number, block), sums[:0])
-        fresh = [row for row in sums if not (known == row).all(axis=1).any()]
-        if fresh:
-            self.columns[number, block] = np.unique(np.concatenate([known, fresh]), axis=0)
+        known = self._known.setdefault((number, block), {})
+        before = len(known)
+        known.update((row.tobytes(), row) for row in sums)
+        if len(known) > before:
+            self.columns[number, block] = np.array(list(known.values()))
 
     def find_weights(
         self, blocks: Sequence[tuple[int, int]], sums: FloatArray, ceiling: float

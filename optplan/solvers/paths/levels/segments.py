@@ -116,13 +116,14 @@ class BlockSearch:
         self.nodes = np.flatnonzero((block >> graph.kind) & 1)
         self._sets = np.array([part for part in range(1, block + 1) if part & ~block == 0])
         kind = graph.kind[self.nodes]
-        self._group = graph.group[self.nodes]
+        # Groups without nodes are never left.
+        groups, self._group = np.unique(graph.group[self.nodes], return_inverse=True)
         #: The set after entering a node (S, K), the first set, and where a node cannot be held (S, K).
         self._after = np.searchsorted(self._sets, self._sets[:, None] | (1 << kind))
         self._first = np.searchsorted(self._sets, 1 << kind)
         self._barred = np.where(((self._sets[:, None] >> kind) & 1) > 0, 0.0, np.inf)
         self._steps = graph.steps[:, :, self.nodes]
-        self._entries = graph.entries[..., self.nodes]
+        self._entries = graph.entries[:, groups][..., self.nodes]
         nothing = np.zeros((len(self._steps), 1, self.nodes.size))
         self._prefix = np.concatenate([nothing, self._steps.cumsum(axis=1)], axis=1)
         self._outlooks: dict[bytes, _Outlook] = {}
@@ -140,23 +141,27 @@ class BlockSearch:
         rows, layers, width = run.shape
         last, sets, groups = enter.shape[2] - 1, self._sets.size, enter.shape[1]
         columns = np.arange(width)
-        remaining = np.full((rows, sets, width), np.inf)
-        remaining[:, -1] = run[:, -1]
-        remaining += self._barred
         entering = np.empty((rows, layers, sets, groups, width))
         leaving = np.full((rows, sets, groups, layers + 1), np.inf)
         leaving[:, -1, :, -1] = 0.0
+        runs = (run[:, :, None] + self._barred).transpose(1, 0, 2, 3)
+        after = (self._after * width + columns).ravel()
+        left = (np.arange(sets)[:, None] * groups + self._group).ravel()
+        remaining = np.where((np.arange(sets) == sets - 1)[:, None], runs[-1], np.inf)
         for layer in range(layers - 1, -1, -1):
             onward = entering[:, layer]
-            np.add(remaining[:, self._after, columns][:, :, None], enter[:, None, :, min(layer, last)], out=onward)
-            leaving[..., layer] = onward.min(axis=3)
+            coming = remaining.reshape(rows, -1).take(after, axis=1).reshape(rows, sets, 1, width)
+            np.add(coming, enter[:, None, :, min(layer, last)], out=onward)
+            least = onward.min(axis=3)
+            leaving[..., layer] = least
             if layer:
-                remaining = np.minimum(remaining, leaving[:, :, self._group, layer]) + run[:, layer - 1, None]
-                remaining += self._barred
-        least = entering[:, 0, self._first, self._group, columns].min(axis=1)
+                least = least.reshape(rows, -1).take(left, axis=1).reshape(remaining.shape)
+                np.minimum(remaining, least, out=remaining)
+                remaining += runs[layer - 1]
+        begun = entering[:, 0, self._first, self._group, columns].min(axis=1)
         paid = np.ascontiguousarray(weigh(weights, self._prefix).transpose(0, 2, 1))
         for row, each in enumerate(weights):
-            found = _Outlook(each, entering[row], leaving[row], paid[row], float(least[row]))
+            found = _Outlook(each, entering[row], leaving[row], paid[row], float(begun[row]))
             self._outlooks[each.tobytes()] = found
             self.num_known += found.entering.size
 
@@ -280,7 +285,7 @@ def _fit(
     for row, least, limit in zip(rows[1:], onward[1:], most[1:], strict=True):
         if not fits.size:
             break
-        open_ones = (sums @ row.weights)[fits] + least.ravel()[place[fits]] <= limit
+        open_ones = sums @ row.weights + least.take(place) <= limit
         if not open_ones.all():
-            fits = fits[open_ones]
+            fits, sums, place = fits[open_ones], sums[open_ones], place[open_ones]
     return fits
