@@ -4,6 +4,7 @@ Enumeration within growing allowances (:mod:`~optplan.solvers.paths.gap`) comes 
 best pure plan may be several percent above the bound, too far to enumerate; then the rest is done by branching, with
 enumeration where a subproblem has little left between its bound and the incumbent. Where kinds of nodes are known,
 levels by blocks (:mod:`optplan.solvers.paths.levels.sieve`) come first, and branching only where these are too large.
+Graphs of one layer are branched on before all that, in one linear program (:mod:`optplan.solvers.paths.choosing`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from numpy.typing import NDArray
 from optplan.solvers.limits import most_within
 from optplan.solvers.paths.bounds import LinkedBound, LinkedShortfall, maximise_bound
 from optplan.solvers.paths.branching import Region
+from optplan.solvers.paths.choosing import ChoiceSearch, find_choices
 from optplan.solvers.paths.dividing import DivisionClosing
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, PathBatch, PathSets
-from optplan.solvers.paths.incumbents import KnownPaths
+from optplan.solvers.paths.incumbents import KnownPaths, choose_paths
 from optplan.solvers.paths.levels.blocks import PROHIBITIVE, BlockGraph
 from optplan.solvers.paths.levels.memory import Memory
 from optplan.solvers.paths.levels.sieve import Sieve
@@ -129,7 +131,7 @@ class _Closing(DivisionClosing):
         #: Levels by blocks, once they have begun; None where kinds of nodes are not known.
         self.sieve: Sieve | None = None
         self.blocks = blocks
-        #: What the division of the given graphs proved, before those with trails were divided anew.
+        #: What divisions of the given graphs proved, before those with trails were divided anew.
         self.earlier: tuple[float, Region | None] = (-math.inf, None)
 
     @property
@@ -146,7 +148,7 @@ class _Closing(DivisionClosing):
         self.report("bound")
         # With what earlier problems left, levels are the quicker way from the start.
         steps = [self._enumerate_all, self._try_levels]
-        for step in steps if self.memory is None or self.blocks is None else reversed(steps):
+        for step in [self._try_choices, *(steps if self.memory is None or self.blocks is None else reversed(steps))]:
             if not self.closed:
                 step()
         if self.closed:
@@ -158,12 +160,32 @@ class _Closing(DivisionClosing):
             return stopped_by
         trails = self.follow()
         if trails is not None:
-            self.earlier = self.divided, self.region
+            self.earlier = max((self.divided, self.region), self.earlier, key=lambda proven: proven[0])
             graph, columns = self._known.join()
             self.trails, self._known = trails, KnownPaths(graph, trails.enter(graph, columns))
             self.open, self.pruned, self.region, self.started = [], math.inf, None, self.branches
             self._start(trails.graphs)
         return self._search(max_branches)
+
+    def _try_choices(self) -> None:
+        """Close the gap between choices in one linear program, where all graphs have one layer and not many nodes."""
+        choices = find_choices(self.graphs) if self.graphs.limits.size > 1 else None
+        if choices is None:
+            return
+        graph, columns = choices
+        limits = self.graphs.limits
+        chosen = choose_paths(graph, columns.value, columns.consumption, limits, self.gap, self.effort.stopwatch)
+        if chosen is not None:
+            self._offer(columns.take(chosen))
+        if self.incumbent is None or self.closed:
+            return
+        search = ChoiceSearch(self.graphs, choices, self.incumbent, self.gap, self.rounding, self.effort)
+        try:
+            search.run()
+        finally:
+            self._offer(search.plan)
+            self.earlier, self.branches = (search.bound, search.region), search.branches
+            self.report("branches")
 
     def _try_levels(self) -> None:
         """Close the gap by levels, if they are not too large."""

@@ -203,7 +203,7 @@ def test_the_listener_is_told(solve: Solve) -> None:
     found = solve(problem, limit, 0.0, Effort(Stopwatch(listener=events.append)))
     assert found is not None
     assert events[0].stage == "bound"
-    assert {event.stage for event in events[1:]} == {"labels"}
+    assert {event.stage for event in events[1:]} in ({"labels"}, {"branches"})
     told = [math.inf if event.objective is None else event.objective for event in events]
     assert told == sorted(told, reverse=True)
     assert (events[-1].objective, events[-1].bound) == (found.value, found.bound)

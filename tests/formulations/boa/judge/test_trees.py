@@ -209,6 +209,22 @@ def test_the_library_instance_is_proven_by_a_small_tree() -> None:
     assert verify(instance, result).ok
 
 
+def test_choices_within_quotas_are_proven_by_a_small_tree() -> None:
+    """Gavel's 26 classes of one epoch within two quotas: CP-SAT finds the same optimum; the judge takes the tree."""
+    gavel = build_named("boa-gavel")
+    assert isinstance(gavel, BoaInstance)
+    quotas = {"v100": 5.0, "p100": 20.0}
+    gpu_types = {name: each.replace(quota_gpus=quotas.get(name)) for name, each in gavel.gpu_types.items()}
+    instance = gavel.replace(gpu_types=gpu_types, budget="90usd/hour")
+    result = solve(instance, gap=0.0)
+    assert result.bound_proof is BoundProof.TREE
+    assert result.status is Status.OPTIMAL
+    assert result.objective == pytest.approx(136750.53021559084, rel=1e-9)
+    tree = next(each for each in result.certificates if isinstance(each, TreeCertificate))
+    assert is_proven(instance, tree)
+    assert not is_proven(instance, tree.replace(bound=1.001 * 136750.53021559084))
+
+
 def test_without_certificates_the_bound_rests_on_the_search() -> None:
     """Asked for none, the solver says that its bound was searched."""
     instance = build_named("boa-newtrace-quotas").replace(budget="35usd/hour")

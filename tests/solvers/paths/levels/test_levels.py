@@ -182,7 +182,8 @@ def test_levels_that_are_too_large_leave_the_rest_to_branching(
     monkeypatch.setattr(f"optplan.solvers.paths.levels.{most[0]}", most[1])
     monkeypatch.setattr("optplan.solvers.paths.levels.sieve._LABELS", ((1,),))
     monkeypatch.setattr("optplan.solvers.paths.levels.board._FEW_PATHS", 0)
-    monkeypatch.setattr("optplan.solvers.paths.closing._Closing._enumerate_all", lambda _: None)
+    for step in ("_try_choices", "_enumerate_all"):
+        monkeypatch.setattr(f"optplan.solvers.paths.closing._Closing.{step}", lambda _: None)
     solved = 0
     for seed in range(12):
         costs = random_costs(seed, hubs=False)
@@ -227,7 +228,8 @@ def test_problems_with_graphs_in_common_are_solved_as_if_alone(
     too_bold: bool,
 ) -> None:
     """With rows, plans and paths of earlier problems optima are the same, also after levels that take too much work."""
-    monkeypatch.setattr("optplan.solvers.paths.closing._Closing._enumerate_all", lambda _: None)
+    for step in ("_try_choices", "_enumerate_all"):
+        monkeypatch.setattr(f"optplan.solvers.paths.closing._Closing.{step}", lambda _: None)
     for name, value in {"_BOLD": 0.8, "_BOLD_WORK": 0.0, "_MOST_WORK": 3_000.0}.items() if too_bold else ():
         monkeypatch.setattr(f"optplan.solvers.paths.levels.sieve.{name}", value)
     by_rows = kept = 0

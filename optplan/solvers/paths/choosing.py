@@ -1,0 +1,272 @@
+"""Branch and bound where every graph has one layer: a path is a node, and all of them stand in one linear program.
+
+Where a graph is a choice among a dozen nodes, the bound of mixtures may be percents below the best plan, because a
+single choice weighs a lot. The program of all choices is kept in HiGHS from one part to the next, which closes nodes
+and goes on from the basis it has: a part takes a fraction of a millisecond. Nodes whose reduced cost takes them beyond
+the incumbent are split off at once, and are closed by the same weights; what is left of the part has a better bound.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.solvers.paths.branching import Region, Split
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, keep_limits
+from optplan.solvers.paths.master import run_engine
+from optplan.solvers.paths.switching.graphs import LinkedGraphs
+
+if TYPE_CHECKING:
+    import highspy
+
+#: More nodes of all graphs make the program slow; so many parts hardly fit into a certificate.
+_MOST_NODES = 4_000
+_MOST_PARTS = 4_000
+#: Graphs that are tried to divide a part by.
+_MOST_TRIED = 4
+#: What a limit exceeded once over costs, as a multiple of the best plan known: then it is hardly ever worth while.
+_DEAREST = 1e3
+#: A graph with less than this beside one node is not divided.
+_DIVIDED = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some choices: which nodes (N,) are open, their fractions in a best mixture, and what they exceed its bound by."""
+
+    bound: float
+    region: Region
+    open: NDArray[np.bool_]
+    fractions: FloatArray
+    excess: FloatArray
+
+
+def find_choices(graphs: LinkedGraphs) -> tuple[IntArray, PathBatch] | None:
+    """Return all paths (N,) of graphs of one layer, by graph; None where there are more layers, or very many paths."""
+    if graphs.num_layers > 1 or int((~graphs.closed).sum()) > _MOST_NODES:
+        return None
+    positions, places = np.nonzero(~graphs.closed)
+    graph = graphs.order[positions]
+    by_graph = np.argsort(graph, kind="stable")
+    graph, places = graph[by_graph], places[by_graph]
+    return graph, graphs.follow(graph, places.astype(np.int32)[:, None])
+
+
+class ChoiceSearch:
+    """The state of closing a gap between choices.
+
+    Parameters
+    ----------
+    graphs
+        Of one layer each.
+    choices
+        Their paths, from :func:`find_choices`.
+    plan
+        The best plan known.
+    gap
+        Relative gap at which to stop.
+    rounding
+        Values closer than this are the same.
+    effort
+        Charged for every linear program.
+    """
+
+    def __init__(
+        self,
+        graphs: LinkedGraphs,
+        choices: tuple[IntArray, PathBatch],
+        plan: PathBatch,
+        gap: float,
+        rounding: float,
+        effort: Effort,
+    ) -> None:
+        self.graphs = graphs
+        self.graph, self.columns = choices
+        self.plan = plan
+        self.gap = gap
+        self.rounding = rounding
+        self.effort = effort
+        self.branches = 0
+        #: All choices, divided as far as the search came.
+        self.region = Region(np.append(1.0, np.zeros(graphs.limits.size)))
+        self._pruned = math.inf
+        self._open: list[tuple[float, int, _Part]] = []
+        self._starts = np.searchsorted(self.graph, np.arange(graphs.num_graphs))
+        self._engine = self._start_engine()
+
+    @property
+    def bound(self) -> float:
+        """No plan has less value, as far as was proven; -inf before anything is."""
+        return min(self._pruned, self._open[0][0]) if self._open else self._pruned if self.branches else -math.inf
+
+    @property
+    def _cutoff(self) -> float:
+        return self.plan.total_value * (1.0 - self.gap) - self.rounding
+
+    def run(self) -> None:
+        """Divide until the gap is closed, or there are too many parts.
+
+        Raises
+        ------
+        OutOfEffortError
+            When time runs out; all is known that was known then.
+        """
+        whole = self._bound(np.ones(self.graph.size, dtype=np.bool_), self.region)
+        self._open.append((whole.bound, 0, whole))
+        while self._open and self._open[0][0] < self._cutoff and self.branches < _MOST_PARTS:
+            self._branch(self._open[0][2])
+
+    def _offer(self, chosen: IntArray) -> None:
+        """Take a choice (G,) as the plan when it keeps the limits and is better."""
+        plan = self.columns.take(chosen)
+        if plan.total_value < self.plan.total_value and keep_limits(plan.total_consumption, self.graphs.limits):
+            self.plan = plan
+
+    def _branch(self, part: _Part) -> None:
+        """Replace the first open part by two, after the nodes that cannot be in a better plan are split off."""
+        whole = part.region
+        beyond, part = self._split_off(part)
+        try:
+            sides = self._divide(part)
+        except OutOfEffortError:
+            whole.split = whole.parts = None  # the part stays open as it was
+            raise
+        heapq.heappop(self._open)
+        self.branches += 1
+        self._pruned = min(self._pruned, beyond, math.inf if sides else self._end(part))
+        for number, side in enumerate(sides):
+            if side.bound >= self._cutoff:
+                self._pruned = min(self._pruned, side.bound)
+            else:
+                heapq.heappush(self._open, (side.bound, 2 * self.branches + number, side))
+
+    def _split_off(self, part: _Part) -> tuple[float, _Part]:
+        """Return the least bound of what is split off, and the part without."""
+        gone = part.open & (part.bound + part.excess >= self._cutoff)
+        region, weights = part.region, part.region.weights
+        for graph in np.unique(self.graph[gone]).tolist():
+            split = self._describe(graph, np.flatnonzero(gone & (self.graph == graph)), 0.0)
+            region.split, region.parts = split, (Region(weights), Region(weights))
+            region = region.parts[1]
+        beyond = part.bound + float(part.excess[gone].min(initial=math.inf))
+        return beyond, _Part(part.bound, region, part.open & ~gone, part.fractions, part.excess)
+
+    def _divide(self, part: _Part) -> list[_Part]:
+        """Return the two sides of the division that raises the bound most; none where a part is one plan."""
+        best_score, best = -math.inf, list[_Part]()
+        for graph, inside in self._find_divisions(part):
+            regions = Region(part.region.weights), Region(part.region.weights)
+            sides = []
+            for nodes, region in zip((inside, ~inside), regions, strict=True):
+                found = self._bound(part.open & (nodes | (self.graph != graph)), region)
+                sides.append(_Part(max(found.bound, part.bound), region, found.open, found.fractions, found.excess))
+            gains = [max(min(side.bound, self._cutoff) - part.bound, self.rounding) for side in sides]
+            if gains[0] * gains[1] > best_score:
+                best_score, best = gains[0] * gains[1], sides
+                part.region.split, part.region.parts = self._describe(graph, np.flatnonzero(inside), 0.5), regions
+        return best
+
+    def _find_divisions(self, part: _Part) -> list[tuple[int, NDArray[np.bool_]]]:
+        """Return graphs whose choice is mixed, those that matter most first, and the quicker side (N,) of its nodes.
+
+        A mixture of one node per graph is a plan, or exceeds a limit: then the graph with most nodes is divided.
+        """
+        ends = np.append(self._starts[1:], self.graph.size)
+        largest = np.maximum.reduceat(part.fractions, self._starts)
+        slowest = np.maximum.reduceat(np.where(part.fractions > _DIVIDED, self.columns.value, 0.0), self._starts)
+        counts = np.add.reduceat(part.open.astype(np.intp), self._starts)
+        mixed = np.flatnonzero((largest < 1.0 - _DIVIDED) & (counts > 1))
+        fractions = part.fractions
+        if not mixed.size:
+            order = np.lexsort((-fractions, self.graph))
+            self._offer(order[self._starts])
+            mixed = np.flatnonzero(counts == max(2, counts.max()))[:1]
+            fractions = part.open / counts[self.graph]
+        weight = np.minimum(largest, 1.0 - largest) * slowest
+        found = []
+        for graph in mixed[np.argsort(-weight[mixed], kind="stable")][:_MOST_TRIED].tolist():
+            nodes = np.arange(self._starts[graph], ends[graph])
+            nodes = nodes[part.open[nodes]]
+            nodes = nodes[np.argsort(self.columns.value[nodes], kind="stable")]
+            share = np.cumsum(fractions[nodes])[:-1]
+            inside = np.zeros(self.graph.size, dtype=np.bool_)
+            inside[nodes[: 1 + int(np.abs(share - 0.5).argmin())]] = True
+            found.append((graph, inside))
+        return found
+
+    def _end(self, part: _Part) -> float:
+        """Return the bound of a part of one plan: +inf where it exceeds a limit."""
+        used = self.columns.take(np.flatnonzero(part.open)).total_consumption / self.graphs.limits
+        if keep_limits(used, np.ones(used.size)):
+            return part.bound
+        part.region.weights = np.append(0.0, (np.arange(used.size) == used.argmax()) / self.graphs.limits)
+        return math.inf
+
+    def _describe(self, graph: int, nodes: IntArray, weight: float) -> Split:
+        """Return the split of a graph that has some nodes (of all graphs) on one side."""
+        side = np.zeros(self.graphs.closed.shape[1], dtype=np.bool_)
+        side[self.graphs.places(graph, self.columns.payload[nodes, 0])] = True
+        return Split(graph, 0, side, weight)
+
+    def _bound(self, nodes: NDArray[np.bool_], region: Region) -> _Part:
+        """Find the best mixture of some nodes; its multipliers go into the region."""
+        self.effort.charge_pass()
+        count = self.graph.size
+        upper = np.where(nodes, np.inf, 0.0)
+        self._engine.changeColsBounds(count, np.arange(count, dtype=np.int32), np.zeros(count), upper)
+        run_engine(self._engine)
+        solution, limits = self._engine.getSolution(), self.graphs.limits
+        prices = np.maximum(0.0, -np.asarray(solution.row_dual)[self.graphs.num_graphs :])
+        multipliers = prices * self._unit / limits
+        reduced = np.where(nodes, self.columns.weigh(multipliers), np.inf)
+        least = np.minimum.reduceat(reduced, self._starts)
+        region.weights = np.append(1.0, multipliers)
+        bound = math.fsum(least.tolist()) - float(multipliers @ limits)
+        fractions = np.asarray(solution.col_value)[:count]
+        return _Part(bound, region, nodes, fractions, reduced - least[self.graph])
+
+    def _start_engine(self) -> highspy.Highs:
+        """Return HiGHS with all choices: one row per graph, one per limit, which may be exceeded at a high price."""
+        import highspy
+
+        engine = highspy.Highs()
+        options: dict[str, bool | int | str] = {
+            "output_flag": False,
+            "threads": 1,
+            "parallel": "off",
+            "presolve": "off",
+            "random_seed": 0,
+            "solver": "simplex",
+        }
+        for name, option in options.items():
+            engine.setOptionValue(name, option)
+        graphs, limits, count = self.graphs.num_graphs, self.graphs.limits, self.graph.size
+        self._unit = self.plan.total_value / graphs
+        limit_rows = graphs + np.arange(limits.size)
+        rows = np.concatenate([self.graph[:, None], np.tile(limit_rows, (count, 1))], axis=1)
+        numbers = np.concatenate([np.ones((count, 1)), self.columns.consumption / limits], axis=1)
+        total = count + limits.size
+        engine.passModel(
+            total,
+            graphs + limits.size,
+            numbers.size + limits.size,
+            int(highspy.MatrixFormat.kColwise),
+            int(highspy.ObjSense.kMinimize),
+            0.0,
+            np.concatenate([self.columns.value / self._unit, np.full(limits.size, _DEAREST * graphs)]),
+            np.zeros(total),
+            np.full(total, np.inf),
+            np.concatenate([np.ones(graphs), np.full(limits.size, -np.inf)]),
+            np.ones(graphs + limits.size),
+            np.concatenate([np.arange(count) * rows.shape[1], numbers.size + np.arange(limits.size)]).astype(np.int32),
+            np.concatenate([rows.ravel(), limit_rows]).astype(np.int32),
+            np.concatenate([numbers.ravel(), np.full(limits.size, -1.0)]),
+            np.zeros(total, dtype=np.int32),
+        )
+        return engine
