@@ -21,6 +21,8 @@ from optplan.solvers.paths.levels.blocks import BlockGraph
 
 #: Numbers that are compared at once.
 _CHUNK = 1 << 18
+#: Numbers of several rows that are compared at once: more are sooner compared row by row, with those that are left.
+_AT_ONCE = 1 << 15
 #: Of more paths than this only those are left out that some of the best dominate; all would take longer than it saves.
 _MOST_FILTERED = 600
 _CHAMPIONS = 48
@@ -98,6 +100,15 @@ class _Outlook:
     leaving: FloatArray
     paid: FloatArray
     least: float
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """What rows (R, D) know of a block, and what each of them allows (R,)."""
+
+    outlooks: list[_Outlook]
+    weights: FloatArray
+    most: FloatArray
 
 
 class BlockSearch:
@@ -187,14 +198,13 @@ class BlockSearch:
         fresh = np.array([row for row in weights if row.tobytes() not in self._outlooks])
         if fresh.size:
             self._look_back(fresh)
-        rows = [self._outlooks[row.tobytes()] for row in weights]
-        limits = most.tolist()
-        trail, found, kept = [self._begin(rows, limits)], [], 0
+        view = _View([self._outlooks[row.tobytes()] for row in weights], weights, most)
+        trail, found, kept = [self._begin(view)], [], 0
         while trail[-1].node.size:
             labels = trail[-1]
             kept += labels.node.size
             effort.charge_labels(labels.node.size, kept)
-            ended, further = self._extend(labels, rows, limits, kept, effort)
+            ended, further = self._extend(labels, view, kept, effort)
             found.append((len(trail) - 1, *ended))
             trail.append(further)
         generation = np.concatenate([np.full(labels.size, number) for number, labels, _ in found] or [np.empty(0, int)])
@@ -203,48 +213,49 @@ class BlockSearch:
         best = np.arange(label.size) if whole else _find_better(sums)
         return PathList(self.graph, self.nodes, sums[best], generation[best], label[best], trail)
 
-    def _begin(self, rows: list[_Outlook], most: list[float]) -> _Labels:
+    def _begin(self, view: _View) -> _Labels:
         node = np.arange(self.nodes.size)
-        for row, limit in zip(rows, most, strict=True):
+        for row, limit in zip(view.outlooks, view.most.tolist(), strict=True):
             node = node[row.entering[0, self._first[node], self._group[node], node] <= limit]
         sums = self._entries[:, self._group[node], 0, node].T
         return _Labels(np.full(node.size, -1), np.zeros(node.size, dtype=np.intp), node, self._first[node], sums)
 
     def _extend(
-        self, labels: _Labels, rows: list[_Outlook], most: list[float], kept: int, effort: Effort
+        self, labels: _Labels, view: _View, kept: int, effort: Effort
     ) -> tuple[tuple[IntArray, FloatArray], _Labels]:
         """Return the labels that may stay to the end, with their sums, and those with one more switch."""
-        which, layer, sums = self._find_exits(labels, rows, most)
+        which, layer, sums = self._find_exits(labels, view)
         ends = layer == self.graph.num_layers
         ended = which[ends], sums[ends]
         which, layer, sums = which[~ends], layer[~ends], sums[~ends]
         visited, group = labels.visited[which], self._group[labels.node[which]]
         effort.charge_labels(0, kept + layer.size)
-        place, node = self._find_entries(layer, visited, group, sums, rows, most, kept, effort)
+        place, node = self._find_entries(layer, visited, group, sums, view, kept, effort)
         differs = labels.node[which[place]] != node
         place, node = place[differs], node[differs]
         layer = layer[place]
         entry = self._entries[:, group[place], np.minimum(layer, self._entries.shape[2] - 1), node].T
         return ended, _Labels(which[place], layer, node, self._after[visited[place], node], sums[place] + entry)
 
-    def _find_exits(
-        self, labels: _Labels, rows: list[_Outlook], most: list[float]
-    ) -> tuple[IntArray, IntArray, FloatArray]:
+    def _find_exits(self, labels: _Labels, view: _View) -> tuple[IntArray, IntArray, FloatArray]:
         """Return which labels may leave, or end, at which layer, and their sums (M, D) by then."""
-        state = labels.visited * rows[0].leaving.shape[1] + self._group[labels.node]
+        first_row = view.outlooks[0]
+        state = labels.visited * first_row.leaving.shape[1] + self._group[labels.node]
         later = np.arange(self.graph.num_layers + 1)
         before = labels.sums - self._prefix[:, labels.layer, labels.node].T
-        leaving, spent = rows[0].leaving.reshape(-1, later.size), before @ rows[0].weights
+        leaving, spent = first_row.leaving.reshape(-1, later.size), before @ first_row.weights
         found = [(state[:0], state[:0], labels.sums[:0])]
         step = max(1, _CHUNK // later.size)
         for first in range(0, labels.node.size, step):
             part = slice(first, first + step)
-            costs = rows[0].paid[labels.node[part]] + leaving[state[part]]
-            which, layer = np.nonzero((costs <= (most[0] - spent[part])[:, None]) & (later > labels.layer[part, None]))
+            costs = first_row.paid[labels.node[part]] + leaving[state[part]]
+            which, layer = np.nonzero(
+                (costs <= (view.most[0] - spent[part])[:, None]) & (later > labels.layer[part, None])
+            )
             which += first
             sums = before[which] + self._prefix[:, layer, labels.node[which]].T
             onward = state[which] * later.size + layer
-            fits = _fit(sums, onward, [row.leaving for row in rows], rows, most)
+            fits = _fit(sums, onward, [row.leaving for row in view.outlooks], view)
             found.append((which[fits], layer[fits], sums[fits]))
         which, layer, sums = (np.concatenate(each) for each in zip(*found, strict=True))
         return which, layer, sums
@@ -255,37 +266,36 @@ class BlockSearch:
         visited: IntArray,
         group: IntArray,
         sums: FloatArray,
-        rows: list[_Outlook],
-        most: list[float],
+        view: _View,
         kept: int,
         effort: Effort,
     ) -> tuple[IntArray, IntArray]:
         """Return which leavers may enter which node."""
-        _, sets, groups, width = rows[0].entering.shape
+        first_row = view.outlooks[0]
+        _, sets, groups, width = first_row.entering.shape
         state = (layer * sets + visited) * groups + group
-        entering, spent = rows[0].entering.reshape(-1, width), sums @ rows[0].weights
+        entering, spent = first_row.entering.reshape(-1, width), sums @ first_row.weights
         found = [(layer[:0], layer[:0])]
         step = max(1, _CHUNK // width)
         for first in range(0, layer.size, step):
             part = slice(first, first + step)
-            which, node = np.nonzero(entering[state[part]] <= (most[0] - spent[part])[:, None])
+            which, node = np.nonzero(entering[state[part]] <= (view.most[0] - spent[part])[:, None])
             which += first
-            fits = _fit(sums[which], state[which] * width + node, [row.entering for row in rows], rows, most)
+            fits = _fit(sums[which], state[which] * width + node, [row.entering for row in view.outlooks], view)
             kept += fits.size
             effort.charge_labels(0, kept)
             found.append((which[fits], node[fits]))
         return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
 
 
-def _fit(
-    sums: FloatArray, place: IntArray, onward: list[FloatArray], rows: list[_Outlook], most: list[float]
-) -> IntArray:
+def _fit(sums: FloatArray, place: IntArray, onward: list[FloatArray], view: _View) -> IntArray:
     """Return which sums (M, D) rows after the first let be, with the least that each has to come at a place (M,)."""
-    fits = np.arange(place.size)
-    for row, least, limit in zip(rows[1:], onward[1:], most[1:], strict=True):
-        if not fits.size:
-            break
-        open_ones = sums @ row.weights + least.take(place) <= limit
+    fits, row = np.arange(place.size), 1
+    while row < len(view.most) and fits.size:
+        some = slice(row, row + max(1, _AT_ONCE // fits.size))
+        least = np.array([each.take(place) for each in onward[some]])
+        open_ones = (view.weights[some] @ sums.T + least <= view.most[some, None]).all(axis=0)
         if not open_ones.all():
             fits, sums, place = fits[open_ones], sums[open_ones], place[open_ones]
+        row = some.stop
     return fits
