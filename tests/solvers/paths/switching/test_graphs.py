@@ -104,16 +104,16 @@ def test_refuses_limits_that_do_not_fit(one_layer: Callable[..., PathCosts]) -> 
         LinkedGraphs.from_costs(costs, np.zeros(1))
 
 
-@pytest.mark.parametrize("size", [5, 40, 300])
+@pytest.mark.parametrize(("size", "parts"), [(5, 2), (40, 2), (300, 2), (300, 10)])
 @pytest.mark.parametrize("criteria", [1, 2, 4])
-def test_undominated_vectors_are_those_that_nothing_undercuts(size: int, criteria: int) -> None:
-    """Small and large sets against comparing all pairs; of equal vectors one stays."""
+def test_undominated_vectors_are_those_that_nothing_undercuts(size: int, parts: int, criteria: int) -> None:
+    """Few and many, small and large sets against comparing all pairs; of equal vectors one stays."""
     rng = np.random.default_rng(size + criteria)
     costs = rng.integers(0, 8, (size, criteria)).astype(float)
-    segment = rng.integers(0, 2, size)
+    segment = rng.integers(0, parts, size)
     kept = find_undominated_vectors(segment, costs)
     assert np.all(np.diff(segment[kept]) >= 0)
-    for part in (0, 1):
+    for part in range(parts):
         members = np.unique(costs[segment == part], axis=0)
         undercut = [np.any(np.all(members <= row, axis=1) & np.any(members < row, axis=1)) for row in members]
         expected = members[~np.array(undercut)]
