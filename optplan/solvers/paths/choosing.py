@@ -173,11 +173,10 @@ class ChoiceSearch:
         return best
 
     def _find_divisions(self, part: _Part) -> list[tuple[int, NDArray[np.bool_]]]:
-        """Return graphs whose choice is mixed, those that matter most first, and the quicker side (N,) of its nodes.
+        """Return graphs whose choice is mixed, those that matter most first, each with one side (N,) of its nodes.
 
         A mixture of one node per graph is a plan, or exceeds a limit: then the graph with most nodes is divided.
         """
-        ends = np.append(self._starts[1:], self.graph.size)
         largest = np.maximum.reduceat(part.fractions, self._starts)
         slowest = np.maximum.reduceat(np.where(part.fractions > _DIVIDED, self.columns.value, 0.0), self._starts)
         counts = np.add.reduceat(part.open.astype(np.intp), self._starts)
@@ -189,16 +188,28 @@ class ChoiceSearch:
             mixed = np.flatnonzero(counts == max(2, counts.max()))[:1]
             fractions = part.open / counts[self.graph]
         weight = np.minimum(largest, 1.0 - largest) * slowest
-        found = []
-        for graph in mixed[np.argsort(-weight[mixed], kind="stable")][:_MOST_TRIED].tolist():
-            nodes = np.arange(self._starts[graph], ends[graph])
-            nodes = nodes[part.open[nodes]]
-            nodes = nodes[np.argsort(self.columns.value[nodes], kind="stable")]
-            share = np.cumsum(fractions[nodes])[:-1]
-            inside = np.zeros(self.graph.size, dtype=np.bool_)
-            inside[nodes[: 1 + int(np.abs(share - 0.5).argmin())]] = True
-            found.append((graph, inside))
-        return found
+        tried = mixed[np.argsort(-weight[mixed], kind="stable")][:_MOST_TRIED]
+        return [(graph, side) for graph in tried.tolist() for side in self._list_sides(graph, part.open, fractions)]
+
+    def _list_sides(self, graph: int, is_open: NDArray[np.bool_], fractions: FloatArray) -> list[NDArray[np.bool_]]:
+        """Return sides (N,) of a graph: nodes that take little of a limit, of each limit, with about half the mixture.
+
+        What takes nothing of a quota is one side as a rule, which matters more than sides within one kind. Where no
+        amount tells the nodes of the mixture apart, the quicker ones are a side.
+        """
+        nodes = np.flatnonzero(is_open & (self.graph == graph))
+        sides: list[NDArray[np.bool_]] = []
+        for amounts in self.columns.consumption[nodes].T:
+            order = np.argsort(amounts, kind="stable")
+            share = np.where(np.diff(amounts[order]) > 0.0, np.cumsum(fractions[nodes[order]])[:-1], 0.0)
+            last = int(np.abs(share - 0.5).argmin())
+            if _DIVIDED < share[last] < 1.0 - _DIVIDED:
+                sides.append(np.isin(np.arange(self.graph.size), nodes[order[: last + 1]]))
+        if not sides:
+            order = np.argsort(self.columns.value[nodes], kind="stable")
+            last = int(np.abs(np.cumsum(fractions[nodes[order]])[:-1] - 0.5).argmin())
+            sides.append(np.isin(np.arange(self.graph.size), nodes[order[: last + 1]]))
+        return list({side.tobytes(): side for side in sides}.values())
 
     def _end(self, part: _Part) -> float:
         """Return the bound of a part of one plan: +inf where it exceeds a limit."""

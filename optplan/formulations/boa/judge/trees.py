@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,22 +87,28 @@ class _Part:
 
     def find_sets(self, number: int) -> NDArray[np.bool_] | None:
         """Return which sets of types (2^F,) a class may use; None where that is not divided."""
-        part: _Part | None = self
         found: NDArray[np.bool_] | None = None
-        while part is not None:
-            if part.number == number and part.sets is not None:
+        for part in self._by_class.get(number, ()):
+            if part.sets is not None:
                 found = part.sets if found is None else found & part.sets
-            part = part.whole
         return found
 
     def close(self, number: int, closed: NDArray[np.bool_]) -> bool:
         """Mark in (E, K) the options that are closed to a class; return whether there are any."""
-        part: _Part | None = self
         found = False
-        while part is not None:
-            if part.number == number and part.kept is not None:
+        for part in self._by_class.get(number, ()):
+            if part.kept is not None:
                 closed[part.epoch] |= ~part.kept
                 found = True
+        return found
+
+    @cached_property
+    def _by_class(self) -> dict[int, list[_Part]]:
+        """The part and all that it is made from, by the class that each of them divides."""
+        found: dict[int, list[_Part]] = {}
+        part: _Part | None = self
+        while part is not None:
+            found.setdefault(part.number, []).append(part)
             part = part.whole
         return found
 
