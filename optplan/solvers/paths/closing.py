@@ -174,6 +174,7 @@ class _Closing(DivisionClosing):
             return
         graph, columns = choices
         limits = self.graphs.limits
+        self.effort.charge_pass()  # without time HiGHS may still find a plan of few choices, or not
         chosen = choose_paths(graph, columns.value, columns.consumption, limits, self.gap, self.effort.stopwatch)
         if chosen is not None:
             self._offer(columns.take(chosen))
