@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from optplan.solvers.paths.branching import Region, Split
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths.engine import pass_choices, run_engine, start_engine
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, keep_limits
-from optplan.solvers.paths.master import run_engine
 from optplan.solvers.paths.switching.graphs import LinkedGraphs
 
 if TYPE_CHECKING:
@@ -243,41 +243,10 @@ class ChoiceSearch:
         return _Part(bound, region, nodes, fractions, reduced - least[self.graph])
 
     def _start_engine(self) -> highspy.Highs:
-        """Return HiGHS with all choices: one row per graph, one per limit, which may be exceeded at a high price."""
-        import highspy
-
-        engine = highspy.Highs()
-        options: dict[str, bool | int | str] = {
-            "output_flag": False,
-            "threads": 1,
-            "parallel": "off",
-            "presolve": "off",
-            "random_seed": 0,
-            "solver": "simplex",
-        }
-        for name, option in options.items():
-            engine.setOptionValue(name, option)
-        graphs, limits, count = self.graphs.num_graphs, self.graphs.limits, self.graph.size
+        """Return HiGHS with all choices; limits may be exceeded at a high price."""
+        graphs, limits = self.graphs.num_graphs, self.graphs.limits
         self._unit = self.plan.total_value / graphs
-        limit_rows = graphs + np.arange(limits.size)
-        rows = np.concatenate([self.graph[:, None], np.tile(limit_rows, (count, 1))], axis=1)
-        numbers = np.concatenate([np.ones((count, 1)), self.columns.consumption / limits], axis=1)
-        total = count + limits.size
-        engine.passModel(
-            total,
-            graphs + limits.size,
-            numbers.size + limits.size,
-            int(highspy.MatrixFormat.kColwise),
-            int(highspy.ObjSense.kMinimize),
-            0.0,
-            np.concatenate([self.columns.value / self._unit, np.full(limits.size, _DEAREST * graphs)]),
-            np.zeros(total),
-            np.full(total, np.inf),
-            np.concatenate([np.ones(graphs), np.full(limits.size, -np.inf)]),
-            np.ones(graphs + limits.size),
-            np.concatenate([np.arange(count) * rows.shape[1], numbers.size + np.arange(limits.size)]).astype(np.int32),
-            np.concatenate([rows.ravel(), limit_rows]).astype(np.int32),
-            np.concatenate([numbers.ravel(), np.full(limits.size, -1.0)]),
-            np.zeros(total, dtype=np.int32),
-        )
+        engine = start_engine(presolve="off", solver="simplex")
+        value, entries = self.columns.value / self._unit, self.columns.consumption / limits
+        pass_choices(engine, self.graph, value, entries, np.ones(limits.size), dearest=_DEAREST * graphs)
         return engine

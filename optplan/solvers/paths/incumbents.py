@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from optplan.progress import Stopwatch
+from optplan.solvers.paths.engine import pass_choices, run_engine, start_engine
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, join_batches
-from optplan.solvers.paths.master import run_engine
 
 #: Absolute tolerance of HiGHS on the scaled program, and the relative slack of the limits: together LIMIT_TOLERANCE.
 _ENGINE_TOLERANCE = 4e-10
@@ -93,51 +93,23 @@ def choose_paths(
     """
     import highspy
 
-    num_graphs, num_limits = int(graph.max()) + 1, limits.size
+    num_graphs = int(graph.max()) + 1
     entries = consumption / limits
     usable = np.flatnonzero((entries <= 1.0 + _ENGINE_TOLERANCE).all(axis=1))
     graph, entries = graph[usable], entries[usable]
     if np.unique(graph).size < num_graphs:
         return None
-    scale = float(value.max()) or 1.0
-    count = usable.size
-    rows = np.concatenate([graph[:, None], np.tile(num_graphs + np.arange(num_limits), (count, 1))], axis=1)
-    numbers = np.concatenate([np.ones((count, 1)), entries], axis=1)
-    lower = np.concatenate([np.ones(num_graphs), np.full(num_limits, -np.inf)])
-    upper = np.concatenate([np.ones(num_graphs), np.full(num_limits, 1.0 + _ENGINE_TOLERANCE)])
-    engine = highspy.Highs()
-    options: dict[str, float | int | str | bool] = {
-        "output_flag": False,
-        "threads": 1,
-        "parallel": "off",
-        "random_seed": 0,
-        "mip_rel_gap": gap,
-        "mip_max_nodes": _MOST_NODES,
-        "mip_feasibility_tolerance": _ENGINE_TOLERANCE,
-        "primal_feasibility_tolerance": _ENGINE_TOLERANCE,
-        "small_matrix_value": 1e-12,
-    }
-    if stopwatch.remaining_s is not None:
-        options["time_limit"] = stopwatch.remaining_s
-    for name, option in options.items():
-        engine.setOptionValue(name, option)
-    engine.passModel(
-        count,
-        num_graphs + num_limits,
-        numbers.size,
-        int(highspy.MatrixFormat.kColwise),
-        int(highspy.ObjSense.kMinimize),
-        0.0,
-        value[usable] / scale,
-        np.zeros(count),
-        np.ones(count),
-        lower,
-        upper,
-        (np.arange(count) * rows.shape[1]).astype(np.int32),
-        rows.ravel().astype(np.int32),
-        numbers.ravel(),
-        np.ones(count, dtype=np.int32),
+    engine = start_engine(
+        mip_rel_gap=gap,
+        mip_max_nodes=_MOST_NODES,
+        mip_feasibility_tolerance=_ENGINE_TOLERANCE,
+        primal_feasibility_tolerance=_ENGINE_TOLERANCE,
+        small_matrix_value=1e-12,
     )
+    if stopwatch.remaining_s is not None:
+        engine.setOptionValue("time_limit", stopwatch.remaining_s)
+    scale, room = float(value.max()) or 1.0, np.full(limits.size, 1.0 + _ENGINE_TOLERANCE)
+    pass_choices(engine, graph, value[usable] / scale, entries, room, whole=True)
     run_engine(engine)
     if engine.getInfo().primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
         return None

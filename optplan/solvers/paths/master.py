@@ -15,8 +15,8 @@ import numpy as np
 
 from optplan.errors import EngineError
 from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.engine import run_engine, start_engine
 from optplan.solvers.paths.families import FloatArray, IntArray
-from optplan.solvers.standard_output import standard_output_aside
 
 if TYPE_CHECKING:
     import highspy
@@ -58,18 +58,6 @@ class MasterSolution:
     fractions: FloatArray
     multipliers: FloatArray
     shares: FloatArray
-
-
-def run_engine(engine: highspy.Highs) -> None:
-    """Run HiGHS on its model, in one thread if that can be had, and keep standard output clean."""
-    import highspy
-
-    with standard_output_aside():
-        failed = engine.run() == highspy.HighsStatus.kError
-        if failed and engine.getModelStatus() == highspy.HighsModelStatus.kNotset:
-            # HiGHS has one pool of threads per process; where somebody else has sized it, that size has to do.
-            engine.setOptionValue("threads", 0)
-            engine.run()
 
 
 class Master:
@@ -194,24 +182,17 @@ class Master:
     def _start_engine(self) -> highspy.Highs:
         import highspy
 
-        engine = highspy.Highs()
-        options: dict[str, float | int | str | bool] = {
-            "output_flag": False,
-            "threads": 1,
-            "parallel": "off",
-            "random_seed": 0,
-            "presolve": "off",
+        engine = start_engine(
+            presolve="off",
             # Its own defaults would drop paths of a billionth of a limit, and refuse those that far exceed one.
-            "small_matrix_value": 1e-12,
-            "large_matrix_value": 1e30,
-            "solver": "simplex",
+            small_matrix_value=1e-12,
+            large_matrix_value=1e30,
+            solver="simplex",
             # Columns that are added keep the basis feasible, so the primal simplex goes on where it was.
-            "simplex_strategy": int(highspy.simplex_constants.SimplexStrategy.kSimplexStrategyPrimal),
-            "primal_feasibility_tolerance": _ENGINE_TOLERANCE,
-            "dual_feasibility_tolerance": _ENGINE_TOLERANCE,
-        }
-        for name, value in options.items():
-            engine.setOptionValue(name, value)
+            simplex_strategy=int(highspy.simplex_constants.SimplexStrategy.kSimplexStrategyPrimal),
+            primal_feasibility_tolerance=_ENGINE_TOLERANCE,
+            dual_feasibility_tolerance=_ENGINE_TOLERANCE,
+        )
         count, scale = self._counted.size, float(self.num_graphs)
         lower = np.concatenate([np.ones(self.num_graphs), np.full(count, -np.inf)])
         upper = np.concatenate([np.ones(self.num_graphs), np.zeros(count) if self._with_factor else self._room])

@@ -15,13 +15,13 @@ import numpy as np
 
 from optplan.solvers.limits import most_within
 from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.engine import pass_choices, run_engine, start_engine
 from optplan.solvers.paths.families import FloatArray, IntArray
 from optplan.solvers.paths.levels.blocks import BlockGraph
 from optplan.solvers.paths.levels.memory import Memory
-from optplan.solvers.paths.master import run_engine
 
 if TYPE_CHECKING:
-    import highspy
+    pass
 
 #: Numbers by layer that are swept at once, and the fewest rows.
 _AT_ONCE = 4_096
@@ -63,7 +63,7 @@ class Rows:
         self._known: dict[tuple[int, int], dict[bytes, FloatArray]] = {}
         #: Linear programs so far.
         self.programs = 0
-        self._engine = self._start_engine()
+        self._engine = start_engine(presolve="off", solver="simplex")
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -152,52 +152,12 @@ class Rows:
         value, weights = self._mix(owner, np.concatenate(known), self.most - sums[1:], ceiling)
         return float(sums[0]) + value, weights
 
-    def _start_engine(self) -> highspy.Highs:
-        import highspy
-
-        engine = highspy.Highs()
-        options: dict[str, bool | int | str] = {
-            "output_flag": False,
-            "threads": 1,
-            "parallel": "off",
-            "presolve": "off",
-            "random_seed": 0,
-            "solver": "simplex",
-        }
-        for name, option in options.items():
-            engine.setOptionValue(name, option)
-        return engine
-
     def _mix(self, owner: IntArray, costs: FloatArray, room: FloatArray, ceiling: float) -> tuple[float, FloatArray]:
         """Solve the linear program of one mixture per owner within some room; return its value and multipliers."""
-        import highspy
-
-        graphs, count, num_limits = int(owner[-1]) + 1, owner.size, room.size
-        limit_rows = graphs + np.arange(num_limits)
-        rows = np.concatenate([owner[:, None], np.tile(limit_rows, (count, 1))], axis=1)
-        numbers = np.concatenate([np.ones((count, 1)), costs[:, 1:] / self.most], axis=1)
         # What exceeds a limit costs so much that it is never worth while, and the program has a solution.
-        total = count + num_limits
-        self._engine.passModel(
-            total,
-            graphs + num_limits,
-            numbers.size + num_limits,
-            int(highspy.MatrixFormat.kColwise),
-            int(highspy.ObjSense.kMinimize),
-            0.0,
-            np.concatenate([costs[:, 0] / ceiling, np.full(num_limits, _DEAREST)]),
-            np.zeros(total),
-            np.full(total, np.inf),
-            np.concatenate([np.ones(graphs), np.full(num_limits, -np.inf)]),
-            np.concatenate([np.ones(graphs), room / self.most]),
-            np.concatenate([np.arange(count) * (1 + num_limits), numbers.size + np.arange(num_limits)]).astype(
-                np.int32
-            ),
-            np.concatenate([rows.ravel(), limit_rows]).astype(np.int32),
-            np.concatenate([numbers.ravel(), np.full(num_limits, -1.0)]),
-            np.zeros(total, dtype=np.int32),
-        )
+        entries = costs[:, 1:] / self.most
+        pass_choices(self._engine, owner, costs[:, 0] / ceiling, entries, room / self.most, dearest=_DEAREST)
         run_engine(self._engine)
-        prices = np.maximum(0.0, -np.asarray(self._engine.getSolution().row_dual)[graphs:])
+        prices = np.maximum(0.0, -np.asarray(self._engine.getSolution().row_dual)[int(owner[-1]) + 1 :])
         value = float(self._engine.getInfo().objective_function_value) * ceiling
         return value, np.append(1.0, prices * ceiling / self.most)

@@ -1,22 +1,21 @@
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, TreeCertificate
-from optplan.formulations.rubberband.data.allocations import explain_refusal
-from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.both_limits import solve_held_distributions
 from optplan.formulations.rubberband.judge.completion import on_time_probability
 from optplan.formulations.rubberband.judge.evaluation import evaluate
-from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.formulations.rubberband.judge.trees import check_tree
 from optplan.formulations.rubberband.laws.sampling import sample_plan
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
+
+from ...conftest import ListPlans
 
 
 def _make(**changes: Any) -> RubberBandInstance:  # noqa: ANN401 - whatever fields a test needs
@@ -43,22 +42,8 @@ def _make(**changes: Any) -> RubberBandInstance:  # noqa: ANN401 - whatever fiel
     return RubberBandInstance.parse(fields)
 
 
-def _list_every_plan(instance: RubberBandInstance) -> tuple[list[RubberBandSolution], FloatArray]:
-    """Return all plans that the rules allow, and their expected costs."""
-    most, chains = instance.cloud.most_instances or 0, []
-    for bracket, stages in enumerate(instance.brackets):
-        choices = [
-            [
-                StageAllocation(instances=held, gpus=gpus)
-                for gpus in range(1, most * instance.cloud.gpus_per_instance + 1)
-                if not explain_refusal(instance, stage, gpus)
-                for held in range(int(cost_of(instance, bracket, number, gpus).instances[0]), most + 1)
-            ]
-            for number, stage in enumerate(stages)
-        ]
-        chains.append(list(product(*choices)))
-    plans = [RubberBandSolution(brackets=brackets) for brackets in product(*chains)]
-    return plans, np.array([evaluate(instance, plan).measures["expected_usd"] for plan in plans])
+def _cost_all(instance: RubberBandInstance, plans: list[RubberBandSolution]) -> FloatArray:
+    return np.array([evaluate(instance, plan).measures["expected_usd"] for plan in plans])
 
 
 def _check(instance: RubberBandInstance, certificate: object) -> None:
@@ -84,10 +69,11 @@ def _solve(instance: RubberBandInstance) -> Answer[RubberBandSolution]:
     ],
     ids=["per-instance", "fair", "per-function", "minimum-charge", "side-by-side"],
 )
-def test_finds_the_cheapest_of_all_plans_that_are_on_time(changes: dict[str, Any]) -> None:
+def test_finds_the_cheapest_of_all_plans_that_are_on_time(changes: dict[str, Any], list_every_plan: ListPlans) -> None:
     """Of all plans that keep the deadline with the wanted probability, exactly evaluated, the solver's is cheapest."""
     instance = _make(**changes)
-    plans, usd = _list_every_plan(instance)
+    plans = list_every_plan(instance)
+    usd = _cost_all(instance, plans)
     for deadline_s in (80.0, 100.0, 150.0):
         chances = np.array([on_time_probability(instance, plan, deadline_s) for plan in plans])
         for confidence in (0.5, 0.95):
@@ -115,7 +101,7 @@ def test_more_confidence_costs_more() -> None:
     assert later[0] > later[-1]
 
 
-def test_refuses_what_no_plan_can_keep() -> None:
+def test_refuses_what_no_plan_can_keep(list_every_plan: ListPlans) -> None:
     """Below a time before which no plan is likely enough to be complete, the answer says so, and that time."""
     instance = _make(deadline_s=60.0, confidence=0.99)
     answer = _solve(instance)
@@ -127,19 +113,19 @@ def test_refuses_what_no_plan_can_keep() -> None:
     assert answer.infeasibility.reason == reason
     _check(instance, answer.infeasibility.certificate)
     _check(instance, relaxation.certificate)
-    plans, _ = _list_every_plan(instance)
-    assert max(on_time_probability(instance, plan, least_s * 0.999) for plan in plans) < 0.99
+    assert max(on_time_probability(instance, plan, least_s * 0.999) for plan in list_every_plan(instance)) < 0.99
     assert _solve(instance.replace(deadline_s=1.02 * least_s)).status is Status.OPTIMAL
 
 
-def test_without_noise_the_expected_time_decides() -> None:
+def test_without_noise_the_expected_time_decides(list_every_plan: ListPlans) -> None:
     """Where nothing varies, every confidence asks the same, and the bound has its certificates."""
     changes: dict[str, Any] = {
         "training": {"iteration_noise": None, "start_s": 5},
         "cloud": {"provision_s": 10, "initialise_s": 20},
     }
     answer = _solve(_make(**changes))
-    plans, usd = _list_every_plan(_make(**changes))
+    plans = list_every_plan(_make(**changes))
+    usd = _cost_all(_make(**changes), plans)
     times = np.array([evaluate(_make(**changes), plan).measures["expected_s"] for plan in plans])
     assert answer.objective == pytest.approx(usd[times <= 150.0].min())
     assert answer.certificates
