@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from optplan.errors import DataError, name_field, nearest_name_hint, show_value
+from optplan.errors import FILE_ENDINGS, DataError, name_field, nearest_name_hint, show_value
 
 #: Characters of a name for which a similar one is looked for.
 _LONGEST_NAME = 200
@@ -66,6 +66,10 @@ def _describe(problem: dict[str, Any], owner: type[BaseModel] | None) -> tuple[s
         return "is missing", "add it"
     if kind == "value_error":
         return str(problem["ctx"]["error"]), ""
+    if kind in ("model_type", "model_attributes_type"):
+        is_file = isinstance(value, str) and value.lower().endswith(FILE_ENDINGS)
+        fix = "files do not read others: write its content here" if is_file else ""
+        return f"got {show_value(value)}; an object with named fields is needed", fix
     if kind in _CHOICES:
         given = problem["ctx"].get("tag", value)
         return _describe_choice(given, str(problem["ctx"][_CHOICES[kind]]))

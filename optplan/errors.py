@@ -6,6 +6,7 @@ code that the command line reports for it.
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
 from unicodedata import category
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 #: How the names of files end that people write: paths of fields end otherwise.
-_FILES = (".json", ".yaml", ".yml", ".toml")
+FILE_ENDINGS = (".json", ".yaml", ".yml", ".toml")
 #: What files hold, in words.
 _KINDS = {
     type(None): "nothing",
@@ -28,6 +29,9 @@ _KINDS = {
 }
 #: Characters of a value that a message shows.
 _LONGEST_VALUE = 60
+#: Ends of lines in a message, and three or more of them as Python writes them in a literal.
+_LINE_END = re.compile(r"\s*[\r\n]\s*")
+_REPEATED_END = re.compile(r"(\\[nrt])\1{2,}")
 #: Characters of a message, and of a name for which a similar one is looked for.
 _LONGEST_MESSAGE, _LONGEST_NAME = 2000, 200
 
@@ -152,7 +156,7 @@ def name_field(place: str, *names: str) -> str:
     path = ".".join(names)
     if not place or not path:
         return place or path
-    return f"{place}{': ' if place.endswith(_FILES) else '.'}{path}"
+    return f"{place}{': ' if place.endswith(FILE_ENDINGS) else '.'}{path}"
 
 
 def name_kind(value: object) -> str:
@@ -161,8 +165,8 @@ def name_kind(value: object) -> str:
 
 
 def show_value(value: object) -> str:
-    """Write a value for a message, cut short where it is long."""
-    shown = repr(value)
+    """Write a value for a message, cut short where it is long or repeats the ends of lines."""
+    shown = _REPEATED_END.sub(r"\1...", repr(value))
     return shown if len(shown) <= _LONGEST_VALUE else shown[: _LONGEST_VALUE - 3] + "..."
 
 
@@ -183,8 +187,11 @@ def _escape(character: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Write a message on one line that a terminal shows as it is, cut short where it is very long."""
-    return shorten(show_text(text))
+    """Write a message on one line that a terminal shows as it is, cut short where it is very long.
+
+    What other programs say has lines: their ends become spaces.
+    """
+    return shorten(show_text(_LINE_END.sub(" ", text.strip())))
 
 
 def shorten(text: str) -> str:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
-#: Seconds after which the judge leaves what it has not checked, and says so, unless it is given another limit.
+#: Seconds of processor time after which the judge leaves what it has not checked, and says so, unless it is given
+#: another limit.
 VERIFY_LIMIT_S = 60.0
 
 
@@ -88,7 +89,7 @@ def _heard() -> Interruption:
 
 @dataclass
 class Stopwatch:
-    """Wall time since it was made, its limit, the listener, and who may interrupt: what a solver carries along.
+    """Time since it was made, its limit, the listener, and who may interrupt: what a solver carries along.
 
     Parameters
     ----------
@@ -96,18 +97,26 @@ class Stopwatch:
         Seconds that the solve may take; None means no limit.
     listener
         Receives the events; None means nobody listens.
+    clock
+        What counts: wall time for whoever waits; ``time.thread_time``, the processor time of the thread that asks, for
+        the judge, whose verdict must not depend on what else the machine has to do.
     """
 
     limit_s: float | None = None
     listener: Listener | None = None
-    _start: float = field(default_factory=time.perf_counter)
+    clock: Callable[[], float] = time.perf_counter
     #: That of the block of :func:`interruptible` in which it was made, or its own.
     _interruption: Interruption = field(default_factory=_heard)
+    _start: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start."""
+        self._start = self.clock()
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the stopwatch was made."""
-        return time.perf_counter() - self._start
+        """Seconds of the clock since the stopwatch was made."""
+        return self.clock() - self._start
 
     @property
     def remaining_s(self) -> float | None:

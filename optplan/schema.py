@@ -30,7 +30,10 @@ from optplan.complaints import translate_validation_error
 from optplan.errors import DataError, nearest_name_hint, show_value
 
 #: Beyond this, float64 skips whole numbers.
-_LARGEST_WHOLE = 2.0**53
+LARGEST_EXACT = 2**53
+
+#: Most of what is counted: GPUs of a job, VMs of a type. Sums and products of several counts stay exact in floats.
+LARGEST_COUNT = 1_000_000
 
 #: Ends of what amounts may be, whatever their unit: products of several of them, and their sums, stay floats.
 LEAST_AMOUNT = 1e-20
@@ -53,6 +56,10 @@ def _refuse_text(value: object) -> object:
 
 #: pydantic would read the number in a text, and take true for one.
 NUMBER = BeforeValidator(_refuse_text)
+
+#: A number of things, and one that may be none, as plans and conditions count them.
+Count = Annotated[int, Field(ge=1, le=LARGEST_EXACT), NUMBER]
+CountOrZero = Annotated[int, Field(ge=0, le=LARGEST_EXACT), NUMBER]
 
 
 def _require_least(value: float) -> float:
@@ -248,7 +255,7 @@ def _refuse_non_numbers(value: object, position: str = "") -> None:
 
 def _to_int_array(value: object) -> IntArray:
     numbers = _to_float_array(value)
-    whole = np.isfinite(numbers) & (numbers == np.round(numbers)) & (np.abs(numbers) <= _LARGEST_WHOLE)
+    whole = np.isfinite(numbers) & (numbers == np.round(numbers)) & (np.abs(numbers) <= LARGEST_EXACT)
     wrong = np.flatnonzero(~whole)
     if wrong.size:
         raise ValueError(f"entry [{wrong[0]}]: got {float(numbers.ravel()[wrong[0]])!r}; whole numbers are needed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from optplan.errors import name_field, name_kind
+from optplan.errors import name_field, name_kind, one_line, show_value
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,15 @@ def test_what_a_file_holds_is_said_in_words() -> None:
     held: tuple[object, ...] = (None, True, 1, 0.5, "a", [], {}, object())
     said = ("nothing", "true or false", "a number", "a number", "text", "a list", "an object", "something else")
     assert tuple(map(name_kind, held)) == said
+
+
+def test_the_lines_of_a_message_become_one() -> None:
+    """What another program says over several lines is joined by spaces; other control characters are shown."""
+    said = "sbatch: error\n\n  no such partition\r\n\x1b[2Jgpu\n"
+    assert one_line(said) == "sbatch: error no such partition \\x1b[2Jgpu"
+
+
+def test_repeated_ends_of_lines_are_shown_once() -> None:
+    """Twenty of them tell no more than one."""
+    assert show_value("a" + 20 * "\n" + "b") == r"'a\n...b'"
+    assert show_value("a\n\nb") == r"'a\n\nb'"

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +69,18 @@ def test_import_touches_no_logger() -> None:
     found = probe_import()
     assert found["root_unchanged"] is True
     assert found["own_loggers_with_handlers"] == []
+
+
+def test_processes_that_tests_start_import_the_optplan_under_test() -> None:
+    """One started in the repository has no sources before what is installed."""
+    told = subprocess.run(
+        [sys.executable, "-c", "import optplan; print(optplan.__file__)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
+    )
+    assert told.stdout.strip() == optplan.__file__
 
 
 @pytest.mark.parametrize("name", optplan.__all__)

@@ -73,7 +73,7 @@ def _measure_rounds(at_once: int, gpus: int) -> Row:
     state, executor = State(plan), _Watched(plan, lucky=True)
     state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
     reset_peak()
-    Driver(state, Rules("loss", Mode.MIN), executor, limits=_WATCHED).follow()
+    Driver(state, Rules("loss", Mode.MIN, is_trained=False), executor, limits=_WATCHED).follow()
     mean_s = executor.loop_s / executor.rounds
     nodes = float(plan.segments[0].nodes)
     extra = {"at_once": float(at_once), "nodes": nodes, "rounds": float(executor.rounds)}

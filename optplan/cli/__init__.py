@@ -82,7 +82,8 @@ def application(ctx: click.Context) -> int:
     price. Where no plan exists, it says why and what would help.
 
     Exit codes: 0 solved, 1 wrong data, 2 wrong usage, 3 infeasible, 4 no solution within the limits, 5 verification
-    failed, 70 internal error, 130 and 143 after SIGINT and SIGTERM.
+    failed, 6 (verify) nothing is wrong, but not all that is claimed could be checked, 70 internal error, 130 and 143
+    after SIGINT and SIGTERM.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
@@ -146,7 +147,10 @@ def main(argv: list[str] | None = None) -> int:
     int
         The exit code. Nothing is raised.
     """
+    from optplan.solvers.standard_output import drop_engines_output
+
     arguments = sys.argv[1:] if argv is None else argv
+    drop_engines_output()
     try:
         code = application.main(args=list(arguments), prog_name="optplan", standalone_mode=False)
     except click.Abort:

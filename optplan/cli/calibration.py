@@ -43,15 +43,18 @@ def calibrate(
     from optplan.runtime.running import read_run
     from optplan.runtime.stock import take_stock
 
-    state, _, _ = read_run(folder)
+    state, rules, _ = read_run(folder)
     instance = read_amended(instance_name, changes)
     formulation = formulation_of(instance)
     if formulation.name != state.plan.formulation:
         problem = f"{folder} is a run of a {state.plan.formulation} plan, and {instance_name} is of {formulation.name}"
         raise UsageError(f"{problem}; give the instance that the plan was made from")
     calibrated, said = formulation.calibrate(instance, state.plan, take_stock(state))
-    source = dict(calibrated.source) | {"measured": f"in a run of plan {state.plan.plan_id[:12]}"}
+    where = "on the virtual clock, where nothing is measured, " if rules.is_virtual else ""
+    source = dict(calibrated.source) | {"measured": f"{where}in a run of plan {state.plan.plan_id[:12]}"}
     calibrated = calibrated.replace(source=source)
+    if rules.is_virtual:
+        said = ("virtual run: these are the times and prices of its clock, and none was measured", *said)
     told = {"changes": list(said), "instance": calibrated.to_json_data()}
     outputs.answer(told, lambda: said or ("all is as the instance says",))
     outputs.save_json(calibrated)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -28,10 +29,14 @@ Shown: TypeAlias = "RenderableType"
 _QUIET = "optplan.quiet"
 #: Work that is done by then shows no progress.
 _DELAY_S = 1.0
+#: Between two lines where there is no terminal, at least.
+_TELL_S = 10.0
 #: How often a second the line of progress is drawn.
 _REFRESHES_PER_S = 4
 #: Columns of a table that is not written to a terminal; ``COLUMNS`` overrides it.
 _PIPED_WIDTH = 160
+#: Blanks at the end of a line, and the styles that end after them.
+_TRAILING_BLANKS = re.compile(r"[ \t]+((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 
 
 def print_json(data: object) -> None:
@@ -66,7 +71,15 @@ def print_answer(*parts: RenderableType) -> None:
             for part in parts:
                 # What comes from the user's files is shown and not obeyed; tables see to their cells themselves.
                 console.print(show_text(part) if isinstance(part, str) else part, markup=False)
-        click.echo(text.get(), nl=False, color=True if console.is_terminal else None)
+        color = color_wanted()
+        # Tables fill their last column with blanks, which copies and comparisons of the text would carry along.
+        shown = _TRAILING_BLANKS.sub(r"\1", text.get())
+        click.echo(shown, nl=False, color=True if color is None and console.is_terminal else color)
+
+
+def color_wanted() -> bool | None:
+    """Return False where the user wants no colours (``NO_COLOR``, no-color.org), None where the terminal decides."""
+    return False if os.environ.get("NO_COLOR") else None
 
 
 @contextmanager
@@ -109,7 +122,7 @@ def note(text: str) -> None:
 
 def warn(text: str) -> None:
     """Write a warning to stderr."""
-    click.echo(f"{click.style('warning:', fg='yellow')} {one_line(text)}", err=True)
+    click.echo(f"{click.style('warning:', fg='yellow')} {one_line(text)}", err=True, color=color_wanted())
 
 
 @contextmanager
@@ -132,11 +145,23 @@ def tidy_warnings() -> Iterator[None]:
 
 
 class Progress:
-    """One line about work that takes more than a second, on stderr, if that is a terminal; it leaves nothing behind."""
+    """One line about work that takes more than a second, on stderr, if that is a terminal; it leaves nothing behind.
 
-    def __init__(self, title: str, unit: str = "") -> None:
+    Parameters
+    ----------
+    title
+        Of the work.
+    unit
+        Of its objective.
+    tells
+        Whether a stderr that is no terminal gets a line at times, too: of work that takes minutes.
+    """
+
+    def __init__(self, title: str, unit: str = "", *, tells: bool = False) -> None:
         self._title = title
         self._unit = unit
+        self._tells = tells and not sys.stderr.isatty()
+        self._told = time.perf_counter()
         self._event: Event | None = None
         self._start = time.perf_counter()
         self._lock = threading.Lock()
@@ -162,6 +187,9 @@ class Progress:
     def listen(self, event: Event) -> None:
         """Take note of an event; it is drawn at the next refresh."""
         self._event = event
+        if self._tells and time.perf_counter() >= self._told + _TELL_S:
+            self._told = time.perf_counter()
+            note(self.line())
 
     def line(self) -> str:
         """Say where the work is."""

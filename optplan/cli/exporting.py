@@ -49,12 +49,16 @@ def _read_given(path: Path, option: str) -> Any:  # noqa: ANN401 - whatever the 
 )
 @click.option(
     "--command",
+    "texts",
     required=True,
-    metavar="TEXT",
-    help="What a job runs: a program and its arguments; {gpus} and its like are replaced.",
+    multiple=True,
+    metavar="[CLASS=]TEXT",
+    help="What a job runs: a program and its arguments; {gpus} and its like are replaced. Repeat it for classes.",
 )
+@click.option("--workdir", metavar="DIR", help="Where it runs; here by default, and in containers where images say.")
 @click.option("--out", required=True, type=DIR, help="Folder for the files; the jobs work there.")
 @click.option("--template", type=FILE, help="Merged in: partition, image, volumes, set-up (YAML).")
+@click.option("--overlay", type=FILE, help="Merged into pods: volumes, secrets, priority, security (YAML).")
 @click.option(
     "--launcher",
     type=click.Choice(["single", "torchrun"]),
@@ -66,7 +70,13 @@ def _read_given(path: Path, option: str) -> Any:  # noqa: ANN401 - whatever the 
 @click.option("--metric", metavar="NAME", help="By what trials are ranked; the plan's by default.")
 @click.option("--mode", type=click.Choice(["min", "max"]), help="Which values of it are better.")
 @click.option(
-    "--margin", type=click.FloatRange(min=0), default=0.5, help="Time limits are the planned times one plus this."
+    "--time-quantile",
+    type=click.FloatRange(min=0.5, max=1, max_open=True),
+    default=0.99,
+    help="Time limits cover this fraction of the times.",
+)
+@click.option(
+    "--margin", type=click.FloatRange(min=0), default=0.5, help="Time limits are that quantile times one plus this."
 )
 @click.option(
     "--gpus-per-node", type=click.IntRange(min=1), help="GPUs of one of the target's nodes; the plan's by default."
@@ -74,20 +84,30 @@ def _read_given(path: Path, option: str) -> Any:  # noqa: ANN401 - whatever the 
 @click.option("--retries", type=click.IntRange(min=0), default=2, help="Starts of a job after it has failed.")
 @click.option("--sizes-by-environment", "sizes_known", is_flag=True, help="The program reads OPTPLAN_GPUS itself.")
 @force_option
-def export(plan: Path, *, target: str, out: Path, force: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - what export takes
+def export(
+    plan: Path,
+    *,
+    target: str,
+    texts: tuple[str, ...],
+    out: Path,
+    force: bool,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - what export takes
+) -> int:
     """Write the PLAN as files of a scheduler, to submit with `optplan submit DIR`, or by hand with DIR/submit.sh.
 
     Every job starts its command through DIR/launch.sh, which gives it its size, its checkpoint and its configuration
     by placeholders and by environment variables. What a target cannot express is refused.
     """
     from optplan.instances.files import read_plan
+    from optplan.runtime.exports.exporting import divide_commands, is_stream, write_folder
     from optplan.runtime.exports.exporting import export as export_plan
-    from optplan.runtime.exports.exporting import is_stream, write_folder
 
     given = {name: value for name, value in options.items() if value is not None}
-    given |= {name: _read_given(given[name], name) for name in ("template", "space") if name in given}
+    given |= {name: _read_given(given[name], name) for name in ("template", "overlay", "space") if name in given}
     followed = read_plan(plan)
-    files = export_plan(followed, target, **given)
+    command, commands = divide_commands(texts, followed)
+    files = export_plan(followed, target, command, commands=commands, folder=str(out.resolve()), **given)
     write_folder(files, out, overwrite=force)
     if not as_json:
         note(f"wrote {len(files)} files to {out}")
@@ -135,7 +155,7 @@ def promote(folder: Path, *, step: str | None, winner: bool, as_json: bool) -> i
 
     A trial that did not end is behind all others, one without a number behind those that have one, and equal ones stay
     in order. Once one of those who go on has begun, the decision stands. Exits with 4 when the plan's hard deadline has
-    passed.
+    passed, and with 1 when the winner is the best so far only: nobody ended the last steps.
     """
     from optplan.errors import UsageError
     from optplan.runtime.exports.promotion import find_winner, read_export
@@ -147,9 +167,13 @@ def promote(folder: Path, *, step: str | None, winner: bool, as_json: bool) -> i
     if step is None:
         best = find_winner(exported)
         shown = f"{exported.manifest['metric']} {best['metric']}, {best['checkpoint']}"
-        said = "nobody ended the last steps\n" if best["trial"] is None else f"{best['trial']}: {shown}\n"
+        ended = best["step"] in [each.name for each in exported.outline.last()]
+        early = "" if ended else f"; the best of {best['step']}, as nobody ended the last steps with a number"
+        said = (
+            "nobody ended any step with a number\n" if best["trial"] is None else f"{best['trial']}: {shown}{early}\n"
+        )
         print_either({"winner": best}, said, as_json=as_json)
-        return 0 if best["trial"] is not None else 1
+        return 0 if ended else 1
     members = promote_step(exported, step)
     print_either({"step": step, "members": members}, f"{step}: {', '.join(members) or 'nobody'}\n", as_json=as_json)
     return 0

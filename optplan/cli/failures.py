@@ -9,7 +9,8 @@ import traceback
 import click
 
 import optplan
-from optplan.errors import DataError, InternalError, OptplanError, VerificationError, one_line, shorten
+from optplan.cli.console import color_wanted
+from optplan.errors import DataError, InternalError, OptplanError, UsageError, VerificationError, one_line, shorten
 
 #: Exit codes that no :class:`~optplan.errors.OptplanError` carries.
 EXIT_USAGE = 2
@@ -35,6 +36,8 @@ def report(error: Exception, *, as_json: bool = False, with_traceback: bool = Fa
     int
         The exit code.
     """
+    if isinstance(error, ModuleNotFoundError) and error.name == "fcntl":
+        error = UsageError("runs lock their folders as POSIX systems do (Linux, macOS); here plans can only be made")
     expected = isinstance(error, OptplanError | click.ClickException) and not isinstance(error, InternalError)
     if with_traceback and not expected:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
@@ -45,7 +48,7 @@ def report(error: Exception, *, as_json: bool = False, with_traceback: bool = Fa
             record["path"] = shorten(error.path)
         click.echo(json.dumps({"error": record}, ensure_ascii=False), err=True)
     else:
-        click.echo(f"{click.style('error:', fg='red')} {message}", err=True)
+        click.echo(f"{click.style('error:', fg='red')} {message}", err=True, color=color_wanted())
         if isinstance(error, click.UsageError) and error.ctx is not None:
             click.echo(f"Try '{error.ctx.command_path} --help' for help.", err=True)
     return _exit_code(error)

@@ -115,6 +115,7 @@ def _read_amount(instance: BoaInstance, amount: Amount) -> float:
 def _check(instance: BoaInstance, point: FrontierPoint) -> float:
     """Derive the bound of a point again from its certificate, as :func:`optplan.verify` does for results."""
     from optplan.formulations import formulation_of
+    from optplan.progress import Stopwatch
     from optplan.units import Amount
 
     limited = instance.replace(budget=Amount(point.budget, instance.budget_unit))
@@ -123,7 +124,7 @@ def _check(instance: BoaInstance, point: FrontierPoint) -> float:
         named, needed = ", ".join(multipliers) or "none", ", ".join(limited.limits)
         message = f"frontier at {point.budget!r}: the certificate must name exactly the limits {needed}, not {named}"
         raise VerificationError(message)
-    proven = formulation_of(limited).dual_bound(limited, multipliers)
+    proven = formulation_of(limited).dual_bound(limited, multipliers, Stopwatch())
     worth = sum(multipliers[limit] * amount for limit, amount in limited.limits.items())
     if abs(proven - point.certificate.bound) > _TOLERANCE * (abs(proven) + worth):
         message = f"frontier at {point.budget!r}: the certificate proves {proven!r}, not {point.certificate.bound!r}"

@@ -264,11 +264,14 @@ def _write_records(views: Sequence[_View]) -> dict[str, Any] | list[Any]:
 
 def _write_record(view: _View) -> dict[str, Any]:
     """Write a frontier as plain data: every breakpoint, the answers in their order, and what solvers reach."""
+    from optplan.reporting.sections import share_load
+
     line = view.line
     record = {
         "formulation": line.formulation,
         "instance_name": line.instance_name,
         "instance_hash": line.instance_hash,
+        "evidence": share_load(view.instance),
         "budget_unit": line.budget_unit,
         "objective_unit": line.objective_unit,
         "exact_between": line.exact_between,
@@ -315,12 +318,14 @@ def _write_figure(views: Sequence[_View]) -> str:
 
 def _print_frontier(view: _View, *, is_first: bool) -> None:
     from optplan.reporting.boa.tables import list_budgets
+    from optplan.reporting.sections import warn_of_assumed
 
     count = len(view.line.budgets)
     title = f"Frontier of {view.label}: {count} points"
     if len(view.shown) < count:
         title += f", {len(view.shown)} of them shown (-o FILE writes all, --points N shows more)"
-    print_answer(*([] if is_first else [""]), title, "", list_budgets(view.instance, view.shown))
+    first = (*([] if is_first else [""]), title, *warn_of_assumed(view.instance))
+    print_answer(*first, "", list_budgets(view.instance, view.shown))
     for asked_of in dict.fromkeys(answer.instance for answer in view.answers):
         answers = [answer for answer in view.answers if answer.instance == asked_of]
         heading = "As asked:" if asked_of == view.instance else "As asked, all jobs counting alike:"

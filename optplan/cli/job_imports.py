@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EXAMPLES = (
     "optplan import jobs jobs.txt --from sacct --timezone Europe/Berlin --class-pattern '^[a-z]+' "
     "--throughput throughput.csv --price 0.978usd/hour -o mine.json",
-    "optplan import jobs jobs.json --from kubernetes --class-column app --assume amdahl:0.05 -o mine.json",
+    "optplan import jobs jobs.json --from kubernetes --class-column app --throughput vision=vision.json -o mine.json",
     "optplan import jobs runs.csv --from csv --columns 'name=Job,submit=Queued,hours=Run' --gpus 4 --yes --json",
 )
 
@@ -51,7 +51,7 @@ def _read_columns(_: click.Context, option: click.Parameter, texts: Sequence[str
 
 
 def _read_by_class(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
-    """Read ``vision=amdahl:0.05``, or a value for all classes under an empty name; click calls this."""
+    """Read ``vision=linear``, or a value for all classes under an empty name; click calls this."""
     values: dict[str, str] = {}
     for text in texts:
         name, _equals, value = text.rpartition("=")
@@ -156,13 +156,13 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
     multiple=True,
     metavar="[CLASS=]LAW",
     callback=_read_by_class,
-    help="Speedup where none is measured: amdahl:0.05 (serial fraction), power:0.8 (exponent) or linear; for "
-    "all classes whose jobs ran at one width only, or for one.",
+    help="Speedup where none is measured and you know it: amdahl:FRACTION (the serial one), power:EXPONENT or "
+    "linear; for all classes whose jobs ran at one width only, or for one. Every answer says what rests on it.",
 )
 @click.option(
     "--fit/--no-fit",
     default=True,
-    help="Whether speedups that nobody states are fitted to the log's runs at several widths.",
+    help="Whether speedups that nobody states are fitted to the log's completed runs at several widths.",
 )
 @click.option(
     "--epochs",

@@ -109,13 +109,13 @@ def flag(option: click.Parameter) -> str:
     return str(option.name).upper() if isinstance(option, click.Argument) else max(option.opts, key=len)
 
 
-def complete_instance(_: click.Context, __: click.Parameter, incomplete: str) -> list[str | CompletionItem]:
+def complete_instance(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete library names, and files as the shell does."""
     from click.shell_completion import CompletionItem
 
     from optplan.instances.library import names
 
-    found: list[str | CompletionItem] = [name for name in names() if name.startswith(incomplete)]
+    found = [CompletionItem(name) for name in names() if name.startswith(incomplete)]
     return [*found, CompletionItem(incomplete, type="file")]
 
 

@@ -99,7 +99,7 @@ def _run(options: dict[str, Any], *, work: str = "") -> tuple[Profile, str]:
     settings = ProfileSettings(**counts, time_limit_s=options["time_limit"], work=work)
     if not address:
         _warn_of_cores(max(settings.gpus))
-    with Progress("profiling") as progress:
+    with Progress("profiling", tells=True) as progress:
         profiled = profile_here(
             settings,
             executor=executor,
@@ -240,6 +240,7 @@ def _show_search(measured: SearchTimings) -> Iterable[Shown]:
         for gpus, each in measured.iteration_s.items()
     ]
     yield record_table("measured", rows)
+    yield from _say_interval(measured.iteration_s.values())
     yield ""
     facts = [
         ("noise", f"{measured.iteration_noise:.1%} between iterations, {measured.trial_noise:.1%} between trials"),
@@ -327,3 +328,15 @@ def _write(seconds: float) -> str:
 def _write_interval(estimate: Estimate) -> str:
     reach = estimate.interval
     return "-" if reach is None else f"{reach[0]:.3g} to {reach[1]:.3g}"
+
+
+def _say_interval(estimates: Iterable[Estimate]) -> Iterable[str]:
+    """Say what the intervals are, and where too few repetitions leave one open."""
+    known = [(each.count, each.interval) for each in estimates if each.interval is not None]
+    if not known:
+        return
+    repetitions = min(count for count, _ in known)
+    said = f"The true mean lies in the 95 % interval, as far as {repetitions} repetitions tell (Student's t)."
+    if any(interval[0] <= 0.0 for _, interval in known):
+        said += " One that begins at 0 says nothing of its lower end: give more --repetitions."
+    yield said

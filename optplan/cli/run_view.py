@@ -14,6 +14,7 @@ from optplan.errors import OutputError, show_text
 from optplan.runtime.cluster import spent_usd
 from optplan.runtime.protocol import Progressed
 from optplan.runtime.records import (
+    Began,
     NodeChanged,
     Noted,
     OperationEnded,
@@ -21,6 +22,7 @@ from optplan.runtime.records import (
     Paused,
     Record,
     Replanned,
+    Resumed,
     SegmentEnded,
     SegmentOpened,
     TrialDropped,
@@ -35,6 +37,8 @@ from optplan.units import format_duration
 if TYPE_CHECKING:
     from rich.status import Status
 
+#: What is said of a virtual clock where there is nothing to train.
+_UNTRAINED = "nothing is trained"
 #: Lines of a failed trial's output that are shown.
 _TAIL_LINES = 12
 
@@ -112,8 +116,11 @@ class RunView:
             case SegmentOpened() if record.members:
                 return [f"{when} {self._name(record.segment)}"]
             case SegmentEnded():
-                best = record.ranking[0] if record.ranking else "nobody"
-                return [f"{when} {record.segment} ended; best: {best}{self._show(best)}"]
+                best = record.ranking[0] if record.ranking else ""
+                shown = f"; best: {best} ({self._rules.metric} {self._seen[best]:.6g})" if best in self._seen else ""
+                return [f"{when} {record.segment} ended{shown}"]
+            case Began() | Resumed() if self._rules.is_virtual:
+                return ["virtual run: " + ("trials are trained at once" if self._rules.is_trained else _UNTRAINED)]
             case Progressed() | OperationEnded():
                 value = record.metrics.get(self._rules.metric)
                 if isinstance(value, int | float) and math.isfinite(value):
@@ -133,9 +140,6 @@ class RunView:
                 return [f"{when} paused: {record.why}"]
         return []
 
-    def _show(self, trial: str) -> str:
-        return f" ({self._rules.metric} {self._seen[trial]:.6g})" if trial in self._seen else ""
-
     def _name(self, segment: str) -> str:
         return self._state.segments[segment].segment.label or segment
 
@@ -143,7 +147,8 @@ class RunView:
         """Say what runs, how good it is, what it has taken, and how long it is expected to go on."""
         state = self._state
         going = [state.segments[name] for name in sorted(state.open)]
-        parts = ["; ".join(self._name(each.segment.id) for each in going) or "waiting"]
+        parts = ["virtual run"] if self._rules.is_virtual else []
+        parts += ["; ".join(self._name(each.segment.id) for each in going) or "waiting"]
         if any(each.began_s is None for each in going):
             ready = sum(node.phase is Phase.READY for node in state.nodes.values())
             parts.append(f"waiting for nodes ({ready} are ready)")

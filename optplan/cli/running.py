@@ -48,7 +48,13 @@ def _parse_part(text: str, *, what: str) -> float | str:
         "optplan run plan.json --train train.py:Trainable --space space.yaml --executor local --out runs/first",
         "optplan run --resume runs/first",
     ),
-    renamed={"grace_s": "--grace", "checkpoint_bytes": "--checkpoint-space", "lucky": "--sample"},
+    renamed={
+        "grace_s": "--grace",
+        "orphan_after_s": "--orphan-after",
+        "step_timeout_s": "--step-timeout",
+        "checkpoint_bytes": "--checkpoint-space",
+        "lucky": "--sample",
+    },
     writes={
         "events": "Write every event as a line of JSON.",
         "report": "Write planned against actual as an HTML page.",
@@ -71,6 +77,12 @@ def _parse_part(text: str, *, what: str) -> float | str:
 @click.option("--deadline", type=TIME, help="Hard limit on the time: 20min.")
 @click.option("--retries", type=click.IntRange(min=0), help="Failures of a trial that are forgiven; 2 by default.")
 @click.option("--grace", type=TIME, help="Time to store a checkpoint when stopped: 30s.")
+@click.option(
+    "--step-timeout",
+    type=TIME,
+    help="An iteration that takes longer is a failure; 20 times what is planned, at least 5min, by default.",
+)
+@click.option("--orphan-after", type=TIME, help="Trials store their state and end so long after their driver: 10min.")
 @click.option("--node-wait", type=TIME, help="How long to wait for nodes: 10min.")
 @click.option("--slots", type=click.IntRange(min=1), help="GPUs or CPU slots of this machine that may be used.")
 @click.option("--checkpoint-space", metavar="SIZE", help="What checkpoints may take, as in 20GB; 10GB by default.")
@@ -99,11 +111,13 @@ def run(
 ) -> int:
     """Follow the PLAN of a search or of one job, and show what was planned beside what happened.
 
-    On the virtual clock nothing is trained: times and costs are those that the plan expects, or with --sample drawn
-    around them. A run with --out can be interrupted at any moment, also by kill -9, and goes on with --resume.
+    On the virtual clock nothing is trained, so that there is no winner: times and costs are those that the plan
+    expects, or with --sample drawn around them. With --train trials are trained here and at once. A run with --out can
+    be interrupted at any moment, also by kill -9, and goes on with --resume.
 
-    Exits with 0 when it is done, 1 when every trial failed, 3 when the rest cannot keep its limits any more, 4 when it
-    stopped at a limit, 130 when it was interrupted.
+    Exits with 0 when it is done, 1 when every trial failed or none has reported a number, 3 when the rest cannot keep
+    its limits any more, 4 when it stopped at a limit, 130 when it was interrupted (143 by SIGTERM, 129 when its
+    terminal was closed).
     """
     from optplan.cli.run_view import RunView
     from optplan.instances.files import read_plan
@@ -162,7 +176,8 @@ def status(folders: tuple[Path, ...], *, outputs: Outputs) -> int:
     outcome = describe(state, rules)
     if not outputs.as_json:
         driver = find_driver(folder)
-        print_answer(f"{folder}: " + ("nobody follows it" if driver is None else f"followed by process {driver}"))
+        what = f"{folder}: {'virtual run, ' if outcome.virtual else ''}"
+        print_answer(what + ("nobody follows it" if driver is None else f"followed by process {driver}"))
     _show(outcome, outputs, name=state.plan.instance_name)
     return outputs.exit_code(0)
 
@@ -206,7 +221,7 @@ def find_driver(folder: Path) -> int | None:
     UsageError
         When no run is there.
     """
-    from optplan.runtime.journal import find_holder
+    from optplan.runtime.locks import find_holder
 
     if not folder.is_dir():
         raise UsageError(f"{folder}: no run is there; give the folder that --out named")
@@ -233,7 +248,7 @@ def _name_options(options: dict[str, Any], budget: Amount | None) -> dict[str, A
     """Return the fields of RunOptions that were given."""
     if budget is not None and budget.unit is not BudgetUnit.USD:
         raise UsageError(f"--budget: got {budget}; a run is limited in money, as in 25usd")
-    names = {"deadline": "deadline_s", "grace": "grace_s", "node_wait": "node_wait_s"}
+    names = {name: f"{name}_s" for name in ("deadline", "grace", "node_wait", "step_timeout", "orphan_after")}
     fields = {names.get(name, name): value for name, value in options.items() if value is not None}
     if "checkpoint_space" in fields:
         fields["checkpoint_bytes"] = parse_bytes(fields.pop("checkpoint_space"), what="--checkpoint-space")
@@ -249,8 +264,9 @@ def _refuse(names: list[str]) -> None:
 
 def _show(outcome: RunOutcome, outputs: Outputs, *, name: str) -> int:
     """Print what a run came to, write its page, and return the exit code."""
-    from optplan.reporting.runtime.runs import build_run_page, outcome_table, segment_table
+    from optplan.reporting.runtime.runs import build_run_page, describe_clock, outcome_table, segment_table
 
-    outputs.answer(outcome, lambda: [segment_table(outcome), "", outcome_table(outcome)])
+    tables = (segment_table(outcome), "", outcome_table(outcome))
+    outputs.answer(outcome, lambda: [*filter(None, [describe_clock(outcome)]), *tables])
     outputs.save_page("--report", lambda: build_run_page(outcome, name=name))
     return outputs.exit_code(outcome.code)

@@ -61,7 +61,7 @@ _ERROR = Kind("ERROR", _parse_error)
     help="Whose plan is asked about.",
     **known_name("solver", list_solver_choices),
 )
-@click.option("--gap", type=float, default=1e-6, help="Relative gap at which a plan is optimal.")
+@click.option("--gap", type=float, default=1e-6, help="Relative gap at which a solver may stop.")
 def sensitivity(
     instance_name: str,
     *,
@@ -84,7 +84,8 @@ def sensitivity(
     The widths stay as planned, the jobs run at their true speeds. Shown are completion time and use of the budget, and
     how far the plan is from what somebody who knew each truth could do with the same use of it. Errors are relative
     standard deviations. Those that are not given are, class by class, what the log says that an instance of `optplan
-    import jobs` comes from; of other instances at least one is needed.
+    import jobs` comes from; of other instances at least one is needed. Speedups that are assumed are never taken for
+    exact: unless --speedup is given, they may be anything from no gain to a linear one.
 
     Exits with 3 when no plan keeps the limit.
     """

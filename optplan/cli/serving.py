@@ -80,7 +80,12 @@ def serve() -> None:
 @click.option("--every", type=TIME, help="Calculate again at the latest after: 15min.")
 @click.option("--move", type=_PART, help="Calculate at once where something moved by: 5%.")
 @click.option("--least-gain", type=_PART, help="Publish from this gain on: 2%.")
-@click.option("--new-speedup", metavar="LAW", help="What new classes are taken for: amdahl:0.1, power:0.8.")
+@click.option(
+    "--new-speedup",
+    metavar="LAW",
+    help="What new classes are taken for until they are measured: linear unless given, amdahl:FRACTION or "
+    "power:EXPONENT.",
+)
 @click.option("--gpus-per-node", type=click.IntRange(min=1), help="Of the nodes that AdaptDL's hints come from.")
 def boa(
     folder: Path,

@@ -29,7 +29,13 @@ _AT_LEAST_ONE = click.IntRange(min=1)
         "optplan stream plan.json jobs.yaml --learn instance.json --train train.py:train --executor local --out s1",
         "optplan stream --resume s1",
     ),
-    renamed={"grace_s": "--grace", "terms.every_s": "--every", "terms.window_h": "--window"},
+    renamed={
+        "grace_s": "--grace",
+        "step_timeout_s": "--step-timeout",
+        "orphan_after_s": "--orphan-after",
+        "terms.every_s": "--every",
+        "terms.window_h": "--window",
+    },
     writes={"events": "Write every event as a line of JSON."},
 )
 @click.argument("plan", required=False, metavar="PLAN", type=FILE)
@@ -66,6 +72,8 @@ _AT_LEAST_ONE = click.IntRange(min=1)
 @click.option("--metric", metavar="NAME", help="What jobs have to show after each epoch; loss by default.")
 @click.option("--retries", type=click.IntRange(min=0), help="Failures of a job that are forgiven; 2 by default.")
 @click.option("--grace", "grace_s", type=TIME, help="Time to store a checkpoint: 30s.")
+@click.option("--step-timeout", "step_timeout_s", type=TIME, help="An epoch that takes longer is a failure of its job.")
+@click.option("--orphan-after", "orphan_after_s", type=TIME, help="Jobs end so long after nobody drives them: 10min.")
 @click.option("--every", "every_s", type=TIME, help="Calculate widths so often: 15min.")
 @click.option("--window", "window_s", type=TIME, help="What was seen fades over: 72h.")
 def stream(
@@ -85,7 +93,8 @@ def stream(
     epochs and configuration. An epoch is one iteration of what is trained. With --learn, the speed of every epoch,
     arrivals and completions go to BOA's width calculator, and jobs take new widths as soon as it has better ones.
 
-    Exits with 0 when all jobs are completed, 1 when one was given up, 130 when it was interrupted.
+    Exits with 0 when all jobs are completed, 1 when one was given up, 130 when it was interrupted (143 by SIGTERM, 129
+    when its terminal was closed).
     """
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.formulations.boa.planning import BoaPlan
@@ -128,7 +137,8 @@ def show_stream(outcome: StreamOutcome, outputs: Outputs) -> None:
     from optplan.reporting.runtime.streams import class_table, list_facts
     from optplan.reporting.tables import fact_table
 
-    outputs.answer(outcome, lambda: [class_table(outcome), "", fact_table(list_facts(outcome))])
+    told = ["virtual stream: nothing was trained; times are those of the instance"] if outcome.virtual else []
+    outputs.answer(outcome, lambda: [*told, class_table(outcome), "", fact_table(list_facts(outcome))])
 
 
 def _name_options(options: dict[str, Any], types: Any) -> dict[str, Any]:  # noqa: ANN401 - names of resources
@@ -156,7 +166,7 @@ def _split(text: str) -> tuple[str, str]:
 
 def _tell(record: Record | Progressed) -> None:
     """Say what a reader should know while a stream is served."""
-    from optplan.runtime.records import OperationFailed, TablePublished, TrialDropped
+    from optplan.runtime.records import Noted, OperationFailed, TablePublished, TrialDropped
     from optplan.units import format_duration
 
     match record:
@@ -164,6 +174,8 @@ def _tell(record: Record | Progressed) -> None:
             note(f"[{format_duration(record.t)}] new widths: {record.why}")
         case OperationFailed():
             note(f"[{format_duration(record.t)}] {record.operation} {record.why}")
+        case Noted():
+            note(f"[{format_duration(record.t) if record.t else '0 s'}] {record.text}")
         case TrialDropped():
             note(f"[{format_duration(record.t)}] {record.trial} is given up: {record.why}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from optplan.runtime.records import Record
 
 #: Options that say what happens on the virtual clock.
-_COURSE = ("lose", "notice", "boots", "iteration_takes")
+_COURSE = ("lose", "notice", "back", "boots", "iteration_takes")
 
 
 def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
@@ -34,6 +35,7 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 @click.command(
     cls=Command,
     short_help="Follow a fleet by heartbeats, and plan anew when VMs are lost.",
+    renamed={"lose": "--lose"},
     examples=(
         "optplan watch plan.json --lose p3.8xlarge@222s --boots 138s --boots 150s --detach 4s --launch 150s",
         'optplan watch plan.json --executor local --command "python train.py" --out runs/fleet',
@@ -58,6 +60,7 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 @click.option("--heartbeat", "heartbeat_s", type=TIME, help="How often every rank reports; 5s by default.")
 @click.option("--launch", "launch_s", type=TIME, help="Until new VMs can train; the instance's launch_s unless given.")
 @click.option("--launch-wait", "launch_wait_s", type=TIME, help="For a VM's first report; 15min by default.")
+@click.option("--return-wait", "return_s", type=TIME, help="For a silent VM to come back; 6 heartbeats by default.")
 @click.option("--detach", "detach_s", type=TIME, help="Until what a lost VM has stored can be used; 0s by default.")
 @click.option("--grace", "grace_s", type=TIME, help="For a checkpoint, and for ranks to end; 60s by default.")
 @click.option(
@@ -69,6 +72,7 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
     "--lose", multiple=True, type=Kind("TYPE@TIME", _parse_loss), help="Virtual: a VM that goes; may be repeated."
 )
 @click.option("--notice", type=TIME, help="Virtual: how long ahead losses are announced.")
+@click.option("--back", type=TIME, help="Virtual: after how long VMs that go are there again, as they only stalled.")
 @click.option(
     "--boots",
     multiple=True,
@@ -130,7 +134,8 @@ def show_watch(outcome: FleetOutcome, outputs: Outputs) -> None:
     from optplan.reporting.srift.fleets import list_facts
     from optplan.reporting.tables import fact_table
 
-    outputs.answer(outcome, lambda: [fact_table(list_facts(outcome))])
+    told = ["virtual fleet: nothing was trained; what happened is what was asked for"] if outcome.virtual else []
+    outputs.answer(outcome, lambda: [*told, fact_table(list_facts(outcome))])
 
 
 def _name_limits(deadline: float | None, budget: Amount | None) -> dict[str, float]:
@@ -146,7 +151,8 @@ def _read_course(given: dict[str, Any]) -> Course | None:
 
     if not given:
         return None
-    losses = [Loss(name, at_s, given.get("notice", 0.0)) for name, at_s in given.get("lose", ())]
+    how = given.get("notice", 0.0), given.get("back", math.inf)
+    losses = [Loss(name, at_s, *how) for name, at_s in given.get("lose", ())]
     return Course(tuple(losses), given.get("boots", ()), given.get("iteration_takes", ()))
 
 

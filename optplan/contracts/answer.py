@@ -18,7 +18,7 @@ SolutionT_co = TypeVar("SolutionT_co", bound=Solution, covariant=True)
 class Status(StrEnum):
     """What is known about the problem after the solve."""
 
-    #: A solution, and a bound that meets it within the stated gap.
+    #: A solution, and a bound that meets it: of a result within 1e-6, of a solver's answer within the gap asked for.
     OPTIMAL = "optimal"
     #: A solution; the bound, if any, leaves a larger gap.
     FEASIBLE = "feasible"
@@ -66,7 +66,7 @@ class SolveRequest:
     Parameters
     ----------
     gap
-        Relative gap at which a solver may stop and call the solution optimal.
+        Relative gap at which a solver may stop.
     seed
         For everything random in the solver.
     stopwatch

@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from optplan.schema import FrozenModel
+from optplan.schema import LARGEST_COUNT, NUMBER, Count, CountOrZero, FrozenModel
 
-_Count = Annotated[int, Field(ge=0)]
-_Rank = Annotated[int, Field(ge=1)]
+_Epochs = Annotated[int, Field(ge=0, le=LARGEST_COUNT), NUMBER]
 _Segments = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
@@ -44,7 +43,7 @@ class EpochsDone(FrozenModel):
     """
 
     when: Literal["epochs"] = "epochs"
-    epochs: _Count
+    epochs: _Epochs
 
 
 class IterationsDone(FrozenModel):
@@ -57,7 +56,7 @@ class IterationsDone(FrozenModel):
     """
 
     when: Literal["iterations"] = "iterations"
-    iterations: _Count
+    iterations: CountOrZero
 
 
 class Elapsed(FrozenModel):
@@ -98,7 +97,7 @@ class Selection(FrozenModel):
     """
 
     segment: str
-    top: _Rank
+    top: Count
 
 
 class Promoted(FrozenModel):

@@ -72,7 +72,7 @@ class Instance(FrozenModel):
         return given * (self.limits[limit] / stated if stated else 1.0)
 
     def relax(self, limit: str, least: float, **proof: Any) -> Relaxation:  # noqa: ANN401 - fields of the record
-        """Return a limit's relaxation to an amount in the unit of the instance's own fields, with what proves it."""
+        """Return a limit's relaxation to an amount in the unit of the instance's own fields, with other fields."""
         given, unit = self.limit_as_given(limit)
         return Relaxation(limit=limit, given=given, least_feasible=least, unit=unit, **proof)
 

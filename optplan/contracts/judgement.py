@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import Field
 
+from optplan.contracts.answer import Status
 from optplan.errors import VerificationError
-from optplan.schema import FloatArray, FrozenModel, IntArray
+from optplan.schema import ByName, FloatArray, FrozenModel, IntArray
 
 #: Relative tolerance of every comparison of the judge, here and in the formulations; a plan exactly at a limit keeps
 #: it. The solvers' side says its own in ``optplan.solvers.limits``.
@@ -85,6 +87,11 @@ class Check(FrozenModel):
         )
 
 
+def concerns_status(claim: str) -> bool:
+    """Whether what is taken on trust is the bound, or that there is no plan, and no price or remedy beside it."""
+    return claim.startswith(("bound: ", "infeasibility: it "))
+
+
 class Verification(FrozenModel):
     """The outcome of ``verify``.
 
@@ -92,11 +99,21 @@ class Verification(FrozenModel):
     ----------
     checks
         Everything that was checked, failures first.
+    status
+        What the result is, as the judge calls it: optimal where the gap is at most the one that was asked of the judge,
+        whatever the result says; None where a check fails.
+    gap
+        Of objective and bound, relative to the objective; None unless the result has both.
+    changes
+        What was changed in the instance that was given, to be the one that the result solves.
     on_trust
         What the result claims of optimality, infeasibility or prices without a certificate, such as a general engine's
-        bound, and what was not checked in the time given.
+        bound, and what was not checked in the time given. Each begins with what it is about (:func:`concerns_status`).
     never_checked
         What no verification looks at, such as the words of a sentence.
+    evidence
+        Shares of the GPUs by where the speedups behind them come from, as the judge finds them: the verdict is about
+        these speedups.
     seconds
         Wall time.
     unlisted
@@ -104,8 +121,12 @@ class Verification(FrozenModel):
     """
 
     checks: tuple[Check, ...]
+    status: Status | None = None
+    gap: float | None = None
+    changes: tuple[str, ...] = ()
     on_trust: tuple[str, ...] = ()
     never_checked: tuple[str, ...] = ()
+    evidence: ByName[float] = Field(default_factory=dict)
     seconds: float = 0.0
     unlisted: tuple[str, ...] = ()
 
@@ -123,6 +144,11 @@ class Verification(FrozenModel):
     def failures(self) -> tuple[Check, ...]:
         """The checks that do not hold."""
         return tuple(check for check in self.checks if not check.holds)
+
+    @property
+    def proven(self) -> bool:
+        """Whether every check holds, and what the status claims was derived anew; prices may be left on trust."""
+        return self.nothing_wrong and not any(map(concerns_status, self.on_trust))
 
     def require(self) -> None:
         """Raise for the first check that fails.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from optplan.contracts.proofs import TreeCertificate
 from optplan.schema import ByName, FrozenModel
@@ -22,7 +23,9 @@ class ShadowPrice(FrozenModel):
     unit
         The unit of both, such as ``s of mean JCT per GPU``.
     less_multipliers, more_multipliers
-        With several limits: the multipliers of all of them at either end, this one's included; empty with one.
+        With several limits: the multipliers of all of them at either end, this one's included; empty with one. Where
+        ``less`` is None its multipliers are, with 1 for this limit, the proof that no plan needs less of it, as those
+        of :class:`Relaxation`.
     """
 
     less: float | None = None
@@ -33,7 +36,7 @@ class ShadowPrice(FrozenModel):
 
 
 class Relaxation(FrozenModel):
-    """The smallest change of one limit that makes an infeasible instance feasible.
+    """How far one limit of an infeasible instance has to change, all others kept, and what is known to be enough.
 
     Parameters
     ----------
@@ -42,9 +45,14 @@ class Relaxation(FrozenModel):
     given
         Its value in the instance.
     least_feasible
-        The nearest value for which a solution exists, all other limits kept.
+        The nearest value that may do: no less of a change has a solution.
+    enough
+        A value that has one: the same, or beyond it where the search ended early. None where none is known.
+    solution
+        Decisions that keep all limits with ``enough``, as a solution of the instance is written; needed where that is
+        not ``least_feasible``.
     unit
-        The unit of both.
+        The unit of all three.
     parts
         What ``least_feasible`` is made of (for instance per job class), in the same unit.
     multipliers
@@ -57,10 +65,20 @@ class Relaxation(FrozenModel):
     limit: str
     given: float
     least_feasible: float
+    enough: float | None = None
+    solution: ByName[JsonValue] = Field(default_factory=dict)
     unit: str
     parts: ByName[float] = Field(default_factory=dict)
     multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     certificate: TreeCertificate | None = None
+
+    def describe(self, write: Callable[[float], str]) -> str:
+        """Say which amount is the nearest that does, as far as that is known; ``write`` writes an amount."""
+        least = write(self.least_feasible)
+        if self.enough is None:
+            return f"at {'most' if self.least_feasible < self.given else 'least'} {least}"
+        enough = write(self.enough)
+        return least if least == enough else f"{least} to {enough}"
 
 
 class Hopeless(FrozenModel):
@@ -89,7 +107,7 @@ class Infeasibility(FrozenModel):
     reason
         One sentence.
     relaxations
-        For each limit that can mend it alone, the smallest change that does.
+        For each limit that may mend it alone, how far it has to change.
     hopeless
         The limits that cannot mend it alone, with the proof.
     multipliers

@@ -134,6 +134,10 @@ class ForecastDemand(Protocol):
 #: The judge of such figures: computes those of some names from the decisions alone, and leaves out what there is not.
 JudgeDemand = Callable[[Any, Any, list[str]], dict[str, float]]
 
+#: Shares of a solution's GPUs (without one: of the load) by where the speedups behind them come from: by the values of
+#: :class:`optplan.speedup.Evidence` and ``NOT_SAID``, adding up to one.
+ShareEvidence = Callable[[Any, Any], dict[str, float]]
+
 #: What solvers are matched against: what an instance asks for, and how large it is.
 Describe = Callable[[Any], Description]
 
@@ -158,7 +162,7 @@ class CheckTree(Protocol):
 
 
 #: Re-derives a Lagrangian bound, apart from solvers: the dual function at multipliers of all limits.
-DualBound = Callable[[Any, dict[str, float]], float]
+DualBound = Callable[[Any, dict[str, float], Stopwatch], float]
 
 #: What enumerated certificates are checked against, where plans are sums of paths: what steps of graphs cost.
 ListPathCosts = Callable[[Any], list[PathCosts]]
@@ -168,7 +172,7 @@ ListPathCosts = Callable[[Any], list[PathCosts]]
 LeastWithin = Callable[[Any, dict[str, float], float, Stopwatch], float]
 
 #: What proves that limits cannot be kept: by part the least consumption, weighted (L,), of any plan.
-LeastConsumption = Callable[[Any, FloatArray], dict[str, float]]
+LeastConsumption = Callable[[Any, FloatArray, Stopwatch], dict[str, float]]
 
 
 class BuildPlan(Protocol):

@@ -17,10 +17,9 @@ from pydantic import Field, model_validator
 from optplan.contracts.conditions import Arrived, Entry, EpochsDone, Exit, waits_for
 from optplan.contracts.resources import Price, Resource
 from optplan.errors import DataError, nearest_name_hint
-from optplan.schema import ByName, FrozenModel
+from optplan.schema import ByName, Count, FrozenModel
 
 _Amount = Annotated[float, Field(ge=0)]
-_Count = Annotated[int, Field(ge=1)]
 
 #: Trials of a plan, nodes of a segment and GPUs of a trial or job up to which plans are followed, each with its record.
 MOST_FOLLOWED = 100_000
@@ -52,7 +51,7 @@ class Unit(FrozenModel):
     id: _Name
     label: str = ""
     kind: UnitKind
-    members: _Count = 1
+    members: Count = 1
 
 
 class Expected(FrozenModel):
@@ -68,8 +67,8 @@ class Expected(FrozenModel):
         Seconds at its beginning without progress, while nodes are launched and members are moved; and those of them
         until the last new node is ready.
     member_s, member_sd_s
-        Seconds for which one of its members is busy, and their standard deviation; where it ends by the clock, as long
-        as it trains.
+        Seconds for which one of its members is busy, and their standard deviation, 0 where nobody knows it; where it
+        ends by the clock, as long as it trains.
     iteration_s
         Mean seconds of an iteration of one member; None where it is not known.
     gpu_hours, busy_gpu_hours
@@ -119,16 +118,16 @@ class Segment(FrozenModel):
     id: _Name
     label: str = ""
     unit: _Name
-    first_rank: _Count = 1
-    last_rank: _Count = 1
-    at_once: _Count = 1
+    first_rank: Count = 1
+    last_rank: Count = 1
+    at_once: Count = 1
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     resource: _Name
     pool: _Name
-    nodes: _Count
-    workers: _Count
-    gpus_per_worker: _Count = 1
-    batch_per_worker: _Count | None = None
+    nodes: Count
+    workers: Count
+    gpus_per_worker: Count = 1
+    batch_per_worker: Count | None = None
     enter: Entry
     exit: Exit
     expected: Expected
@@ -208,7 +207,8 @@ class Plan(FrozenModel):
     version
         Version of the schema; a reader refuses those it does not know.
     plan_id
-        SHA-256 of everything else; a plan that was changed by hand is refused. Leave it out to have it computed.
+        SHA-256 of everything else; a plan that was changed by hand is refused, and so is a file without it. A program
+        that makes a plan leaves it empty, to have it computed.
     supersedes
         The id of the plan that this one takes the place of; empty where it is the first.
     formulation, instance_name, instance_hash
@@ -276,7 +276,7 @@ class Plan(FrozenModel):
         self.__dict__["plan_id"] = computed
         if given not in ("", computed):
             problem = f"is {given[:12]}..., and the content's is {computed[:12]}...: the plan was changed by hand"
-            raise DataError("plan_id", problem, "leave plan_id out to make it a plan of its own")
+            raise DataError("plan_id", problem, "change the instance instead, and make the plan anew")
         return self
 
     @property

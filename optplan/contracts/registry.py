@@ -37,6 +37,7 @@ from optplan.contracts.parts import (
     ListProofs,
     Part,
     Retime,
+    ShareEvidence,
     Solve,
     Supports,
     load,
@@ -161,6 +162,8 @@ class Formulation:
         The kinds of certificate that prove anything about an instance; the judge refuses all others.
     forecast_demand, judge_demand
         How much is in use at once: the solvers' forecast, and the judge's of the same figures; both or neither.
+    share_evidence
+        Where the speedups behind a solution come from.
     check_tree, dual_bound, path_costs, least_within, least_consumption
         What the judge derives certificates again with.
     build_frontier, build_pareto
@@ -194,6 +197,7 @@ class Formulation:
     proofs: Part[ListProofs] = Part()
     forecast_demand: Part[ForecastDemand] = Part("forecast of demand")
     judge_demand: Part[JudgeDemand] = Part("forecast of demand")
+    share_evidence: Part[ShareEvidence] = Part("evidence of speedups")
     check_tree: Part[CheckTree] = Part()
     dual_bound: Part[DualBound] = Part()
     path_costs: Part[ListPathCosts] = Part()

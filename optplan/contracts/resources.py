@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from optplan.schema import FrozenModel
+from optplan.schema import Count, FrozenModel
 
 _Amount = Annotated[float, Field(ge=0)]
 
@@ -68,7 +68,7 @@ class Resource(FrozenModel):
     """
 
     gpu_type: Annotated[str, Field(min_length=1)]
-    gpus_per_node: Annotated[int, Field(ge=1)] = 1
+    gpus_per_node: Count = 1
     provider: str = ""
     instance_type: str = ""
     region: str = ""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
-from typing import Annotated, Any, Generic, Literal
+from numbers import Real
+from typing import Annotated, Any, Generic, Literal, cast
 
 from pydantic import Field, SerializeAsAny, model_validator
 
 from optplan.contracts.answer import Answer, SolutionT_co, SolveRequest, Status, Termination
 from optplan.contracts.instance import Sense
+from optplan.contracts.judgement import concerns_status
 from optplan.contracts.limits import Hopeless, Infeasibility, Relaxation, ShadowPrice
 from optplan.contracts.proofs import (
     CERTIFIED,
@@ -24,6 +27,7 @@ from optplan.schema import ByName, FrozenModel
 __all__ = [
     "CERTIFIED",
     "MEETING",
+    "OPTIMAL_GAP",
     "Answer",
     "BoundProof",
     "Certificate",
@@ -43,6 +47,7 @@ __all__ = [
     "closes_gap",
     "describe_origin",
     "relative_gap",
+    "require_gap",
     "require_result",
     "require_solution",
     "status_of",
@@ -51,6 +56,8 @@ __all__ = [
 
 #: A bound within this of the objective, relative to the objective, meets it: the rest is rounding.
 MEETING = 1e-9
+#: A bound within this of the objective makes a plan optimal, whatever gap was asked for; a coarser one does not.
+OPTIMAL_GAP = 1e-6
 
 
 class SolveEvent(FrozenModel):
@@ -78,7 +85,7 @@ class Result(FrozenModel, Generic[SolutionT_co]):
     Parameters
     ----------
     version
-        Version of this record's schema: 2. What is read with version 1 is translated.
+        Version of this record's schema: 3. What is read with an earlier one is translated.
     formulation, instance_name, instance_hash
         Which problem was solved; ``verify`` refuses another instance.
     solver, engine, engine_version, optplan_version
@@ -92,8 +99,8 @@ class Result(FrozenModel, Generic[SolutionT_co]):
         Proven bound of the objective: no plan can pass it, downwards or upwards as the sense says. Kept even when there
         is no solution; None when there is none.
     gap_target
-        The gap that the user asked for and takes for optimal: a statement of the user, which nobody can check. A bound
-        that meets the objective up to rounding closes any.
+        The gap at which the solver was to stop: a statement of the user, which nobody can check. A plan is optimal
+        within this and within :data:`OPTIMAL_GAP`; a bound that meets the objective up to rounding closes any gap.
     bound_proof, certificates
         What the bound rests on. A result may carry several certificates; ``bound`` is the best of them.
     solution
@@ -106,6 +113,9 @@ class Result(FrozenModel, Generic[SolutionT_co]):
         What the evaluator found besides the objective; names carry units.
     demand
         How much is in use at once, as the solver's side forecasts it, by names of the formulation's own.
+    evidence
+        Shares of the GPUs by where the speedups behind them come from: ``measured``, ``fitted``, ``assumed``, ``not
+        said``; without a solution, shares of the load. Empty where the formulation has no speedups.
     seed
         The seed that reproduces the result.
     solve_seconds, verify_seconds
@@ -123,7 +133,7 @@ class Result(FrozenModel, Generic[SolutionT_co]):
         the changed instance.
     """
 
-    version: Literal[1, 2] = 2
+    version: Literal[1, 2, 3] = 3
     formulation: str
     instance_name: str
     instance_hash: str
@@ -145,6 +155,7 @@ class Result(FrozenModel, Generic[SolutionT_co]):
     shadow_prices: ByName[ShadowPrice] = Field(default_factory=dict)
     measures: ByName[float] = Field(default_factory=dict)
     demand: ByName[float] = Field(default_factory=dict)
+    evidence: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     seed: Annotated[int, Field(ge=0)] = 0
     solve_seconds: Annotated[float, Field(ge=0)] = 0.0
     verify_seconds: Annotated[float, Field(ge=0)] = 0.0
@@ -178,16 +189,18 @@ class Result(FrozenModel, Generic[SolutionT_co]):
 
     @property
     def rests_on_trust(self) -> bool:
-        """Whether what the status claims has no certificate: a general engine's word, or a search cut short of one."""
+        """Whether what the status claims was not derived anew: it has no certificate, or time was too short for it."""
+        if any(map(concerns_status, self.on_trust)):
+            return True
         if self.infeasibility is not None:
             return not (self.infeasibility.multipliers or self.infeasibility.certificate)
         return self.bound is not None and self.bound_proof not in CERTIFIED
 
     @model_validator(mode="before")
     @classmethod
-    def _read_version_1(cls, data: Any) -> Any:  # noqa: ANN401 - whatever a file holds
-        """Translate what version 1 called otherwise."""
-        return upgraded(data) if isinstance(data, dict) and data.get("version") == 1 else data
+    def _read_earlier_version(cls, data: Any) -> Any:  # noqa: ANN401 - whatever a file holds
+        """Translate what earlier versions called otherwise."""
+        return upgraded(data) if isinstance(data, dict) and data.get("version") in (1, 2) else data
 
     @model_validator(mode="after")
     def _keep_the_contract(self) -> Result[SolutionT_co]:
@@ -201,8 +214,9 @@ class Result(FrozenModel, Generic[SolutionT_co]):
         if (self.bound is None) != (self.bound_proof is BoundProof.NONE):
             message = "a bound and what it rests on come together: bound is None exactly when bound_proof is none"
             raise ValueError(message)
-        if self.status is Status.OPTIMAL and not closes_gap(self.objective, self.bound, self.gap_target, self.sense):
-            raise ValueError(f"status optimal needs a gap of at most {self.gap_target:g}, got {self.gap}")
+        most = min(self.gap_target, OPTIMAL_GAP)
+        if self.status is Status.OPTIMAL and not closes_gap(self.objective, self.bound, most, self.sense):
+            raise ValueError(f"status optimal needs a gap of at most {most:g}, got {self.gap}")
         return self
 
 
@@ -211,8 +225,18 @@ _RENAMED = {"exhaustive": BoundProof.ENUMERATED.value, "exhaustion": BoundProof.
 
 
 def upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a result of version 1, as read from a file, in the words of version 2; whatever it claims stays."""
-    changed = data | {"version": 2}
+    """Return a result of an earlier version, as read from a file, in the words of version 3; whatever it claims stays.
+
+    Version 1 had other names for proofs. Both earlier ones called optimal what lay within the gap that was asked for.
+    """
+    changed = data | {"version": 3}
+    ends = (data.get("objective"), data.get("bound"))
+    if data.get("status") == Status.OPTIMAL and all(type(end) in (int, float) for end in ends):
+        sense = Sense.MAXIMISE if data.get("sense") == Sense.MAXIMISE else Sense.MINIMISE
+        if (relative_gap(*ends, sense) or 0.0) > OPTIMAL_GAP:
+            changed["status"] = Status.FEASIBLE.value
+    if data["version"] == 2:
+        return changed
     if isinstance(data.get("bound_proof"), str):
         changed["bound_proof"] = _RENAMED.get(data["bound_proof"], data["bound_proof"])
     if isinstance(data.get("certificates"), list | tuple):
@@ -278,6 +302,19 @@ def relative_gap(objective: float | None, bound: float | None, sense: Sense = Se
     return difference / abs(objective) if objective else float("inf")
 
 
+def require_gap(gap: object) -> None:
+    """Refuse what is no relative gap.
+
+    Raises
+    ------
+    UsageError
+        When it is no number from 0 to below 1.
+    """
+    if isinstance(gap, bool) or not (isinstance(gap, Real) and 0 <= cast("float", gap) < 1):
+        message = f"gap: got {show_value(gap)}; a relative gap from 0 to below 1 is needed, such as 1e-6"
+        raise UsageError(message)
+
+
 def closes_gap(objective: float | None, bound: float | None, target: float, sense: Sense = Sense.MINIMISE) -> bool:
     """Whether the bound is within the target of the objective, or meets it up to rounding (:data:`MEETING`)."""
     gap = relative_gap(objective, bound, sense)
@@ -322,13 +359,16 @@ def _list_lines(result: Result[Any]) -> list[tuple[str, str]]:
         lines.append(("gap", f"{result.gap:.3g}" if result.gap > MEETING else "0"))
     if result.infeasibility is not None:
         lines += [
-            (one.limit, f"given {one.given:,.6g}, least that works {_amount(one.least_feasible, one.unit)}")
+            (one.limit, f"given {one.given:,.6g}, least that works {one.describe(partial(_amount, unit=one.unit))}")
             for one in result.infeasibility.relaxations
         ]
     if result.rests_on_trust:
         lines.append(("proof", "on trust: no certificate"))
     elif result.bound is not None or result.infeasibility is not None:
         lines.append(("proof", "certificate"))
+    if "assumed" in result.evidence:
+        shares = (f"{share:.2g} {kind}" for kind, share in sorted(result.evidence.items()))
+        lines.append(("speedups", ", ".join(shares)))
     lines.append(("solver", f"{result.solver} ({result.engine} {result.engine_version})"))
     verified = f"verified in {result.verify_seconds:.3g} s" if result.verify_seconds else "not verified"
     lines.append(("time", f"{result.solve_seconds:.3g} s, {verified}"))

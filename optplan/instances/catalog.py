@@ -187,8 +187,9 @@ class PriceList:
         Parameters
         ----------
         name
-            An instance type, or a GPU as the list names it. For a GPU the instance type counts that is cheapest per
-            GPU on demand; of Google's lists, where GPUs have prices of their own, the GPU without its host.
+            An instance type, or a GPU as the list names it; capitals make no difference. For a GPU the instance type
+            counts that is cheapest per GPU on demand; of Google's lists, where GPUs have prices of their own, the GPU
+            without its host.
         region
             Where; None takes the region with the least on-demand price.
 
@@ -203,7 +204,7 @@ class PriceList:
         regions = sorted({offer.region for offer in priced if offer.region})
         why = "" if priced else ": it is missing or zero in every row"
         if region is not None:
-            priced = [offer for offer in priced if offer.region == region]
+            priced = [offer for offer in priced if offer.region.casefold() == region.casefold()]
         if not priced:
             place = f" in region {region!r}" if region is not None else ""
             problem = f"has no on-demand price of {name!r}{place}{why}"
@@ -214,9 +215,10 @@ class PriceList:
 
     def _named(self, name: str) -> list[Offer]:
         """Return the offers of an instance type, or of a GPU as whole GPUs."""
-        offers = [offer for offer in self.offers if offer.instance_type == name]
+        small = name.casefold()
+        offers = [offer for offer in self.offers if offer.instance_type.casefold() == small]
         if not offers:
-            offers = [offer for offer in self.offers if offer.gpu == name and offer.gpus >= 1]
+            offers = [offer for offer in self.offers if offer.gpu.casefold() == small and offer.gpus >= 1]
             alone = [offer for offer in offers if not offer.instance_type]
             offers = alone or offers
         if not offers:

@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from optplan.complaints import list_members
 from optplan.contracts import Instance, Result, Solution
 from optplan.contracts.instance import CHANGES
-from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+from optplan.errors import DataError, DataWarning, UsageError, nearest_name_hint, show_value
 from optplan.instances.plain_data import parse_yaml
 from optplan.units import Amount, parse_budget
 
@@ -158,11 +158,30 @@ def apply_changes(instance: InstanceT, changes: Sequence[Change], *, what: str =
         return instance
     data = _change_data(instance, changes, what)
     try:
-        return type(instance).parse(data)
+        changed = type(instance).parse(data)
     except DataError as error:
         culprit = _find_culprit(instance, changes, what, error)
         said = f"{what} {culprit.text!r} led to this"
         raise DataError(error.path, error.problem, f"{error.fix} ({said})" if error.fix else said) from None
+    for change in changes:
+        _require_effect(changed, change)
+    return changed
+
+
+def _require_effect(changed: Instance, change: Change) -> None:
+    """Say that a field is not that of records with one of their own: `widths` of classes; refuse it where all have."""
+    field = _find_field(str(change.path[0]), list(type(changed).model_fields), "the instance")
+    for holder in type(changed).model_fields:
+        records = getattr(changed, holder)
+        if not isinstance(records, Mapping) or change.value is None:
+            continue
+        own = [name for name, record in records.items() if getattr(record, field, None) is not None]
+        fix = f"change theirs, as in '{holder}.*.{change.text.strip()}'"
+        if own and len(own) == len(records):
+            raise UsageError(f"{field}: all {holder} have {field} of their own, so this changes nothing; {fix}")
+        if own:
+            message = f"{field}: not those of {', '.join(map(repr, own))}, which have {field} of their own; {fix}"
+            warnings.warn(message, DataWarning, stacklevel=4)
 
 
 def write_change(path: str, value: object) -> str:

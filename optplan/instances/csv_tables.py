@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optplan.errors import DataError, show_value
+from optplan.schema import LARGEST_EXACT
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 #: Characters of a table, and of one of its lines.
 LARGEST_TABLE, LONGEST_LINE = 1_000_000_000, 1_000_000
-#: Whole numbers that a table may have: beyond them, floats skip some.
-LARGEST_COUNT = 2**53
 
 
 def read_header(path: Path, *, delimiter: str = ",") -> list[str]:
@@ -183,7 +182,7 @@ def parse_whole(path: Path, line: int, column: str, text: str) -> int:
         Naming file, line, column and what stands there.
     """
     number = _to_float(text)
-    if not (1.0 <= number <= LARGEST_COUNT and number.is_integer()):
+    if not (1.0 <= number <= LARGEST_EXACT and number.is_integer()):
         problem = f"{column} is {show_value(text)}; a whole number of at least 1 is needed, up to 2^53"
         raise DataError(f"{path}:{line}", problem, "correct the row; the file may be cut off")
     return int(number)

@@ -18,6 +18,9 @@ from optplan.instances.parsing import parse_instance, parse_plan, parse_record, 
 from optplan.instances.plain_data import STDIN, YAML_ENDINGS, read_data
 from optplan.schema import FrozenModel
 
+#: Bytes of a result: what is written of the largest ones has a tenth of that.
+LARGEST_RESULT = 10_000_000
+
 InstanceT = TypeVar("InstanceT", bound=Instance)
 PlanT = TypeVar("PlanT", bound=Plan)
 RecordT = TypeVar("RecordT", bound=FrozenModel)
@@ -78,7 +81,7 @@ def read_result(path: Path | str) -> Result[Solution]:
         When the path is none.
     """
     _require_path(path)
-    return parse_result(read_data(Path(path)), path=Path(path).name)
+    return parse_result(read_data(Path(path), most_bytes=LARGEST_RESULT), path=Path(path).name)
 
 
 @overload

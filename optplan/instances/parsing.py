@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, get_args
 
 from optplan.contracts import Instance, Plan, Result, Solution
@@ -9,6 +10,9 @@ from optplan.contracts.registry import Formulation
 from optplan.errors import DataError, name_field, name_kind, nearest_name_hint
 from optplan.formulations import formulations
 from optplan.schema import FrozenModel
+
+#: Characters of a certificate's content, written as JSON; solvers go without one that would be larger.
+LARGEST_CERTIFICATE = 1 << 20
 
 #: Fields that only one kind of file has, of those that are made for an instance.
 _MADE_KINDS = {
@@ -19,6 +23,9 @@ _MADE_KINDS = {
     "plans": "a sensitivity",
     "points": "a frontier",
 }
+
+
+_MAKE_ANEW = "make it anew: `optplan solve INSTANCE --plan FILE`"
 
 
 def parse_instance(data: object, *, path: str = "") -> Instance:
@@ -44,6 +51,7 @@ def parse_instance(data: object, *, path: str = "") -> Instance:
 def parse_result(data: object, *, path: str = "") -> Result[Solution]:
     """Build a result from plain data; parameters and errors as of :func:`parse_instance`."""
     fields, formulation = _take_apart(data, path, "a result")
+    _require_sizes(fields, path)
     result: Result[Solution] = _parse_versioned(formulation.result_type(), fields, path)
     return result
 
@@ -62,6 +70,28 @@ def parse_record(data: object, *, path: str = "") -> Instance | Result[Solution]
     if "segments" in fields or "steps" in fields:
         return _parse_plan(fields, formulation, path)
     return parse_result(data, path=path)
+
+
+def _require_sizes(fields: dict[str, Any], path: str) -> None:
+    """Refuse certificates that are larger than any that is written, before anything is made of them."""
+    places: list[tuple[str, Any]] = []
+    for outer, record in (("", fields), ("infeasibility.", fields.get("infeasibility"))):
+        if not isinstance(record, dict):
+            continue
+        places.append((f"{outer}certificate", record))
+        for name in ("certificates", "relaxations", "hopeless"):
+            several = record.get(name)
+            numbered = enumerate(several) if isinstance(several, list | tuple) else ()
+            inner = "" if name == "certificates" else ".certificate"
+            places += [(f"{outer}{name}.{number}{inner}", each) for number, each in numbered]
+    for place, holder in places:
+        certificate = holder.get("certificate", holder) if isinstance(holder, dict) else None
+        content = certificate.get("content") if isinstance(certificate, dict) else None
+        size = len(json.dumps(content, default=str))
+        if size > LARGEST_CERTIFICATE:
+            problem = f"has {size:,} characters; up to {LARGEST_CERTIFICATE:,} are read"
+            fix = "solve the instance again, or leave the certificate out and bound_proof at searched"
+            raise DataError(name_field(path, f"{place}.content"), problem, fix)
 
 
 def _take_apart(data: object, path: str, what: str) -> tuple[dict[str, Any], Formulation]:
@@ -91,12 +121,15 @@ def _require_kind(fields: dict[str, Any], path: str, what: str) -> None:
 
 
 def _parse_plan(fields: dict[str, Any], formulation: Formulation, path: str) -> Plan:
-    """Parse a plan; one of version 1, which listed steps in words, has to be written anew."""
+    """Parse a plan; one of version 1, which listed steps in words, or without its id, has to be written anew."""
     version = fields.get("version", 1 if "steps" in fields else 2)
     if version == 1 and not isinstance(version, bool):
         field = name_field(path, "version")
-        raise DataError(field, "got 1, a plan that lists steps", "make it anew: `optplan solve INSTANCE --plan FILE`")
+        raise DataError(field, "got 1, a plan that lists steps", _MAKE_ANEW)
     plan: Plan = _parse_versioned(formulation.plan_type, fields, path)
+    if not fields.get("plan_id"):
+        problem = "is missing, so that nobody can tell whether the plan was changed by hand"
+        raise DataError(name_field(path, "plan_id"), problem, _MAKE_ANEW)
     return plan
 
 

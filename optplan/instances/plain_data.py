@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import re
 import sys
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -45,10 +46,11 @@ _YAML_EXPONENT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+$")
 _TOO_DEEP = f"is nested too deeply; up to {DEEPEST} objects and lists within one another are read"
 
 
-def read_data(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
+def read_data(path: Path, *, most_bytes: int | None = None) -> Any:  # noqa: ANN401 - whatever the file holds
     """Read a JSON or YAML file into plain data, refusing duplicate names.
 
-    Standard input, :data:`STDIN`, is JSON if it begins with a brace, else YAML.
+    Standard input, :data:`STDIN`, is JSON if it begins with a brace, else YAML. The file may have so many bytes at
+    most, and no more than :data:`LARGEST_YAML` where it is not JSON for sure.
 
     Raises
     ------
@@ -57,7 +59,8 @@ def read_data(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
     """
     is_stdin = path == STDIN
     is_yaml = path.suffix.lower() in YAML_ENDINGS
-    text = read_text(path, most_bytes=LARGEST_YAML if is_yaml or is_stdin else LARGEST_FILE)
+    most = LARGEST_FILE if most_bytes is None else most_bytes
+    text = read_text(path, most_bytes=min(LARGEST_YAML, most) if is_yaml or is_stdin else most)
     if is_stdin and not text.strip():
         raise DataError("-", "standard input is empty", "pipe an instance into it, as in `... | optplan solve -`")
     is_yaml = is_yaml or (is_stdin and not text.lstrip().startswith("{"))
@@ -172,6 +175,35 @@ def _require_plain(data: object, name: str) -> None:
             return
         level = inner
     raise DataError(name, _TOO_DEEP, "is it an optplan file?")
+
+
+def require_json(data: object, path: str) -> None:
+    """Refuse what JSON has no form for: numbers that are not finite, names that are not text, YAML's sets and bytes.
+
+    Parameters
+    ----------
+    data
+        Plain data that is written again as it is.
+    path
+        Of the data, for messages.
+
+    Raises
+    ------
+    DataError
+        Naming the place.
+    """
+    if isinstance(data, Mapping):
+        for name, value in data.items():
+            if not isinstance(name, str):
+                raise DataError(path, f"has the name {show_value(name)}", "names are text; put it in quotes")
+            require_json(value, f"{path}.{name}")
+    elif isinstance(data, list):
+        for place, value in enumerate(data):
+            require_json(value, f"{path}.{place}")
+    elif isinstance(data, float) and not math.isfinite(data):
+        raise DataError(path, f"got {data!r}", "finite numbers are allowed; write it as text where it is a word")
+    elif not (data is None or isinstance(data, str | int | float)):
+        raise DataError(path, f"got {show_value(data)}", "numbers, text, lists and mappings are allowed")
 
 
 def _require_unicode(text: str, name: str) -> None:

@@ -90,10 +90,11 @@ def find_price(text: str, region: str | None = None) -> tuple[GpuPrice, bool]:
         listed = read_snapshot(PROVIDERS[wanted.provider])
     else:
         snapshots = {provider: read_snapshot(provider) for provider in sorted(set(PROVIDERS.values()))}
+        small = wanted.name.casefold()
         having = {
             provider: snapshot
             for provider, snapshot in snapshots.items()
-            if any(wanted.name in (offer.instance_type, offer.gpu) for offer in snapshot.offers)
+            if any(small in (offer.instance_type.casefold(), offer.gpu.casefold()) for offer in snapshot.offers)
         }
         if len(having) != 1:
             known = {each for listed in snapshots.values() for o in listed.offers for each in (o.instance_type, o.gpu)}

@@ -17,6 +17,7 @@ import numpy as np
 from optplan.errors import MeasurementError
 from optplan.formulations.rubberband.data.training import TrainingProfile
 from optplan.schema import FloatArray
+from optplan.speedup import Evidence
 
 #: Digits that measured times keep; their own noise is far above the last one.
 _DIGITS = 5
@@ -89,13 +90,16 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The interval that holds the true mean with 95 % confidence (Student's t); None for a single measurement."""
+        """The interval that holds the true mean with 95 % confidence (Student's t); None for a single measurement.
+
+        What is measured cannot be below zero: where the interval would begin there, it begins at zero.
+        """
         if self.count < 2:
             return None
         from scipy.stats import t
 
         reach = float(t.ppf(0.5 + CONFIDENCE / 2.0, self.count - 1)) * self.sd / math.sqrt(self.count)
-        return self.mean - reach, self.mean + reach
+        return max(0.0, self.mean - reach), self.mean + reach
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,12 @@ class SearchTimings:
             start = self.start_s[least]
         else:
             start = self.restart_s
-        seconds = {str(gpus): _round(each.mean) for gpus, each in self.iteration_s.items()}
+        seconds = {
+            "form": "measured",
+            "gpus": sorted(self.iteration_s),
+            "seconds": [_round(self.iteration_s[gpus].mean) for gpus in sorted(self.iteration_s)],
+            "evidence": Evidence.MEASURED,
+        }
         return TrainingProfile.parse(
             {"seconds_per_iteration": seconds, "start_s": _describe(start), "least_gpus": least, **fields}
         )

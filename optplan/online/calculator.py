@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from optplan.contracts import Result
+from optplan.contracts import Infeasibility, Result
 from optplan.contracts.judgement import Evaluation
 from optplan.errors import DataError, OptplanError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.judge.evidence import share_evidence
 from optplan.formulations.boa.planning import as_run
 from optplan.online.events import OnlineEvent
 from optplan.online.knowledge import Knowledge
@@ -28,10 +29,11 @@ from optplan.online.weighing import find_excess, rows_of, solution_of, weigh
 from optplan.online.width_table import WidthTable
 from optplan.schema import FrozenModel
 from optplan.solving import solve
+from optplan.speedup import Evidence
 from optplan.units import Amount
 
-#: How much more than the least budget is planned with where the load no longer fits the budget.
-_ABOVE_LEAST = 1.0 + 1e-9
+#: What rounding may put a table above a limit that it was made for, relatively.
+_ROUNDING = 1e-6
 #: Least relative change of an estimate that is told.
 _TOLD = 1e-3
 
@@ -42,6 +44,8 @@ class Verdict(StrEnum):
     PUBLISHED = "published"
     #: The present table stays: the new one gains too little.
     KEPT = "kept"
+    #: No table keeps the limits; the present one stays.
+    OVER_BUDGET = "over-budget"
     #: There is no plan; the present table stays.
     FAILED = "failed"
 
@@ -70,8 +74,10 @@ class Calculation(FrozenModel):
         What the table before promises under the same estimates; None where it breaks a limit or lacks a class.
     budget, planned
         In the budget's unit: as given, and what the table that holds takes.
+    needed
+        The least budget that carries the load, where the given one does not.
     unit
-        Of both.
+        Of all three.
     """
 
     at_s: float
@@ -86,6 +92,7 @@ class Calculation(FrozenModel):
     present_jct_s: float | None = None
     budget: float
     planned: float | None = None
+    needed: float | None = None
     unit: str
 
 
@@ -169,7 +176,8 @@ class WidthCalculator:
             None where there was no reason to. The table that holds from now on is :attr:`table`.
         """
         self.knowledge.advance(now_s)
-        urgent = self.knowledge.urgent or ("the first calculation" if self.table is None else "")
+        first = self.table is None and math.isinf(self._solved_s)
+        urgent = self.knowledge.urgent or ("the first calculation" if first else "")
         settling = self._solved_s <= now_s < self._solved_s + self.terms.settle_s
         looked = self._looked_s <= now_s < self._looked_s + self.terms.settle_s
         late = not self._solved_s <= now_s < self._solved_s + self.terms.every_s
@@ -220,7 +228,7 @@ class WidthCalculator:
         return changes, most > math.log1p(self.terms.move)
 
     def _calculate(self, instance: BoaInstance, reason: str, changes: list[str]) -> Calculation:
-        """Solve, and publish the table where it is worth it."""
+        """Solve, and publish the table where it keeps the limits and is worth it."""
         notes: list[str] = []
         probing = find_probing(instance, self.knowledge.classes, self.terms)
         try:
@@ -238,21 +246,31 @@ class WidthCalculator:
             budget=instance.budget_amount(),
             unit=unit,
         )
-        if solution is None:
-            return made.replace(notes=tuple(notes))
-        new = weigh(instance, solution)
-        notes += [f"{name} is probed at {', '.join(map(str, at))} GPUs" for name, at in probing.widths.items()]
         present = None if self.table is None else weigh(instance, solution_of(self.table))
+        if present is not None and not math.isnan(present.objective):
+            made = made.replace(present_jct_s=present.objective, planned=present.consumption[BUDGET])
+        new = None if solution is None else weigh(instance, solution)
+        excess = None if new is None else find_excess(instance, new)
+        if excess is not None and excess[1] > _ROUNDING:
+            notes.append(f"a table was found that takes {excess[1]:.2%} more than the limit {excess[0]}")
+            made = made.replace(verdict=Verdict.OVER_BUDGET)
+        elif result is not None and result.infeasibility is not None:
+            needed = _find_needed(instance, result.infeasibility, probing.part)
+            made = made.replace(verdict=Verdict.OVER_BUDGET, needed=needed)
+        if solution is None or new is None or made.verdict is Verdict.OVER_BUDGET:
+            notes.append("there is no table yet" if self.table is None else f"table {self.table.number} stays")
+            return made.replace(notes=tuple(notes))
+        notes += [f"{name} is probed at {', '.join(map(str, at))} GPUs" for name, at in probing.widths.items()]
+        assumed = share_evidence(instance, solution).get(Evidence.ASSUMED)
+        notes += [] if assumed is None else [f"{assumed:.0%} of its GPUs rest on assumed speedups"]
         kept = self._keep(instance, new.objective, present, probing.widths)
         made = made.replace(
             mean_jct_s=new.objective,
             bound_s=None if result is None or probing.branches else result.bound,
             gap=None if result is None else result.gap,
-            present_jct_s=None if present is None or math.isnan(present.objective) else present.objective,
         )
-        if kept and present is not None:
-            notes.append(kept)
-            return made.replace(verdict=Verdict.KEPT, planned=present.consumption[BUDGET], notes=tuple(notes))
+        if kept:
+            return made.replace(verdict=Verdict.KEPT, notes=(*notes, kept))
         self._probed = probing.widths
         self.table = WidthTable(
             number=1 if self.table is None else self.table.number + 1,
@@ -296,13 +314,7 @@ class WidthCalculator:
         result = solve(asked, gap=self.terms.gap, near=self._near)
         if result.infeasibility is not None:
             notes.append(f"the budget is too small: {result.infeasibility.reason}")
-            least = next((one for one in result.infeasibility.relaxations if one.limit == BUDGET), None)
-            if least is None:
-                return None, result
-            notes.append(f"planned with the least that carries the load, {least.least_feasible:.4g} {least.unit}")
-            enough = least.least_feasible / asked.budget_amount() * _ABOVE_LEAST
-            asked = asked.replace(budget=Amount(budget.value * (1.0 - part) * enough, budget.unit))
-            result = solve(asked, gap=self.terms.gap)
+            return None, result
         if result.solution is None:
             notes.append(f"no plan was found: {result.status}")
             return None, result
@@ -326,6 +338,15 @@ class WidthCalculator:
         self._probed = {name: tuple(widths) for name, widths in state["probed"].items()}
         self._seen = {name: Seen(**seen) for name, seen in state["seen"].items()}
         self.table = None if state["table"] is None else WidthTable.parse(state["table"])
+
+
+def _find_needed(instance: BoaInstance, infeasibility: Infeasibility, probed: float) -> float | None:
+    """Return the least budget that carries the load beside what probing takes; None where the budget alone is no help.
+
+    Both are in the unit that limits count in.
+    """
+    least = next((one.least_feasible for one in infeasibility.relaxations if one.limit == BUDGET), None)
+    return None if least is None else instance.count_limit(BUDGET, least) + probed * instance.budget_amount()
 
 
 def _look(instance: BoaInstance, name: str) -> Seen:

@@ -28,7 +28,7 @@ from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.online.events import Measurement, Run
 from optplan.online.hints import Hints
 from optplan.schema import FloatArray, IntArray
-from optplan.speedup import AmdahlSpeedup, GoodputSpeedup, PowerSpeedup, Speedup, TableSpeedup, fit_best
+from optplan.speedup import AmdahlSpeedup, Evidence, GoodputSpeedup, PowerSpeedup, Speedup, TableSpeedup, fit_best
 from optplan.units import SECONDS_PER_HOUR
 
 #: Weight below which something was seen too long ago to count.
@@ -211,7 +211,8 @@ def estimate_speedups(
         known = np.array(sorted(points))
         logs = np.interp(np.log(widths), np.log(known), [points[gpus] for gpus in known.tolist()])
         correction = np.exp(np.clip(logs, -_MOST_LOG_CORRECTION, _MOST_LOG_CORRECTION))
-        words = tuple("measured" if gpus in measured[gpu_type] else "fitted" for gpus in widths.tolist())
+        rest = Evidence.ASSUMED if Evidence.ASSUMED in base.evidence_at(widths) else Evidence.FITTED
+        words = tuple((Evidence.MEASURED if gpus in measured[gpu_type] else rest).value for gpus in widths.tolist())
         found[gpu_type] = _tabulate(widths, base, correction, words)
     return found
 

@@ -72,3 +72,12 @@ class Outlook:
             return float("inf")
         epochs = rows[row if row < len(rows) else 0]
         return float(epochs[min(epochs_done, epochs.size - 1)])
+
+    def epoch_s(self, job_class: str, epochs_done: int, row: int = 0) -> float | None:
+        """Return the seconds of an epoch, the first of them 0; None for classes that are not known."""
+        rows = self._left_s.get(job_class)
+        if rows is None:
+            return None
+        left = np.append(rows[row if row < len(rows) else 0], 0.0)
+        epoch = min(epochs_done, left.size - 2)
+        return float(left[epoch] - left[epoch + 1])

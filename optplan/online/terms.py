@@ -37,7 +37,8 @@ class Terms(FrozenModel):
     gpus_per_node
         Of the nodes that AdaptDL's hints were measured on.
     new_speedup
-        Of a class that the instance does not have, until it is measured: ``amdahl:0.1`` or ``power:0.8``.
+        Of a class that the instance does not have, until it is measured: ``linear``, ``amdahl:FRACTION`` or
+        ``power:EXPONENT``; what rests on it is said to be assumed.
     new_size_gpu_hours
         The same for its size; None for the median of the instance's classes.
     new_watched_h
@@ -60,7 +61,7 @@ class Terms(FrozenModel):
     least_gain: _Part = 0.02
     gap: Annotated[float, Field(ge=0, le=0.1)] = 1e-6
     gpus_per_node: Annotated[int, Field(ge=1, le=1024)] = 4
-    new_speedup: str = "amdahl:0.1"
+    new_speedup: str = "linear"
     new_size_gpu_hours: _Positive | None = None
     new_watched_h: _Positive = 1.0
     probe_widths: tuple[Annotated[int, Field(ge=1, le=1024)], ...] = (1, 2, 4, 8)

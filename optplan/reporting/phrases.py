@@ -66,6 +66,14 @@ def format_share(share: float) -> str:
     return f"{percent:.0f} %" if abs(percent) >= 10 else f"{percent:.2g} %"
 
 
+def format_gap(gap: float) -> str:
+    """Write how far a bound is at most, as a percentage that is not below it: ``0.063 %``, ``3.5 %``, ``27 %``."""
+    if not math.isfinite(gap) or gap < LEAST_SHARE:
+        return format_share(gap)
+    unit = 10.0 ** (min(0, math.floor(math.log10(100.0 * gap))) - (gap < 0.1))
+    return f"{math.ceil(100.0 * gap / unit * (1.0 - ROUNDING)) * unit:.12g} %"
+
+
 def compare_durations(above: float) -> str:
     """Write how far one duration lies above another, as a fraction: ``the same``, ``12 % longer``, ``3 % shorter``."""
     if abs(above) < LEAST_SHARE:

@@ -134,4 +134,4 @@ def say_how_good(instance: Instance, result: Result[Solution]) -> str:
 
 
 def _write_relaxation(one: Relaxation) -> tuple[str, str]:
-    return f"{one.given:,.6g} {one.unit}", f"{one.least_feasible:,.6g} {one.unit}"
+    return f"{one.given:,.6g} {one.unit}", one.describe(lambda amount: f"{amount:,.6g} {one.unit}")

@@ -74,7 +74,8 @@ def _state_limits(result: Result[Solution]) -> Iterator[Fact]:
             yield Fact(_ANSWER, f"cost of less {what}", f"{path}.less", price.less, price.unit)
     for one in result.infeasibility.relaxations if result.infeasibility is not None else ():
         path = f"{LEAST}{one.limit}"
-        yield Fact(_ANSWER, f"least {one.limit} that works, {one.unit}", path, one.least_feasible, one.unit)
+        what = f"least {one.limit} that {'may work' if one.enough is None else 'works'}, {one.unit}"
+        yield Fact(_ANSWER, what, path, one.least_feasible, one.unit)
 
 
 def _state_data(instance: Instance) -> list[Fact]:

@@ -47,6 +47,7 @@ def build_report(instance: Instance, result: Result[Solution], beside: Beside = 
     """
     if beside.verification is not None:
         beside.verification.require()
+        result = result.replace(on_trust=beside.verification.on_trust)
     return build_page(presenter_of(instance).build_page(instance, result, beside))
 
 
@@ -90,6 +91,8 @@ def write_report(
     """
     for rival in rivals:
         verify(instance, rival).require()
-    background, verification = gather_background(instance, result, rivals), verify(instance, result)
+    verification = verify(instance, result)
+    verification.require()  # what else the page shows is solved for from the result's figures
+    background = gather_background(instance, result, rivals)
     beside = Beside(rivals, background, verification, verify_command, explanation)
     write_text(build_report(instance, result, beside), path, overwrite=overwrite)

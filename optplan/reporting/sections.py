@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from optplan.contracts import BoundProof, Instance, Relaxation, Result, Sense, Solution, Status
+from optplan.contracts.result import CERTIFIED
+from optplan.formulations import formulation_of
 from optplan.reporting.pages import Block, Card, Command, Definitions, Page, Section
 from optplan.reporting.phrases import (
     LEAST_SHARE,
@@ -12,6 +14,7 @@ from optplan.reporting.phrases import (
     PROOF_NAMES,
     PROOF_WORDS,
     compare_amounts,
+    format_gap,
     format_seconds,
     format_share,
     relative_difference,
@@ -19,6 +22,7 @@ from optplan.reporting.phrases import (
 from optplan.reporting.presenters import Beside
 from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
 from optplan.reporting.trajectory import tell_trajectory
+from optplan.speedup import NOT_SAID, Evidence
 
 #: Columns that end every table of several solvers.
 STANDING_COLUMNS = (Column("gap", is_number=True), Column("proof"), Column("solved in", is_number=True))
@@ -48,9 +52,11 @@ def say_bound(
         return f"How far the {plan} is from the best possible is not known: the bound, {bound}, excludes nothing."
     if gap is None:
         return f"No {plan} can be better than {bound}; this bound {checked}."
+    if result.status is Status.OPTIMAL and gap <= LEAST_SHARE and result.bound_proof not in CERTIFIED:
+        return f"No {plan} can be better{proviso}; that {checked}."
     if result.status is Status.OPTIMAL and gap <= LEAST_SHARE:
         return f"No {plan} can be better: proven{proviso}. The proof {checked}."
-    lower = f"the best possible is at most {format_share(gap)} lower"
+    lower = f"the best possible is at most {format_gap(gap)} lower"
     return f"No {plan} can be better than {bound}, so {lower}. The bound {checked}."
 
 
@@ -100,7 +106,7 @@ def present_answer(
     """Present a result on a terminal: the answer, how good it is, what comes first, facts, notes, tables."""
     parts: list[Shown] = [
         plain_text(add_trust(answer, result), "bold"),
-        plain_text(how_good),
+        plain_text(add_evidence(how_good, result)),
         *(part for table in first for part in ("", table)),
         "",
         fact_table(facts),
@@ -126,7 +132,7 @@ def build_answer_page(
     return Page(
         name=instance.name,
         title=add_trust(answer, result),
-        lead=how_good,
+        lead=add_evidence(how_good, result),
         badge=badge,
         badge_kind=kind,
         warnings=result.warnings,
@@ -143,7 +149,10 @@ def relaxations_of(result: Result[Solution]) -> Sequence[Relaxation]:
 
 def list_help(result: Result[Solution], write: Callable[[Relaxation], str]) -> list[tuple[str, str]]:
     """List what would help where there is no plan; ``write`` says what a limit has to be."""
-    return [("would help", f"a {one.limit.replace('_', ' ')} of {write(one)}") for one in relaxations_of(result)]
+    return [
+        ("may help" if one.enough is None else "would help", f"a {one.limit.replace('_', ' ')} of {write(one)}")
+        for one in relaxations_of(result)
+    ]
 
 
 def list_knowledge(
@@ -251,23 +260,72 @@ def tell_sources(instance: Instance, result: Result[Solution]) -> Section:
     return Section("provenance", "Where this comes from", [Definitions([*instance.source.items(), own])])
 
 
+def add_evidence(how_good: str, result: Result[Solution]) -> str:
+    """Add to the first sentences about a result what the speedups behind it rest on, where it has any."""
+    if not result.evidence:
+        return how_good
+    behind = "its GPUs" if result.solution is not None else "the load"
+    said = f"{how_good} Speedups behind {behind}: {say_evidence(result.evidence)}."
+    if Evidence.ASSUMED in result.evidence and (result.bound is not None or result.infeasibility is not None):
+        said += " What is proven is proven for these, and not for what the jobs will really do."
+    return said
+
+
+def share_load(instance: Instance) -> dict[str, float]:
+    """Return the shares of an instance's load by where its speedups come from; nothing where it has none."""
+    formulation = formulation_of(instance)
+    return formulation.share_evidence(instance, None) if formulation.declares("share_evidence") else {}
+
+
+def warn_of_assumed(instance: Instance) -> list[str]:
+    """Say of answers about many plans that speedups behind them are assumed, where some are."""
+    shares = share_load(instance)
+    if Evidence.ASSUMED not in shares:
+        return []
+    return [f"Speedups behind the load: {say_evidence(shares)}. What is proven is proven for these."]
+
+
+def say_evidence(shares: Mapping[str, float]) -> str:
+    """Say which shares of the GPUs rest on what: ``38 % assumed, 62 % measured``."""
+    kinds = [kind for kind in (*map(str, reversed(Evidence)), NOT_SAID) if kind in shares]
+    if kinds == [NOT_SAID]:
+        return "where they come from is not said"
+    if len(kinds) == 1:
+        return f"all {kinds[0]}"
+    return ", ".join(f"{format_share(shares[kind])} {kind}" for kind in kinds)
+
+
 def name_status(result: Result[Solution]) -> tuple[str, str]:
-    """Name what is known in a few words, and how good that is: ``good``, ``fair`` or ``bad``."""
+    """Name what is known in a few words, and how good that is: ``good``, ``fair`` or ``bad``.
+
+    The words end with the share of the GPUs that rests on assumed speedups, if there is one.
+    """
+    said, kind = _name_proof(result)
+    assumed = result.evidence.get(Evidence.ASSUMED, 0.0)
+    if not assumed:
+        return said, kind
+    of_what = "its GPUs" if result.solution is not None else "the load"
+    return f"{said}; {format_share(assumed)} of {of_what} on assumed speedups", "fair" if kind == "good" else kind
+
+
+def _name_proof(result: Result[Solution]) -> tuple[str, str]:
+    """Name what is proven in a few words, and how good that is."""
     if result.status is Status.OPTIMAL:
         said = f"optimal, says {_name_source(result)}"
         return (said, "fair") if result.rests_on_trust else ("proven optimal", "good")
     if result.status is Status.FEASIBLE:
-        side = "lower" if result.sense is Sense.MINIMISE else "higher"
-        words = (
-            "no bound"
-            if result.gap is None or bounds_nothing(result)
-            else f"the best is at most {format_share(result.gap)} {side}"
-        )
-        return words, "fair"
+        return say_gap(result), "fair"
     if result.status is Status.INFEASIBLE:
         said = f"infeasible, says {_name_source(result)}"
         return (said if result.rests_on_trust else "infeasible: proven"), "bad"
     return "no plan found", "bad"
+
+
+def say_gap(result: Result[Solution]) -> str:
+    """Say in a few words how far a plan is from its bound."""
+    if result.gap is None or bounds_nothing(result):
+        return "no bound"
+    return f"within {format_gap(result.gap)} of the bound"
 
 
 def bounds_nothing(result: Result[Solution]) -> bool:
@@ -288,11 +346,21 @@ def add_trust(answer: str, result: Result[Solution]) -> str:
         Status.INFEASIBLE: "That there is none",
         Status.UNKNOWN: "The bound",
     }[result.status]
-    return f"{answer} {claim} rests on trust: {_name_source(result)} says so, without a certificate."
+    without = "" if _has_certificate(result) else ", without a certificate"
+    return f"{answer} {claim} rests on trust: {_name_source(result)} says so{without}."
+
+
+def _has_certificate(result: Result[Solution]) -> bool:
+    """Whether there is a certificate of what the status claims, checked or not."""
+    if result.infeasibility is not None:
+        return bool(result.infeasibility.multipliers or result.infeasibility.certificate)
+    return result.bound_proof in CERTIFIED
 
 
 def _name_source(result: Result[Solution]) -> str:
-    """Name who says what has no certificate: an engine, or a search of ours."""
+    """Name who says what nobody checked: an engine, a search of ours, a certificate for which time was too short."""
+    if _has_certificate(result):
+        return "a certificate that was not checked in time"
     if result.bound_proof is BoundProof.ENGINE:
         return f"{result.engine} {result.engine_version}".strip()
     return "a search"

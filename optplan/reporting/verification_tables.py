@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from optplan.contracts import Check, Verification
-from optplan.reporting.phrases import format_seconds
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from optplan.contracts import Check, Instance, Result, Solution, Status, Verification
+from optplan.contracts.result import OPTIMAL_GAP
+from optplan.reporting.phrases import format_gap, format_seconds
+from optplan.reporting.sections import bounds_nothing, say_evidence
 from optplan.reporting.tables import Column, Shown, Table, numbers, plain_text
+from optplan.speedup import Evidence
 
 _COLUMNS = (
     Column(""),
@@ -14,14 +20,71 @@ _COLUMNS = (
 )
 
 
+#: Failures, and claims of a kind, that are shown; --json has all of them.
+_MOST_SHOWN = 100
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+def say_verdict(instance: Instance, result: Result[Solution], verification: Verification, gap: float) -> Text:
+    """Say in a line what a result is, for whoever reads no further: of which instance, how good, and what is believed.
+
+    Parameters
+    ----------
+    gap
+        Within which a plan was to be called optimal.
+    """
+    said = [f"{instance.name}{_say_changes(verification)}: {_say_status(result, verification, gap)}"]
+    if verification.status is not None and Evidence.ASSUMED in verification.evidence:
+        said.append(f"of speedups {say_evidence(verification.evidence)}")
+    if verification.status is not None and verification.on_trust:
+        said.append(f"taken on trust: {', '.join(_cut(verification.on_trust))}")
+    style = "bold red" if verification.status is None else "bold green" if verification.ok else "bold yellow"
+    return plain_text("; ".join(said), style)
+
+
+def _say_changes(verification: Verification) -> str:
+    return f", changed as the result says ({', '.join(_cut(verification.changes))})" if verification.changes else ""
+
+
+def _cut(claims: Sequence[str]) -> list[str]:
+    """Return the first claims, and how many more there are."""
+    more = len(claims) - _MOST_SHOWN
+    return [*claims[:_MOST_SHOWN], *([f"{more:,} more, which --json lists"] if more > 0 else [])]
+
+
+def _say_status(result: Result[Solution], verification: Verification, gap: float) -> str:
+    """Say how good a plan is; what nobody checked is not called proven."""
+    how = "proven" if verification.proven else "said to be"
+    match verification.status:
+        case None:
+            failed = verification.failures[0]
+            return f"refused, {f'{failed.family} {failed.index}'.strip()} does not hold"
+        case Status.INFEASIBLE:
+            return f"{how} infeasible"
+        case Status.UNKNOWN:
+            return "no plan, and none excluded"
+        case Status.FEASIBLE if verification.gap is None or bounds_nothing(result):
+            return "a plan that keeps the limits; nothing says how good it is"
+    found = verification.gap or 0.0
+    if verification.status is Status.FEASIBLE:
+        return f"a plan within {format_gap(found)} of the bound, not optimal"
+    if found > OPTIMAL_GAP:
+        return f"a plan within {format_gap(found)} of the bound, {how} optimal within {gap:g} as asked"
+    return f"{how} optimal, gap {format_gap(found)}"
+
+
 def verification_table(verification: Verification) -> Shown:
     """List what was checked, failures one by one and first, the rest by kind; then what was not."""
     from rich.console import Group
 
     rows = [
         ("FAILS", f"{check.family} {check.index}".strip(), f"{check.left:.12g}", f"{check.right:.12g}", check.message)
-        for check in verification.failures
+        for check in verification.failures[:_MOST_SHOWN]
     ]
+    if (more := len(verification.failures) - _MOST_SHOWN) > 0:
+        rows.append(("FAILS", f"{more:,} more", "", "", "--json lists up to a thousand"))
     groups: dict[tuple[str, str], list[Check]] = {}
     for check in verification.checks:
         if check.holds:
@@ -40,7 +103,7 @@ def verification_table(verification: Verification) -> Shown:
     return Group(
         table,
         plain_text(""),
-        *(plain_text(f"never checked: {claim}") for claim in verification.never_checked),
-        *(plain_text(f"taken on trust: {claim}", "yellow") for claim in verification.on_trust),
+        *(plain_text(f"never checked: {claim}") for claim in _cut(verification.never_checked)),
+        *(plain_text(f"taken on trust: {claim}", "yellow") for claim in _cut(verification.on_trust)),
         plain_text(f"{verdict} ({format_seconds(verification.seconds)})", style),
     )

@@ -12,7 +12,8 @@ variable                  meaning
 ``OPTPLAN_GPUS``          GPUs that it has
 ========================  ====================================================================================
 
-It ends with exit code 0 after its iterations. When it gets SIGTERM it stores its state and ends within the grace.
+It ends with exit code 0 after its iterations. When it gets SIGTERM it stores its state and ends within the grace. What
+it has started and left behind is killed. Lines with the same ``training_iteration`` are one iteration.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import Any
 from optplan.errors import DataError
 from optplan.runtime.checkpoints import store
 from optplan.runtime.records import plain
-from optplan.runtime.trial_files import OUTCOME, PROGRESS, STOP, bound_log, read_new_lines, write
+from optplan.runtime.trial_files import OUTCOME, PROGRESS, STOP, read_new_lines, write
 
 #: Seconds between two looks at what a command has reported.
 _LOOK_S = 0.05
@@ -51,7 +52,7 @@ def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
     save.mkdir()
     metrics_file = folder / "metrics.jsonl"
     metrics_file.unlink(missing_ok=True)
-    begun = time.monotonic()
+    wanted = time.monotonic() - (time.time() - operation["wanted_wall"])
     try:
         process = subprocess.Popen(
             _fill_in(operation["command"], operation["configuration"]),
@@ -61,17 +62,18 @@ def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
     except OSError as error:
         problem = f"{operation['command']!r} cannot be started ({error.strerror})"
         raise DataError("command", problem, "give a program that is there") from None
-    lines = _Lines(metrics_file, folder / PROGRESS, operation)
+    lines = Lines(metrics_file, folder / PROGRESS, operation)
     ended = False
     while process.poll() is None:
         late = operation["until_wall"] is not None and time.time() >= operation["until_wall"]
         if not ended and (late or (folder / STOP).exists()):
             process.terminate()
             ended = True
-        lines.read()
-        bound_log(Path(operation["log"]))
+        lines.read(time.monotonic())
         time.sleep(_LOOK_S)
-    lines.read()
+    ended_at = time.monotonic()
+    lines.read(ended_at)
+    ended = ended or (folder / STOP).exists()  # who asks everybody to end has asked the command, too
     if process.returncode != 0 and not ended:
         print(f"the command ended with exit code {process.returncode}", file=sys.stderr)  # noqa: T201 - the trial's log
         return 1
@@ -79,9 +81,6 @@ def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
     if any(save.iterdir()):
         name = f"trials/{operation['trial']}/checkpoint-{lines.iterations:06d}-{operation['attempt']:03d}"
         checkpoint = asdict(store(root, name, lambda place: _copy(save, place)))
-    took_s = time.monotonic() - begun
-    done = lines.iterations - operation["from_iterations"]
-    timings = {"steps": float(done), **({"step_s": took_s / done} if done else {})}
     target = operation["to_iterations"]
     complete = not ended or operation["until_wall"] is not None or (target is not None and lines.iterations >= target)
     outcome = {
@@ -89,7 +88,7 @@ def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
         "metrics": lines.metrics,
         "checkpoint": checkpoint,
         "complete": complete,
-        "timings": timings,
+        "timings": lines.time_steps(wanted) | {"save_s": time.monotonic() - ended_at},
     }
     write(folder / OUTCOME, outcome)
     return 0
@@ -99,7 +98,7 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copytree(source, target, dirs_exist_ok=True)
 
 
-class _Lines:
+class Lines:
     """The lines that a command has reported so far."""
 
     def __init__(self, metrics_file: Path, progress: Path, operation: Mapping[str, Any]) -> None:
@@ -107,26 +106,44 @@ class _Lines:
         self._progress = progress
         self._metric = operation["metric"]
         self._offset = 0
+        self._numbers: set[int] = set()
+        #: When lines were seen first, and how many; and when last.
+        self._first: tuple[float, int] | None = None
         self._seen: float | None = None
+        self._from: int = operation["from_iterations"]
         self.iterations: int = operation["from_iterations"]
         self.metrics: Mapping[str, Any] = operation["metrics"]
 
-    def read(self) -> None:
-        """Read the lines that are new and complete, and hand them on."""
+    def time_steps(self, wanted: float) -> dict[str, float]:
+        """Return how many iterations there were, and, apart from one another, what they and the start took.
+
+        That is told from lines that were seen at different times; where all came at once, ``step_s`` is left out, and
+        ``start_s`` is until they came.
+        """
+        done = self.iterations - self._from
+        if self._first is None or self._seen is None:
+            return {"steps": float(done)}
+        first, at_first = self._first
+        if done == at_first:
+            return {"steps": float(done), "start_s": first - wanted}
+        step_s = (self._seen - first) / (done - at_first)
+        return {"steps": float(done), "start_s": max(0.0, first - wanted - at_first * step_s), "step_s": step_s}
+
+    def read(self, seen: float) -> None:
+        """Read the lines that are new and complete at a time, and hand them on."""
         lines, self._offset = read_new_lines(self._file, self._offset)
-        if not lines:
+        taken = [(self.iterations, self.metrics) for line in lines if self._take(line.decode())]
+        if not taken:
             return
         # Lines that are seen together share the time since the last ones; those before the first took the start, too.
-        seen = time.monotonic()
-        each_s = None if self._seen is None else (seen - self._seen) / len(lines)
-        self._seen = seen
+        each_s = None if self._seen is None else (seen - self._seen) / len(taken)
+        self._seen, self._first = seen, self._first or (seen, len(taken))
         with self._progress.open("a", encoding="utf-8") as progress:
-            for line in lines:
-                self._take(line.decode())
-                shown = {"iterations": self.iterations, "metrics": self.metrics, "seconds": each_s}
-                progress.write(json.dumps(shown) + "\n")
+            for iterations, metrics in taken:
+                progress.write(json.dumps({"iterations": iterations, "metrics": metrics, "seconds": each_s}) + "\n")
 
-    def _take(self, line: str) -> None:
+    def _take(self, line: str) -> bool:
+        """Take note of a line; say whether it is a new iteration's."""
         try:
             metrics = json.loads(line)
         except json.JSONDecodeError:
@@ -134,7 +151,14 @@ class _Lines:
         if not isinstance(metrics, dict) or self._metric not in metrics:
             fix = f'write one object a line, such as {{"{self._metric}": 0.5}}'
             raise DataError("command", f"wrote {line.strip()[:80]!r} to OPTPLAN_METRICS", fix)
-        self.metrics, self.iterations = plain(metrics), self.iterations + 1
+        metrics = plain(metrics)
+        number = metrics.get("training_iteration")
+        if isinstance(number, int):
+            if number in self._numbers:
+                return False
+            self._numbers.add(number)
+        self.metrics, self.iterations = metrics, self.iterations + 1
+        return True
 
 
 def _fill_in(command: str, configuration: Mapping[str, Any]) -> list[str]:

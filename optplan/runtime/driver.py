@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from optplan.errors import OutputError
 from optplan.runtime.budget_watch import BudgetWatch
 from optplan.runtime.cluster import committed_usd, spent_gpu_hours
 from optplan.runtime.journal import Journal
-from optplan.runtime.loop import EXIT_INTERRUPTED, Listener, Loop
+from optplan.runtime.loop import Listener, Loop
 from optplan.runtime.protocol import (
     Executor,
     Failed,
@@ -37,7 +36,7 @@ INFEASIBLE = "infeasible"
 
 EXIT_INFEASIBLE = 3
 EXIT_LIMIT = 4
-_EXITS = {INFEASIBLE: EXIT_INFEASIBLE, LIMIT: EXIT_LIMIT, INTERRUPTED: EXIT_INTERRUPTED}
+_EXITS = {INFEASIBLE: EXIT_INFEASIBLE, LIMIT: EXIT_LIMIT}
 
 
 @dataclass(frozen=True)
@@ -102,32 +101,16 @@ class Driver(Loop[State]):
         -------
         int
             The exit code: 0 when it has ended, 1 when every trial failed, 3 when the rest cannot keep its limits any
-            more, 4 at a limit, 130 when interrupted.
+            more, 4 at a limit, 130 when interrupted (143 by SIGTERM, 129 by SIGHUP).
 
         Raises
         ------
-        OutputError
-            When nothing can be written any more. What runs was stopped then, and nodes were given back: another driver
-            finds what is left.
+        OptplanError
+            When nothing can be written any more, or started. What runs was stopped then, and nodes were given back:
+            another driver finds what is left.
         """
-        try:
-            self._go_round()
-        except OutputError:
-            self._abandon()
-            raise
+        self._go_round()
         return self._state.code
-
-    def _abandon(self) -> None:
-        """Stop what runs and give nodes back, although it cannot be written down."""
-        executor, names = self._executor, sorted(self._state.active)
-        until_s = executor.now_s() + self._limits.grace_s + _ROUND_S
-        for name in names:
-            executor.stop(name, self._limits.grace_s)
-        left = set(names)
-        while left and executor.now_s() < until_s:
-            events = executor.poll(min(until_s, executor.now_s() + _ROUND_S))
-            left -= {event.operation for event in events if isinstance(event, Finished | Failed)}
-        executor.release_nodes([name for pool in self._state.pools.values() for name in sorted(pool)])
 
     def admits(self, segment: SegmentState, now_s: float) -> str:
         """Say why a segment must not begin now: what it commits to would break a hard limit; else nothing."""
@@ -161,7 +144,8 @@ class Driver(Loop[State]):
         return [*decided, *self._halt(now_s)]
 
     def _halt(self, now_s: float) -> list[Record]:
-        return self._wind_down(now_s, self._halting, self._why, _EXITS[self._halting])
+        code = self._interrupted if self._halting == INTERRUPTED else _EXITS[self._halting]
+        return self._wind_down(now_s, self._halting, self._why, code)
 
     def _halt_for(self, halting: str, why: str) -> None:
         if not self._halting:

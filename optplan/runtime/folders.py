@@ -6,7 +6,9 @@ They outlive a driver that is killed, and another one adopts them. What they wro
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -16,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from optplan.errors import OutputError
 from optplan.runtime.checkpoints import is_whole, prune
+from optplan.runtime.locks import DRIVER_LOCK
 from optplan.runtime.protocol import (
     Capabilities,
     Checkpoint,
@@ -28,11 +31,28 @@ from optplan.runtime.protocol import (
     Progressed,
 )
 from optplan.runtime.setups import Setup
-from optplan.runtime.trial_files import OPERATION, OUTCOME, PROGRESS, STOP, STORED, read_new_lines, write
-from optplan.runtime.worker import HOPELESS, NO_ROOM
+from optplan.runtime.step_limits import limit_step
+from optplan.runtime.supervision import is_running
+from optplan.runtime.trial_files import (
+    ENDED,
+    HOPELESS,
+    NO_ROOM,
+    OPERATION,
+    OUTCOME,
+    PROCESS,
+    PROGRESS,
+    STOP,
+    STORED,
+    read,
+    read_new_lines,
+    write,
+)
+from optplan.units import format_duration
 
 #: Characters of a log's end that tell why a process failed.
 _TAIL = 2000
+#: Seconds between two signs of life of a driver.
+_SHOW_S = 1.0
 #: By what an executor knows the processes of an operation.
 Handle = TypeVar("Handle")
 
@@ -55,6 +75,11 @@ class FolderSettings:
         Least seconds of an iteration: what is left of them is waited.
     checkpoint_every_s
         Seconds after which a trial stores its state on the way.
+    grace_s, orphan_after_s
+        Seconds that an operation has to store its state when it is stopped; and those without a driver after which it
+        stores its state and ends.
+    step_timeout_s
+        Seconds within which each iteration has to end; None: :func:`limit_step` says.
     checkpoint_bytes
         What checkpoints may take before those of trials that are out are deleted.
     setup
@@ -77,6 +102,9 @@ class FolderSettings:
     launcher: str = "single"
     step_wait_s: float = 0.0
     checkpoint_every_s: float = 60.0
+    grace_s: float = 30.0
+    orphan_after_s: float = 600.0
+    step_timeout_s: float | None = None
     checkpoint_bytes: float = 10e9
     setup: Setup = field(default_factory=Setup)
     slots: int | None = None
@@ -100,17 +128,24 @@ class Running(Generic[Handle]):
         Which.
     handle
         Its processes; None where none of them is there any more.
-    offset
-        Up to where its progress was read.
+    offset, iterations
+        Up to where its progress was read, and the iterations that were reported so far.
     kill_at_s
         When it is killed; None unless it was asked to stop.
+    step_at_s
+        When it began its iteration, or was seen first; None while it waits for its machine.
+    hangs
+        Whether that is too long ago, so that it is killed.
     """
 
     operation: Operation
     folder: Path
     handle: Handle | None
     offset: int = 0
+    iterations: int = 0
     kill_at_s: float | None = None
+    step_at_s: float | None = None
+    hangs: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,6 +180,7 @@ class FolderExecutor(ABC, Generic[Handle]):
         self._zero = time.monotonic() - now_s
         self._running: dict[str, Running[Handle]] = {}
         self._events: list[Event] = []
+        self._shown_s = -_SHOW_S
 
     def now_s(self) -> float:
         """Return the seconds since the run began."""
@@ -157,7 +193,7 @@ class FolderExecutor(ABC, Generic[Handle]):
             folder = self._folder_of(operation.id)
             handle = self._find(operation, folder)
             if handle is not None or (folder / OUTCOME).is_file():
-                self._running[operation.id] = Running(operation, folder, handle)
+                self._running[operation.id] = Running(operation, folder, handle, iterations=operation.from_iterations)
         return Observation(there, frozenset(self._running))
 
     def start(self, operation: Operation) -> None:
@@ -174,12 +210,15 @@ class FolderExecutor(ABC, Generic[Handle]):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             log.parent.mkdir(parents=True, exist_ok=True)
+            if not is_running(folder):  # what a driver that was killed had started under this name, and is gone
+                for name in (PROGRESS, ENDED, STOP):
+                    (folder / name).unlink(missing_ok=True)
             write(folder / OPERATION, self._describe(operation, log))
             handle = self._launch(operation, folder, log)
         except OSError as error:
             message = f"{folder} cannot be written ({error.strerror}); make room, then go on with --resume"
             raise OutputError(message) from None
-        self._running[operation.id] = Running(operation, folder, handle)
+        self._running[operation.id] = Running(operation, folder, handle, iterations=operation.from_iterations)
 
     def stop(self, operation: str, grace_s: float) -> None:
         """Ask an operation to store its state and end; after the grace, or at once if it did nothing, it is killed."""
@@ -194,6 +233,7 @@ class FolderExecutor(ABC, Generic[Handle]):
 
     def poll(self, until_s: float) -> list[Event]:
         """Return what has happened; wait until something does, or until the time has come."""
+        self._show_up()
         while True:
             self._look_around()
             for running in list(self._running.values()):
@@ -261,12 +301,21 @@ class FolderExecutor(ABC, Generic[Handle]):
             "metric": settings.metric,
             "step_wait_s": settings.step_wait_s,
             "checkpoint_every_s": settings.checkpoint_every_s,
+            "grace_s": settings.grace_s,
+            "orphan_after_s": settings.orphan_after_s,
             "setup": list(settings.setup.commands),
             "wanted_wall": now - (self.now_s() - operation.wanted_s),
             "until_wall": until,
         }
 
     # --------------------------------------------------------------------------------------------------------- looking
+
+    def _show_up(self) -> None:
+        """Touch the driver's lock now and then, for operations on machines that cannot see whether it is held."""
+        if self.now_s() >= self._shown_s + _SHOW_S:
+            self._shown_s = self.now_s()
+            with contextlib.suppress(OSError):
+                os.utime(self._settings.root / DRIVER_LOCK)
 
     def _look_at(self, running: Running[Handle]) -> None:
         """Report what an operation has done since the last look."""
@@ -275,13 +324,31 @@ class FolderExecutor(ABC, Generic[Handle]):
             self._read_progress(running)
             del self._running[running.operation.id]
             self._events.append(self._conclude(running))
-        elif running.kill_at_s is not None and self.now_s() >= running.kill_at_s:
+        elif self._is_late(running):
             self._kill(running)
+
+    def _is_late(self, running: Running[Handle]) -> bool:
+        """Whether an operation is to be killed: it did not end in time when it was asked to, or hangs."""
+        if running.kill_at_s is not None:
+            return self.now_s() >= running.kill_at_s
+        limit_s = limit_step(running.operation.step_s, self._settings.step_timeout_s)
+        if running.step_at_s is None and self._has_begun(running.folder):
+            running.step_at_s = self.now_s()
+        if limit_s is not None and running.step_at_s is not None:
+            running.hangs = running.hangs or self.now_s() >= running.step_at_s + limit_s
+        return running.hangs
+
+    def _has_begun(self, folder: Path) -> bool:
+        """Whether an operation has its machine, and that is set up."""
+        return (folder / PROGRESS).exists() or (not self._settings.setup.commands and (folder / PROCESS).exists())
 
     def _read_progress(self, running: Running[Handle]) -> None:
         lines, running.offset = read_new_lines(running.folder / PROGRESS, running.offset)
         for data in map(json.loads, lines):
             done = data["iterations"], data["metrics"], data.get("seconds")
+            if data["iterations"] <= running.iterations:
+                continue  # it was there before
+            running.iterations, running.step_at_s = data["iterations"], self.now_s()
             self._events.append(Progressed(running.operation.id, self.now_s(), *done))
 
     def _conclude(self, running: Running[Handle]) -> Event:
@@ -301,8 +368,12 @@ class FolderExecutor(ABC, Generic[Handle]):
         kept = Checkpoint(**stored["checkpoint"]) if stored.get("checkpoint") else None
         if kept is not None and not is_whole(root, kept):
             stored, kept = {}, None
-        killed = running.kill_at_s is not None
-        ending = Ending("did not end in time and was killed", blameless=True) if killed else self._explain(running)
+        ending = self._explain(running)
+        if running.hangs:
+            limit_s = limit_step(operation.step_s, self._settings.step_timeout_s) or 0.0
+            ending = Ending(f"was killed: an iteration took longer than {format_duration(limit_s)} (--step-timeout)")
+        elif running.kill_at_s is not None:
+            ending = Ending("did not end in time and was killed", blameless=True)
         return Failed(
             operation.id,
             now_s,
@@ -315,15 +386,6 @@ class FolderExecutor(ABC, Generic[Handle]):
             metrics=stored.get("metrics", {}),
             checkpoint=kept,
         )
-
-
-def read(path: Path) -> Mapping[str, Any] | None:
-    """Read plain data that was written by rename; None where it is not there."""
-    try:
-        data: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    return data
 
 
 def explain_code(code: int | None) -> Ending:

@@ -8,11 +8,13 @@ asks again for what was intended and is not there, and repeats nothing that has 
 
 from __future__ import annotations
 
+import errno
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 
+from optplan.errors import OptplanError
 from optplan.runtime.journal import Journal
 from optplan.runtime.protocol import (
     Checkpoint,
@@ -30,6 +32,7 @@ from optplan.runtime.records import (
     NodeChanged,
     NodeReleasing,
     NodeWanted,
+    Noted,
     OperationEnded,
     OperationFailed,
     OperationStarted,
@@ -43,6 +46,8 @@ from optplan.runtime.records import (
 from optplan.runtime.run_state import HELD, Phase, RunState
 
 EXIT_INTERRUPTED = 130
+#: Seconds between two looks at what was stopped and cannot be written down.
+_ROUND_S = 0.5
 
 Listener = Callable[[Record | Progressed], None]
 
@@ -70,11 +75,26 @@ class Loop(ABC, Generic[_State]):
         self._state, self._executor, self._grace_s = state, executor, grace_s
         self._journal, self._listener = journal, listener
         self._facts: list[Record] = []
-        self._interrupted = False
+        self._interrupted = 0
 
-    def interrupt(self) -> None:
-        """Ask the loop to stop everything in good order and to pause; may be called from a signal handler."""
-        self._interrupted = True
+    def interrupt(self, code: int = EXIT_INTERRUPTED) -> None:
+        """Ask the loop to stop everything in good order and to pause; may be called from a signal handler.
+
+        Parameters
+        ----------
+        code
+            The exit code that the run then has.
+        """
+        self._interrupted = code
+
+    def leave(self) -> None:
+        """Tell the listener what is held and runs on when the loop is left at once, by a second interruption."""
+        nodes = ", ".join(node.name for node in self._state.held_nodes()) or "none"
+        running = ", ".join(each.operation.trial for each in self._state.running) or "none"
+        text = (
+            f"ended at once; nodes that are still held: {nodes}; trials that go on: {running}; --resume takes both over"
+        )
+        tell(self._listener, Noted(self._executor.now_s(), text))
 
     def resume(self) -> None:
         """Take over what an earlier driver left behind."""
@@ -86,9 +106,14 @@ class Loop(ABC, Generic[_State]):
         for request in missing:
             if state.nodes[request.node].phase is not Phase.WANTED:
                 self._note(NodeChanged(now_s, request.node, Phase.LOST.value, "gone when the run was resumed"))
+        gone = {request.node for request in missing}
         for each in running:
             name = each.operation.id
-            if each.phase is Phase.WANTED:
+            lost = sorted(gone.intersection(each.operation.place))
+            if name not in seen.operations and lost:
+                why = f"its node {lost[0]} was gone when the run was resumed"
+                self._note(OperationFailed(now_s, name, why, blameless=True))
+            elif each.phase is Phase.WANTED:
                 if name not in seen.operations:
                     executor.start(each.operation)  # under its name: should it have been started, that does nothing
                 self._note(OperationStarted(now_s, name))
@@ -101,16 +126,31 @@ class Loop(ABC, Generic[_State]):
         self._release(sorted(name for name, node in state.nodes.items() if node.phase is Phase.RELEASING))
 
     def _go_round(self) -> None:
-        while True:
-            now_s = self._executor.now_s()
-            decided = self._decide(now_s)
-            self._commit(decided)
-            self._perform(decided)
-            if self._state.end is not None:
-                self._commit(())
-                return
-            for event in self._executor.poll(self._wait_until(now_s)):
-                self._take_note(event)
+        """Go round until the run has ended; where that fails, nothing is left running."""
+        try:
+            while self._state.end is None:
+                now_s = self._executor.now_s()
+                decided = self._decide(now_s)
+                self._commit(decided)
+                self._perform(decided)
+                if self._state.end is None:
+                    for event in self._executor.poll(self._wait_until(now_s)):
+                        self._take_note(event)
+            self._commit(())
+        except OptplanError:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        """Stop what runs and give nodes back, although it cannot be written down."""
+        executor, left = self._executor, {each.operation.id for each in self._state.running}
+        until_s = executor.now_s() + self._grace_s + _ROUND_S
+        for name in sorted(left):
+            executor.stop(name, self._grace_s)
+        while left and executor.now_s() < until_s:
+            events = executor.poll(min(until_s, executor.now_s() + _ROUND_S))
+            left -= {event.operation for event in events if isinstance(event, Finished | Failed)}
+        executor.release_nodes([node.name for node in self._state.held_nodes()])
 
     @abstractmethod
     def _decide(self, now_s: float) -> list[Record]:
@@ -143,9 +183,8 @@ class Loop(ABC, Generic[_State]):
         records, self._facts = [*self._facts, *decided], []
         if self._journal is not None:
             self._journal.commit(records)
-        if self._listener is not None:
-            for record in records:
-                self._listener(record)
+        for record in records:
+            tell(self._listener, record)
 
     def _perform(self, decided: Sequence[Record]) -> None:
         """Do what was decided, and take note of what came of it."""
@@ -192,8 +231,7 @@ class Loop(ABC, Generic[_State]):
                     self._see_failure(event)
 
     def _see_progress(self, event: Progressed) -> None:
-        if self._listener is not None:
-            self._listener(event)
+        tell(self._listener, event)
 
     def _see_end(self, event: Finished) -> None:
         metrics, timings = plain(dict(event.metrics)), plain(dict(event.timings))
@@ -204,6 +242,16 @@ class Loop(ABC, Generic[_State]):
         why = (event.why, event.tail, event.blameless, event.hopeless)
         stored = (event.iterations, plain(dict(event.metrics)), _write(event.checkpoint))
         self._note(OperationFailed(event.t, event.operation, *why, *stored))
+
+
+def tell(listener: Listener | None, what: Record | Progressed) -> None:
+    """Tell a listener; that nobody reads what it writes any more, as of a terminal that was closed, ends nothing."""
+    try:
+        if listener is not None:
+            listener(what)
+    except OSError as error:
+        if error.errno not in (errno.EIO, errno.EPIPE):
+            raise
 
 
 def _write(checkpoint: Checkpoint | None) -> dict[str, Any] | None:

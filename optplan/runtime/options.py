@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -21,7 +22,7 @@ _REAL = ("local", "ray")
 #: Options that only some executors look at.
 _LOOKED_AT = {
     **dict.fromkeys(("retries", "grace_s", "launcher", "checkpoint_every_s", "checkpoint_bytes", "setup"), _REAL),
-    "step_wait_s": _REAL,
+    **dict.fromkeys(("step_wait_s", "orphan_after_s", "step_timeout_s"), _REAL),
     "lucky": ("virtual",),
 }
 
@@ -42,7 +43,7 @@ class RunOptions(FrozenModel):
     metric, mode
         By what trials are ranked; None takes the plan's.
     seed
-        Draws configurations, and on the virtual clock luck and metrics.
+        Draws configurations, and on the virtual clock luck.
     lucky
         Whether times vary on the virtual clock.
     budget_usd, deadline_s
@@ -51,6 +52,11 @@ class RunOptions(FrozenModel):
         How often a trial is started again after a failure of its own.
     grace_s
         Seconds that a trial has to store its state when it is stopped.
+    orphan_after_s
+        Seconds without a driver after which a trial stores its state and ends.
+    step_timeout_s
+        Seconds after which an iteration is taken to hang, so that its trial has failed; None: 20 times what the plan
+        expects, and at least 5 minutes.
     node_wait_s
         Seconds to wait for nodes before the run is paused.
     slots
@@ -86,6 +92,8 @@ class RunOptions(FrozenModel):
     deadline_s: _Limit | None = None
     retries: Annotated[int, Field(ge=0)] = 2
     grace_s: _Amount = 30.0
+    orphan_after_s: _Limit = 600.0
+    step_timeout_s: _Limit | None = None
     node_wait_s: _Amount = 600.0
     slots: Annotated[int, Field(ge=1)] | None = None
     launcher: Literal["single", "torchrun"] = "single"
@@ -98,10 +106,18 @@ class RunOptions(FrozenModel):
     slower: _Limit = 1.0
     dearer: _Limit = 1.0
 
+    def to_json_data(self) -> dict[str, Any]:
+        """Return plain data that is read back the same; that nothing is planned anew is no default."""
+        return super().to_json_data() | {"replan_above": self.replan_above}
+
 
 def make_rules(plan: Plan, options: RunOptions) -> Rules:
     """Return what holds for a whole run: the options, or else what the plan says."""
-    return Rules.of(plan, options.metric, options.mode, options.retries)
+    rules = Rules.of(plan, options.metric, options.mode, options.retries)
+    if options.executor != "virtual":
+        return rules
+    is_varied = options.lucky or (options.slower, options.dearer) != (1.0, 1.0)
+    return replace(rules, is_virtual=True, is_varied=is_varied, is_trained=bool(options.train))
 
 
 def make_limits(plan: Plan, options: RunOptions) -> Limits:

@@ -46,7 +46,8 @@ class SegmentOutcome(FrozenModel):
     trials
         How many it had.
     planned_start_s, actual_start_s
-        When it opens, since the run began; None where it has not.
+        When it opens, since the run began; None where it has not. On a virtual clock that follows the plan nothing is
+        actual; on one that is to differ from it, this and the following are what the clock showed.
     planned_s, actual_s
         Seconds from its opening to its end; None where it has not ended.
     planned_pause_s, actual_pause_s
@@ -95,11 +96,15 @@ class RunOutcome(FrozenModel):
 
     Parameters
     ----------
+    virtual
+        Whether it ran on a virtual clock: then times and costs are calculated, and none is measured.
+    trained
+        Whether anything was trained; where nothing was, there is no winner.
     status
         ``ended``, ``paused`` (it can be resumed) or ``running``.
     code
-        Exit code: 0 done, 1 every trial failed, 3 the rest has become infeasible, 4 stopped at a limit, 130
-        interrupted.
+        Exit code: 0 done, 1 every trial failed or none has reported a number, 3 the rest has become infeasible, 4
+        stopped at a limit, 130 interrupted.
     why
         Why it is paused, or has no winner.
     plan_id, plans
@@ -122,6 +127,8 @@ class RunOutcome(FrozenModel):
         What a reader should know.
     """
 
+    virtual: bool = False
+    trained: bool = True
     status: Literal["ended", "paused", "running"]
     code: int
     why: str = ""
@@ -152,7 +159,10 @@ def describe(state: State, rules: Rules) -> RunOutcome:
     else:
         leader = find_leader(state, rules)
         best = None if leader is None else _describe_trial(state, rules, leader)
+    follows = rules.is_virtual and not rules.is_varied
     return RunOutcome(
+        virtual=rules.is_virtual,
+        trained=rules.is_trained,
         status=state.status,
         code=state.code,
         why="" if state.end is None else state.end.why,
@@ -167,7 +177,10 @@ def describe(state: State, rules: Rules) -> RunOutcome:
         planned_usd=totals.get("cost_usd"),
         trials=len(state.trials),
         failed={name: trial.why_dropped for name, trial in state.trials.items() if trial.why_dropped},
-        segments=tuple(_describe_segment(state, s, by_segment.get(name, [])) for name, s in state.segments.items()),
+        segments=tuple(
+            _plan_segment(each) if follows else _describe_segment(state, each, by_segment.get(name, []))
+            for name, each in state.segments.items()
+        ),
         notes=tuple(state.notes),
     )
 
@@ -190,23 +203,30 @@ def _describe_trial(state: State, rules: Rules, name: str) -> Winner:
     )
 
 
-def _describe_segment(state: State, segment: SegmentState, operations: list[OperationState]) -> SegmentOutcome:
+def _plan_segment(segment: SegmentState) -> SegmentOutcome:
+    """Describe a segment as planned."""
     what, expected = segment.segment, segment.segment.expected
-    opened_s, began_s, ended_s, bell = segment.opened_s, segment.began_s, segment.ended_s, segment.ends_at_s
     return SegmentOutcome(
         id=what.id,
         label=what.label,
-        trials=len(segment.members) if opened_s is not None else what.members,
+        trials=len(segment.members) if segment.opened_s is not None else what.members,
         planned_start_s=expected.start_s,
-        actual_start_s=opened_s,
         planned_s=expected.seconds,
-        actual_s=None if opened_s is None or ended_s is None else ended_s - opened_s,
         planned_pause_s=expected.launch_s,
+        planned_iteration_s=expected.iteration_s,
+        planned_usd=expected.cost_usd,
+    )
+
+
+def _describe_segment(state: State, segment: SegmentState, operations: list[OperationState]) -> SegmentOutcome:
+    """Describe a segment as planned and as it went."""
+    opened_s, began_s, ended_s, bell = segment.opened_s, segment.began_s, segment.ended_s, segment.ends_at_s
+    return _plan_segment(segment).replace(
+        actual_start_s=opened_s,
+        actual_s=None if opened_s is None or ended_s is None else ended_s - opened_s,
         actual_pause_s=None if opened_s is None or began_s is None else began_s - opened_s,
         start_s=_mean([(each.timings.get("start_s"), 1.0) for each in operations]),
         iteration_s=_mean([(each.timings.get("step_s"), each.timings.get("steps", 0.0)) for each in operations]),
-        planned_iteration_s=expected.iteration_s,
-        planned_usd=expected.cost_usd,
         actual_usd=None if opened_s is None else segment_usd(state, segment, state.t),
         late_s=None if bell is None or ended_s is None else ended_s - (state.origin_s or 0.0) - bell,
         failures=sum(each.phase.value == "failed" for each in operations),

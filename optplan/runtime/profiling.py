@@ -8,6 +8,7 @@ trials are resized. The warm-up of every start is left out of the times of itera
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from optplan.progress import Event as Told
 from optplan.progress import Listener
 from optplan.runtime.executors import make_executor
 from optplan.runtime.folders import FolderSettings
+from optplan.runtime.locks import DRIVER_LOCK, hold_lock
 from optplan.runtime.protocol import (
     Checkpoint,
     Executor,
@@ -41,6 +43,8 @@ _NODE, RESOURCE = "profile-node", "gpus"
 _ROUND_S, _GRACE_S = 0.5, 5.0
 #: Seconds after which a checkpoint is stored on the way: none is, they would be taken for time of the start.
 _NEVER_S = 1e9
+#: Seconds after which a trial ends whose profiler was killed.
+_ORPHAN_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ def profile_here(
         Where trials write, in a folder of its own that is removed at the end; all machines of a cluster have to see
         it. None takes the place for temporary files.
     on_event
-        Told after each start.
+        Told before each start.
     **how
         ``train`` or ``command``, and other fields of :class:`~optplan.runtime.folders.FolderSettings` but the root.
 
@@ -146,13 +150,18 @@ def profile_here(
         usual: dict[str, Any] = {
             "root": Path(root),
             "checkpoint_every_s": _NEVER_S,
+            "orphan_after_s": _ORPHAN_S,
             "slots": gpus if executor == "ray" else None,
         }
-        made = make_executor(executor, {RESOURCE: gpus}, FolderSettings(**usual | how))
+        lock = hold_lock(Path(root) / DRIVER_LOCK, f"{root}: another profiler is there")
         try:
-            return profile_trials(made, configurations, settings, on_event=on_event)
+            made = make_executor(executor, {RESOURCE: gpus}, FolderSettings(**usual | how))
+            try:
+                return profile_trials(made, configurations, settings, on_event=on_event)
+            finally:
+                made.close()
         finally:
-            made.close()
+            os.close(lock)
 
 
 def profile_trials(
@@ -186,7 +195,7 @@ class _Profiler:
         self._on_event = on_event
         #: The first start is on the fewest GPUs, and only warms up.
         self._legs = (settings.gpus[0], *settings.gpus)
-        self._left = trials * len(self._legs)
+        self._left = self._starts = trials * len(self._legs)
         self._zero_s = executor.now_s()
         self.timings: list[TrialTiming] = []
 
@@ -212,12 +221,12 @@ class _Profiler:
                 metrics=metrics,
                 wanted_s=self._executor.now_s(),
             )
+            share, elapsed_s = 1.0 - self._left / self._starts, self._executor.now_s() - self._zero_s
+            self._on_event(Told(f"trial {number} on {gpus} GPUs", elapsed_s, fraction=share))
             ended, steps = self._run(wanted)
             done, checkpoint, metrics = ended.iterations, ended.checkpoint, ended.metrics
             self.timings.append(_time(number, wanted, ended, steps, settings))
             self._left -= 1
-            elapsed_s = self._executor.now_s() - self._zero_s
-            self._on_event(Told(f"trial {number} on {gpus} GPUs", elapsed_s))
 
     def _share_time(self) -> float | None:
         """Return when the next start has to end, so that those after it have as long."""

@@ -104,6 +104,8 @@ class Operation:
         What it goes on from, and what the trial showed there; None and empty where it begins anew.
     wanted_s
         When it was asked for first, on the run's clock.
+    step_s
+        What an iteration is planned to take; None where that is not known.
     position, members
         Which of the segment's members the trial is, from 0, and how many there are.
     """
@@ -123,6 +125,7 @@ class Operation:
     checkpoint: Checkpoint | None = None
     metrics: Metrics = field(default_factory=dict)
     wanted_s: float = 0.0
+    step_s: float | None = None
     position: int = 0
     members: int = 1
 
@@ -195,7 +198,8 @@ class Finished:
         Whether it did what was asked; False where it was stopped before.
     timings
         What was measured: seconds until the first iteration (``start_s``), of an iteration (``step_s``, mean and
-        ``step_sd_s``), of loading and of storing (``load_s``, ``save_s``), and how many iterations (``steps``).
+        ``step_sd_s``), of loading and of storing (``load_s``, ``save_s``), and how many iterations (``steps``). What
+        does not tell iterations from the start has no ``step_s``.
     """
 
     operation: str

@@ -21,9 +21,12 @@ from optplan.errors import MissingExtraError, UsageError
 from optplan.runtime.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
 from optplan.runtime.protocol import Capabilities, NodeLaunching, NodeLost, NodeReady, NodeRequest, Operation
 from optplan.runtime.ray_worker import UNSEEN, Worker
+from optplan.runtime.supervision import is_running, list_homes, read_code
 
 #: Bytes that a local cluster sets aside for objects; checkpoints go by files, so that hardly any are needed.
 _OBJECTS = 100_000_000
+#: Seconds after which processes on machines that are gone are taken to have ended, whatever their locks say.
+_LINGER_S = 10.0
 #: Seconds in which a cluster has to accept a connection.
 _CONNECT_S = 5.0
 
@@ -47,6 +50,7 @@ class _Actors:
     meeting: Any = None
     promises: list[Any] = field(default_factory=list)
     ending: Ending | None = None
+    ended_s: float | None = None
 
     def ask(self, rank: int) -> Any:  # noqa: ANN401 - Ray's
         """Ask an actor to run, and to say when it has."""
@@ -176,7 +180,8 @@ class RayExecutor(FolderExecutor[_Actors]):
             except ValueError:
                 for actor in actors:  # some of its workers are gone: the others can do nothing without them
                     self._ray.kill(actor)
-                return None
+                left = any(map(is_running, list_homes(folder)))
+                return _Actors([], ended_s=self.now_s()) if left else None
         return self._begin(actors, folder)
 
     def _launch(self, operation: Operation, folder: Path, log: Path) -> _Actors:  # noqa: ARG002 - the operation has it
@@ -221,8 +226,18 @@ class RayExecutor(FolderExecutor[_Actors]):
 
     def _is_alive(self, running: Running[_Actors]) -> bool:
         own = running.handle
-        if own is None or own.ending is not None:
+        if own is None:
             return False
+        if own.ended_s is None and own.ending is None and self._is_working(running, own):
+            return True
+        # What actors have started ends with them; where their machine is gone, nobody may be there to say so.
+        own.ended_s = self.now_s() if own.ended_s is None else own.ended_s
+        is_late = self.now_s() >= own.ended_s + _LINGER_S
+        lost = is_late and any(node not in self._nodes for node in running.operation.place)
+        return not lost and any(map(is_running, list_homes(running.folder)))
+
+    def _is_working(self, running: Running[_Actors], own: _Actors) -> bool:
+        """Whether actors have not returned yet."""
         ended, waiting = self._ray.wait(own.promises, num_returns=len(own.promises), timeout=0)
         for promise in ended:
             try:
@@ -254,7 +269,7 @@ class RayExecutor(FolderExecutor[_Actors]):
 
     def _explain(self, running: Running[_Actors]) -> Ending:
         own = running.handle
-        return explain_code(None) if own is None or own.ending is None else own.ending
+        return explain_code(read_code(running.folder)) if own is None or own.ending is None else own.ending
 
 
 def _require_listener(address: str) -> None:

@@ -253,7 +253,7 @@ def describe(record: Record) -> dict[str, Any]:
 
 def encode(record: Record) -> str:
     """Write a record as a line of JSON."""
-    return json.dumps(plain(describe(record)), allow_nan=False, ensure_ascii=False)
+    return json.dumps(plain(describe(record)), allow_nan=False)
 
 
 def decode(line: str) -> Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,7 @@ from optplan.errors import UsageError, nearest_name_hint
 from optplan.runtime.driver import Driver
 from optplan.runtime.executors import gather_settings, make_executor
 from optplan.runtime.journal import Journal
-from optplan.runtime.loop import Listener
+from optplan.runtime.loop import Listener, tell
 from optplan.runtime.options import RunOptions, make_limits, make_rules, require_training
 from optplan.runtime.outcomes import RunOutcome, describe
 from optplan.runtime.protocol import Executor
@@ -27,7 +28,11 @@ from optplan.runtime.replanning import Replanner
 from optplan.runtime.scheduler import Rules, list_trials
 from optplan.runtime.spaces import draw_configurations
 from optplan.runtime.state import State
+from optplan.runtime.step_limits import tell_step_limit
 from optplan.runtime.trainables import name_trainable
+
+#: What asks a run to pause, and what is added to its number for the exit code.
+_SIGNALS, _EXIT_OFFSET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP), 128
 
 
 def run(
@@ -81,13 +86,18 @@ def run(
     if chosen.step_wait_s > 0 and chosen.executor != "virtual":
         waits = f"every iteration waits until {chosen.step_wait_s:g} s are over, however quick this machine is"
         records.append(Noted(0.0, waits))
+    if chosen.executor != "virtual":
+        planned = [segment.expected.iteration_s for segment in plan.segments]
+        records.append(Noted(0.0, tell_step_limit(planned, chosen.step_timeout_s)))
     if chosen.train:
         chosen = chosen.replace(folder=str(Path(chosen.folder).resolve()))
     if out is None:
         return _follow(plan, chosen, None, records, resumed=False, listener=listener)
     with Journal(Path(out)) as journal:
         _require_empty(journal, plan, Path(out))
-        meta = {"plan": plan.to_json_data(), "options": chosen.to_json_data()}
+        # Fields that are None are left out, and this one is something else by default.
+        kept = chosen.to_json_data() | {"replan_above": chosen.replan_above}
+        meta = {"plan": plan.to_json_data(), "options": kept}
         journal.begin(meta, records)
         return _follow(plan, chosen, journal, records, resumed=False, listener=listener)
 
@@ -103,17 +113,17 @@ def resume(out: Path | str, *, listener: Listener | None = None, **changes: Any)
         Is told of every record from now on.
     **changes
         Fields of :class:`RunOptions` that are others from now on: ``budget_usd``, ``deadline_s``, ``node_wait_s``,
-        ``slots``, ``retries``, ``replan_above``.
+        ``slots``, ``retries``, ``replan_above``, ``orphan_after_s``, ``step_timeout_s``.
 
     Raises
     ------
     UsageError
         When no run is there, another driver follows it, or an option means nothing to its executor.
+    DataError
+        When its journal is damaged.
     """
-    if not Path(out).is_dir():
-        raise UsageError(f"{out}: no run is there; give the folder that --out named")
-    with Journal(Path(out)) as journal:
-        plan, options = _read_meta(journal, Path(out))
+    with Journal(Path(out), begun=True) as journal:
+        plan, options = _read_meta(journal)
         chosen = options.replace(**changes)
         require_training(chosen)
         return _follow(plan, chosen, journal, list(journal.replay()), resumed=True, listener=listener)
@@ -126,9 +136,11 @@ def read_run(out: Path | str) -> tuple[State, Rules, RunOptions]:
     ------
     UsageError
         When no run is there.
+    DataError
+        When its journal is damaged.
     """
     with Journal(Path(out), writable=False) as journal:
-        plan, options = _read_meta(journal, Path(out))
+        plan, options = _read_meta(journal)
         state = State(plan)
         for record in journal.replay():
             state.apply(record)
@@ -147,8 +159,8 @@ def _follow(
     state, rules = State(plan), make_rules(plan, options)
     for record in records:
         state.apply(record)
-        if listener is not None and not resumed:
-            listener(record)
+        if not resumed:
+            tell(listener, record)
     if state.ended is not None:
         return describe(state, rules)
     with TemporaryDirectory() as scratch:
@@ -157,7 +169,7 @@ def _follow(
             limits = make_limits(plan, options)
             rethink = _make_replanner(state, options)
             driver = Driver(state, rules, executor, journal=journal, limits=limits, rethink=rethink, listener=listener)
-            with interruptible(driver.interrupt):
+            with interruptible(driver.interrupt, driver.leave):
                 if resumed:
                     driver.resume()
                 driver.follow()
@@ -179,7 +191,6 @@ def _make_executor(
             training = Rehearsal(plan, options.train, Path(options.folder), root)
         return VirtualExecutor(
             plan,
-            metric=rules.metric,
             seed=options.seed,
             lucky=options.lucky,
             training=training,
@@ -263,39 +274,59 @@ def _require_followable(plan: Plan) -> None:
 def _require_empty(journal: Journal, plan: Plan, out: Path) -> None:
     if journal.is_new:
         return
+    journal.require_kind("run")
     followed = journal.read_meta("plan")["plan_id"]
     if followed == plan.plan_id:
         raise UsageError(f"{out}: a run of this plan is there; go on with --resume {out}, or give another folder")
     raise UsageError(f"{out}: holds the run of another plan ({followed[:12]}...); give another folder")
 
 
-def _read_meta(journal: Journal, out: Path) -> tuple[Plan, RunOptions]:
+def _read_meta(journal: Journal) -> tuple[Plan, RunOptions]:
     from optplan.instances.parsing import parse_plan
 
-    data = journal.read_meta("plan")
-    if journal.read_meta("stream") is not None:
-        raise UsageError(f"{out}: holds a stream of jobs; `optplan stream --resume {out}` goes on with it")
-    if journal.read_meta("watch") is not None:
-        raise UsageError(f"{out}: holds a watched fleet; `optplan watch --resume {out}` goes on with it")
-    if data is None:
-        raise UsageError(f"{out}: no run is there; give the folder that --out named")
-    return parse_plan(data, path="plan"), RunOptions.parse(journal.read_meta("options"), path="options")
+    journal.require_kind("run")
+    plan = parse_plan(journal.read_meta("plan"), path="plan")
+    return plan, RunOptions.parse(journal.read_meta("options"), path="options")
 
 
 @contextmanager
-def interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
-    """Turn Ctrl-C into a request: the loop stores everything and pauses. A second one is Python's own."""
+def interruptible(interrupt: Callable[[int], None], leave: Callable[[], None] | None = None) -> Iterator[None]:
+    """Turn Ctrl-C, SIGTERM and SIGHUP into a request: the loop stores everything and pauses. A second one ends it.
+
+    Parameters
+    ----------
+    interrupt
+        Is called with the exit code that is due.
+    leave
+        Is called when the loop is ended at once; None calls nothing.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.getsignal(signal.SIGINT)
+    terminals = [number for number in range(3) if os.isatty(number)]
+    asked = False
 
-    def handle(_: int, __: FrameType | None) -> None:
-        interrupt()
-        signal.signal(signal.SIGINT, before)
+    def handle(number: int, _: FrameType | None) -> None:
+        nonlocal asked
+        if number == signal.SIGHUP:  # nobody reads there any more, and writing would fail
+            for terminal in terminals:
+                os.dup2(nowhere, terminal)
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        interrupt(_EXIT_OFFSET + number)
 
-    signal.signal(signal.SIGINT, handle)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    # Who has started this process so that it survives a hang-up, as nohup does, means it.
+    heeded = [each for each in _SIGNALS if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN]
+    before = {each: signal.signal(each, handle) for each in heeded}
     try:
         yield
+    except KeyboardInterrupt:
+        if leave is not None:
+            leave()
+        raise
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        os.close(nowhere)

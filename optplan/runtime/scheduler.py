@@ -44,11 +44,16 @@ class Rules:
         By what trials are ranked, and which way.
     retries
         How often a trial is started again after a failure of its own, until it ends in good order once.
+    is_virtual, is_varied, is_trained
+        Whether the clock is a virtual one, whether it is to differ from the plan, and whether anything is trained.
     """
 
     metric: str
     mode: Mode
     retries: int = 2
+    is_virtual: bool = False
+    is_varied: bool = False
+    is_trained: bool = True
 
     @classmethod
     def of(cls, plan: Plan, metric: str | None = None, mode: Mode | None = None, retries: int = 2) -> Self:
@@ -199,7 +204,7 @@ class Scheduler:
     def _end(self, segment: SegmentState, now_s: float) -> None:
         state = self._state
         blank = [t for t in segment.members if math.isnan(self.value_of(t)) and not state.trials[t].why_dropped]
-        if blank:
+        if blank and self._rules.is_trained:
             many = f"{blank[0]}{f' and {len(blank) - 1} more' if len(blank) > 1 else ''}"
             what = f"no number for {self._rules.metric!r} from {many}: ranked last"
             self._emit(Noted(now_s, f"{segment.segment.label or segment.segment.id}: {what}"))
@@ -218,10 +223,15 @@ class Scheduler:
         last = [state.segments[each.id] for each in last_of_each_unit(state.plan.segments)]
         final = self.rank(t for each in last for t in each.members if not state.trials[t].why_dropped)
         finalists = list(dict.fromkeys(final))
-        if finalists:
-            self._emit(Ended(now_s, finalists[0], finalists=finalists))
-        else:
+        if not finalists:
             self._emit(Ended(now_s, None, why="every trial failed", code=1))
+        elif not self._rules.is_trained:
+            self._emit(Ended(now_s, None, finalists=finalists))
+        elif len(state.trials) > 1 and math.isnan(self.value_of(finalists[0])):
+            why = f"no trial has reported a number for {self._rules.metric!r}; name what they report with --metric"
+            self._emit(Ended(now_s, None, why=why, code=1, finalists=finalists))
+        else:
+            self._emit(Ended(now_s, finalists[0], finalists=finalists))
 
     def _choose_members(self, segment: SegmentState) -> list[str]:
         """Return a segment's members, the best first."""

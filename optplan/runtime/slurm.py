@@ -16,18 +16,28 @@ from pathlib import Path
 from optplan.errors import OutputError, UsageError
 from optplan.runtime.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
 from optplan.runtime.protocol import Capabilities, NodeReady, NodeRequest, Operation
+from optplan.runtime.supervision import require_support
 
 #: Seconds that one of Slurm's commands has.
 _PATIENCE_S = 60.0
 
 
 class SlurmExecutor(FolderExecutor[str]):
-    """Runs operations as jobs of Slurm; a handle is a job's number."""
+    """Runs operations as jobs of Slurm; a handle is a job's number.
+
+    Raises
+    ------
+    MissingExtraError
+        When psutil is not installed, which jobs need.
+    UsageError
+        On another system than Linux.
+    """
 
     capabilities = Capabilities("slurm", lateness=0.05)
     look_s = 1.0
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
+        require_support()
         super().__init__(gpus_per_node, settings, now_s=now_s)
         self._nodes: set[str] = set()
         self._alive: frozenset[str] = frozenset()
@@ -72,9 +82,10 @@ class SlurmExecutor(FolderExecutor[str]):
 
     def _command_line(self, nodes: int, gpus: int, folder: Path) -> str:
         """Return what the job runs; under torchrun one task a node, which meet on the first."""
-        worker = ["-m", "optplan.runtime.worker", str(folder.resolve())]
+        own = str(folder.resolve())
         if not self._settings.is_joined:
-            return "exec " + shlex.join([sys.executable, *worker])
+            return "exec " + shlex.join([sys.executable, "-m", "optplan.runtime.supervision", own, own, "", "0"])
+        worker = ["-m", "optplan.runtime.worker", own]
         size = [f"--nnodes={nodes}", f"--nproc-per-node={gpus}", "--max-restarts=0", "--rdzv-backend=c10d"]
         torchrun = shlex.join([sys.executable, "-m", "torch.distributed.run", *size])
         first = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'

@@ -21,6 +21,8 @@ import numpy as np
 
 from optplan.contracts.plan import Plan, UnitKind
 from optplan.errors import DataError, DataWarning, nearest_name_hint, show_value
+from optplan.instances.plain_data import require_json
+from optplan.schema import LARGEST_AMOUNT, LARGEST_EXACT
 
 Configuration = dict[str, Any]
 
@@ -48,6 +50,7 @@ def draw(space: object, count: int, *, seed: int = 0, path: str = "space") -> li
         When the space is not understood, or has fewer configurations.
     """
     if isinstance(space, list):
+        require_json(space, path)
         for number, each in enumerate(space):
             if not isinstance(each, Mapping):
                 raise DataError(f"{path}.{number}", f"got {show_value(each)}", "a configuration names its values")
@@ -160,6 +163,7 @@ def _read_part(values: object, path: str) -> tuple[str, Sequence[Any]]:
     if not isinstance(ends, list) or not ends:
         raise DataError(f"{path}.{kind}", f"got {show_value(ends)}", "a list is needed")
     if kind == "choice":
+        require_json(ends, f"{path}.{kind}")
         return kind, ends
     numbers = all(isinstance(end, int | float) and not isinstance(end, bool) and math.isfinite(end) for end in ends)
     if len(ends) != 2 or not numbers or not ends[0] < ends[1]:
@@ -168,6 +172,9 @@ def _read_part(values: object, path: str) -> tuple[str, Sequence[Any]]:
         raise DataError(f"{path}.{kind}", f"got {show_value(ends)}", "numbers above zero have logarithms")
     if kind == "integer" and not all(isinstance(end, int) for end in ends):
         raise DataError(f"{path}.{kind}", f"got {show_value(ends)}", "whole numbers are needed; both ends are included")
+    most = LARGEST_EXACT if kind == "integer" else LARGEST_AMOUNT
+    if kind != "loguniform" and max(map(abs, ends)) > most:
+        raise DataError(f"{path}.{kind}", f"got {show_value(ends)}", f"numbers from -{most:g} to {most:g} are allowed")
     return kind, ends
 
 

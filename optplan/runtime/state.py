@@ -119,6 +119,7 @@ class State(RunState):
             checkpoint=trial.checkpoint,
             metrics=trial.metrics,
             wanted_s=wanted.t,
+            step_s=segment.expected.iteration_s,
             position=self.segments[wanted.segment].positions[wanted.trial],
             members=len(self.segments[wanted.segment].members),
         )

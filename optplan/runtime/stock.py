@@ -47,22 +47,32 @@ def take_stock(state: State, *, since_s: float = 0.0, limits: Mapping[str, float
 
 
 def _list_trials(state: State, since_s: float) -> list[MeasuredTrial]:
-    """List the operations that ended in good order, and did iterations."""
+    """List the operations that ended in good order, and did iterations.
+
+    Where what was seen of one does not tell its iterations from its start, they are taken for what they were planned to
+    take, and all else for the start.
+    """
     measured = []
     for each in state.operations.values():
         operation, timings = each.operation, each.timings
         steps = int(timings.get("steps", 0.0))
         if each.phase is not Phase.ENDED or each.wanted_s < since_s or not steps:
             continue
+        step_s = timings.get("step_s")
+        if step_s is None:
+            planned_s = state.segments[operation.segment].segment.expected.iteration_s
+            if planned_s is None:
+                continue
+            step_s = min(planned_s, each.busy_s / steps)
         measured.append(
             MeasuredTrial(
                 segment=operation.segment,
                 gpus=operation.workers * operation.gpus_per_worker,
                 nodes=max(1, len(operation.place)),
                 iterations=steps,
-                iteration_s=timings["step_s"],
+                iteration_s=step_s,
                 iteration_sd_s=timings.get("step_sd_s"),
-                overhead_s=max(0.0, each.busy_s - steps * timings["step_s"]),
+                overhead_s=max(0.0, each.busy_s - steps * step_s),
                 start_s=timings.get("start_s", 0.0),
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -10,9 +11,20 @@ from typing import Any
 
 OPERATION, PROGRESS, STORED, OUTCOME = "operation.json", "progress.jsonl", "stored.json", "outcome.json"
 STOP, LOCK = "stop", "lock"
+#: Who supervises a group of processes, and with which exit code it has ended.
+PROCESS, ENDED = "process.json", "ended.json"
 
+#: Exit codes of a process that would fail again, and of one that could not write.
+HOPELESS, NO_ROOM = 3, 4
+#: What the system says where nothing can be written: disk or quota full, file too large, folder read-only.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 #: What a trial's log may grow to.
 LOG_BYTES = 8_000_000
+
+
+def judge(error: OSError) -> int:
+    """Return the exit code of a process that has met an error of the system's."""
+    return NO_ROOM if error.errno in _FULL else 1
 
 
 def write(path: Path, data: Mapping[str, Any]) -> None:
@@ -23,6 +35,15 @@ def write(path: Path, data: Mapping[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     scratch.rename(path)
+
+
+def read(path: Path) -> Mapping[str, Any] | None:
+    """Read plain data that was written by rename; None where it is not there."""
+    try:
+        data: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return data
 
 
 def read_new_lines(path: Path, offset: int) -> tuple[list[bytes], int]:

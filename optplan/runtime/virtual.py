@@ -4,7 +4,7 @@ Without luck every segment takes exactly what the plan expects. With it, launche
 around their means with the plan's standard deviations (normal, cut off at zero), each from a stream named by what it
 is, so that a run that was interrupted goes on with the same luck.
 
-What trials show is drawn once for each of them, between 0 and 1, unless there is something to train.
+Trials show nothing, unless there is something to train.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from optplan.clock import VirtualClock
 from optplan.contracts.conditions import IterationsDone, waits_for
 from optplan.contracts.plan import Plan
+from optplan.errors import DataError
 from optplan.runtime.protocol import (
     Capabilities,
     Checkpoint,
@@ -56,6 +57,10 @@ class Reality:
     slower: float = 1.0
     dearer: float = 1.0
     retime: Callable[[Plan], Plan] | None = None
+
+
+#: Where a clock ends, 30,000 years on: beyond it, what takes milliseconds would take no time, and not end.
+LATEST_S = 1e12
 
 
 class ClockExecutor(ABC):
@@ -101,6 +106,9 @@ class ClockExecutor(ABC):
     def poll(self, until_s: float) -> list[Event]:
         """Move the clock to the next time at which something happens, and return all that happens then."""
         at = self._clock.next_at
+        if LATEST_S < at < math.inf:
+            problem = f"leads to {at:g} s on the virtual clock, which cannot tell seconds apart there"
+            raise DataError("plan", problem, "check the units of its times")
         if at > until_s:
             self._clock.now = max(self._clock.now, until_s)
             return []
@@ -127,14 +135,12 @@ class VirtualExecutor(ClockExecutor):
     ----------
     plan
         What is followed.
-    metric
-        Name of what trials show.
     seed
-        Of luck, and of what trials show.
+        Of luck.
     lucky
         Whether times vary.
     training
-        What trials show; None draws it.
+        What trials show; None shows nothing.
     reality
         In what it differs from the plan.
     """
@@ -145,7 +151,6 @@ class VirtualExecutor(ClockExecutor):
         self,
         plan: Plan,
         *,
-        metric: str = "loss",
         seed: int = 0,
         lucky: bool = False,
         training: Training | None = None,
@@ -153,10 +158,9 @@ class VirtualExecutor(ClockExecutor):
         reality: Reality | None = None,
     ) -> None:
         self._reality = reality or Reality()
-        self._metric = metric
         self._seed = seed
         self._lucky = lucky
-        self._training = training or self._draw_metric
+        self._training = training
         dearer = self._reality.dearer
         self._usd_per_hour = {
             name: None if each.price_usd_per_hour is None or dearer == 1.0 else dearer * each.price_usd_per_hour
@@ -207,7 +211,7 @@ class VirtualExecutor(ClockExecutor):
         else:
             left = operation.to_iterations - operation.from_iterations
             iterations = operation.from_iterations + (left if complete else math.floor(share * left))
-        metrics, checkpoint = self._training(operation, iterations)
+        metrics, checkpoint = ({}, None) if self._training is None else self._training(operation, iterations)
         busy_s = min(took_s, self._time_operation(operation, waiting=False))
         timings = self._measure(operation, iterations, busy_s) if complete else {}
         return [Finished(name, now_s, iterations, metrics, checkpoint, busy_s, complete, timings)]
@@ -263,9 +267,6 @@ class VirtualExecutor(ClockExecutor):
         return member_s + self._reality.slower * max(
             0.0, expected.seconds - expected.pause_s - waves * expected.member_s
         )
-
-    def _draw_metric(self, operation: Operation, iterations: int) -> tuple[Metrics, None]:  # noqa: ARG002 - as Training
-        return {self._metric: float(self._stream("metric", operation.trial).random())}, None
 
     def _draw(self, mean_s: float, sd_s: float, *name: str) -> float:
         return max(0.0, float(self._stream(*name).normal(mean_s, sd_s))) if sd_s else mean_s

@@ -2,16 +2,14 @@
 
 It is started by an executor with a folder that has ``operation.json``; there it writes ``progress.jsonl`` (a line for
 each iteration), now and then ``stored.json`` and at the end ``outcome.json``, both by rename. It ends by itself: after
-its iterations, by the clock, or once there is a file ``stop``, always with a checkpoint. So it needs no driver, and
-another driver finds what it left. While it lives it holds a lock: started twice, it runs once.
+its iterations, by the clock, or once there is a file ``stop`` or it gets SIGTERM, always with a checkpoint. So it needs
+no driver, and another driver finds what it left. Above it stands :mod:`optplan.runtime.supervision`.
 
 Under torchrun each worker runs this; the first decides when to stop and tells the others before each iteration.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import signal
@@ -21,6 +19,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import FrameType
 from typing import Any, Protocol, TextIO
 
 from optplan.errors import DataError, OptplanError
@@ -28,12 +27,7 @@ from optplan.runtime.checkpoints import store
 from optplan.runtime.records import plain
 from optplan.runtime.setups import set_up
 from optplan.runtime.trainables import Session, import_trainable, make_trainer, time_steps
-from optplan.runtime.trial_files import LOCK, OPERATION, OUTCOME, PROGRESS, STOP, STORED, bound_log, write
-
-#: Exit codes of a process that would fail again, and of one that could not write.
-HOPELESS, NO_ROOM = 3, 4
-#: What the system says where nothing can be written: disk or quota full, file too large, folder read-only.
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+from optplan.runtime.trial_files import HOPELESS, OPERATION, OUTCOME, PROGRESS, STOP, STORED, judge, write
 
 
 class _Team(Protocol):
@@ -80,16 +74,19 @@ def main(folder: Path) -> int:
     Returns
     -------
     int
-        0 when it ended in good order or runs already, 3 when trying again would fail again, 4 when there was no room to
-        write, 1 when it failed otherwise.
+        0 when it ended in good order, 3 when trying again would fail again, 4 when there was no room to write, 1 when
+        it failed otherwise.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which asks in good order
     operation: dict[str, Any] = json.loads((folder / OPERATION).read_text(encoding="utf-8"))
     try:
-        team: _Team = _Joined() if "TORCHELASTIC_RUN_ID" in os.environ else _Alone()
-        if team.is_first and not _take_lock(folder):
-            return 0
+        if "TORCHELASTIC_RUN_ID" in os.environ:
+            team: _Team = _Joined()
+        else:
+            _heed_termination(folder)
+            team = _Alone()
         set_up(Path(operation["root"]), operation.get("setup", ()))
+        (folder / PROGRESS).touch()
         if operation["command"]:
             from optplan.runtime.commands import run_command
 
@@ -100,21 +97,25 @@ def main(folder: Path) -> int:
         return HOPELESS
     except OSError as error:
         traceback.print_exc()
-        return NO_ROOM if error.errno in _NO_ROOM else 1
+        return judge(error)
     except Exception:  # noqa: BLE001 - whatever the user's code raises is what failed
         traceback.print_exc()
         return 1
     return 0
 
 
-def _take_lock(folder: Path) -> bool:
-    """Hold the operation until the process ends; say whether nobody held it."""
-    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)  # stays open
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+def _heed_termination(folder: Path) -> None:
+    """Take SIGTERM, as machines that shut down send it to everybody, for a request to stop; not in forked helpers."""
+    own = os.getpid()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if os.getpid() == own:
+            (folder / STOP).touch()
+        else:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, handle)
 
 
 class _Training:
@@ -186,7 +187,6 @@ class _Training:
         line = {"iterations": self._iterations, "metrics": shown, "seconds": self._steps[-1]}
         progress.write(json.dumps(line) + "\n")
         progress.flush()
-        bound_log(Path(self._operation["log"]))
         if time.monotonic() - self._saved_at >= self._operation["checkpoint_every_s"]:
             self._save()
             write(self._folder / STORED, self._describe(complete=False))

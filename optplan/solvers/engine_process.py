@@ -113,7 +113,9 @@ def call_elsewhere(
 def serve() -> None:
     """Make one call for the process that started this one; its own standard output is for that one alone."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # engines write there as they please
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())  # engines write there as they please
+    os.close(nowhere)
     module, name, arguments, remaining_s = pickle.load(sys.stdin.buffer)
     stopwatch = Stopwatch(remaining_s)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -1,11 +1,12 @@
-"""Keeping standard output clean while an engine runs."""
+"""Keeping an engine quiet: what it writes to standard output, whatever its options say, is nobody's answer."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _OUTPUT, _ERROR = 1, 2
 
@@ -17,14 +18,17 @@ class _Aside:
         self._lock = threading.Lock()
         self._users = 0
         self._kept: int | None = None
+        #: Whether nobody else in this process writes there meanwhile.
+        self.is_ours = False
 
     def enter(self) -> None:
         with self._lock:
             self._users += 1
             if self._users == 1:
+                _flush()
                 try:
                     self._kept = os.dup(_OUTPUT)
-                    os.dup2(_ERROR, _OUTPUT)
+                    self._redirect()
                 except OSError:  # a process without these streams has nothing to keep clean
                     self._kept = None
 
@@ -32,21 +36,44 @@ class _Aside:
         with self._lock:
             self._users -= 1
             if self._users == 0 and self._kept is not None:
+                _flush()
                 os.dup2(self._kept, _OUTPUT)
                 os.close(self._kept)
                 self._kept = None
+
+    def _redirect(self) -> None:
+        if not self.is_ours and threading.active_count() > 1:
+            os.dup2(_ERROR, _OUTPUT)
+            return
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, _OUTPUT)
+        finally:
+            os.close(nowhere)
 
 
 _ASIDE = _Aside()
 
 
+def _flush() -> None:
+    """Write out what C's streams hold back: where standard output is no terminal, that would come much later."""
+    with suppress(OSError, AttributeError, TypeError):  # where C's library is not to be had by this way
+        ctypes.CDLL(None).fflush(None)
+
+
+def drop_engines_output() -> None:
+    """Say that in this process nobody but engines writes to standard output while they run: it can be dropped."""
+    _ASIDE.is_ours = True
+
+
 @contextmanager
 def standard_output_aside() -> Iterator[None]:
-    """Send what is written to standard output, by whatever library, to standard error meanwhile.
+    """Drop what a library writes to standard output meanwhile.
 
-    HiGHS 1.12 writes a forgotten debugging line straight to standard output, whatever its options say
-    (ERGO-Code/HiGHS#2783), which would end up in the middle of somebody's JSON. The stream is the whole process's, so
-    what other threads write meanwhile goes to standard error, too.
+    HiGHS 1.12 writes forgotten debugging lines straight to standard output, whatever its options say
+    (ERGO-Code/HiGHS#2783), which would end up in the middle of somebody's JSON, or on a terminal. The stream is the
+    whole process's: where other threads may be writing, it goes to standard error instead, unless
+    :func:`drop_engines_output` says that they do not.
     """
     _ASIDE.enter()
     try:

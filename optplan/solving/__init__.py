@@ -113,7 +113,7 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
     solver
         Name of a registered solver, or ``auto``.
     gap
-        Relative gap at which a solution counts as optimal.
+        Relative gap at which the solver may stop. What it leaves is called optimal up to 1e-6, whatever was asked.
     time_limit_s
         Seconds after which the solver returns the best it has.
     seed

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import TypeGuard
 
 from optplan.contracts import Instance, Result, Solution, Verification
+from optplan.contracts.result import require_gap
 from optplan.errors import DataError, InternalError, UsageError, show_value
 from optplan.formulations import formulation_of
 from optplan.verification import require_own
@@ -52,9 +53,7 @@ def require_settings(solver: object, gap: object, time_limit_s: object, seed: ob
     if not isinstance(solver, str):
         message = f"solver: got {show_value(solver)}; the name of a solver is needed, or {AUTO!r}"
         raise UsageError(message)
-    if not (_is_number(gap) and 0 <= gap < 1):
-        message = f"gap: got {show_value(gap)}; a relative gap from 0 to below 1 is needed, such as 1e-6"
-        raise UsageError(message)
+    require_gap(gap)
     require_time_limit(time_limit_s)
     require_whole("seed", seed, 0)
     require_listener(on_event)

@@ -7,7 +7,7 @@ import math
 import optplan
 from optplan.contracts import Answer, Instance, Result, Solution, SolveRequest, Termination, Verification
 from optplan.contracts.registry import Formulation, SolverEntry
-from optplan.contracts.result import status_of
+from optplan.contracts.result import OPTIMAL_GAP, status_of
 from optplan.solving.trajectory import Trajectory
 
 
@@ -28,9 +28,12 @@ def assemble_result(
         if not math.isfinite(evaluation.objective):  # decisions too broken to evaluate; the checks say how
             Verification(checks=evaluation.checks).require()
         objective, measures = evaluation.objective, evaluation.measures
-        status = status_of(objective, answer.bound, request.gap, instance.sense)
+        status = status_of(objective, answer.bound, min(request.gap, OPTIMAL_GAP), instance.sense)
         if formulation.declares("forecast_demand"):
             demand = formulation.forecast_demand(instance, answer.solution)
+    evidence = {}
+    if formulation.declares("share_evidence"):
+        evidence = formulation.share_evidence(instance, answer.solution)
     result: Result[Solution] = formulation.result_type()(
         formulation=formulation.name,
         instance_name=instance.name,
@@ -53,6 +56,7 @@ def assemble_result(
         shadow_prices=answer.shadow_prices,
         measures=measures,
         demand=demand,
+        evidence=evidence,
         seed=request.seed,
         solve_seconds=seconds,
         counters=answer.counters,

@@ -9,7 +9,7 @@ assumptions that the theory makes on top (BOA, section 3.2) are the business of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +17,7 @@ from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from optplan.errors import DataError
 from optplan.schema import FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_amounts
+from optplan.speedup.evidence import NOT_SAID, Evidence, name_law_evidence, read_provenance
 
 #: Widths that an error message lists before it shortens the list.
 _LISTED_WIDTHS = 16
@@ -52,6 +53,9 @@ class SpeedupCurve(Protocol):
     def known_widths(self) -> IntArray | None:
         """Return the widths that the curve knows, ascending; None when it knows every width."""
 
+    def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
+        """Return for each width where its speedup comes from: a value of :class:`Evidence`, or ``NOT_SAID``."""
+
 
 class TableSpeedup(FrozenModel):
     """A speedup measured (or computed) at some widths and known at these only.
@@ -63,7 +67,8 @@ class TableSpeedup(FrozenModel):
     speedup
         Shape (widths,) for the same curve in each epoch, or (epochs, widths); from 1e-20 to 1e20, else as measured.
     provenance
-        Optionally one word per width that says where the number comes from, such as ``measured`` or ``fitted``.
+        Where the numbers come from: ``measured``, ``fitted`` or ``assumed``, a word for each width or one for all; None
+        where that is not said.
     """
 
     form: Literal["table"] = "table"
@@ -79,7 +84,7 @@ class TableSpeedup(FrozenModel):
             gpus: ArrayLike,
             speedup: ArrayLike,
             form: Literal["table"] = ...,
-            provenance: Sequence[str] | None = ...,
+            provenance: Sequence[str] | str | None = ...,
         ) -> None: ...
 
     @field_validator("gpus")
@@ -108,6 +113,12 @@ class TableSpeedup(FrozenModel):
             raise ValueError(message)
         require_amounts(speedup)
         return speedup
+
+    @field_validator("provenance", mode="before")
+    @classmethod
+    def _read_one_word(cls, provenance: object, info: ValidationInfo) -> object:
+        gpus = info.data.get("gpus")
+        return (provenance,) * gpus.size if isinstance(provenance, str) and gpus is not None else provenance
 
     @field_validator("provenance")
     @classmethod
@@ -148,6 +159,13 @@ class TableSpeedup(FrozenModel):
         """Return the table's widths."""
         return self.gpus
 
+    def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
+        """Return what the provenance says of each width; of one between two, what it says of the larger."""
+        if self.provenance is None:
+            return [NOT_SAID] * len(widths)
+        columns = np.minimum(np.searchsorted(self.gpus, widths), self.gpus.size - 1)
+        return [read_provenance(self.provenance[column]) for column in columns.tolist()]
+
 
 def _check_shares(shares: FloatArray) -> FloatArray:
     """Refuse what is not one number, or one per epoch, between zero and one."""
@@ -171,10 +189,15 @@ class AmdahlSpeedup(FrozenModel):
     ----------
     serial_fraction
         The share f of the work that does not speed up, from 0 (s(k) = k) to 1 (s(k) = 1); one number, or one per epoch.
+    evidence
+        Where it comes from; None where that is not said.
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
 
     form: Literal["amdahl"] = "amdahl"
     serial_fraction: _Shares
+    evidence: Evidence | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -182,6 +205,7 @@ class AmdahlSpeedup(FrozenModel):
             self,
             *,
             serial_fraction: ArrayLike,
+            evidence: Evidence | str | None = ...,
             form: Literal["amdahl"] = ...,
         ) -> None: ...
 
@@ -200,6 +224,10 @@ class AmdahlSpeedup(FrozenModel):
         """Return None: every width is known."""
         return None
 
+    def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
+        """Return where the law comes from, for each width."""
+        return [name_law_evidence(self.evidence)] * len(widths)
+
 
 class PowerSpeedup(FrozenModel):
     """A power law: s(k) = k ** a.
@@ -208,10 +236,15 @@ class PowerSpeedup(FrozenModel):
     ----------
     exponent
         The exponent a, from 0 (s(k) = 1) to 1 (s(k) = k); one number, or one per epoch.
+    evidence
+        Where it comes from; None where that is not said.
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
 
     form: Literal["power"] = "power"
     exponent: _Shares
+    evidence: Evidence | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -219,6 +252,7 @@ class PowerSpeedup(FrozenModel):
             self,
             *,
             exponent: ArrayLike,
+            evidence: Evidence | str | None = ...,
             form: Literal["power"] = ...,
         ) -> None: ...
 
@@ -235,6 +269,10 @@ class PowerSpeedup(FrozenModel):
     def known_widths(self) -> IntArray | None:
         """Return None: every width is known."""
         return None
+
+    def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
+        """Return where the law comes from, for each width."""
+        return [name_law_evidence(self.evidence)] * len(widths)
 
 
 def _count_epochs(parameter: FloatArray) -> int | None:

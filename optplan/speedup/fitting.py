@@ -19,6 +19,7 @@ from optplan.errors import DataError
 from optplan.quantities import round_shared
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup.curves import AmdahlSpeedup, PowerSpeedup, SpeedupCurve, TableSpeedup, list_widths
+from optplan.speedup.evidence import Evidence
 
 _Curve_co = TypeVar("_Curve_co", bound=SpeedupCurve, covariant=True)
 _AnyCurve = TypeVar("_AnyCurve", bound=SpeedupCurve)
@@ -85,7 +86,7 @@ def fit_amdahl(gpus: Sequence[int] | IntArray, throughput: Sequence[float] | Flo
     """
     k, measured = _check_points(gpus, throughput)
     fraction = float(round_shared(_best_fraction(k, np.log(measured))))
-    curve = AmdahlSpeedup(serial_fraction=np.array(fraction))
+    curve = AmdahlSpeedup(serial_fraction=np.array(fraction), evidence=Evidence.FITTED)
     return _assess(curve, k, measured, _say("serial fraction", fraction, ("scales perfectly", "does not scale")))
 
 
@@ -95,7 +96,7 @@ def fit_power(gpus: Sequence[int] | IntArray, throughput: Sequence[float] | Floa
     # The law is a line in logarithms, and the squared error is convex in its slope: the clipped slope is optimal.
     log_k = np.log(k) - np.log(k).mean()
     exponent = float(round_shared(np.clip(log_k @ np.log(measured) / (log_k @ log_k), 0.0, 1.0)))
-    curve = PowerSpeedup(exponent=np.array(exponent))
+    curve = PowerSpeedup(exponent=np.array(exponent), evidence=Evidence.FITTED)
     return _assess(curve, k, measured, _say("exponent", exponent, ("does not scale", "scales perfectly")))
 
 

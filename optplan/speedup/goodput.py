@@ -23,7 +23,7 @@ Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-clust
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -31,6 +31,7 @@ from pydantic import Field, field_validator, model_validator
 from optplan.errors import DataError
 from optplan.schema import FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_positive
 from optplan.speedup.batches import NUM_CANDIDATES, BatchRule, best_goodput
+from optplan.speedup.evidence import Evidence, name_law_evidence
 
 #: Entries of the largest intermediate array; wider requests are handled in blocks.
 _BLOCK_ENTRIES = 2_000_000
@@ -212,7 +213,11 @@ class GoodputSpeedup(FrozenModel):
     noise_scale_samples
         The simple alternative: the gradient noise scale M0 v / q, one number, or one per epoch. Exactly one of the two
         is given.
+    evidence
+        Where it comes from; None where that is not said.
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
 
     form: Literal["goodput"] = "goodput"
     parameters: ThroughputParameters
@@ -223,6 +228,7 @@ class GoodputSpeedup(FrozenModel):
     max_local_batch_size: _Samples
     gradients: GradientTable | None = None
     noise_scale_samples: Numbers | None = None
+    evidence: Evidence | None = None
 
     @field_validator("noise_scale_samples")
     @classmethod
@@ -275,6 +281,10 @@ class GoodputSpeedup(FrozenModel):
     def known_widths(self) -> IntArray | None:
         """Return None: no table limits the widths (the largest batch size does, see :meth:`goodput`)."""
         return None
+
+    def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
+        """Return where the model comes from, for each width."""
+        return [name_law_evidence(self.evidence)] * len(widths)
 
     def at(self, widths: IntArray) -> FloatArray:
         """Return the speedup; see :meth:`optplan.speedup.curves.SpeedupCurve.at`.

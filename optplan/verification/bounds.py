@@ -6,6 +6,7 @@ import numpy as np
 
 from optplan.contracts import (
     BoundProof,
+    Certificate,
     EnumeratedCertificate,
     LagrangianCertificate,
     ShadowPrice,
@@ -13,11 +14,10 @@ from optplan.contracts import (
     Termination,
     TreeCertificate,
 )
-from optplan.contracts.judgement import JUDGE_ROUNDING
+from optplan.contracts.judgement import JUDGE_ROUNDING, UnlistedError
 from optplan.contracts.result import CERTIFIED
-from optplan.progress import OutOfTime
 from optplan.verification.enumeration import least_within
-from optplan.verification.findings import TOLERANCE, Findings
+from optplan.verification.findings import TOLERANCE, UNCHECKED, Findings
 
 #: How far a general engine's bound may lie above the objective: engines stop at tolerances of about this.
 ENGINE_TOLERANCE = 1e-6
@@ -37,8 +37,8 @@ class BoundJudge:
 
     def __init__(self, findings: Findings) -> None:
         self.found = findings
-        #: Best bound that a certificate proved, rounding included.
-        self.proven = float("-inf") if findings.minimises else float("inf")
+        #: By form, the best bound that a certificate of it proved, rounding included.
+        self.proven: dict[str, float] = {}
         #: Whether time was too short for some certificate.
         self.unfinished = False
 
@@ -54,10 +54,12 @@ class BoundJudge:
             elif self.found.names_all_limits("certificate", index, certificate.multipliers):
                 try:
                     self._check_multipliers(certificate, index)
-                except OutOfTime:
+                except UNCHECKED as error:
                     self.unfinished = True
-                    message = f"certificate {index}: not checked within {self.found.stopwatch.limit_s:g} s"
-                    self.found.on_trust.append(message)
+                    self.found.leave(f"certificate {index}:", error)
+                except UnlistedError as error:
+                    self.found.fail("certificate", index, f"the certificate does not prove what it claims: {error}")
+                    self.found.unlisted.append(f"certificate {index}")
 
     def _check_tree(self, certificate: TreeCertificate, index: str) -> None:
         if certificate.bound is None or certificate.limit:
@@ -65,7 +67,7 @@ class BoundJudge:
             return
         trusted = len(self.found.on_trust)
         if self.found.check_tree(certificate, "certificate", index):
-            self._take(certificate.bound, 0.0)
+            self._take(certificate, certificate.bound, 0.0)
         self.unfinished |= len(self.found.on_trust) > trusted
 
     def _check_multipliers(self, certificate: LagrangianCertificate | EnumeratedCertificate, index: str) -> None:
@@ -89,13 +91,12 @@ class BoundJudge:
             proven = self._check_enumeration(certificate, dual, tolerance, index)
         message = "the certificate must prove exactly the bound that it states"
         found.compare("certificate", index, certificate.bound, proven, tolerance, message)
-        self._take(proven, tolerance)
+        self._take(certificate, proven, tolerance)
 
-    def _take(self, bound: float, tolerance: float) -> None:
-        if self.found.minimises:
-            self.proven = max(self.proven, bound + tolerance)
-        else:
-            self.proven = min(self.proven, bound - tolerance)
+    def _take(self, certificate: Certificate, bound: float, tolerance: float) -> None:
+        """Note what a certificate proves, for bounds that are said to rest on one of its form."""
+        better, proven = (max, bound + tolerance) if self.found.minimises else (min, bound - tolerance)
+        self.proven[certificate.form] = better(self.proven.get(certificate.form, proven), proven)
 
     def _check_enumeration(
         self, certificate: EnumeratedCertificate, dual: float, tolerance: float, index: str
@@ -143,7 +144,7 @@ class BoundJudge:
         elif result.bound_proof.value not in {certificate.form for certificate in result.certificates}:
             found.fail("bound", "proof", f"the result has no certificate of the form {result.bound_proof}")
         elif self.unfinished:
-            found.on_trust.append(f"bound: its certificate was not checked within {found.stopwatch.limit_s:g} s")
+            found.on_trust.append(f"bound: its certificate was not checked within {found.end}")
         else:
             self._check_best(result.bound)
         if result.objective is not None:
@@ -155,8 +156,9 @@ class BoundJudge:
     def _check_best(self, bound: float) -> None:
         """Check that the bound follows from the certificates, and is the best that they prove."""
         found, result = self.found, self.found.result
-        message = f"a bound called {result.bound_proof} must follow from the result's certificates"
-        found.no_better("bound", "", bound, self.proven, 0.0, message)
+        message = f"a bound called {result.bound_proof} must follow from the result's certificates of that form"
+        nothing = float("-inf") if found.minimises else float("inf")
+        found.no_better("bound", "", bound, self.proven.get(result.bound_proof.value, nothing), 0.0, message)
         better, worse = (max, min) if found.minimises else (min, max)
         stated = [certificate.bound for certificate in result.certificates if certificate.bound is not None]
         best = better(stated, default=bound)
@@ -183,7 +185,7 @@ class BoundJudge:
             if price.unit != unit:
                 found.fail("shadow-price", limit, f"the unit must be {unit!r}, not {price.unit!r}")
             if price.less is None:
-                self._check_least(limit)
+                self._check_least(limit, price)
             if len(found.limits) == 1:
                 self._check_ends(limit, price, [{limit: end} for end in ends], certified)
                 self._check_extent(limit, price)
@@ -203,18 +205,26 @@ class BoundJudge:
                 message = f"solver {result.solver!r} gives the shadow price of every limit, and this one is missing"
                 found.fail("shadow-price", limit, message)
 
-    def _check_least(self, limit: str) -> None:
+    def _check_least(self, limit: str, price: ShadowPrice) -> None:
         """Check that no plan keeps less of a limit, as a price without its ``less`` end says."""
-        found = self.found
-        if found.limits[limit] == 0.0:  # there is nothing less than nothing
+        found, amount = self.found, self.found.limits[limit]
+        if amount == 0.0:  # there is nothing less than nothing
             return
-        if not found.formulation.declares("least_consumption") or len(found.limits) > 1:
+        weights = price.less_multipliers if len(found.limits) > 1 else {limit: 1.0}
+        if not found.formulation.declares("least_consumption") or not weights:
             found.on_trust.append(f"shadow price of {limit}: that nothing less is feasible")
             return
-        least = sum(found.formulation.least_consumption(found.instance, np.ones(1)).values())
-        amount = found.limits[limit]
+        if not found.names_all_limits("shadow-price", f"{limit} least", weights):
+            return
+        in_order = np.array([weights[name] for name in found.limits])
+        least = sum(found.formulation.least_consumption(found.instance, in_order, found.stopwatch).values())
+        others = sum(weights[name] * most for name, most in found.limits.items() if name != limit)
+        if weights[limit] != 1.0 or not JUDGE_ROUNDING * (others + amount) <= PRICE_TOLERANCE * amount:
+            message = "weights with 1 for the limit are needed, and others in proportion to it"
+            found.fail("shadow-price", f"{limit} least", message)
+            return
         message = "a price without the end for less says that no plan needs less than the limit"
-        found.at_most("shadow-price", f"{limit} least", amount, least, PRICE_TOLERANCE * amount, message)
+        found.at_most("shadow-price", f"{limit} least", amount, least - others, PRICE_TOLERANCE * amount, message)
 
     def _check_ends(
         self, limit: str, price: ShadowPrice, ends: list[dict[str, float]], certified: list[dict[str, float]]

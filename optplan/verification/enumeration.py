@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from optplan.contracts import PathCosts
+from optplan.contracts.judgement import UnlistedError
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.verification.findings import ROUNDING, TOLERANCE
 
 #: Pairs of totals and paths that are formed at once: bounds the memory, 40 MB or so with two limits.
 _MOST_PAIRS = 1_000_000
+#: Numbers of all that is kept at a time; a certificate that leaves more to list proves nothing.
+_MOST_NUMBERS = 1 << 23
 
 
 def least_within(
@@ -44,9 +49,14 @@ def least_within(
     ------
     OutOfTime
         When the stopwatch's limit passes before the end.
+    UnlistedError
+        When there is too much to list.
     """
     stopwatch = stopwatch or Stopwatch()
-    suffixes = [_suffixes_within(graph, weights, allowance, stopwatch) for graph in graphs]
+    suffixes: list[FloatArray] = []
+    for graph in graphs:
+        suffixes.append(_suffixes_within(graph, weights, allowance, stopwatch))
+        _require_room(suffixes)
     if not all(len(points) for points in suffixes):
         return float("inf")
     prices = np.concatenate(([1.0], weights))
@@ -56,17 +66,24 @@ def least_within(
     points = np.zeros((1, weights.size + 1))
     for number, more in enumerate(suffixes, start=1):
         kept = np.zeros((0, weights.size + 1))
-        step = max(1, _MOST_PAIRS // max(1, len(more)))
+        step = max(1, 2 * _MOST_PAIRS // (weights.size + 1) // max(1, len(more)))
         for start in range(0, len(points), step):
             stopwatch.require()
             sums = (points[start : start + step, None, :] + more[None, :, :]).reshape(-1, weights.size + 1)
             near = sums @ prices + best_left[number] <= ceiling
             fits = (sums[:, 1:] + least_left[number] <= amounts * (1 + TOLERANCE - ROUNDING)).all(axis=1)
             kept = _undominated(np.concatenate([kept, sums[near & fits]]), stopwatch)
+            _require_room([kept])
         points = kept
         if not len(points):
             return float("inf")
     return float(points[:, 0].min())
+
+
+def _require_room(kept: Iterable[FloatArray]) -> None:
+    """Raise when there are more numbers than are kept."""
+    if sum(points.size for points in kept) > _MOST_NUMBERS:
+        raise UnlistedError("the allowance leaves more plans than are listed")
 
 
 def _reach(run: FloatArray, enter: FloatArray, group: IntArray) -> FloatArray:
@@ -93,6 +110,7 @@ def _suffixes_within(graph: PathCosts, weights: FloatArray, allowance: float, st
         least_shared = np.array([(points @ prices).min(initial=np.inf) for points in shared])
         near = set(np.flatnonzero(reach[layer - 1] + least_shared[graph.group] <= ceiling).tolist())
         before: dict[int, FloatArray] = {}
+        room = _MOST_NUMBERS
         for k in near | set(after):
             options = [shared[graph.group[k]]] if k in near else []
             if k in after:
@@ -101,6 +119,9 @@ def _suffixes_within(graph: PathCosts, weights: FloatArray, allowance: float, st
             points = points[reach[layer - 1, k] + points @ prices <= ceiling]
             if len(points):
                 before[k] = _undominated(points, stopwatch)
+                room -= before[k].size
+                if room < 0:
+                    _require_room(before.values())
         after = before
     starts = [_entered(graph, 0, {k: points}, int(graph.group[k]), stopwatch) for k, points in after.items()]
     return _undominated(np.concatenate(starts), stopwatch) if starts else nothing[:0]
@@ -115,6 +136,7 @@ def _entered(graph: PathCosts, layer: int, after: dict[int, FloatArray], left: i
     """List what can follow a node of a group by entering a node of a layer."""
     options = [np.zeros((0, len(graph.limits) + 1))]
     for k, points in after.items():
+        stopwatch.require()
         entering = np.concatenate(([graph.enter_value[left, layer, k]], graph.enter_consumption[:, left, layer, k]))
         options.append(points + _at_node(graph, layer, k) + entering)
     return _undominated(np.concatenate(options), stopwatch)

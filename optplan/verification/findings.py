@@ -19,6 +19,7 @@ from optplan.contracts import (
 )
 from optplan.contracts.judgement import JUDGE_ROUNDING, JUDGE_TOLERANCE, RefutedError, UnlistedError
 from optplan.contracts.registry import Formulation
+from optplan.errors import shorten
 from optplan.progress import OutOfTime, Stopwatch
 
 #: Relative tolerance of every comparison of the judge; scales are stated where they are used.
@@ -26,6 +27,12 @@ TOLERANCE = JUDGE_TOLERANCE
 #: Where within the tolerance of a limit ends, the rounding of sums in another order may decide: what lies this close to
 #: that line, relatively, may be taken for either side of it.
 ROUNDING = JUDGE_ROUNDING
+
+
+#: Checks that fail one by one; what fails beyond them is counted.
+_MOST_FAILURES = 1_000
+#: What ends a check without a verdict.
+UNCHECKED = (OutOfTime, MemoryError)
 
 
 @dataclass
@@ -42,6 +49,10 @@ class Findings:
         As in :class:`~optplan.contracts.Verification`.
     evaluation
         What the decisions amount to; None without decisions that can be evaluated.
+    evidence
+        As in :class:`~optplan.contracts.Verification`.
+    end
+        What was too short for the last thing that was not checked; empty when all was.
     """
 
     formulation: Formulation
@@ -53,6 +64,9 @@ class Findings:
     never_checked: list[str] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
     evaluation: Evaluation | None = None
+    evidence: dict[str, float] = field(default_factory=dict)
+    end: str = ""
+    _failures: int = 0
     _duals: dict[tuple[float, ...], float] = field(default_factory=dict)
 
     @cached_property
@@ -75,7 +89,7 @@ class Findings:
         key = tuple(multipliers[limit] for limit in self.limits)
         if key not in self._duals:
             self.stopwatch.require()
-            self._duals[key] = float(self.formulation.dual_bound(self.instance, multipliers))
+            self._duals[key] = float(self.formulation.dual_bound(self.instance, multipliers, self.stopwatch))
         return self._duals[key]
 
     def scale(self, multipliers: dict[str, float], value: float) -> float:
@@ -90,7 +104,7 @@ class Findings:
         """Check that multipliers name exactly the limits."""
         if set(multipliers) == set(self.limits):
             return True
-        named = ", ".join(multipliers) or "none"
+        named = shorten(", ".join(multipliers)) or "none"
         wanted = ", ".join(repr(limit) for limit in self.limits)
         self.fail(family, index, f"multipliers must name exactly {wanted}, not {named}")
         return False
@@ -106,11 +120,17 @@ class Findings:
             self.fail(family, index, f"the certificate does not prove what it claims: {error}")
             self.unlisted += [f"{family} {index}"] if isinstance(error, UnlistedError) else []
             return False
-        except OutOfTime:
-            self.on_trust.append(f"{family} {index}: not checked within {self.stopwatch.limit_s:g} s")
+        except UNCHECKED as error:
+            self.leave(f"{family} {index}:", error)
             return False
         self.hold(family, index, "the parts cover all choices, and each keeps to the bound or the limits")
         return True
+
+    def leave(self, what: str, error: BaseException) -> None:
+        """Note what was not checked, for want of time or memory: it is taken on trust."""
+        in_time = f"{self.stopwatch.limit_s:g} s of processor time"
+        self.end = "the memory there is" if isinstance(error, MemoryError) else in_time
+        self.on_trust.append(f"{what} not checked within {self.end}")
 
     def compare(
         self, family: str, index: str, claimed: float, recomputed: float, tolerance: float, message: str
@@ -136,8 +156,18 @@ class Findings:
         """Note something that does not hold and has no figures."""
         self._add(family, index, (1.0, 0.0, 0.0), message, holds=False)
 
+    def list_checks(self) -> list[Check]:
+        """Return all checks, failures first."""
+        more = self._failures - _MOST_FAILURES
+        message = f"{more:,} further claims do not hold"
+        rest = [Check.exactly("further", message, holds=False, sides=(more, 0))] if more > 0 else []
+        return sorted([*self.checks, *rest], key=lambda check: check.holds)
+
     def _add(self, family: str, index: str, sides: tuple[float, float, float], message: str, *, holds: bool) -> None:
         # A NaN or an infinity is not fit for JSON; the check has failed already, and says so by ``holds``.
+        self._failures += not holds
+        if not holds and self._failures > _MOST_FAILURES:
+            return
         left, right, tolerance = (float(side) if np.isfinite(side) else 0.0 for side in sides)
         self.checks.append(
             Check(

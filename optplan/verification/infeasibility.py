@@ -8,6 +8,7 @@ import numpy as np
 
 from optplan.contracts import Infeasibility, Relaxation
 from optplan.contracts.result import Hopeless
+from optplan.errors import OptplanError
 from optplan.verification.findings import ROUNDING, TOLERANCE, Findings
 
 #: How far figures in a sentence may lie from what they are rounded from.
@@ -37,8 +38,10 @@ class InfeasibilityJudge:
             self.found.on_trust.append(f"{_FAMILY}: it has no certificate; that no plan keeps the limits")
         self._check_every_limit()
         for relaxation in self.claim.relaxations:
+            self.found.stopwatch.require()
             self._check_relaxation(relaxation)
         for hopeless in self.claim.hopeless:
+            self.found.stopwatch.require()
             self._check_hopeless(hopeless)
         self._check_reason()
 
@@ -47,8 +50,8 @@ class InfeasibilityJudge:
         assert certificate is not None
         if certificate.bound is not None or certificate.limit:
             self.found.fail(_FAMILY, "certificate", "it must say that no plan at all keeps the limits")
-        else:
-            self.found.check_tree(certificate, _FAMILY, "certificate")
+        elif not self.found.check_tree(certificate, _FAMILY, "certificate") and self.found.end:
+            self.found.on_trust.append(f"{_FAMILY}: it was not checked within {self.found.end}")
         if self.claim.multipliers or self.claim.factor != 1.0:
             self.found.fail(_FAMILY, "factor", "beside a certificate there are no multipliers and no factor")
 
@@ -81,8 +84,6 @@ class InfeasibilityJudge:
                 self.found.fail(_FAMILY, limit, "a relaxation that helps is missing")
             elif limit not in named:
                 self.found.on_trust.append(f"{_FAMILY}: that {limit} alone cannot mend it")
-        if len(self.claim.relaxations) > 0 and len(self.limits) > 1:
-            self.found.never_checked.append(f"{_FAMILY}: no less helps than the relaxations say; that so much does")
 
     def _check_relaxation(self, relaxation: Relaxation) -> None:
         """Check that a limit is what the instance says, and that no less than its relaxation helps."""
@@ -94,6 +95,7 @@ class InfeasibilityJudge:
         # The unit is the instance's own, such as money a month: what it is worth shows in the limit as given.
         factor = self.limits[limit] / given if given else 1.0
         least = self.found.instance.count_limit(limit, relaxation.least_feasible)
+        self._check_enough(relaxation, least)
         certificate = relaxation.certificate
         if certificate is not None:
             if certificate.limit != limit or certificate.bound is None:
@@ -105,7 +107,7 @@ class InfeasibilityJudge:
             self.found.check_tree(certificate, _FAMILY, f"{limit} certificate")
         elif relaxation.multipliers and self.found.formulation.declares("least_consumption"):
             self._check_weights(relaxation, least, factor)
-        elif self.found.formulation.declares("least_consumption") and (len(self.limits) == 1 or self.claim.multipliers):
+        elif self.found.formulation.declares("least_consumption") and len(self.limits) == 1:
             self.found.fail(_FAMILY, limit, f"multipliers of {_names(self.limits)} are needed, with 1 for this one")
         else:
             self.found.on_trust.append(f"{_FAMILY}: that no {limit} below the relaxation helps")
@@ -126,7 +128,7 @@ class InfeasibilityJudge:
             weights[other] for other in self.limits if other != limit
         )
         if alone and not relaxation.parts:
-            self.found.on_trust.append(f"{_FAMILY}: its relaxation of {limit} does not say what it is made of")
+            self.found.on_trust.append(f"{_FAMILY}: what its relaxation of {limit} is made of")
         elif relaxation.parts and set(relaxation.parts) != set(parts):
             self.found.fail(_FAMILY, f"{limit} parts", f"the parts are {', '.join(parts)}")
         claims += [(f" {name}", part * factor, parts.get(name, np.nan)) for name, part in relaxation.parts.items()]
@@ -161,10 +163,12 @@ class InfeasibilityJudge:
 
     def _check_reason(self) -> None:
         """Check that the sentence has the figures of the relaxations; the rest of it is words."""
-        figures = [float(figure.replace(",", "")) for figure in _FIGURE.findall(self.claim.reason)]
+        figures = np.sort([float(figure.replace(",", "")) for figure in _FIGURE.findall(self.claim.reason)])
         for relaxation in self.claim.relaxations:
             for wanted in (relaxation.given, relaxation.least_feasible):
-                nearest = min(figures, key=lambda figure: abs(figure - wanted), default=float("nan"))
+                place = int(np.searchsorted(figures, wanted))
+                beside = figures[max(0, place - 1) : place + 1].tolist()
+                nearest = min(beside, key=lambda figure: abs(figure - wanted), default=float("nan"))
                 message = "the reason must state each limit and its relaxation as they are"
                 tolerance = WORDING_TOLERANCE * abs(wanted)
                 self.found.compare(_FAMILY, "reason", nearest, wanted, tolerance, message)
@@ -183,11 +187,42 @@ class InfeasibilityJudge:
         self.found.at_most(_FAMILY, limit, amount * (1 + TOLERANCE - ROUNDING), least, 0.0, message)
         return given
 
+    def _check_enough(self, relaxation: Relaxation, least: float) -> None:
+        """Check that what is called enough is: decisions that keep all limits with it, or the least that may be."""
+        index, limit = f"{relaxation.limit} enough", relaxation.limit
+        if relaxation.enough is None:
+            if relaxation.solution:
+                self.found.fail(_FAMILY, index, "decisions show what is enough, and that is not said")
+            return
+        enough = self.found.instance.count_limit(limit, relaxation.enough)
+        if not relaxation.solution:
+            message = "without decisions that show it no more than the least is called enough"
+            self.found.compare(_FAMILY, index, least, enough, TOLERANCE * max(abs(least), abs(enough)), message)
+            if len(self.limits) > 1:
+                self.found.never_checked.append(f"{_FAMILY}: that {limit} of so much as is called enough is")
+            return
+        formulation = self.found.formulation
+        try:
+            decisions = formulation.solution_type.parse(relaxation.solution)
+        except OptplanError as error:
+            self.found.fail(_FAMILY, index, f"its decisions cannot be read: {error}")
+            return
+        judged = formulation.evaluate(self.found.instance, decisions)
+        broken = [check.message for check in judged.checks if not check.holds and check.family != limit]
+        if broken:
+            self.found.fail(_FAMILY, index, f"its decisions do not keep everything else: {broken[0]}")
+            return
+        message = "what is called enough must be what its decisions take"
+        used = judged.consumption[limit]
+        self.found.compare(_FAMILY, index, enough, used, TOLERANCE * max(abs(enough), abs(used)), message)
+        message = "no less can be enough than the least that may be"
+        self.found.at_most(_FAMILY, index, least, used, TOLERANCE * abs(used), message)
+
     def _least(self, multipliers: dict[str, float]) -> dict[str, float]:
         """Return by part the least weighted consumption of any plan."""
         self.found.stopwatch.require()
         weights = np.array([multipliers[limit] for limit in self.limits])
-        return self.found.formulation.least_consumption(self.found.instance, weights)
+        return self.found.formulation.least_consumption(self.found.instance, weights, self.found.stopwatch)
 
 
 def _names(limits: dict[str, float]) -> str:

@@ -2,72 +2,126 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
 
 from optplan.contracts import BoundProof, Instance, Result, Solution, Status, Verification
-from optplan.contracts.result import closes_gap, require_result
+from optplan.contracts.result import OPTIMAL_GAP, closes_gap, require_gap, require_result, status_of
 from optplan.errors import UsageError
 from optplan.formulations import formulation_of
-from optplan.progress import VERIFY_LIMIT_S, OutOfTime, Stopwatch
+from optplan.instances.changes import restore_changes
+from optplan.progress import VERIFY_LIMIT_S, Stopwatch
+from optplan.speedup import Evidence
 from optplan.verification.bounds import BoundJudge
-from optplan.verification.findings import TOLERANCE, Findings
+from optplan.verification.findings import TOLERANCE, UNCHECKED, Findings
 from optplan.verification.infeasibility import InfeasibilityJudge
 
 
 def verify(
-    instance: Instance, result: Result[Solution], *, time_limit_s: float | None = VERIFY_LIMIT_S
+    instance: Instance,
+    result: Result[Solution],
+    *,
+    gap: float = OPTIMAL_GAP,
+    as_given: bool = True,
+    time_limit_s: float | None = VERIFY_LIMIT_S,
 ) -> Verification:
-    """Check everything that a result claims.
+    """Check everything that a result claims, and say what it is.
 
     Parameters
     ----------
     result
         What was returned or read for it.
+    gap
+        The largest relative gap at which the plan is called optimal, whatever gap the result names.
+    as_given
+        Whether the result must be of the instance as it is; otherwise the changes that it carries are made again.
     time_limit_s
-        Seconds after which the certificates that are left are taken on trust, and named; None for no limit.
+        Seconds of processor time after which the certificates that are left are taken on trust, and named; None for no
+        limit. However busy the machine is, the verdict is the same.
 
     Returns
     -------
     Verification
-        With every check, failures first, what is taken on trust, and what is never checked.
+        Status and gap, the changes, every check, failures first, what is taken on trust, and what is never checked.
 
     Raises
     ------
     UsageError
-        When the result belongs to another instance.
+        When the result belongs to another instance, or the gap is none.
     """
-    formulation = formulation_of(instance)
-    require_own(instance, result)
-    found = Findings(formulation, instance, result, Stopwatch(time_limit_s))
-    with np.errstate(over="ignore", invalid="ignore"):  # absurd claims overflow, and fail their check by that
-        _check_solution(found)
-        _check_claims(found)
-        _check_demand(found)
-        if _check_solver(found):
-            bounds = BoundJudge(found)
-            bounds.check_certificates()
-            bounds.check_bound()
-            _check_in_time(found, "shadow prices", bounds.check_prices)
-        if result.infeasibility is not None:
-            _check_in_time(found, "infeasibility", InfeasibilityJudge(found, result.infeasibility).check)
-    checks = sorted(found.checks, key=lambda check: check.holds)
-    return Verification(
-        checks=tuple(checks),
-        on_trust=tuple(found.on_trust),
-        never_checked=tuple(found.never_checked),
-        unlisted=tuple(found.unlisted),
-        seconds=found.stopwatch.elapsed_s,
-    )
+    judging = Judging(instance, result, gap=gap, as_given=as_given, time_limit_s=time_limit_s)
+    judging.check_decisions()
+    judging.check_claims()
+    return judging.conclude()
+
+
+class Judging:
+    """The judgement of one result, step by step; parameters and errors as of :func:`verify`."""
+
+    def __init__(
+        self, instance: Instance, result: Result[Solution], *, gap: float, as_given: bool, time_limit_s: float | None
+    ) -> None:
+        require_gap(gap)
+        require_result(result)
+        own = instance if as_given else restore_changes(instance, result)
+        formulation = formulation_of(own)
+        require_own(own, result)
+        self._start = time.perf_counter()
+        self._is_changed, self._gap = own is not instance, gap
+        self._found = Findings(formulation, own, result, Stopwatch(time_limit_s, clock=time.thread_time))
+
+    def check_decisions(self) -> None:
+        """Check what the decisions amount to, and what the result says of itself."""
+        with np.errstate(over="ignore", invalid="ignore"):  # absurd claims overflow, and fail their check by that
+            _check_solution(self._found)
+            _check_claims(self._found)
+            _check_demand(self._found)
+            _check_evidence(self._found)
+
+    def check_claims(self) -> None:
+        """Check what the result says that no plan can do, and what limits are worth."""
+        found, infeasibility = self._found, self._found.result.infeasibility
+        with np.errstate(over="ignore", invalid="ignore"):
+            if _check_solver(found):
+                bounds = BoundJudge(found)
+                bounds.check_certificates()
+                bounds.check_bound()
+                _check_in_time(found, "shadow prices:", bounds.check_prices)
+            if infeasibility is not None:
+                _check_in_time(found, "infeasibility: it was", InfeasibilityJudge(found, infeasibility).check)
+
+    def conclude(self) -> Verification:
+        """Say what was found so far."""
+        found, result = self._found, self._found.result
+        checks = found.list_checks()
+        return Verification(
+            checks=tuple(checks),
+            status=_name_status(result, self._gap) if all(check.holds for check in checks) else None,
+            gap=result.gap,
+            changes=result.changes if self._is_changed else (),
+            on_trust=tuple(found.on_trust),
+            never_checked=tuple(found.never_checked),
+            unlisted=tuple(found.unlisted),
+            evidence=found.evidence,
+            seconds=time.perf_counter() - self._start,
+        )
+
+
+def _name_status(result: Result[Solution], gap: float) -> Status:
+    """Name what a result is of which every check holds."""
+    if result.infeasibility is not None:
+        return Status.INFEASIBLE
+    return status_of(result.objective, result.bound, gap, result.sense)
 
 
 def _check_in_time(found: Findings, what: str, check: Callable[[], None]) -> None:
-    """Check something, or say that the time was too short for it: at most one pass of best paths goes beyond it."""
+    """Check something, or say what was too short for it: at most one pass of best paths goes beyond the time."""
     try:
         check()
-    except OutOfTime:
-        found.on_trust.append(f"{what}: not checked within {found.stopwatch.limit_s:g} s")
+    except UNCHECKED as error:
+        found.leave(what, error)
 
 
 def require_own(instance: Instance, result: Result[Solution]) -> None:
@@ -80,6 +134,11 @@ def require_own(instance: Instance, result: Result[Solution]) -> None:
     """
     formulation = formulation_of(instance)
     require_result(result)
+    if restore_changes(instance, result) is not instance:
+        raise UsageError(
+            f"the result was made for {instance.name!r} with changes ({'; '.join(result.changes)}), and not for the "
+            "instance as given; give the changed one, or have the changes made again (as_given=False, no --as-given)"
+        )
     if (result.formulation, result.instance_hash) != (formulation.name, instance.content_hash()):
         raise UsageError(
             f"the result was made for {result.formulation} instance {result.instance_name!r} with hash "
@@ -122,6 +181,22 @@ def _check_demand(found: Findings) -> None:
         found.fail("demand", name, "a result that says how much is in use at once must state every figure of it")
 
 
+def _check_evidence(found: Findings) -> None:
+    """Recompute what the result says its speedups rest on; results of earlier versions say nothing of it.
+
+    These had no assumed speedups, so that a result which is silent about one is refused.
+    """
+    result = found.result
+    known: dict[str, float] = {}
+    if found.formulation.declares("share_evidence") and (result.solution is None or found.evaluation is not None):
+        known = found.evidence = found.formulation.share_evidence(found.instance, result.solution)
+    if not result.evidence and Evidence.ASSUMED not in known:
+        return
+    message = "the share of what rests on such speedups must equal the one recomputed from the decisions"
+    for kind in sorted(known.keys() | result.evidence.keys()):
+        found.compare("evidence", kind, result.evidence.get(kind, 0.0), known.get(kind, 0.0), TOLERANCE, message)
+
+
 def _check_claims(found: Findings) -> None:
     """Check what the result says of itself: name, unit and sense, and a status that fits the gap."""
     result = found.result
@@ -132,9 +207,10 @@ def _check_claims(found: Findings) -> None:
         own, claimed = (getattr(one, field) for one in (found.instance, result))
         if own != claimed:
             found.fail("objective", word, f"the {word} of the objective is {own}, not {claimed}")
-    closed = closes_gap(result.objective, result.bound, result.gap_target, found.instance.sense)
-    if result.status is Status.FEASIBLE and closed:
-        found.fail("status", "", "a bound within the gap that was asked for makes the status optimal, not feasible")
+    most = min(result.gap_target, OPTIMAL_GAP)
+    if result.status is Status.FEASIBLE and closes_gap(result.objective, result.bound, most, found.instance.sense):
+        message = f"a bound within {OPTIMAL_GAP:g}, and the gap asked for, makes the status optimal, not feasible"
+        found.fail("status", "", message)
 
 
 def _check_solver(found: Findings) -> bool:

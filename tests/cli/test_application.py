@@ -215,6 +215,18 @@ def test_errors_as_json_keep_stdout_empty(run: Runner) -> None:
     assert usage.error["kind"] == "MissingParameter"
 
 
+def test_runs_where_folders_cannot_be_locked_say_so(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a system without fcntl a run ends with 2 and says what can be done there; it is no bug."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("No module named 'fcntl'", name="fcntl")
+
+    monkeypatch.setattr("optplan.instances.files.read_instance", refuse)
+    told = run("solve", "boa-two-classes")
+    assert told.code == 2
+    assert "runs lock their folders as POSIX systems do (Linux, macOS); here plans can only be made" in told.err
+
+
 def test_an_unexpected_error_asks_for_a_report(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug exits with 70, says what to report, and shows where it happened only when asked."""
     monkeypatch.setattr("optplan.instances.files.read_instance", fail_with(ZeroDivisionError("oh")))

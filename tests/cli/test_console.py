@@ -10,9 +10,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
 from optplan.cli import console
 from optplan.cli.console import Progress
+from optplan.cli.failures import report
+from optplan.errors import DataError
 from optplan.progress import Event
 
 
@@ -80,6 +83,30 @@ def test_a_stream_that_is_no_terminal_stays_empty(
         progress.listen(Event("labels", 2.0))
         wait_for_timers()
     assert capsys.readouterr().err == ""
+
+
+def test_no_line_ends_in_blanks(capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables pad their last column and texts break after a space, in colours or without: the reader gets neither."""
+    table = Table("name", "said", box=None)
+    table.add_row("a", "long enough to be wide")
+    table.add_row("b", "short")
+    console.print_answer(table, "word " * 50)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [line.rstrip() for line in lines]
+    assert "b     short" in [line.strip() for line in lines]
+    assert console._TRAILING_BLANKS.sub(r"\1", "a \x1b[1mb   \x1b[0m\n") == "a \x1b[1mb\x1b[0m\n"
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With NO_COLOR (no-color.org) warnings and errors on a terminal are plain; without it they are not."""
+    terminal = open_terminal(monkeypatch)
+    monkeypatch.setenv("NO_COLOR", "1")
+    console.warn("careful")
+    report(DataError("budget", "is missing", "add it"))
+    assert terminal.getvalue() == "warning: careful\nerror: budget: is missing; add it\n"
+    monkeypatch.delenv("NO_COLOR")
+    console.warn("careful")
+    assert "\x1b[33mwarning:\x1b[0m careful" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])

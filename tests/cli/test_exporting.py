@@ -37,6 +37,38 @@ def test_a_plan_becomes_jobs_that_run(run: Runner, search: tuple[str, ...], tmp_
     assert run("promote", jobs, "b1-s2").out == f"b1-s2: {winner['trial']}\n"
 
 
+def test_a_search_that_stops_early_is_no_success(run: Runner, search: tuple[str, ...], tmp_path: Path) -> None:
+    """Stage 2 fails: the best of stage 1 is named, with exit code 1; without any number there is nobody to name."""
+    for name, shell, said in (
+        (
+            "early",
+            "[ $OPTPLAN_SEGMENT = b1-s1 ] || exit 7; ",
+            "; the best of b1-s1, as nobody ended the last steps with",
+        ),
+        ("none", "exit 7; ", "nobody ended any step with a number"),
+    ):
+        command = COMMAND.replace("echo", f"{shell}echo", 1)
+        given = [command if word == COMMAND else word for word in search]
+        assert run(*given, "--template", tmp_path / "own.yaml", "--out", tmp_path / name).code == 0
+        assert run("submit", tmp_path / name).code == 2
+        done = run("promote", tmp_path / name, "--winner")
+        assert (done.code, said in done.out) == (1, True), done.out
+
+
+def test_classes_have_commands_of_their_own(run: Runner, tmp_path: Path) -> None:
+    """The option is repeated, once for a class; a class that the plan does not have is refused."""
+    assert run("solve", "boa-two-classes", "--plan", tmp_path / "plan.json").code == 0
+    given = ("export", tmp_path / "plan.json", "--to", "slurm", "--command", "train {gpus}")
+    assert run(*given, "--command", "vision=see {gpus}", "--out", tmp_path / "jobs").code == 0
+    steps = {file.name: file.read_text() for file in (tmp_path / "jobs/steps").iterdir()}
+    assert {name.split("-")[0]: text.split("argv=(")[1].split()[0] for name, text in steps.items()} == {
+        "vision": "see",
+        "speech": "train",
+    }
+    done = run(*given, "--command", "visoin=see {gpus}", "--out", tmp_path / "other")
+    assert (done.code, "there is no class 'visoin'; did you mean 'vision'" in done.err) == (2, True), done.err
+
+
 @pytest.mark.parametrize("option", ["--template", "--space"])
 def test_an_empty_file_is_refused(run: Runner, search: tuple[str, ...], tmp_path: Path, option: str) -> None:
     """It would be taken for none at all."""

@@ -66,10 +66,19 @@ def test_instances_complete_by_name_and_by_file() -> None:
     """Library names first, then whatever files the shell finds."""
     context = click.Context(application)
     found = complete_instance(context, application.params[0], "boa-two-e")
-    assert found[0] == "boa-two-epochs"
-    last = found[-1]
-    assert not isinstance(last, str)
-    assert last.type == "file"
+    assert [(item.value, item.type) for item in found] == [("boa-two-epochs", "plain"), ("boa-two-e", "file")]
+
+
+def test_what_the_shell_reads_names_no_object(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Completing `optplan solve boa-two-e` offers the name, and asks for files."""
+    monkeypatch.setenv("COMP_WORDS", "optplan solve boa-two-e")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    monkeypatch.setenv("_OPTPLAN_COMPLETE", "bash_complete")
+    with pytest.raises(SystemExit):
+        application.main([], prog_name="optplan")
+    assert capsys.readouterr().out == "plain,boa-two-epochs\nfile,boa-two-e\n"
 
 
 @pytest.mark.parametrize(

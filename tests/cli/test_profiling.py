@@ -10,6 +10,7 @@ import pytest
 
 from optplan.instances.files import read_instance
 from optplan.measurement.trial_timings import TrialTiming
+from optplan.progress import Event, Listener
 from optplan.runtime.profiling import Profile, ProfileSettings
 from optplan.solving import solve
 
@@ -154,3 +155,44 @@ def test_wrong_calls_are_explained(
     assert (told.code, told.out) == (2, "")
     assert message in told.err
     assert not asked
+
+
+def test_intervals_are_explained(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they are, from how many repetitions, and that one from zero on says nothing of its lower end."""
+
+    def profile_here(settings: ProfileSettings, **_: object) -> Profile:
+        seconds = {1: (10.0, 10.1), 2: (1.0, 2.2)}
+        timings = [
+            TrialTiming(trial, gpus, True, (seconds[gpus][trial - 1],) * 3, (1.0,) * 3, 7.0)
+            for trial in (1, 2)
+            for gpus in settings.gpus
+        ]
+        return Profile(tuple(timings), 3.0, 20.0)
+
+    monkeypatch.setattr("optplan.runtime.profiling.profile_here", profile_here)
+    told = run("profile", "search", *TIMED)
+    shown = " ".join(told.out.split())
+    assert "0 to 9.22" in shown
+    assert "The true mean lies in the 95 % interval, as far as 2 repetitions tell (Student's t)." in shown
+    assert "One that begins at 0 says nothing of its lower end: give more --repetitions." in shown
+
+
+def test_a_long_profile_is_not_silent(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where stderr is no terminal there is a line at times that says how far it is; --quiet leaves it out."""
+
+    def profile_here(settings: ProfileSettings, *, on_event: Listener, **_: object) -> Profile:
+        timings = []
+        for trial in (1, 2):
+            for gpus in settings.gpus:
+                on_event(Event(f"trial {trial} on {gpus} GPUs", 0.0, fraction=(trial - 1) / 2))
+                timings.append(TrialTiming(trial, gpus, True, (1.0,) * 3, (1.0,) * 3, 7.0))
+        return Profile(tuple(timings), 3.0, 20.0)
+
+    monkeypatch.setattr("optplan.runtime.profiling.profile_here", profile_here)
+    monkeypatch.setattr("optplan.cli.console._TELL_S", 0.0)
+    told = run("profile", "search", *TIMED)
+    assert "profiling, 0 s | trial 1 on 1 GPUs | 0%\n" in told.err
+    assert "| trial 2 on 2 GPUs | 50%\n" in told.err
+    assert "trial" not in run("profile", "search", *TIMED, "--quiet").err
+    monkeypatch.setattr("optplan.cli.console._TELL_S", 1e9)
+    assert "trial" not in run("profile", "search", *TIMED).err

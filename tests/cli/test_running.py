@@ -12,6 +12,7 @@ import pytest
 Runner = Callable[..., Any]
 
 TEXTBOOK = "rubberband-two-stages"
+QUADRATIC = f"{Path(__file__).parents[1] / 'runtime' / 'trainables' / 'quadratic.py'}:Quadratic"
 
 
 @pytest.fixture
@@ -23,13 +24,19 @@ def plan(run: Runner, tmp_path: Path) -> Path:
 
 
 def test_a_run_shows_planned_beside_actual(run: Runner, plan: Path, tmp_path: Path) -> None:
-    """As a table; what happens on the way goes to stderr, and every event to a file."""
+    """As a table; what happens on the way goes to stderr, and every event to a file.
+
+    A virtual run says first that it is one, and does not compare the plan with itself.
+    """
     told = run("run", plan, "--events", tmp_path / "events.jsonl")
     assert told.code == 0
+    assert told.out.startswith("virtual run: nothing was trained; times and costs are those that the plan expects\n")
+    assert told.err.startswith("virtual run: nothing is trained\n")
     rows = [" ".join(line.split()) for line in told.out.splitlines()]
     assert "stage 1: 4 trials of 1 GPU on 2 instances planned 4 1 min 40 s 0 s 10 s $0.2000" in rows
-    assert "actual 1 min 40 s 0 s 10 s $0.2000" in rows
-    assert "$0.3800 (planned $0.3800)" in told.out
+    assert "actual" not in told.out
+    assert "winner" not in told.out
+    assert "cost $0.3800" in rows
     assert "[1 min 40 s] stage 2: a trial of 2 GPUs on 1 instance" in told.err
     events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [event["kind"] for event in events if event["kind"].startswith("Segment")] == [
@@ -37,18 +44,25 @@ def test_a_run_shows_planned_beside_actual(run: Runner, plan: Path, tmp_path: Pa
         *("SegmentOpened", "SegmentBegan", "SegmentEnded"),
     ]
     assert events[-1]["t"] == 280.0
+    told = run("run", plan, "--slower", "1.5", "--replan-above", "never")
+    rows = [" ".join(line.split()) for line in told.out.splitlines()]
+    assert "virtual 2 min 30 s 0 s 15 s $0.3000" in rows
+    assert "cost $0.5700 (planned $0.3800)" in rows
 
 
 def test_json_is_one_object(run: Runner, plan: Path, tmp_path: Path) -> None:
-    """With the winner and its configuration, drawn from a space by the seed."""
-    (tmp_path / "space.yaml").write_text("lr: {loguniform: [1.0e-4, 1.0e-1]}\n", encoding="utf-8")
-    told = run("run", plan, "--space", tmp_path / "space.yaml", "--seed", "1", "--json")
-    assert told.data["status"] == "ended"
+    """With the winner and its configuration, drawn from a space by the seed; first that it was a virtual run."""
+    (tmp_path / "space.yaml").write_text("rate: {loguniform: [1.0e-4, 1.0e-1]}\n", encoding="utf-8")
+    trained = ("--train", QUADRATIC, "--space", tmp_path / "space.yaml", "--seed", "1", "--json")
+    told = run("run", plan, *trained)
+    assert list(told.data)[:2] == ["virtual", "trained"]
+    assert (told.data["virtual"], told.data["trained"], told.data["status"]) == (True, True, "ended")
     assert set(told.data["winner"]) >= {"trial", "configuration", "metric", "iterations"}
-    assert 1e-4 <= told.data["winner"]["configuration"]["lr"] <= 1e-1
+    assert 1e-4 <= told.data["winner"]["configuration"]["rate"] <= 1e-1
     assert (told.data["cost_usd"], told.data["time_s"]) == (pytest.approx(0.38), 280.0)
     assert [segment["id"] for segment in told.data["segments"]] == ["b1-s1", "b1-s2"]
-    assert run("run", plan, "--space", tmp_path / "space.yaml", "--seed", "1", "--json").data == told.data
+    assert run("run", plan, *trained).data == told.data
+    assert "winner" not in run("run", plan, "--json").data
 
 
 def test_a_run_stops_at_a_limit_and_goes_on(run: Runner, plan: Path, tmp_path: Path) -> None:
@@ -58,8 +72,9 @@ def test_a_run_stops_at_a_limit_and_goes_on(run: Runner, plan: Path, tmp_path: P
     assert stopped.code == 4
     assert "would bring the cost to $0.38; the budget is $0.20" in stopped.out
     stood = run("status", out)
-    assert (stood.code, "nobody follows it" in stood.out, "best so far" in stood.out) == (0, True, True)
-    assert run("run", "--resume", out, "--budget", "1usd").code == 0
+    assert (stood.code, f"{out}: virtual run, nobody follows it" in stood.out) == (0, True)
+    resumed = run("run", "--resume", out, "--budget", "1usd")
+    assert (resumed.code, resumed.err.splitlines()[0]) == (0, "virtual run: nothing is trained")
     assert run("status", out, "--json").data["status"] == "ended"
     assert run("logs", out).out == ""
     assert "asked" not in run("stop", out).err
@@ -129,7 +144,7 @@ def test_runs_beside_one_another(run: Runner, plan: Path, tmp_path: Path) -> Non
     run("run", plan, "--out", folders[1], "--budget", "0.20usd")
     told = run("status", *folders, "--report", tmp_path / "both.html")
     assert told.code == 0, told.err
-    assert [line.split()[-2] for line in told.out.splitlines() if "actual" in line] == ["$0.3800", "$0.2000"]
+    assert [line.split()[-2] for line in told.out.splitlines() if "virtual" in line] == ["$0.3800", "$0.2000"]
     assert (tmp_path / "both.html").is_file()
     both = run("status", *folders, "--json").data["runs"]
     assert [both[str(folder)]["status"] for folder in folders] == ["ended", "paused"]
@@ -146,9 +161,9 @@ def test_what_a_run_measured_goes_back_into_the_instance(run: Runner, plan: Path
     solved = run("solve", measured, "--deadline", "10min", "--plan", tmp_path / "next.json")
     assert solved.code == 0
     assert run("run", tmp_path / "next.json", "--slower", "1.0", "--json").code == 0
-    assert (
-        run("calibrate", out, TEXTBOOK, "--json").data["instance"]["source"]["measured"].startswith("in a run of plan")
-    )
+    assert told.out.startswith("virtual run: these are the times and prices of its clock, and none was measured\n")
+    source = run("calibrate", out, TEXTBOOK, "--json").data["instance"]["source"]["measured"]
+    assert source.startswith("on the virtual clock, where nothing is measured, in a run of plan")
     told = run("calibrate", out, "srift-case2")
     assert (told.code, "is a run of a rubberband plan, and srift-case2 is of srift" in told.err) == (2, True)
 

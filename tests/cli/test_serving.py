@@ -18,7 +18,7 @@ from optplan.cli import main
         (("--instance", "boa-one-table", "--listen", "localhost:99999"), "HOST:PORT is needed"),
         (("--instance", "boa-one-table", "--move", "500%"), "a part of up to 100% is needed"),
         (("--instance", "boa-one-table", "--class-pattern", "("), "is no regular expression"),
-        (("--instance", "boa-one-table", "--new-speedup", "fast"), "--new-speedup: got 'fast'; amdahl:0.05"),
+        (("--instance", "boa-one-table", "--new-speedup", "fast"), "--new-speedup: got 'fast'; amdahl:FRACTION"),
         (("--instance", "boa-one-table", "--timezone", "Mars"), "no time zone"),
         (("--instance", "seer-toy"), "seer"),
         (("--instance", "boa-one-table", "--slurm", "."), "slurm: . is no file"),

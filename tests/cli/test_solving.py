@@ -436,3 +436,18 @@ def test_warnings_about_data_are_shown_once(run: Runner) -> None:
     assert told.err.count("warning: ") == 1
     assert "the non-decreasing concave hull raises the speedup" in told.err
     assert ".py" not in told.err
+
+
+@pytest.mark.parametrize(("file", "told"), [("kernel.py", True), ("kernel.abi3.so", False)])
+def test_who_has_no_compiler_is_told_once_a_solve_is_slow(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, file: str, *, told: bool
+) -> None:
+    """One line says why it takes long and what helps; nothing where the kernel is compiled."""
+    from optplan.cli import solving
+    from optplan.solvers.paths import kernel
+
+    monkeypatch.setattr(solving, "_SLOW_S", 0.0)
+    monkeypatch.setattr(kernel, "__file__", file)
+    shown = run("solve", "boa-one-table")
+    assert shown.code == 0
+    assert shown.err.count("installed without a C compiler, and takes 20 times as long: install one") == told

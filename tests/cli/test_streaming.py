@@ -37,7 +37,9 @@ def test_a_stream_as_planned(run: Runner, files: tuple[Path, Path, Path], tmp_pa
     assert kinds[-1] in {"Ended", "NodeChanged"}
     status = run("status", out)
     assert status.code == 0
+    assert status.out.startswith("virtual stream: nothing was trained; times are those of the instance\n")
     assert "37 min 30 s (planned 37 min 30 s)" in status.out
+    assert " actual " not in status.out
     assert run("stream", "--resume", out).code == 0
     assert "holds a stream of jobs" in run("run", "--resume", out).err
 

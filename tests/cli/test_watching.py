@@ -28,10 +28,18 @@ def test_the_papers_timeline(run: Runner, plan: Path) -> None:
     """It ends after 476 s with 1 p3.8xlarge and 8 g3.8xlarge, and says on the way what happens."""
     told = run("watch", plan, "--lose", "p3.8xlarge@222s", "--iteration-takes", "420ms", *PAPER)
     assert told.code == 0
+    assert told.out.startswith("virtual fleet: nothing was trained; what happened is what was asked for\n")
     assert "2 p3.8xlarge@512, then 1 p3.8xlarge@512 + 8 g3.8xlarge@64" in told.out
     assert "7 min 56 s" in told.out
     assert "rank 0 is asked for a checkpoint: a VM was lost" in told.err
     assert "1 p3.8xlarge lost: on with 1 p3.8xlarge@512 and 8 g3.8xlarge@64" in told.err
+
+
+def test_only_what_there_is_can_be_lost(run: Runner, plan: Path) -> None:
+    """A type that the instance does not have would be lost without a word: it is refused, with the nearest name."""
+    told = run("watch", plan, "--lose", "p3.8xlage@222s", *PAPER)
+    assert told.code == 2
+    assert "--lose: there is no type of VM 'p3.8xlage'; did you mean 'p3.8xlarge'?" in told.err
 
 
 def test_limits_that_are_gone_are_asked_about(run: Runner, plan: Path) -> None:
@@ -88,7 +96,7 @@ def test_a_run_can_be_given_up(run: Runner, plan: Path, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         ((), "PLAN is missing"),
-        (("--resume", "nowhere"), "no fleet is watched there"),
+        (("--resume", "nowhere"), "no run is there; give the folder that --out named"),
         (("--resume", "nowhere", "--retries", "1"), "of other options only --deadline"),
         (("plan.json", "--abort"), "belong to --resume"),
         (("plan.json", "--lose", "p3.8xlarge"), "a type and when it goes are needed"),

@@ -89,4 +89,5 @@ def _check_manifest(manifest: Mapping[str, Any]) -> None:
             }
             kubernetes_validate.validate(job, "1.37", strict=True)
     else:
-        assert set(manifest) <= {"name", "num_nodes", "resources", "file_mounts", "run", "envs"}
+        fields = {"name", "workdir", "num_nodes", "resources", "file_mounts", "setup", "run", "envs"}
+        assert set(manifest) <= fields

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import pickle
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -59,11 +60,28 @@ def test_infeasible_says_why(no_solution: Fields) -> None:
 
 
 def test_optimal_needs_a_gap_within_the_target(fields: Fields) -> None:
-    """(14580 - 14000) / 14580 = 0.03978: optimal for a target of 4 %, not of 3 %."""
-    fields["bound"] = 14000.0
-    assert Result[BoaSolution](**fields | {"gap_target": 0.04}).gap == pytest.approx(0.0397805, abs=1e-7)
-    with pytest.raises(DataError, match=r"status optimal needs a gap of at most 0.03, got 0.0397"):
-        Result[BoaSolution](**fields | {"gap_target": 0.03})
+    """14580 (1 - 5e-7) is within 1e-6, not within 1e-7; (14580 - 14000) / 14580 = 0.0398 is never optimal."""
+    within = fields | {"bound": 14580.0 * (1.0 - 5e-7)}
+    assert Result[BoaSolution](**within).gap == pytest.approx(5e-7, rel=1e-6)
+    with pytest.raises(DataError, match=r"status optimal needs a gap of at most 1e-07, got [45].*e-07"):
+        Result[BoaSolution](**within | {"gap_target": 1e-7})
+    with pytest.raises(DataError, match=r"status optimal needs a gap of at most 1e-06, got 0.0397"):
+        Result[BoaSolution](**fields | {"bound": 14000.0, "gap_target": 0.04})
+
+
+@pytest.mark.parametrize(
+    ("version", "bound", "status"), [(1, 14000.0, "feasible"), (2, 14000.0, "feasible"), (2, 14580.0, "optimal")]
+)
+def test_what_earlier_versions_called_optimal(fields: Fields, version: int, bound: float, status: str) -> None:
+    """They took the gap asked for; a result of theirs that is 4 % above its bound is read as feasible."""
+    old = Result[BoaSolution](**fields).to_json_data() | {"version": version, "bound": bound, "gap_target": 0.04}
+    assert Result[BoaSolution].parse(old).status == status
+    with (
+        pytest.raises(DataError, match="status optimal needs a gap of at most 1e-06")
+        if status == "feasible"
+        else nullcontext()
+    ):
+        Result[BoaSolution].parse(old | {"version": 3})
 
 
 def test_rounding_closes_any_gap(fields: Fields) -> None:

@@ -36,7 +36,7 @@ INFEASIBLE = Result[Solution](
     status=Status.INFEASIBLE,
     infeasibility=Infeasibility(
         reason="the load is 6 GPUs",
-        relaxations=(Relaxation(limit="budget", given=5.0, least_feasible=6.0, unit="GPUs"),),
+        relaxations=(Relaxation(limit="budget", given=5.0, least_feasible=6.0, enough=6.0, unit="GPUs"),),
         multipliers={"budget": 1.0},
     ),
     verify_seconds=0.25,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import random
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from optplan.contracts import BoundProof
 from optplan.formulations import formulations
+from optplan.instances.files import read_instance
+from optplan.solving import solve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,6 +88,25 @@ def test_only_times_versions_and_lines_left_out_may_differ(
     assert examples.Printed("command", shown, printed).agrees is agrees
 
 
+def test_every_file_that_a_page_shows_is_there_and_named_as_the_site_reads_it() -> None:
+    """A line that is meant to be replaced by a file has the one form that is, and the file exists."""
+    meant = re.compile(r"^\s*-+\s*8\s*<.*$", re.MULTILINE)
+    form = re.compile(r'\s*--8<-- "(?P<path>[^":]+)(?::[^"]*)?"')
+    found = [(name, line) for name in PAGES for line in meant.findall((ROOT / name).read_text(encoding="utf-8"))]
+    assert found
+    wrong = [(name, line) for name, line in found if form.fullmatch(line) is None]
+    assert not wrong
+    paths = [form.fullmatch(line) for _, line in found]
+    assert not [match["path"] for match in paths if match is not None and not (ROOT / match["path"]).is_file()]
+
+
+def test_nothing_proposes_a_speedup_out_of_the_air() -> None:
+    """No page, help or message names a serial fraction or an exponent to assume: whoever has one knows it."""
+    proposed = re.compile(r"(?:amdahl|power):\s?\d")
+    sources = [*(ROOT / name for name in PAGES), *(ROOT / "optplan").rglob("*.py"), *DOCS.glob("*.ipynb")]
+    assert not [path.name for path in sources if proposed.search(path.read_text(encoding="utf-8"))]
+
+
 def test_every_formulation_has_a_page_in_the_navigation() -> None:
     """A formulation's page is ``docs/<name>.md``, and readers can find it."""
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -99,6 +122,41 @@ def test_every_solver_is_explained() -> None:
         entry.name for each in formulations().values() for entry in each.solvers if f"`{entry.name}`" not in text
     ]
     assert not missing
+
+
+def test_what_bounds_are_said_to_rest_on_is_what_solvers_declare() -> None:
+    """On the page on solvers: each kind of proof that it names beside a solver is one that the solver gives."""
+    text = (DOCS / "solvers.md").read_text(encoding="utf-8")
+    section = text[text.index("## What their bounds rest on") : text.index("## Why a solve stops")]
+    openings = {"Of searches on a cluster": "rubberband", "Of searches by deadline": "seer", "Of fleets": "srift"}
+    openings["Of one job of which speeds"] = "throughputs"
+    claims = [
+        ("boa", names, " ".join(cells))
+        for names, *cells in (line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `"))
+    ]
+    said = re.compile(r"(?:that|bound) of ((?:`[\w-]+`(?:, | and )?)+) (?:has an? |rests on |on )(?:an? )?(`\w+`)")
+    for opening, formulation in openings.items():
+        (paragraph,) = (part for part in section.split("\n\n") if part.startswith(opening))
+        claims += [(formulation, names, kinds) for names, kinds in said.findall(paragraph.replace("\n", " "))]
+    proofs = {kind.value for kind in BoundProof} - {BoundProof.NONE.value}
+    checked = 0
+    for formulation, names, cells in claims:
+        for name in re.findall(r"`([\w-]+)`", names):
+            given = {kind.value for kind in formulations()[formulation].solver(name).proofs}
+            stated = proofs & set(re.findall(r"`(\w+)`", cells))
+            assert stated <= given, (formulation, name, stated, given)
+            assert bool(stated) == bool(given), (formulation, name)
+            checked += 1
+    assert checked >= 20
+
+
+def test_the_page_of_srifts_measurements_names_the_proofs_that_there_are() -> None:
+    """Each solver of its table with a proof gives that kind of it, for the library's case that it names."""
+    table = (DOCS / "assets" / "srift-benchmark.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| `(best-first)` \| [\d.]+ \|[^|]*\| (\w+) \|", table, re.MULTILINE)
+    assert len(rows) == 4
+    for name, solver, proof in rows:
+        assert solve(read_instance(name), solver=solver).bound_proof.value == proof
 
 
 def test_the_sample_log_is_what_its_script_writes() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.errors import DataError, UsageError
+from optplan.errors import DataError, DataWarning, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.changes import apply_changes, parse_change
 
@@ -141,7 +141,8 @@ def test_null_removes(instance: BoaInstance) -> None:
 
 def test_absent_records_and_new_names_can_be_given(instance: BoaInstance) -> None:
     """A part of an absent record makes the record; a new name is given as a whole."""
-    changed = change(instance, "widths.max=2", "gpu_types.a10={price_usd_per_hour: 1}", "source.prices=a list")
+    with pytest.warns(DataWarning, match="widths: not those of 'resnet.50'"):
+        changed = change(instance, "widths.max=2", "gpu_types.a10={price_usd_per_hour: 1}", "source.prices=a list")
     assert changed.widths is not None
     assert changed.widths.max == 2
     assert changed.gpu_types["a10"].price_usd_per_hour == 1.0
@@ -217,6 +218,16 @@ def test_changes_that_need_one_another(instance: BoaInstance) -> None:
     """Only the outcome is validated: a budget in money may come before the price that it needs."""
     changed = change(instance, "gpu_types.t4.price=null", "budget=73usd/month", "gpu_types.t4.price=0.5")
     assert (str(changed.budget), changed.gpu_types["t4"].price_usd_per_hour) == ("73usd/month", 0.5)
+
+
+def test_a_field_that_records_have_themselves_is_said_not_to_be_theirs(instance: BoaInstance) -> None:
+    """Widths of the instance are not those of a class with widths of its own; where all have, the change is refused."""
+    with pytest.warns(DataWarning, match="widths: not those of 'resnet.50', which have widths of their own; change"):
+        apply_changes(instance, [parse_change("widths={max: 1}")])
+    own = apply_changes(instance, [parse_change("classes.bert.widths={max: 1}")])
+    message = r"all classes have widths of their own, so this changes nothing; change theirs, as in 'classes\.\*\.wi"
+    with pytest.raises(UsageError, match=message):
+        apply_changes(own, [parse_change("widths={max: 1}")])
 
 
 def test_warnings_are_said_once_while_the_culprit_is_sought(instance: BoaInstance) -> None:

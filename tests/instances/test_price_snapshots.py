@@ -55,6 +55,13 @@ def test_nothing_that_is_doubtful_ships() -> None:
             assert "-lax" not in offer.zone or offer.spot_usd_per_hour is None
 
 
+@pytest.mark.parametrize("text", ["aws:a100", "AWS:A100", "aws:P4D.24xlarge", "p4D.24XLARGE@US-East-1"])
+def test_capitals_make_no_difference(text: str) -> None:
+    """Providers, GPUs, instance types and regions are found in any writing, and named as the list does."""
+    price, _ = find_price(text)
+    assert (price.instance_type, price.region) == ("p4d.24xlarge", "us-east-1")
+
+
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [

@@ -105,6 +105,8 @@ def test_intervals_are_students() -> None:
     """9, 10 and 11: a deviation of 1, so 4.303 (t with 2 degrees of freedom) over the root of 3 to each side."""
     assert Estimate.of([9.0, 10.0, 11.0]).interval == pytest.approx((10.0 - 2.4841, 10.0 + 2.4841), abs=1e-4)
     assert Estimate.of([9.0]).interval is None
+    # Of two measurements t is 12.71: 1.6 s, give or take 12.71 * 0.6, would begin at -6.0 s.
+    assert Estimate.of([1.0, 2.2]).interval == pytest.approx((0.0, 9.224), abs=1e-3)
 
 
 def test_without_a_checkpoint_nothing_is_known_of_starts() -> None:

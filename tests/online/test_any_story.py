@@ -67,9 +67,9 @@ def _instance() -> BoaInstance:
 @settings(max_examples=20)
 @given(_steps)
 def test_any_story_leaves_a_table_that_can_be_followed(steps: list[tuple[float, list[dict[str, object]]]]) -> None:
-    """Every table is whole, keeps the budget or says that the load does not, and is the same after JSON."""
+    """Every table is whole and keeps the budget, and is the same after JSON; none comes where the load does not fit."""
     calculator = WidthCalculator(_instance(), Terms(window_h=5.0), now_s=_START_S)
-    now_s, number = _START_S, 0
+    now_s, number, over = _START_S, 0, False
     for step_s, told in steps:
         now_s = max(now_s + step_s, 0.0)
         events: list[OnlineEvent] = []
@@ -78,13 +78,17 @@ def test_any_story_leaves_a_table_that_can_be_followed(steps: list[tuple[float, 
             number += 1
         calculator.take(events, now_s)
         made = calculator.consider(now_s)
-        assert calculator.table is not None
-        assert WidthTable.parse(json.loads(json.dumps(calculator.table.to_json_data()))) == calculator.table
+        assert calculator.table is not None or (made is not None and made.verdict is Verdict.OVER_BUDGET) or over
+        over = made.verdict is Verdict.OVER_BUDGET if made is not None else over
+        assert (
+            calculator.table is None
+            or WidthTable.parse(json.loads(json.dumps(calculator.table.to_json_data()))) == calculator.table
+        )
         if made is not None and made.verdict is Verdict.PUBLISHED:
+            assert calculator.table is not None
             assert set(calculator.table.classes) == set(calculator.knowledge.classes)
             assert made.planned is not None
-            small = any("the budget is too small" in note for note in made.notes)
-            assert made.planned <= _BUDGET * (1 + 1e-6) or small
+            assert made.planned <= _BUDGET * (1 + 1e-6)
         if made is not None:
             assert made.verdict is not Verdict.FAILED, made.notes
         state = json.loads(json.dumps(calculator.to_json_data(), allow_nan=False))

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import count
 
+import numpy as np
 import pytest
 
 from optplan.errors import DataError, UsageError
@@ -175,6 +176,20 @@ def test_a_stated_law_is_fitted_again_and_measured_widths_win_over_the_fit(strea
     assert speeds[3] == pytest.approx(3**0.5, rel=0.03)
 
 
+def test_a_guess_stays_one_until_it_is_measured(stream: BoaInstance, start_s: float) -> None:
+    """An assumed law corrected at one width is measured there and assumed elsewhere; fitted to two it is fitted."""
+    law = {"form": "amdahl", "serial_fraction": 0.0, "evidence": "assumed"}
+    guessed = stream.classes["a"].replace(speedup={"t4": law}, widths={"only": [1, 2, 4]})
+    calculator = WidthCalculator(stream.replace(classes={"a": guessed}), now_s=start_s)
+    for measured, kinds in (
+        ({2: 1.0}, ["assumed", "measured", "assumed"]),
+        ({1: 1.0, 2: 1.8}, ["measured", "measured", "fitted"]),
+    ):
+        calculator.take(_measure("a", measured), start_s)
+        curve = calculator.knowledge.estimate().classes["a"].speedup["t4"]
+        assert curve.evidence_at(np.array([1, 2, 4])) == kinds
+
+
 def test_jobs_of_a_class_share_their_profile(stream: BoaInstance, start_s: float) -> None:
     """What two jobs of a class measured apart counts together: the mean of the logarithms of 150 and 170 on 2 GPUs."""
     calculator = WidthCalculator(stream, now_s=start_s)
@@ -249,16 +264,32 @@ def test_hysteresis_ends_where_the_budget_is_exceeded(stream: BoaInstance, start
     assert made.planned <= 2.5 * (1 + 1e-9)
 
 
-def test_a_load_beyond_the_budget_is_planned_with_the_least(stream: BoaInstance, start_s: float) -> None:
-    """Where the budget does not carry the load, jobs get their thriftiest widths, and notes say what is needed."""
+def test_a_table_over_its_budget_is_not_published(stream: BoaInstance, start_s: float) -> None:
+    """Ten jobs of class a and one of b an hour take 11 GPUs of 2.5 at least: the last table stays, and all say so."""
     calculator = WidthCalculator(stream, Terms(window_h=1.0), now_s=start_s)
-    calculator.take(_arrive("a", 9), start_s)
-    made = _consider(calculator, start_s)
-    assert made.verdict is Verdict.PUBLISHED
+    calculator.consider(start_s)
+    calculator.take(_arrive("a", 9), start_s + 10.0)
+    made = _consider(calculator, start_s + 10.0)
+    assert (made.verdict, made.number) == (Verdict.OVER_BUDGET, 1)
     assert "the budget is too small" in made.notes[0]
-    assert "least" in made.notes[1]
-    assert made.planned == pytest.approx(11.0)  # ten jobs of class a and one of b an hour, on one GPU each
-    assert (_held(calculator, "a"), _held(calculator, "b")) == ([1], [1])
+    assert made.notes[-1] == "table 1 stays"
+    assert made.needed == pytest.approx(11.0, rel=0.01)  # ten seconds of an hour are forgotten
+    assert (_held(calculator, "a"), _held(calculator, "b")) == ([2], [2])
+    assert made.planned is not None
+    assert made.planned == pytest.approx(11.0 * 2 / 1.6, rel=0.01)  # what the table that stays now takes
+    # The jobs of that hour forgotten, the budget carries the load again.
+    assert _consider(calculator, start_s + 10 * 3600.0).verdict is not Verdict.OVER_BUDGET
+
+
+def test_without_a_table_none_is_published_over_the_budget(stream: BoaInstance, start_s: float) -> None:
+    """The first load is beyond the budget: there is no table, and no calculation every five seconds either."""
+    calculator = WidthCalculator(stream.replace(budget="1gpu"), now_s=start_s)
+    made = _consider(calculator, start_s)
+    assert (made.verdict, made.number) == (Verdict.OVER_BUDGET, None)
+    assert made.needed == pytest.approx(2.0)
+    assert made.notes[-1] == "there is no table yet"
+    assert calculator.table is None
+    assert calculator.consider(start_s + 10.0) is None
 
 
 def test_a_new_class_is_probed_and_then_planned(stream: BoaInstance, start_s: float) -> None:
@@ -268,7 +299,8 @@ def test_a_new_class_is_probed_and_then_planned(stream: BoaInstance, start_s: fl
     calculator.take(_arrive("c"), start_s + 10.0)
     made = _consider(calculator, start_s + 10.0)
     assert made.reason == "the first job of class c"
-    assert made.notes == ("c is probed at 1, 2 GPUs",)
+    # Two classes on 4 GPUs for half an hour, and one GPU-hour of c, which is linear until it is measured: 1 of 5 GPUs.
+    assert made.notes == ("c is probed at 1, 2 GPUs", "20% of its GPUs rest on assumed speedups")
     assert _held(calculator, "c") == [1, 2]
     assert _held(calculator, "a") == [4]
     calculator.take(_measure("c", {1: 50.0}), start_s + 20.0)
@@ -285,7 +317,7 @@ def test_probing_stays_within_its_part_of_the_budget(stream: BoaInstance, start_
     calculator = WidthCalculator(stream.replace(budget="4gpu"), Terms(probe_part=0.01), now_s=start_s)
     calculator.take(_arrive("c"), start_s)
     made = _consider(calculator, start_s)
-    assert made.notes == ()
+    assert not [note for note in made.notes if "probed" in note]
     assert len(_held(calculator, "c")) == 1
     assert made.planned is not None
     assert made.planned <= 4.0 * (1 + 1e-9)

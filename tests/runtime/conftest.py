@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,3 +79,59 @@ def plan_chain() -> Callable[..., Plan]:
 def plan_stages() -> Callable[..., Plan]:
     """Return a plan of stages, each by its trials, its nodes of two GPUs, and the GPUs that are used."""
     return _plan_stages
+
+
+class Processes:
+    """What a test has started, found by a mark in the environment; and what its programs have written down."""
+
+    def __init__(self, folder: Path) -> None:
+        self._mark = str(folder)
+        #: Where ``forking.py`` writes the numbers of its own process, of a helper, and of a daemon without environment.
+        self.seen = folder / "seen"
+
+    def find(self) -> list[Any]:
+        """Return the processes that run, but this one."""
+        psutil = pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                own = process.environ().get("OPTPLAN_TEST") == self._mark or process.pid in self._list_daemons()
+                if own and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return [process for process in found if process.pid != os.getpid()]
+
+    def count_seen(self) -> int:
+        """Return how many programs have begun."""
+        return len(self._read()) // 3
+
+    def wait_until(self, holds: Callable[[], Any], what: str) -> None:
+        """Wait until something holds."""
+        until = time.monotonic() + 120.0
+        while not holds():
+            assert time.monotonic() < until, what
+            time.sleep(0.01)
+
+    def _read(self) -> list[int]:
+        return [int(line) for line in self.seen.read_text(encoding="utf-8").splitlines()] if self.seen.exists() else []
+
+    def _list_daemons(self) -> list[int]:
+        import psutil
+
+        daemons = []
+        for pid in self._read()[2::3]:
+            with contextlib.suppress(psutil.Error):
+                if psutil.Process(pid).name() == "sleep":
+                    daemons.append(pid)
+        return daemons
+
+
+@pytest.fixture
+def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Processes]:
+    """Mark everything that a test starts; nothing of it is there when the test ends."""
+    monkeypatch.setenv("OPTPLAN_TEST", str(tmp_path))
+    own = Processes(tmp_path)
+    yield own
+    left = own.find()
+    for process in left:
+        process.kill()
+    assert not left

@@ -93,6 +93,15 @@ def test_equal_metrics_go_by_rank(plan_of: PlanOf) -> None:
     assert outcome.winner.trial == "b1-s1-trials-0001"
 
 
+def test_where_nobody_shows_a_number_there_is_no_winner(plan_of: PlanOf) -> None:
+    """A search ends with exit code 1 and says which metric was missed; of one job there is nothing to choose."""
+    _, outcome, _ = follow(plan_of("rubberband-two-stages"), lambda *_: {"loss": math.nan})
+    assert (outcome.status, outcome.code, outcome.winner) == ("ended", 1, None)
+    assert outcome.why == "no trial has reported a number for 'loss'; name what they report with --metric"
+    _, outcome, _ = follow(plan_of("srift-case3"), lambda *_: {"loss": math.nan})
+    assert (outcome.code, outcome.why) == (0, "")
+
+
 class _Failing(VirtualExecutor):
     """A virtual executor on which one trial crashes a second after it is started."""
 
@@ -308,8 +317,15 @@ def test_a_run_goes_on_with_a_larger_budget(plan_of: PlanOf, tmp_path: Path) -> 
     assert run(plan, out=tmp_path / "run", budget_usd=0.2).code == 4
     assert resume(tmp_path / "run").code == 4
     outcome = resume(tmp_path / "run", budget_usd=1.0)
-    assert (outcome.code, outcome.segments[0].actual_s) == (0, 100.0)
+    assert (outcome.code, read_run(tmp_path / "run")[0].segments["b1-s1"].ended_s) == (0, 100.0)
     assert resume(tmp_path / "run") == outcome  # it has ended; there is nothing left to do
+
+
+def test_what_is_never_planned_anew_stays_so(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Twice as slow, paused and resumed: the rest is followed as planned, as was asked at the beginning."""
+    plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
+    assert run(plan, out=out, slower=2.0, replan_above=None, budget_usd=0.4).code == 4
+    assert (resume(out, budget_usd=1.0).code, resume(out).replans) == (0, ())
 
 
 def test_folders_are_not_mixed_up(plan_of: PlanOf, tmp_path: Path) -> None:
@@ -338,12 +354,12 @@ def test_journals_of_another_version_are_refused(plan_of: PlanOf, tmp_path: Path
 
     with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as connection:
         connection.execute("PRAGMA user_version = 9")
-    with pytest.raises(DataError, match=r"journal\.sqlite: has version 9; understood: 1; use the release"):
+    with pytest.raises(DataError, match=r"journal\.sqlite: has version 9; understood: 2; use the release"):
         resume(tmp_path / "run")
     with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as connection:
         connection.execute("PRAGMA user_version = 0")
     for look in (resume, read_run):
-        with pytest.raises(DataError, match=r"journal\.sqlite: has version 0; understood: 1; use the release"):
+        with pytest.raises(DataError, match=r"journal\.sqlite: has version 0; understood: 2; use the release"):
             look(tmp_path / "run")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import re
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from optplan.contracts import Plan
@@ -17,14 +19,17 @@ from optplan.contracts.conditions import Mode
 from optplan.contracts.standing import Standing, Took
 from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.planning import RubberBandPlan
+from optplan.formulations.rubberband.planning import RubberBandPlan, retime
+from optplan.formulations.rubberband.study.calibration import calibrate
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.planning import SeerPlan
 from optplan.formulations.seer.study.continuation import continue_plan as continue_rounds
 from optplan.instances.files import read_instance
 from optplan.runtime.cluster import spent_gpu_hours
+from optplan.runtime.commands import Lines
 from optplan.runtime.driver import Driver
 from optplan.runtime.journal import Journal
+from optplan.runtime.options import RunOptions
 from optplan.runtime.outcomes import RunOutcome, describe
 from optplan.runtime.protocol import Event, Failed, Operation
 from optplan.runtime.records import Began, Record
@@ -32,6 +37,7 @@ from optplan.runtime.replanning import Replanner, measure_drift
 from optplan.runtime.running import read_run, resume, run
 from optplan.runtime.scheduler import Rules, list_trials
 from optplan.runtime.state import State
+from optplan.runtime.stock import take_stock
 from optplan.runtime.virtual import Reality, VirtualExecutor
 from optplan.solving import build_plan, solve
 
@@ -61,7 +67,7 @@ def planned(state: State) -> tuple[float, float]:
 
 def follow(plan: Plan, executor: VirtualExecutor, *, above: float = 0.2) -> tuple[State, RunOutcome]:
     """Follow a plan on an executor."""
-    state, rules = State(plan), Rules("loss", Mode.MIN)
+    state, rules = State(plan), Rules("loss", Mode.MIN, is_trained=False)
     state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
     Driver(state, rules, executor, rethink=Replanner(state, above=above)).follow()
     return state, describe(state, rules)
@@ -90,7 +96,7 @@ def test_drift_is_what_ended_segments_took_beyond_their_plan() -> None:
 
     executor = VirtualExecutor(plan, reality=Reality(slower=1.5))
     with contextlib.suppress(_StoppingError):
-        Driver(state, Rules("loss", Mode.MIN), executor, rethink=_First(state, above=0.2)).follow()
+        Driver(state, Rules("loss", Mode.MIN, is_trained=False), executor, rethink=_First(state, above=0.2)).follow()
     first = plan.segments[0].expected
     assert first.launch_s == 20.0
     drift = measure_drift(state, state.t)
@@ -174,12 +180,8 @@ def test_a_cluster_that_recovers_is_planned_anew_twice() -> None:
     """What was measured last counts: after the slow first stage the rest is too large, after the second it shrinks."""
     instance, plan = make_plan(deadline_s=900.0)
 
-    def retime(successor: Plan) -> Plan:
-        from optplan.formulations.rubberband.planning import retime
-
-        return retime(instance, successor)  # type: ignore[arg-type]
-
-    state, outcome = follow(plan, _Recovering(plan, reality=Reality(retime=retime)))
+    reality = Reality(retime=lambda successor: retime(instance, successor))  # type: ignore[arg-type]
+    state, outcome = follow(plan, _Recovering(plan, reality=reality))
     assert len(outcome.replans) == 2
     assert "+" in outcome.replans[0].why
     assert outcome.replans[1].why.startswith("-")
@@ -207,6 +209,60 @@ def test_a_rest_that_is_infeasible_ends_the_run(tmp_path: Path) -> None:
     assert ended.time_s <= least_s
     assert run(plan, slower=3.0, out=tmp_path / "other").code == 3
     assert resume(tmp_path / "other", replan_above=None).code == 0
+
+
+class _Commands(VirtualExecutor):
+    """Trials are commands: 6.04 s until the first line, then one an iteration, as quick as planned; none of that is so.
+
+    What they took is told from when their lines are seen.
+    """
+
+    folder: Path
+    start_s = 6.04
+
+    def _time_operation(self, operation: Operation, *, waiting: bool = True) -> float:
+        return self.start_s + super()._time_operation(operation, waiting=waiting)
+
+    def _measure(self, operation: Operation, iterations: int, busy_s: float) -> dict[str, float]:
+        steps = iterations - operation.from_iterations
+        file = self.folder / f"{operation.id}.jsonl"
+        known = {"metric": "loss", "from_iterations": operation.from_iterations, "metrics": {}}
+        lines = Lines(file, self.folder / "progress", known)
+        for step in range(1, steps + 1):
+            with file.open("a", encoding="utf-8") as metrics:
+                metrics.write('{"loss": 1.0}\n')
+            lines.read(self.start_s + step * (busy_s - self.start_s) / steps)
+        return lines.time_steps(0.0)
+
+
+@pytest.mark.parametrize("iterations", [(10, 20, 40), (1, 20, 40)])
+def test_the_start_of_a_command_is_no_iteration(tmp_path: Path, iterations: tuple[int, int, int]) -> None:
+    """149 ms an iteration are planned and 6.19 s pass until the first one is over: the rest is predicted within 1.2.
+
+    Where a trial has one iteration only, it is taken for what was planned, and all else for its start.
+    """
+    stages = [{"trials": n, "iterations": many} for n, many in zip((8, 4, 2), iterations, strict=True)]
+    training = {"seconds_per_iteration": {"1": 0.149, "2": 0.1, "4": 0.08, "8": 0.06}, "start_s": 0.0}
+    cloud = SEARCH["cloud"] | {"initialise_s": 0.0}
+    experiment = SEARCH["experiment"] | {"stages": stages}
+    instance, plan = make_plan(training=training, cloud=cloud, experiment=experiment, deadline_s=100.0)
+    reality = Reality(retime=lambda successor: retime(instance, successor))  # type: ignore[arg-type]
+    executor = _Commands(plan, reality=reality)
+    executor.folder = tmp_path
+    state, outcome = follow(plan, executor)
+    assert outcome.code == 0
+    first = state.replans[0]
+    predicted_s = max(
+        segment["expected"]["start_s"] + segment["expected"]["seconds"] for segment in first.plan["segments"]
+    )
+    assert 1.0 / 1.2 < (outcome.time_s - first.t) / (predicted_s - first.t) < 1.2
+    calibrated, _ = calibrate(instance, plan, take_stock(state))
+    told = calibrated.training
+    assert told.start_s.expected_s == pytest.approx(6.04, rel=0.05)
+    widths = sorted({each.workers * each.gpus_per_worker for each in state.plan.segments})
+    was = instance.training.seconds_per_iteration
+    for width in np.array(widths):
+        assert told.seconds_per_iteration.at(width) == pytest.approx(was.at(width), rel=0.05)
 
 
 class _Failing(VirtualExecutor):
@@ -372,3 +428,9 @@ def test_a_driver_killed_while_it_plans_anew_changes_nothing(tmp_path: Path) -> 
         assert describe(state, rules) == outcome, "the journal replays to the same state"
         started = [(o.operation.segment, o.operation.trial) for o in state.operations.values()]
         assert len(started) == len(set(started)), "nothing that was started is started twice"
+
+
+def test_a_run_that_is_never_planned_anew_is_not_after_a_resume() -> None:
+    """What users chose is read back as it was stored with the run, ``--replan-above never`` too."""
+    for chosen in (RunOptions(replan_above=None), RunOptions(replan_above=0.5), RunOptions()):
+        assert RunOptions.parse(json.loads(json.dumps(chosen.to_json_data())), path="options") == chosen

@@ -94,3 +94,19 @@ def test_spaces_that_are_not_understood_are_refused(space: object, message: str)
     """With the path, and what is allowed."""
     with pytest.raises(DataError, match=message):
         draw(space, 1)
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        ([{"a": [1.0, float("inf")]}], r"space\.0\.a\.1: got inf; finite numbers are allowed"),
+        ([{1: 2}], r"space\.0: has the name 1; names are text; put it in quotes"),
+        ({"a": {"choice": [{"b": {1, 2}}]}}, r"space\.a\.choice\.0\.b: got .*; numbers, text, lists and mappings"),
+        ({"a": {"integer": [0, 10**30]}}, r"numbers from -9\.0072e\+15 to 9\.0072e\+15 are allowed"),
+        ({"a": {"uniform": [-1e308, 1e308]}}, r"numbers from -1e\+20 to 1e\+20 are allowed"),
+    ],
+)
+def test_values_that_cannot_be_written_or_drawn(space: object, message: str) -> None:
+    """They are refused by their place, before anything is drawn."""
+    with pytest.raises(DataError, match=message):
+        draw(space, 1)

@@ -15,7 +15,11 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance, Ru
 from optplan.formulations.rubberband.laws.sampling import Queue, sample_plan
 from optplan.instances.files import read_instance
 from optplan.instances.library import names
+from optplan.runtime.outcomes import describe
+from optplan.runtime.protocol import Progressed
 from optplan.runtime.running import run
+from optplan.runtime.scheduler import Rules
+from optplan.runtime.state import State
 from optplan.solving import build_plan, solve
 
 PlanOf = Callable[..., Plan]
@@ -30,15 +34,29 @@ SEARCHES = [name for name in names() if name.startswith(("rubberband", "seer", "
 def test_a_run_takes_and_costs_what_its_plan_says(plan_of: PlanOf, name: str) -> None:
     """To the cent, and to a millionth of the time, segment by segment."""
     plan = plan_of(name)
-    outcome = run(plan)
+    state = State(plan)
+    outcome = run(plan, listener=lambda told: None if isinstance(told, Progressed) else state.apply(told))
     totals = plan.totals()
     assert (outcome.status, outcome.code) == ("ended", 0)
     assert outcome.time_s == pytest.approx(totals["time_s"], rel=1e-6)
     if "cost_usd" in totals and outcome.trials == max(unit.members for unit in plan.units):  # else places are empty
         assert outcome.cost_usd == pytest.approx(totals["cost_usd"], abs=CENT / 2)
-    for segment in outcome.segments:
+    for segment in describe(state, Rules.of(plan)).segments:
         assert segment.actual_s == pytest.approx(segment.planned_s, rel=1e-6)
-    assert outcome.winner is not None
+
+
+def test_a_virtual_run_claims_nothing(plan_of: PlanOf) -> None:
+    """Nothing was trained, so nobody has won; the plan is not compared with itself; with luck there is a difference."""
+    plan = plan_of("rubberband-two-stages")
+    outcome = run(plan, space={"rate": {"uniform": [0, 1]}})
+    assert list(outcome.to_json_data())[:2] == ["virtual", "trained"]
+    assert (outcome.virtual, outcome.trained, outcome.code, outcome.notes) == (True, False, 0, ())
+    assert (outcome.winner, outcome.best) == (None, None)
+    assert {segment.actual_s for segment in outcome.segments} == {None}
+    assert [segment.planned_s for segment in outcome.segments] == [100.0, 180.0]
+    varied = run(plan, slower=1.5, replan_above=None)
+    assert varied.winner is None
+    assert [segment.actual_s for segment in varied.segments] == [150.0, 270.0]
 
 
 def build(stages: list[dict[str, int]], cloud: dict[str, Any]) -> RubberBandInstance:

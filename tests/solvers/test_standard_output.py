@@ -1,16 +1,51 @@
-"""Standard output stays clean while an engine runs."""
+"""What an engine writes to standard output ends up nowhere."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import pytest
 
-from optplan.solvers.standard_output import standard_output_aside
+from optplan.solvers import standard_output
+from optplan.solvers.standard_output import drop_engines_output, standard_output_aside
 
 
-def test_what_a_library_writes_goes_to_standard_error(capfd: pytest.CaptureFixture[str]) -> None:
-    """Bytes written to the descriptor itself end up on the other stream, nested or not, and afterwards do not."""
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no other thread, whatever other tests have left."""
+    monkeypatch.setattr(standard_output._ASIDE, "is_ours", False)
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+
+
+@pytest.mark.usefixtures("alone")
+def test_what_a_library_writes_goes_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
+    """Bytes written to the descriptor itself, and what C holds back, nested or not; what comes afterwards stays."""
+    libc = ctypes.CDLL(None)
+    with standard_output_aside():
+        libc.puts(b"held back by C, as standard output is no terminal here")
+        os.write(1, b"outer ")
+        with standard_output_aside():
+            os.write(1, b"inner ")
+        os.write(1, b"outer again")
+    libc.puts(b"by C afterwards")
+    libc.fflush(None)
+    os.write(1, b"after")
+    captured = capfd.readouterr()
+    assert captured.err == ""
+    assert captured.out == "by C afterwards\nafter"
+
+
+def test_what_other_threads_may_have_written_goes_to_standard_error(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless this process says that nobody else writes, as the command line does."""
+    monkeypatch.setattr(standard_output._ASIDE, "is_ours", False)
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
     with standard_output_aside():
         os.write(1, b"outer ")
         with standard_output_aside():
@@ -20,6 +55,10 @@ def test_what_a_library_writes_goes_to_standard_error(capfd: pytest.CaptureFixtu
     captured = capfd.readouterr()
     assert captured.err == "outer inner outer again"
     assert captured.out == "after"
+    drop_engines_output()
+    with standard_output_aside():
+        os.write(1, b"dropped")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_output_comes_back_after_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
@@ -44,3 +83,26 @@ def test_a_process_without_the_streams_is_left_alone(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "dup", refuse)
     with standard_output_aside():
         pass
+
+
+@pytest.mark.parametrize("solver", ["highs", "pyomo-highs", "linked-paths"])
+def test_no_engine_writes_on_the_terminal(solver: str, tmp_path: Path) -> None:
+    """Whatever HiGHS prints while it runs, a command's two streams hold the answer alone."""
+    script = tmp_path / "noisy.py"
+    script.write_text(
+        "import ctypes, sys\n"
+        "import highspy\n"
+        "from optplan.cli import main\n"
+        "run = highspy.Highs.run\n"
+        "def noisy(engine, *given):\n"
+        "    ctypes.CDLL(None).puts(b'a forgotten line')\n"
+        "    return run(engine, *given)\n"
+        "highspy.Highs.run = highspy.Highs.solve = noisy\n"
+        f"sys.exit(main(['solve', 'boa-two-classes', '--solver', {solver!r}, '--policy', 'mixed', '--json', '-q']))\n",
+        encoding="utf-8",
+    )
+    ran = subprocess.run([sys.executable, "-P", str(script)], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    assert ran.stdout.startswith("{")
+    assert "forgotten" not in ran.stdout

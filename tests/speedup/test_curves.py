@@ -61,6 +61,7 @@ def test_provenance_is_one_word_per_width() -> None:
     """The origin of each number travels with the table."""
     curve = TableSpeedup.parse({**TABLE, "provenance": ["measured", "measured", "fitted"]})
     assert curve.provenance == ("measured", "measured", "fitted")
+    assert TableSpeedup.parse({**TABLE, "provenance": "measured"}).provenance == ("measured",) * 3
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import BoundProof, LagrangianCertificate, PathCosts, Result, Solution, Status, Termination
-from optplan.contracts.result import closes_gap
+from optplan.contracts.result import OPTIMAL_GAP, closes_gap
 from optplan.errors import DataError, UsageError, VerificationError
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.judge.duality import dual_bound
+from optplan.instances.changes import apply_changes, parse_change
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
 from optplan.schema import FloatArray
@@ -40,7 +41,12 @@ CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "quotas": ("typed", "linked-paths", {}),
     "quotas-mixed": ("typed", "linked-paths", {"policy": Policy.MIXED}),
     "quotas-engine": ("typed", "highs", {}),
-    "quotas-infeasible": ("scarce", "linked-paths", {"budget": Amount(3.9, BudgetUnit.USD_PER_HOUR)}),
+    "quotas-infeasible": (
+        "scarce",
+        "linked-paths",
+        {"budget": Amount(3.9, BudgetUnit.USD_PER_HOUR), "policy": Policy.MIXED},
+    ),
+    "quotas-infeasible-pure": ("scarce", "linked-paths", {"budget": Amount(3.9, BudgetUnit.USD_PER_HOUR)}),
 }
 
 #: Those of which something is taken on trust.
@@ -161,8 +167,10 @@ def test_what_cannot_be_checked_is_named(cases: dict[str, Case]) -> None:
     words = "infeasibility: the words of the reason; its figures are checked"
     assert verify(*cases["infeasible"]).on_trust == ()
     assert verify(*cases["infeasible"]).never_checked == (words,)
-    helps = "infeasibility: no less helps than the relaxations say; that so much does"
-    assert verify(*cases["quotas-infeasible"]).never_checked == (helps, words)
+    helps = [f"infeasibility: that {limit} of so much as is called enough is" for limit in ("budget", "quota.t4")]
+    assert verify(*cases["quotas-infeasible"]).never_checked == (*helps, words)
+    # Of pure plans the plans that are enough are there.
+    assert verify(*cases["quotas-infeasible-pure"]).never_checked == (words,)
 
 
 def test_a_result_of_another_instance_is_a_wrong_call(cases: dict[str, Case]) -> None:
@@ -226,6 +234,8 @@ def still_true(path: tuple[str | int, ...], factor: float, *, one_limit: bool) -
     """Whether a number may change like this and leave the claim true."""
     if path[-1] == "allowance":
         return 1 < factor < 2  # looking further proves as much, within reason
+    if "content" in path:
+        return True  # a tree that is read otherwise proves its claim all the same, or is refused
     if path == ("infeasibility", "multipliers", "budget") and one_limit:
         return factor > 0  # any multiple of a proof is one
     if path[:2] == ("infeasibility", "hopeless") and factor > 0:
@@ -514,6 +524,42 @@ def test_shadow_prices_are_multipliers(other: float) -> None:
     assert {check.family for check in verify(instance, unknown).failures} == {"shadow-price"}
 
 
+def test_whoever_verifies_says_within_which_gap_a_plan_is_optimal(cases: dict[str, Case]) -> None:
+    """From (14,580 s, 4.05 GPUs) to a bound 1 % lower: feasible, within 2 % optimal, whatever the result asked for."""
+    instance = named("boa-two-epochs", budget=Amount(4.05, BudgetUnit.GPU))
+    result = solve(instance, check=False)
+    bound = dual_bound(instance, {"budget": 0.0})
+    certificate = LagrangianCertificate(multipliers={"budget": 0.0}, bound=bound)
+    claims = {"bound": bound, "certificates": (certificate,), "shadow_prices": {}, "gap_target": 0.99}
+    wide = result.replace(status=Status.FEASIBLE, bound_proof=BoundProof.LAGRANGIAN, **claims)
+    gap = 1.0 - bound / 14580.0
+    for asked, status in ((1e-6, Status.FEASIBLE), (0.99 * gap, Status.FEASIBLE), (1.01 * gap, Status.OPTIMAL)):
+        found = verify(instance, wide, gap=asked)
+        assert (found.ok, found.proven, found.status) == (True, True, status)
+        assert found.gap == pytest.approx(gap)
+    for key, status in (("infeasible", Status.INFEASIBLE), ("heuristic", Status.FEASIBLE), ("engine", Status.OPTIMAL)):
+        found = verify(*cases[key])
+        assert (found.status, found.proven) == (status, key != "engine")
+    with pytest.raises(UsageError, match=r"^gap: got 1\.0; a relative gap from 0 to below 1 is needed"):
+        verify(instance, wide, gap=1.0)
+
+
+def test_changes_are_made_again_where_that_is_asked_for(cases: dict[str, Case]) -> None:
+    """A result of other rates is refused for the instance as given; with as_given=False the answer names them."""
+    instance, _ = cases["enumerated"]
+    busier = apply_changes(instance, [parse_change("classes.*.arrival_rate*=0.5")])
+    result = solve(busier).replace(changes=("classes.*.arrival_rate*=0.5",))
+    with pytest.raises(
+        UsageError, match=r"made for 'boa-two-classes' with changes \(classes\.\*\.arrival_rate\*=0\.5\)"
+    ):
+        verify(instance, result)
+    found = verify(instance, result, as_given=False)
+    assert (found.ok, found.changes) == (True, ("classes.*.arrival_rate*=0.5",))
+    assert verify(busier, result, as_given=False).changes == ()
+    with pytest.raises(UsageError, match=r"^result: got 'r.json'; a Result is needed"):
+        verify(instance, "r.json", as_given=False)  # type: ignore[arg-type]
+
+
 @given(factor=st.floats(0.0, 3.0), raised=st.sampled_from([1e-6, 1e-3, 0.1]))
 @settings(max_examples=40)
 def test_a_lagrangian_bound_that_is_too_high_is_refused(factor: float, raised: float) -> None:
@@ -524,7 +570,7 @@ def test_a_lagrangian_bound_that_is_too_high_is_refused(factor: float, raised: f
     proven = dual_bound(instance, {"budget": mu})
     for bound, fits in ((proven, True), (proven + raised * 12264.6, False)):
         certificate = LagrangianCertificate(multipliers={"budget": mu}, bound=bound)
-        closed = closes_gap(result.objective, bound, result.gap_target)
+        closed = closes_gap(result.objective, bound, OPTIMAL_GAP)
         claims: dict[str, object] = {
             "status": Status.OPTIMAL if closed else Status.FEASIBLE,
             "bound": bound,
@@ -546,6 +592,7 @@ def test_a_multiplier_out_of_proportion_buys_no_tolerance() -> None:
         "bound": 14570.0,
         "bound_proof": BoundProof.LAGRANGIAN,
         "certificates": (certificate,),
+        "status": Status.FEASIBLE,
         "gap_target": 0.01,
     }
     assert not verify(instance, result.replace(**claims, shadow_prices={})).ok

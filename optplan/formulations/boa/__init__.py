@@ -40,6 +40,7 @@ FORMULATION = Formulation(
     solution_type=f"{_HERE}.data.instance:BoaSolution",
     plan_type=f"{_HERE}.planning:BoaPlan",
     evaluate=f"{_HERE}.judge.evaluation:evaluate",
+    share_evidence=f"{_HERE}.judge.evidence:share_evidence",
     dual_bound=f"{_HERE}.judge.duality:dual_bound",
     path_costs=f"{_HERE}.judge.duality:path_costs",
     least_consumption=f"{_HERE}.judge.duality:least_consumption",

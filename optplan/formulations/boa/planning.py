@@ -44,7 +44,7 @@ from optplan.formulations.boa.data.instance import (
 )
 from optplan.formulations.boa.exact.peak.demand import forecast_demand
 from optplan.formulations.boa.judge.evaluation import evaluate, follow_epochs, speeds_along, types_along
-from optplan.schema import ByName, FloatArray, FrozenModel, WholeNumbers
+from optplan.schema import LARGEST_COUNT, NUMBER, ByName, FloatArray, FrozenModel, WholeNumbers
 from optplan.speedup import lower_left_hull
 from optplan.units import SECONDS_PER_HOUR
 
@@ -83,7 +83,7 @@ class JobClassUnit(Unit):
     kind: Literal[UnitKind.JOB_CLASS] = UnitKind.JOB_CLASS
     arrival_rate_per_hour: Annotated[float, Field(gt=0)]
     weight: Annotated[float, Field(gt=0)] = 1.0
-    epochs: Annotated[int, Field(ge=1)]
+    epochs: Annotated[int, Field(ge=1, le=LARGEST_COUNT), NUMBER]
 
 
 class StreamSemantics(Semantics):
@@ -299,11 +299,13 @@ def _list_segments(
     types = types_along(instance, branch)
     firsts = np.append(np.flatnonzero(timing.change), branch.widths.size).tolist()
     ends_s = np.cumsum(timing.total_h) * SECONDS_PER_HOUR
+    logged = instance.classes[name].logged
     for first, end in pairwise(firsts):
         epochs = slice(first, end)
         gpus, gpu_type = int(branch.widths[first]), str(types[first])
         begins_s = float(ends_s[first - 1]) if first else 0.0
         held_h = float(timing.paid[first] * timing.held_h[epochs].sum())
+        member_s = float(timing.held_h[epochs].sum()) * SECONDS_PER_HOUR
         price = instance.gpu_types[gpu_type].price_usd_per_hour
         of_type = f" of {gpu_type}" if several else ""
         which = f"epochs {first + 1} to {end}" if end > first + 1 else f"epoch {end}"
@@ -322,7 +324,8 @@ def _list_segments(
                 start_s=begins_s,
                 seconds=float(timing.total_h[epochs].sum()) * SECONDS_PER_HOUR,
                 pause_s=float(timing.pause_h[first] * timing.wall[first]) * SECONDS_PER_HOUR,
-                member_s=float(timing.held_h[epochs].sum()) * SECONDS_PER_HOUR,
+                member_s=member_s,
+                member_sd_s=0.0 if logged is None else logged.size_spread * member_s,
                 gpu_hours=held_h,
                 busy_gpu_hours=held_h,
                 cost_usd=None if price is None else price * held_h,

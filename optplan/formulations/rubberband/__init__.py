@@ -26,6 +26,7 @@ FORMULATION = Formulation(
     solution_type=f"{_HERE}.data.instance:RubberBandSolution",
     plan_type=f"{_HERE}.planning:RubberBandPlan",
     evaluate=f"{_HERE}.judge.evaluation:evaluate",
+    share_evidence=f"{_HERE}.judge.evidence:share_evidence",
     proofs=f"{_HERE}.judge.trees:list_proofs",
     check_tree=f"{_HERE}.judge.trees:check_tree",
     describe=f"{_HERE}.exact.description:describe",

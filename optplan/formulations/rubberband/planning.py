@@ -36,10 +36,10 @@ from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.formulations.rubberband.laws.execution import StageRun, group_instances, list_runs
 from optplan.formulations.rubberband.laws.lives import expected_latest_s
 from optplan.formulations.rubberband.laws.stages import trial_time
+from optplan.schema import Count, CountOrZero
 from optplan.units import SECONDS_PER_HOUR
 
 _Amount = Annotated[float, Field(ge=0)]
-_Count = Annotated[int, Field(ge=0)]
 
 
 class SearchStage(Segment):
@@ -67,14 +67,14 @@ class SearchStage(Segment):
         have not used up of their minimum charge; they add up to the stage's cost.
     """
 
-    bracket: Annotated[int, Field(ge=1)]
-    stage: Annotated[int, Field(ge=1)]
-    iterations: Annotated[int, Field(ge=1)]
-    kept: Annotated[int, Field(ge=1)]
-    added: _Count
-    released: _Count
-    checkpoints: _Count
-    moves: _Count
+    bracket: Count
+    stage: Count
+    iterations: Count
+    kept: Count
+    added: CountOrZero
+    released: CountOrZero
+    checkpoints: CountOrZero
+    moves: CountOrZero
     training_usd: _Amount
     growth_usd: _Amount
     minimum_charge_usd: _Amount

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -19,7 +19,7 @@ from optplan.formulations.seer.data.search_space import Hyperparameter
 from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.formulations.seer.laws.nodes import count_nodes
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
-from optplan.schema import ByName
+from optplan.schema import ByName, Count, CountOrZero
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
 
@@ -34,8 +34,8 @@ class SkewedSegment(Segment):
         How many of its trials, the best, go on to the next round; after the last one all of them.
     """
 
-    round: Annotated[int, Field(ge=1)]
-    kept: Annotated[int, Field(ge=0)]
+    round: Count
+    kept: CountOrZero
 
 
 class SeerPlan(Plan):

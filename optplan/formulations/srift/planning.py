@@ -14,11 +14,10 @@ from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.errors import DataError, UsageError
 from optplan.formulations.srift.data.instance import DEADLINE, Interruptions, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
+from optplan.schema import Count, CountOrZero
 from optplan.units import SECONDS_PER_HOUR
 
 _Amount = Annotated[float, Field(ge=0)]
-_Count = Annotated[int, Field(ge=1)]
-_CountOrZero = Annotated[int, Field(ge=0)]
 
 
 class PlannedVms(Unit):
@@ -52,16 +51,16 @@ class PlannedVms(Unit):
     instance_type: str = ""
     region: str = ""
     gpu: str
-    gpus_per_vm: _Count
-    count: _Count
-    kept: _CountOrZero
-    started: _CountOrZero
+    gpus_per_vm: Count
+    count: Count
+    kept: CountOrZero
+    started: CountOrZero
     spot: bool
     price_usd_per_hour: Annotated[float, Field(gt=0)]
-    batch_per_vm: _Count
-    batch_per_rank: _Count
-    first_rank: _CountOrZero
-    last_rank: _CountOrZero
+    batch_per_vm: Count
+    batch_per_rank: Count
+    first_rank: CountOrZero
+    last_rank: CountOrZero
     loss_weight: Annotated[float, Field(gt=0)]
     cost_usd: _Amount
 
@@ -87,9 +86,9 @@ class SriftPlan(Plan):
 
     formulation: Literal["srift"] = "srift"
     units: tuple[PlannedVms, ...]
-    world_size: _Count
-    global_batch: _Count
-    iterations: _Count
+    world_size: Count
+    global_batch: Count
+    iterations: Count
     network: str = ""
     iteration_s: _Amount
     training_s: _Amount

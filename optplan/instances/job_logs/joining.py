@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from optplan.errors import DataError
 from optplan.instances.job_logs.reading import LogReading
-from optplan.instances.job_logs.records import Job, LeftOut, Row, Rule, rule_of
+from optplan.instances.job_logs.records import Job, LeftOut, Row, Rule, is_completed, rule_of
 
 #: Reasons for leaving something out that others look at, too.
 NO_GPUS = "jobs without GPUs"
@@ -102,7 +102,7 @@ def _take(rows: list[Row], file: str, reading: LogReading, left_out: LeftOut, jo
     if reason or submit_s is None:
         left_out.add(reason, last.where)
         return
-    gpus, run_s = last.gpus, last.run_s
+    gpus, run_s, kept = last.gpus, last.run_s, [last]
     if len(rows) > 1:
         kept = [row for row in rows if rule_of(row.ending, reading.rules, file, row.where) is Rule.KEEP or row is last]
         gpus, run_s = _overlay(kept)
@@ -110,7 +110,8 @@ def _take(rows: list[Row], file: str, reading: LogReading, left_out: LeftOut, jo
         run_s = None
         left_out.add(f"sizes of {last.ending} jobs", last.where)
     wait_s = None if last.submit_s is None or not starts else max(min(starts) - submit_s, 0.0)
-    jobs.append(Job(last.name, last.label, submit_s, wait_s, run_s, gpus, gpu_type))
+    completed = all(is_completed(row.ending) for row in kept)
+    jobs.append(Job(last.name, last.label, submit_s, wait_s, run_s, gpus, gpu_type, completed))
 
 
 def _refuse(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import DataError
-from optplan.instances.job_logs.records import BROKEN, LeftOut, Row
+from optplan.instances.job_logs.records import BROKEN, LeftOut, Row, read_count
 from optplan.instances.job_logs.times import Clock
 from optplan.instances.plain_data import read_data
 
@@ -85,7 +85,7 @@ def _read_job(item: Mapping[str, Any], clock: Clock, class_column: str | None, w
     return _make_row(item, clock, class_column, where)._replace(
         start_s=start_s,
         run_s=_subtract(clock.read(end), start_s) if ending not in ("running", "pending") else None,
-        gpus=(1 if parallel is None else int(parallel)) * _count_gpus(pod),
+        gpus=(1 if parallel is None else read_count(parallel, "spec.parallelism")) * _count_gpus(pod),
         gpu_type=_find_type(pod),
         ending=ending,
     )
@@ -140,7 +140,7 @@ def _count_gpus(pod: Mapping[str, Any]) -> int:
     for container in pod.get("containers") or []:
         resources = container.get("resources") or {}
         asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-        count += sum(int(number) for name, number in asked.items() if name.endswith("/gpu"))
+        count += sum(read_count(number, name) for name, number in asked.items() if name.endswith("/gpu"))
     return count
 
 

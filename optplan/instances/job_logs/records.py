@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+from optplan.schema import LARGEST_COUNT
 
 
 class Rule(StrEnum):
@@ -26,9 +27,11 @@ class Rule(StrEnum):
     DROP = "drop"
 
 
+#: How a job ended that did what it was to do.
+COMPLETED = "completed"
 #: What becomes of a job, by how it ended.
 RULES = {
-    "completed": Rule.KEEP,
+    COMPLETED: Rule.KEEP,
     "failed": Rule.KEEP,
     "timeout": Rule.KEEP,
     "cancelled": Rule.KEEP,
@@ -41,7 +44,7 @@ RULES = {
 #: How a job ended, by what logs call it.
 _ENDINGS = {
     **{name: name for name in RULES},
-    **dict.fromkeys(("succeeded", "success", "finished", "complete", "done", "exited"), "completed"),
+    **dict.fromkeys(("succeeded", "success", "finished", "complete", "done", "exited"), COMPLETED),
     **dict.fromkeys(("node_fail", "out_of_memory", "boot_fail", "crashed", "error", "launch_failed"), "failed"),
     **dict.fromkeys(("deadline", "deadlineexceeded"), "timeout"),
     **dict.fromkeys(("canceled", "killed", "revoked", "stopped", "aborted"), "cancelled"),
@@ -60,6 +63,24 @@ def read_ending(text: str) -> str:
     """
     word = text.strip().casefold().partition(" ")[0].rstrip("+")
     return _ENDINGS.get(word, word)
+
+
+@lru_cache(maxsize=1000)
+def read_count(given: str | float, what: str = "gpus") -> int:
+    """Read a number of GPUs, or of what has them; an empty field is none.
+
+    Raises
+    ------
+    ValueError
+        When it is none that a job has, saying so.
+    """
+    try:
+        number = float(given or 0)
+    except (ValueError, OverflowError):
+        number = -1.0
+    if not (0 <= number <= LARGEST_COUNT and number.is_integer()):
+        raise ValueError(f"{what} is {show_value(given)}; a whole number from 0 to {LARGEST_COUNT:,} is needed")
+    return int(number)
 
 
 def read_rules(texts: Mapping[str, str]) -> dict[str, Rule]:
@@ -89,6 +110,11 @@ def rule_of(ending: str, rules: Mapping[str, Rule], file: str, line: int) -> Rul
         fix = f"say what it means, as in --rule {ending}=keep, count or drop; {nearest_name_hint(ending, rules)}"
         raise DataError(f"{file}:{line}", problem, fix)
     return rules[ending]
+
+
+def is_completed(ending: str) -> bool:
+    """Whether a job that ended so did what it was to do; a state of the user's own that is kept did."""
+    return ending == COMPLETED or ending not in RULES
 
 
 class Row(NamedTuple):
@@ -142,6 +168,8 @@ class Job(NamedTuple):
         Seconds that it held GPUs; None where it is an arrival only.
     gpus, gpu_type
         Its width, and their type.
+    completed
+        Whether it ran to its end, without a break: what others ran for says nothing of how fast they were.
     """
 
     name: str
@@ -151,6 +179,7 @@ class Job(NamedTuple):
     run_s: float | None
     gpus: int
     gpu_type: str
+    completed: bool = True
 
 
 #: Why a row cannot be used.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from optplan.errors import DataError, show_value
 from optplan.instances.csv_tables import open_rows
-from optplan.instances.job_logs.records import BROKEN, WRONG_FIELDS, LeftOut, Row, read_ending
+from optplan.instances.job_logs.records import BROKEN, WRONG_FIELDS, LeftOut, Row, read_count, read_ending
 from optplan.instances.job_logs.times import Clock, read_seconds
 
 #: What prints a log that can be read.
@@ -31,7 +31,7 @@ _WAITING = re.compile(r"(?P<array>.+)_\[(?P<tasks>[\d,:\-]+)(?:%\d+)?\]")
 _TASKS = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 #: Tasks of an array at most, in Slurm.
 _MOST_TASKS = 4_000_001
-_GPU = re.compile(r"gres/gpu(?::(?P<type>[^=]+))?=(?P<count>\d{1,9})", re.ASCII)
+_GPU = re.compile(r"gres/gpu(?::(?P<type>[^=]+))?=(?P<count>\d+)", re.ASCII)
 
 
 def read_sacct(
@@ -140,9 +140,9 @@ def read_gpus(tres: str) -> tuple[int, str]:
     for each in tres.split(","):
         match = _GPU.fullmatch(each.strip())
         if match and match["type"]:
-            types[match["type"]] = types.get(match["type"], 0) + int(match["count"])
+            types[match["type"]] = types.get(match["type"], 0) + read_count(match["count"])
         elif match:
-            total = int(match["count"])
+            total = read_count(match["count"])
     return total or sum(types.values()), max(types, key=lambda name: types[name], default="")
 
 

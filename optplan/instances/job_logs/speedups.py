@@ -16,7 +16,7 @@ from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
 from optplan.instances.job_logs.records import Job
 from optplan.instances.plain_data import read_data
 from optplan.schema import FloatArray, IntArray
-from optplan.speedup import AmdahlSpeedup, PowerSpeedup, Speedup, TableSpeedup, fit_best, fit_table
+from optplan.speedup import AmdahlSpeedup, Evidence, PowerSpeedup, Speedup, TableSpeedup, fit_best, fit_table
 from optplan.speedup.curves import list_widths
 from optplan.units import SECONDS_PER_HOUR
 
@@ -157,7 +157,7 @@ def _list_objects(path: Path, data: object) -> list[tuple[int, tuple[str, ...]]]
 
 
 def read_assumption(text: str) -> AmdahlSpeedup | PowerSpeedup:
-    """Read a stated speedup: ``amdahl:0.05`` (serial fraction), ``power:0.8`` (exponent) or ``linear``.
+    """Read a stated speedup: ``amdahl:FRACTION`` (the serial one), ``power:EXPONENT`` or ``linear``.
 
     Raises
     ------
@@ -170,11 +170,11 @@ def read_assumption(text: str) -> AmdahlSpeedup | PowerSpeedup:
     except ValueError:
         share = math.nan
     if not 0.0 <= share <= 1.0 or form not in ("amdahl", "power", "linear"):
-        message = f"got {show_value(text)}; amdahl:0.05 (serial fraction), power:0.8 (exponent) or linear is needed"
-        raise UsageError(f"assume: {message}")
+        needed = "amdahl:FRACTION (the serial one), power:EXPONENT (both from 0 to 1) or linear is needed"
+        raise UsageError(f"assume: got {show_value(text)}; {needed}")
     if form == "power":
-        return PowerSpeedup(exponent=np.array(share))
-    return AmdahlSpeedup(serial_fraction=np.array(share))
+        return PowerSpeedup(exponent=np.array(share), evidence=Evidence.ASSUMED)
+    return AmdahlSpeedup(serial_fraction=np.array(share), evidence=Evidence.ASSUMED)
 
 
 @dataclass(frozen=True)
@@ -198,6 +198,9 @@ class SpeedupSources:
     def find(self, name: str, jobs: Sequence[Job]) -> FoundSpeedup:
         """Find the speedup of a class: a table of its throughputs, else what is stated for it, its runs, or for all.
 
+        Of its runs those count that completed, for they alone say how long a job takes. A class of which these say
+        nothing but one width keeps to it.
+
         Raises
         ------
         DataError
@@ -207,15 +210,18 @@ class SpeedupSources:
             return _tabulate(*self.measured.throughputs[name])
         if name in self.assumed:
             return _assume(self.assumed[name])
-        runs = [(job.gpus, job.run_s / SECONDS_PER_HOUR) for job in jobs if job.run_s]
+        runs = [(job.gpus, job.run_s / SECONDS_PER_HOUR) for job in jobs if job.run_s and job.completed]
         widths = sorted({gpus for gpus, _ in runs})
         if self.fits and len(widths) > 1:
             return _fit(np.array([gpus for gpus, _ in runs]), np.array([hours for _, hours in runs]))
         if "" in self.assumed:
             return _assume(self.assumed[""])
-        ran = "its runs are not to be fitted" if len(widths) > 1 else f"all ran on {list_widths(np.array(widths))}"
-        fix = f"give --throughput FILE, or state one, as in --assume {name}=amdahl:0.05"
-        raise DataError(f"classes.{name}.speedup", f"is not known: {ran}", fix)
+        ran = sorted({job.gpus for job in jobs if job.run_s})
+        if len(widths or ran) == 1:
+            return _keep(*(widths or ran), alone=len(ran) == 1)
+        why = "its runs are not to be fitted" if widths else f"no run completed, on any of {list_widths(np.array(ran))}"
+        fix = "measure it, as by `optplan profile speedup`, and give --throughput FILE"
+        raise DataError(f"classes.{name}.speedup", f"is not known: {why}", fix)
 
 
 def _tabulate(gpus: list[int], samples_per_s: list[float]) -> FoundSpeedup:
@@ -224,6 +230,15 @@ def _tabulate(gpus: list[int], samples_per_s: list[float]) -> FoundSpeedup:
         return FoundSpeedup(curve, f"measured at {list_widths(curve.gpus)} only", reference_width=gpus[0])
     fit = fit_table(gpus, samples_per_s, reference_width=min(gpus))
     return FoundSpeedup(fit.curve, f"measured at {list_widths(fit.curve.gpus)}", reference_width=min(gpus))
+
+
+def _keep(width: int, *, alone: bool) -> FoundSpeedup:
+    """Return what is known of a class whose completed runs were on one width: nothing about any other."""
+    curve = TableSpeedup(gpus=[width], speedup=[1.0], provenance=(Evidence.MEASURED.value,))
+    gpus = list_widths(curve.gpus)
+    words = f"unknown but for the {gpus} of its runs, so that it keeps to these"
+    warning = "" if alone else f"runs on other widths than {gpus} did not complete; it keeps to these"
+    return FoundSpeedup(curve, words, reference_width=width, warning=warning)
 
 
 def _assume(text: str) -> FoundSpeedup:
@@ -243,7 +258,7 @@ def _fit(gpus: IntArray, hours: FloatArray) -> FoundSpeedup:
     spread = float(((x - x.mean()) ** 2).sum())
     error = scatter / math.sqrt(spread * runs / hours.size) * float(np.log(widths[-1]))
     words = (
-        f"fitted to {runs:,} runs on {list_widths(widths)}: {fit.message.split('; ')[-1]} "
+        f"fitted to {runs:,} completed runs on {list_widths(widths)}: {fit.message.split('; ')[-1]} "
         f"({'Amdahl' if isinstance(fit.curve, AmdahlSpeedup) else 'power law'}); single runs scatter by "
         f"{math.expm1(scatter):.0%}, means of a width are off by at most {math.expm1(max(map(abs, means))):.0%}"
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 
-from optplan.errors import DataError, nearest_name_hint, show_value
+from optplan.errors import DataError, nearest_name_hint
 from optplan.instances.csv_tables import open_rows
 from optplan.instances.job_logs.reading import LogReading
-from optplan.instances.job_logs.records import BROKEN, WRONG_FIELDS, LeftOut, Row, read_ending
+from optplan.instances.job_logs.records import BROKEN, WRONG_FIELDS, LeftOut, Row, read_count, read_ending
 from optplan.instances.job_logs.times import Clock, read_seconds
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
@@ -143,20 +142,8 @@ def _read_row(fields: Sequence[str], reading: LogReading, clock: Clock, where: i
         submit_s=clock.read(submit),
         start_s=start_s,
         run_s=None if ending in ("running", "pending") else run_s,
-        gpus=_read_gpus(gpus) if reading.gpus is None else reading.gpus,
+        gpus=read_count(gpus) if reading.gpus is None else reading.gpus,
         gpu_type=gpu_type,
         ending=ending,
         where=where,
     )
-
-
-@lru_cache(maxsize=1000)
-def _read_gpus(text: str) -> int:
-    """Read a number of GPUs; an empty field is none."""
-    try:
-        number = float(text or 0.0)
-    except ValueError:
-        number = -1.0
-    if number < 0 or not number.is_integer():
-        raise ValueError(f"gpus is {show_value(text)}; a whole number is needed")
-    return int(number)

@@ -231,7 +231,8 @@ def _state_limits(result: Result[Solution]) -> list[Fact]:
     return facts + [
         Fact(
             _ANSWER,
-            f"{'highest' if r.limit.startswith(FLOOR) else 'least'} {r.limit} that works, in {unit_words(r.unit)}",
+            f"{'highest' if r.limit.startswith(FLOOR) else 'least'} {r.limit} that "
+            f"{'may work' if r.enough is None else 'works'}, in {unit_words(r.unit)}",
             f"{LEAST}{r.limit}.least_feasible",
             r.least_feasible,
             r.unit,

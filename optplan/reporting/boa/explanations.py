@@ -341,7 +341,7 @@ def _explain_dual(instance: BoaInstance, certificate: LagrangianCertificate) -> 
     return (
         f"Completion time and price together come to at least {format_duration(bound_s + paid_s)}. A plan that keeps "
         f"to {kept} pays at most {format_duration(paid_s)} of that. So its {name_objective(instance)} is "
-        f"at least {format_duration(bound_s)}, whatever its widths, mixtures included."
+        f"at least {format_duration(bound_s)}, whatever its widths{'' if instance.floors else ', mixtures included'}."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
+from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.boa.frontier_figures import SweepPoint
 from optplan.solving import frontier, solve
@@ -15,9 +16,12 @@ def gather_background(
     instance: Instance,
     result: Result[Solution],  # noqa: ARG001 - what gathering is asked with
     rivals: Sequence[Result[Solution]],  # noqa: ARG001
-) -> Frontier:
-    """Return the frontier that the plan lies on."""
-    return frontier(instance)
+) -> Frontier | None:
+    """Return the frontier that the plan lies on; None where no budget is enough for the other limits."""
+    try:
+        return frontier(instance)
+    except InfeasibleError:
+        return None
 
 
 def sweep_budgets(

@@ -78,12 +78,14 @@ def list_limit_uses(
         used, price = _use_of(instance, result, limit), prices.get(limit)
         given, unit = instance.limit_as_given(limit)
         usd = _value_of_day(instance, limit, prices)
+        of, in_unit = (given, 1.0) if limit.startswith(FLOOR) else (amount, given / amount if amount else 1.0)
         rows.append(
             LimitUse(
-                name=name_limit(limit),
-                used=_write_amount(used if limit.startswith(FLOOR) else used * given / amount, unit),
+                # Tables by class count what rescales, too; a floor does not.
+                name=f"{name_limit(limit)}{', running' if limit.startswith(FLOOR) else ''}",
+                used=_write_amount(used * in_unit, unit),
                 given=_write_amount(given, unit),
-                share=format_share(used / (given if limit.startswith(FLOOR) else amount)),
+                share=format_share(used / of) if of else NOTHING,  # a quota of nothing
                 saves=NOTHING if price is None else format_small_duration(_count_units(limit) * price.more),
                 value=NOTHING if usd is None else f"{format_usd(usd)} a day",
             )

@@ -27,6 +27,11 @@ def _logged(instance: BoaInstance) -> dict[str, LoggedJobs]:
     return {name: each.logged for name, each in instance.classes.items() if each.logged is not None}
 
 
+def _mean_gpus(found: LoggedJobs) -> float:
+    """Return the GPUs that a job of a class held on average over its time on GPUs, in every table the same."""
+    return found.gpu_hours * SECONDS_PER_HOUR / found.run_s
+
+
 def list_logged(instance: BoaInstance) -> Table | None:
     """List what a log said of each class, and how far it can be believed; None where no class comes from a log."""
     logged = _logged(instance)
@@ -40,7 +45,7 @@ def list_logged(instance: BoaInstance) -> Table | None:
             f"{found.jobs:,}",
             f"{found.rate_low_per_hour:.3g} to {found.rate_high_per_hour:.3g}",
             NOTHING if found.dispersion == 1.0 else f"x {found.dispersion:.2g}",
-            format_gpus(found.gpus),
+            format_gpus(_mean_gpus(found)),
             NOTHING if found.wait_s is None else format_duration(found.wait_s),
             format_duration(found.run_s),
             f"{found.measured_jobs:,}",
@@ -74,7 +79,7 @@ def compare_with_log(instance: BoaInstance, result: Result[Solution]) -> Table |
             Row(
                 (
                     part.name,
-                    format_gpus(found.gpu_hours * SECONDS_PER_HOUR / found.run_s),
+                    format_gpus(_mean_gpus(found)),
                     NOTHING if found.wait_s is None else format_duration(found.wait_s),
                     format_duration(found.run_s),
                     f"{found.gpu_hours:.3g}",

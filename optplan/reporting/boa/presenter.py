@@ -83,7 +83,8 @@ def say_mixed(instance: Instance, result: Result[Solution]) -> str:
     """Say what a mixed plan could save over a pure one: a Lagrangian bound holds for mixed plans too."""
     bounds = [c.bound for c in result.certificates if isinstance(c, LagrangianCertificate)]
     distance = relative_gap(result.objective, max(bounds, default=None))
-    if distance is None or require_boa(instance).policy is not Policy.PURE:
+    boa = require_boa(instance)
+    if distance is None or boa.policy is not Policy.PURE or boa.floors:  # with floors the bound is of pure plans only
         return ""
     if distance == 0.0:
         return "No mixed plan (shares of a class's jobs differ in their widths) can be better either."

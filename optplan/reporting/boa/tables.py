@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
+from functools import partial
 
 from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
 from optplan.formulations import formulation_of
@@ -271,12 +272,11 @@ def list_relaxations(result: Result[Solution]) -> Table | None:
     rows, relaxations = [], relaxations_of(result)
     for relaxation in relaxations:
         unit = "GPUs" if relaxation.unit == BudgetUnit.GPU.value else relaxation.unit
-        enough = (
-            _round_down if relaxation.limit.startswith(FLOOR) else _round_up
-        )  # enough when typed in as the new limit
-        least = enough(relaxation.least_feasible)
+        # Enough when typed in as the new limit.
+        rounded = _round_down if relaxation.limit.startswith(FLOOR) else _round_up
+        least = relaxation.describe(partial(_write_amount, rounded, unit))
         name = name_limit(relaxation.limit)
-        rows.append(Row((name, f"{relaxation.given:,.6g} {unit}", f"{least:,.6g} {unit}")))
+        rows.append(Row((name, f"{relaxation.given:,.6g} {unit}", least)))
         parts = {} if relaxation.limit.startswith(DUE) else relaxation.parts  # a due date is about one class
         rows += [Row((f"of which {name}", "", f"{part:,.6g} {unit}"), "part") for name, part in parts.items()]
     floored = any(relaxation.limit.startswith(FLOOR) for relaxation in relaxations)
@@ -313,6 +313,10 @@ def _say_rest(instance: BoaInstance, most: int, where: str = "in the result's fi
     """Say how many classes a table leaves out, if any."""
     more = len(instance.classes) - most
     return f"{more:,} more classes are {where}." if more > 0 else ""
+
+
+def _write_amount(rounded: Callable[[float], float], unit: str, amount: float) -> str:
+    return f"{rounded(amount):,.6g} {unit}"
 
 
 def _round_down(value: float) -> float:

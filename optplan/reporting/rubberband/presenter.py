@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Certificate, Instance, ParetoFrontier, Relaxation, Result, Solution
@@ -192,7 +193,7 @@ def _tell_relaxations(result: Result[Solution]) -> Section:
 
 
 def _write_relaxation(one: Relaxation) -> tuple[str, str]:
-    return format_amount(one.limit, one.given), format_least(one.limit, one.least_feasible)
+    return format_amount(one.limit, one.given), one.describe(partial(format_least, one.limit))
 
 
 def _tell_frontier(instance: RubberBandInstance, found: ParetoFrontier, results: Sequence[Result[Solution]]) -> Section:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
-from optplan.contracts import Result, Solution
+from optplan.contracts import Relaxation, Result, Solution
 from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
 from optplan.reporting.phrases import NOTHING, format_share
@@ -60,12 +60,16 @@ def list_result_facts(instance: RubberBandInstance, result: Result[Solution]) ->
         if measures["minimum_charge_usd"]:
             facts.append(("minimum charges", f"{format_cost(measures['minimum_charge_usd'])} of it"))
         facts.append(("use of held GPUs", format_share(measures["utilisation"])))
-    facts += list_help(result, lambda one: f"{format_least(one.limit, one.least_feasible)} or more")
+    facts += list_help(result, _write_help)
     facts += list_bound(result, partial(format_objective, instance))
     price = result.shadow_prices.get(instance.limit_name)
     if price is not None:
         facts.append(("worth of the limit", say_price(instance, price.more)))
     return facts + list_origin(result)
+
+
+def _write_help(one: Relaxation) -> str:
+    return f"{format_least(one.limit, one.least_feasible if one.enough is None else one.enough)} or more"
 
 
 def say_price(instance: RubberBandInstance, more: float) -> str:

@@ -14,7 +14,7 @@ from optplan.formulations.rubberband.study.largest import LargestSearch
 from optplan.reporting import time_and_money
 from optplan.reporting.phrases import ROUNDING, format_share
 from optplan.reporting.presenters import require_kind
-from optplan.reporting.sections import say_bound
+from optplan.reporting.sections import relaxations_of, say_bound
 from optplan.reporting.time_and_money import format_amount, format_cost
 from optplan.units import format_duration
 
@@ -111,10 +111,13 @@ def say_how_good(instance: RubberBandInstance, result: Result[Solution]) -> str:
     """Say how good that is, and what the proof is worth."""
     if result.infeasibility is not None and instance.asks_for_both:
         return f"That is proven: every plan keeps {'both limits' if len(instance.limits) > 1 else 'it'} less often."
-    if result.infeasibility is not None and len(result.infeasibility.relaxations) > 1:
+    helping = [one.limit for one in relaxations_of(result)]
+    if result.infeasibility is not None and len(helping) > 1:
         return "That is proven: no plan keeps both the deadline and the budget."
-    if result.infeasibility is not None and instance.limit_name != result.infeasibility.relaxations[0].limit:
+    if helping == [instance.ceiling_name]:
         return f"That is proven: no plan within this {instance.limit_name} keeps the {instance.ceiling_name}."
+    if result.infeasibility is not None and len(result.infeasibility.hopeless) > 1:
+        return "That is proven: no plan keeps the deadline, whatever it costs, nor the budget, however long it takes."
     if result.status is Status.INFEASIBLE:
         if instance.limit_name == DEADLINE:
             return "That is proven: every plan takes longer, whatever it costs."

@@ -38,34 +38,50 @@ _FILLED = 0.36
 MOST_ROWS = 40
 
 
+def describe_clock(outcome: RunOutcome) -> str:
+    """Say first what a run on a virtual clock is; nothing of one that was measured."""
+    if not outcome.virtual:
+        return ""
+    trained = "trials were trained here and at once" if outcome.trained else "nothing was trained"
+    times = "those that the plan expects" if _is_as_planned(outcome) else "calculated, as they were to differ from it"
+    return f"virtual run: {trained}; times and costs are {times}"
+
+
+def _is_as_planned(outcome: RunOutcome) -> bool:
+    """Whether a virtual clock showed what the plan says, so that there is nothing to compare."""
+    return outcome.virtual and all(each.actual_start_s is None for each in outcome.segments)
+
+
+def _name_rows(outcome: RunOutcome) -> tuple[str, str]:
+    """Return how the rows of a run are called, of the plan and of what happened, and what the table is called."""
+    if _is_as_planned(outcome):
+        return "", "As planned"
+    return ("virtual", "Planned, and on the virtual clock") if outcome.virtual else ("actual", "Planned against actual")
+
+
 def segment_table(outcome: RunOutcome) -> Table:
     """Make the table of planned against actual, the whole run in its last rows."""
-    return Table("Planned against actual", _COLUMNS, list_rows(outcome), num_keys=2)
+    return Table(_name_rows(outcome)[1], _COLUMNS, list_rows(outcome), num_keys=2)
 
 
 def list_rows(outcome: RunOutcome) -> list[tuple[str, ...]]:
-    """Write planned against actual as rows of the table, two for each segment and two for the whole."""
-    rows: list[tuple[str, ...]] = []
+    """Write planned against actual as rows of the table, for each segment and the whole; planned alone if virtual."""
+    actual, rows = _name_rows(outcome)[0], list[tuple[str, ...]]()
     for segment in outcome.segments:
-        rows += _list_cells(segment)
+        rows += _list_cells(segment, actual)
     trials, planned_s = f"{outcome.trials:,}", _seconds(outcome.planned_s)
     rows.append(("in all", "planned", trials, planned_s, "", "", _usd(outcome.planned_usd)))
-    return [*rows, ("", "actual", "", _seconds(outcome.time_s), "", "", _usd(outcome.cost_usd))]
+    if actual:
+        rows.append(("", actual, "", _seconds(outcome.time_s), "", "", _usd(outcome.cost_usd)))
+    return rows
 
 
-def _list_cells(segment: SegmentOutcome) -> list[tuple[str, ...]]:
+def _list_cells(segment: SegmentOutcome, actual: str) -> list[tuple[str, ...]]:
     planned = (segment.planned_s, segment.planned_pause_s, segment.planned_iteration_s)
-    actual = (segment.actual_s, segment.actual_pause_s, segment.iteration_s)
-    return [
-        (
-            segment.label or segment.id,
-            "planned",
-            f"{segment.trials:,}",
-            *map(_seconds, planned),
-            _usd(segment.planned_usd),
-        ),
-        ("", "actual", "", *map(_seconds, actual), _usd(segment.actual_usd)),
-    ]
+    shown = (segment.actual_s, segment.actual_pause_s, segment.iteration_s)
+    name, trials = segment.label or segment.id, f"{segment.trials:,}"
+    rows = [(name, "planned", trials, *map(_seconds, planned), _usd(segment.planned_usd))]
+    return [*rows, ("", actual, "", *map(_seconds, shown), _usd(segment.actual_usd))] if actual else rows
 
 
 def outcome_table(outcome: RunOutcome) -> RichTable:
@@ -75,8 +91,10 @@ def outcome_table(outcome: RunOutcome) -> RichTable:
         facts += _list_winner("winner", outcome.winner)
     elif outcome.best is not None:
         facts += _list_winner("best so far", outcome.best)
-    facts.append(("time", _compare(_seconds(outcome.time_s), _seconds(outcome.planned_s))))
-    facts.append(("cost", _compare(_usd(outcome.cost_usd), _usd(outcome.planned_usd))))
+    as_planned = _is_as_planned(outcome)
+    planned = (NOTHING, NOTHING) if as_planned else (_seconds(outcome.planned_s), _usd(outcome.planned_usd))
+    facts.append(("time", _compare(_seconds(outcome.time_s), planned[0])))
+    facts.append(("cost", _compare(_usd(outcome.cost_usd), planned[1])))
     facts += [("planned anew", f"after {_seconds(each.t)}: {each.why}") for each in outcome.replans]
     facts += [("gave up", f"{trial}: {why}") for trial, why in outcome.failed.items()]
     facts += [("note", note) for note in outcome.notes]
@@ -90,31 +108,43 @@ def build_run_page(outcome: RunOutcome, *, name: str = "") -> Page:
     title = "The search has no winner" if outcome.status == "ended" else "Nothing was trained yet"
     if best is not None:
         title = f"{'The winner is' if is_winner else 'Best so far:'} {best.trial} with {_metric(best)}"
+    if outcome.virtual:
+        title = f"Virtual run: {title[0].lower()}{title[1:]}" if outcome.trained else "Virtual run: nothing was trained"
+    notes = [f"planned: {_seconds(outcome.planned_s)}", f"planned: {_usd(outcome.planned_usd)}"]
+    if _is_as_planned(outcome):
+        notes = ["on the virtual clock"] * 2
     cards = [
-        Card("time", _seconds(outcome.time_s), f"planned: {_seconds(outcome.planned_s)}"),
-        Card("cost", _usd(outcome.cost_usd), f"planned: {_usd(outcome.planned_usd)}"),
+        Card("time", _seconds(outcome.time_s), notes[0]),
+        Card("cost", _usd(outcome.cost_usd), notes[1]),
         Card("trials", f"{outcome.trials:,}", f"{len(outcome.failed):,} given up" if outcome.failed else ""),
     ]
-    sections = [Section("segments", "Planned against actual", _compare_segments(outcome))]
+    sections = [Section("segments", _name_rows(outcome)[1], _compare_segments(outcome))]
     if best is not None:
         heading = "The winner" if is_winner else "Best so far"
         sections.insert(0, Section("winner", heading, [Definitions(_list_winner(heading.lower(), best))]))
-    said = _list_events(outcome)
-    if said:
-        sections.append(Section("notes", "What else happened", [Items(said)]))
-    return Page(name, title, outcome.why, badge, kind, (), cards, sections, window_title=f"run of {name or 'a plan'}")
+    events = _list_events(outcome)
+    if events:
+        sections.append(Section("notes", "What else happened", [Items(events)]))
+    said = "; ".join(filter(None, (describe_clock(outcome), outcome.why)))
+    window_title = f"{'virtual ' if outcome.virtual else ''}run of {name or 'a plan'}"
+    return Page(name, title, said, badge, kind, (), cards, sections, window_title=window_title)
 
 
 def comparison_table(runs: Mapping[str, RunOutcome]) -> Table:
-    """Make a table of several runs, each planned and actual."""
+    """Make a table of several runs, each planned and actual; on a virtual clock that follows the plan, that alone."""
     rows = []
     for name, outcome in runs.items():
         best = outcome.winner or outcome.best
         planned = _seconds(outcome.planned_s), _usd(outcome.planned_usd)
         actual = _seconds(outcome.time_s), _usd(outcome.cost_usd)
+        shown = (*actual, NOTHING if best is None else _metric(best))
+        if _is_as_planned(outcome):
+            rows.append((name, "virtual", f"{outcome.trials:,}", *shown))
+            continue
         rows.append((name, "planned", f"{outcome.trials:,}", *planned, ""))
-        rows.append(("", "actual", "", *actual, NOTHING if best is None else _metric(best)))
-    return Table("Planned against actual", _COMPARED, rows, num_keys=2)
+        rows.append(("", _name_rows(outcome)[0], "", *shown))
+    title = "Planned against actual" if all(not outcome.virtual for outcome in runs.values()) else "Runs"
+    return Table(title, _COMPARED, rows, num_keys=2)
 
 
 def build_comparison_page(runs: Mapping[str, RunOutcome], *, name: str = "") -> Page:
@@ -144,9 +174,12 @@ def _list_events(outcome: RunOutcome) -> list[str]:
 def _compare_segments(outcome: RunOutcome) -> Sequence[Block]:
     label = "For each segment two bars over time: when it was planned to go on, and when it did."
     reading = "Grey: when a segment was to go on; blue: when it did; orange: nodes were waited for."
+    if _is_as_planned(outcome):
+        label = "For each segment a bar over time: when it is planned to go on."
+        reading = "Grey: when a segment is to go on; orange: nodes are waited for."
     if len(outcome.segments) > MOST_ROWS:
         reading += f" The first {MOST_ROWS} segments are shown; the table has all of them."
-    figure = draw_run(outcome.segments, end_s=outcome.time_s)
+    figure = draw_run(outcome.segments, end_s=outcome.time_s, actual=_name_rows(outcome)[0])
     return [Charts([(label, figure)], reading=reading), segment_table(outcome)]
 
 
@@ -178,19 +211,19 @@ def _usd(usd: float | None) -> str:
     return NOTHING if usd is None else f"${usd:,.4f}" if usd < 1 else f"${usd:,.2f}"
 
 
-def draw_run(segments: Sequence[SegmentOutcome], *, end_s: float) -> Figure:
-    """Draw when segments were to go on, and below that when they did.
+def draw_run(segments: Sequence[SegmentOutcome], *, end_s: float, actual: str = "actual") -> Figure:
+    """Draw when segments were to go on, and below that when they did, under the name ``actual``; nothing where empty.
 
     Of more than :data:`MOST_ROWS`, the first are shown; one that has not ended yet ends at ``end_s``. Horizontal: time
     since the run began. A row for each segment.
     """
     shown = segments[:MOST_ROWS]
     planned = [(each.planned_start_s, each.planned_pause_s, each.planned_s) for each in shown]
-    actual = [_when(each, end_s) for each in shown]
-    longest_s = max((start_s + seconds for start_s, _, seconds in [*planned, *actual]), default=0.0)
+    went = [_when(each, end_s) for each in shown] if actual else []
+    longest_s = max((start_s + seconds for start_s, _, seconds in [*planned, *went]), default=0.0)
     scale = time_scale(longest_s)
     figure = new_figure(height=_ROW_PIXELS * len(shown) + _REST_PIXELS, top=40)
-    rows = [("planned", GREY, planned, -1), ("actual", BLUE, actual, 1)]
+    rows = [("planned", GREY, planned, -1), *([(actual, BLUE, went, 1)] if actual else [])]
     for name, color, spans, side in rows:
         for words, tint, parts in (
             ("waiting for nodes", ORANGE, [(start_s, pause_s) for start_s, pause_s, _ in spans]),
@@ -204,7 +237,7 @@ def draw_run(segments: Sequence[SegmentOutcome], *, end_s: float) -> Figure:
                 x=[seconds / scale.seconds for _, seconds in parts],
                 name=words,
                 legendgroup=words,
-                showlegend=words == name or (side < 0 and any(pause_s for _, pause_s, _ in [*planned, *actual])),
+                showlegend=words == name or (side < 0 and any(pause_s for _, pause_s, _ in [*planned, *went])),
                 marker={"color": tint, "line": {"color": "white", "width": 1}},
                 hovertext=[f"{name}, {words}: {format_duration(seconds)}" for _, seconds in parts],
                 hoverinfo="text",

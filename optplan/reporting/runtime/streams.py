@@ -21,8 +21,9 @@ def class_table(outcome: StreamOutcome) -> Table:
         widths = ", ".join(map(str, one.widths)) or NOTHING
         rows.append((one.job_class, "planned", f"{one.jobs:,}", *planned, ""))
         actual = (_seconds(one.actual_jct_s), _hours(one.actual_gpu_hours))
-        rows.append(("", "actual", f"{one.completed:,}", *actual, widths))
-    return Table("Planned against actual", _COLUMNS, rows, num_keys=2)
+        rows.append(("", "virtual" if outcome.virtual else "actual", f"{one.completed:,}", *actual, widths))
+    title = "Planned, and on the virtual clock" if outcome.virtual else "Planned against actual"
+    return Table(title, _COLUMNS, rows, num_keys=2)
 
 
 def list_facts(outcome: StreamOutcome) -> list[tuple[str, str]]:

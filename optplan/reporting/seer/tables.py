@@ -37,6 +37,12 @@ _BRACKET_COLUMNS = (
 )
 
 
+def _describe_cluster(instance: SeerInstance) -> str:
+    if instance.most_gpus_held is None:
+        return "as many as the first round asks for (most_gpus_held sets a limit)"
+    return f"{instance.most_gpus_held:g} at most"
+
+
 def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
     """List what an instance says, and the rounds that follow from it, by name."""
     most = "or more" if instance.most_gpus is None else f"to {instance.most_gpus:g}"
@@ -45,7 +51,7 @@ def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
         ("deadline", format_minutes(instance.deadline_min)),
         ("budget", describe_budget(instance)),
         ("GPUs of a trial", gpus),
-        *([("GPUs at a time", f"{instance.most_gpus_held:g} at most")] if instance.most_gpus_held is not None else []),
+        ("GPUs at a time", _describe_cluster(instance)),
         ("eta, nu", f"{instance.eta:g}, {instance.nu:g}"),
         ("shortest round", format_minutes(instance.least_round_min)),
     ]

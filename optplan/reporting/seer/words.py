@@ -128,10 +128,11 @@ def say_answer(instance: SeerInstance, result: Result[Solution]) -> str:
 
 
 def _say_cluster(instance: SeerInstance, measures: Mapping[str, float]) -> str:
-    """Say how much of the cluster is held, where that is limited."""
+    """Say how many GPUs are held at once: of how many, or by what their number can be limited."""
+    held = measures["most_gpus_held"]
     if instance.most_gpus_held is None:
-        return ""
-    return f", {format_number(measures['most_gpus_held'])} of {name_gpus(instance.most_gpus_held)}"
+        return f", up to {name_gpus(held)} at once (without most_gpus_held there is no limit on these)"
+    return f", {format_number(held)} of {name_gpus(instance.most_gpus_held)}"
 
 
 def _say_ends(solution: SeerSolution) -> str:

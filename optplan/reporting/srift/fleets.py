@@ -47,6 +47,8 @@ def describe_record(record: Record) -> str:
             return f"{record.operation} is there and trains"
         case NodeChanged(phase="lost"):
             return f"{record.node} is lost: {record.why}"
+        case NodeChanged(phase="ready") if record.why:
+            return f"{record.node} {record.why}: it is taken back"
         case NodeNoticed():
             return f"{record.node} will be taken back at {format_seconds(record.at_s)}"
         case CheckpointWanted():

@@ -27,7 +27,7 @@ def write_command(outline: Outline, step: Step, request: ExportRequest) -> str:
     CannotExpressError
         When a placeholder has no value in this plan.
     """
-    command = request.template.commands.get(step.segment.unit, request.command)
+    command = request.options.commands.get(step.segment.unit, request.command)
     words = split(command)
     whole = whole_shape(outline, step)
     values = _list_values(outline, step, whole)
@@ -38,7 +38,7 @@ def write_command(outline: Outline, step: Step, request: ExportRequest) -> str:
 
 
 def write_promotion(request: ExportRequest, folder: str = ".") -> str:
-    """Return the beginning of a line of shell that decides who goes on, in the folder of an export."""
+    """Return the beginning of a line of shell that decides who goes on; the folder is a word of shell."""
     return f"{shlex.join(split(request.template.optplan))} promote {folder}"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from typing import Protocol
 
@@ -21,6 +22,17 @@ from optplan.runtime.exports.steps import Outline
 
 EXPORTER_GROUP = "optplan.exporters"
 _HERE = "optplan.runtime.exports"
+
+
+class Workdir(StrEnum):
+    """Where the jobs of a target find the folder in which the user stood."""
+
+    #: Under the same path.
+    SHARED = "shared"
+    #: The target copies it to the nodes, and jobs begin there.
+    COPIED = "copied"
+    #: Nowhere: containers have their image's.
+    IMAGE = "image"
 
 
 class WriteFiles(Protocol):
@@ -63,6 +75,8 @@ class ExporterEntry:
         ``module:class`` of what ``--template`` may hold.
     launched
         Whether its jobs start through ``launch.sh``: it and what it reads are written, too.
+    workdir
+        Where jobs find the folder in which the user stood.
     """
 
     name: str
@@ -72,6 +86,7 @@ class ExporterEntry:
     write: Part[WriteFiles] = Part("files")
     template: str = ""
     launched: bool = True
+    workdir: Workdir = Workdir.SHARED
 
 
 _OWN = (
@@ -98,6 +113,7 @@ _OWN = (
         checked_by="kubernetes-validate, and a strict schema of JobSet v1alpha2",
         write=f"{_HERE}.kubernetes:write_files",
         template=f"{_HERE}.kubernetes:KubernetesTemplate",
+        workdir=Workdir.IMAGE,
     ),
     ExporterEntry(
         name="trainjob",
@@ -106,14 +122,16 @@ _OWN = (
         checked_by="a strict schema of TrainJob v1alpha1",
         write=f"{_HERE}.trainjob:write_files",
         template=f"{_HERE}.trainjob:TrainJobTemplate",
+        workdir=Workdir.IMAGE,
     ),
     ExporterEntry(
         name="skypilot",
         summary="managed jobs, one task a segment, chained in pipelines",
         needs="sky, and a bucket that its nodes mount",
-        checked_by="SkyPilot's own reader of tasks",
+        checked_by="SkyPilot's own reader of tasks, and searches run on its mount of a bucket",
         write=f"{_HERE}.skypilot:write_files",
         template=f"{_HERE}.skypilot:SkyPilotTemplate",
+        workdir=Workdir.COPIED,
     ),
     ExporterEntry(
         name="ray",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +16,15 @@ from optplan.contracts.plan import Plan, UnitKind
 from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint
 from optplan.instances.files import write_text
 from optplan.runtime.exports.commands import placeholders
-from optplan.runtime.exports.entries import ExporterEntry, exporter_named
-from optplan.runtime.exports.folder import MANIFEST, write_common
+from optplan.runtime.exports.entries import ExporterEntry, Workdir, exporter_named
+from optplan.runtime.exports.folder import MANIFEST, describe, write_common, write_launcher
 from optplan.runtime.exports.request import ExportOptions, ExportRequest, Template
 from optplan.runtime.exports.steps import Kind, Outline, outline
 from optplan.runtime.scheduler import Rules, list_trials
 from optplan.runtime.spaces import draw_configurations
 
 
-def export(plan: Plan, to: str, command: str, **options: Any) -> dict[str, str]:  # noqa: ANN401 - fields of ExportOptions
+def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, str]:  # noqa: ANN401 - fields of ExportOptions
     """Return a plan as the files of a scheduler, by their path below the folder that they are for.
 
     Parameters
@@ -32,7 +35,8 @@ def export(plan: Plan, to: str, command: str, **options: Any) -> dict[str, str]:
         Target; ``optplan list exporters`` lists them.
     command
         What a member runs: a program with its arguments. ``{nodes}``, ``{gpus_per_node}``, ``{gpus}``, ``{workers}``,
-        ``{batch}``, ``{checkpoint}`` and the others of docs/exports.md are replaced, as are the names of the space.
+        ``{batch}``, ``{checkpoint}`` and the others of docs/exports.md are replaced, as are the names of the space. Of
+        a stream, ``commands`` has those of classes; all others have this one.
     **options
         Fields of :class:`~optplan.runtime.exports.request.ExportOptions`.
 
@@ -43,24 +47,57 @@ def export(plan: Plan, to: str, command: str, **options: Any) -> dict[str, str]:
     DataError
         When an option, the template or the space is wrong.
     UsageError
-        When the target is not known, or the command would lose its size.
+        When the target is not known, a class has no command, the folder where it is to run is none, or the command
+        would lose its size.
     """
     entry = exporter_named(to)
     given = ExportOptions.parse(options)
-    taken = outline(plan, margin=given.margin, gpus_per_node=given.gpus_per_node)
+    taken = outline(plan, margin=given.margin, quantile=given.time_quantile, gpus_per_node=given.gpus_per_node)
+    _require_classes(taken, command, given.commands)
+    if given.overlay and entry.workdir is not Workdir.IMAGE:
+        raise UsageError(f"overlay: jobs of {to} are no pods; leave it out")
     rules = Rules.of(plan, given.metric, given.mode)
-    template = _read_template(entry, given.template)
-    _require_classes(taken, template)
     request = ExportRequest(
         command=command,
         options=given,
-        template=template,
+        template=_read_template(entry, given.template),
+        workdir=_find_workdir(entry, given.workdir),
+        enters_workdir=entry.workdir is not Workdir.COPIED,
         configurations=_draw(taken, given, command),
         metric=rules.metric,
         mode=rules.mode,
     )
-    files = {**write_common(taken, request, to, launched=entry.launched), **entry.write(taken, request)}
+    manifest = describe(taken, request, to)
+    request = replace(request, export_id=_identify(manifest, request))
+    launcher = write_launcher(taken, request) if entry.launched else {}
+    files = {**write_common(taken, request, manifest), **launcher, **entry.write(taken, request)}
     return dict(sorted(files.items()))
+
+
+def divide_commands(texts: Sequence[str], plan: Plan) -> tuple[str, dict[str, str]]:
+    """Divide ``CLASS=COMMAND`` from the command of all others, which is empty where there is none.
+
+    Raises
+    ------
+    UsageError
+        When a class is not known or given twice, or two commands are for all others.
+    """
+    classes = [unit.id for unit in plan.units] if is_stream(plan) else []
+    others, commands = "", dict[str, str]()
+    for text in texts:
+        name, equals, command = text.partition("=")
+        if equals and name in classes:
+            if name in commands:
+                raise UsageError(f"command: class {name!r} has two; give one")
+            commands[name] = command
+        elif equals and not re.search(r"[\s/\"']", name):
+            hint = nearest_name_hint(name, classes) if classes else f"leave out {name}=: the plan has no classes"
+            raise UsageError(f"command: got {text!r}, and there is no class {name!r}; {hint}")
+        elif others:
+            raise UsageError("command: got two for all classes; give one, and others as CLASS=COMMAND")
+        else:
+            others = text
+    return others, commands
 
 
 def is_stream(plan: Plan) -> bool:
@@ -160,8 +197,32 @@ def _draw(taken: Outline, options: ExportOptions, command: str) -> tuple[Mapping
     return tuple(drawn.values())
 
 
-def _require_classes(taken: Outline, template: Template) -> None:
-    classes = [unit.id for unit in taken.plan.units]
-    for name in template.commands:
-        if taken.kind is not Kind.STREAM or name not in classes:
-            raise DataError(f"template.commands.{name}", "the plan has no such class", nearest_name_hint(name, classes))
+def _require_classes(taken: Outline, command: str, commands: Mapping[str, str]) -> None:
+    """Refuse commands of classes that the plan does not have, and classes without a command."""
+    classes = [unit.id for unit in taken.plan.units] if taken.kind is Kind.STREAM else []
+    for name in commands:
+        if name not in classes:
+            hint = nearest_name_hint(name, classes) if classes else "only plans of streams have classes: leave it out"
+            raise DataError(f"commands.{name}", "the plan has no such class", hint)
+    missing = [name for name in classes if name not in commands]
+    if not command and missing:
+        raise UsageError(f"command: class {missing[0]!r} has none; give --command {missing[0]}=TEXT, or one for all")
+
+
+def _find_workdir(entry: ExporterEntry, given: str | None) -> str | None:
+    """Return where the command runs: as given, or where the caller stands; None where the image says it."""
+    if entry.workdir is Workdir.IMAGE:
+        if given is not None and not given.startswith("/"):
+            raise UsageError(f"workdir: got {given!r}; give a path in the containers, from / on")
+        return given
+    folder = Path(given or ".").expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"workdir: {given!r} is no folder; give the one in which the command is to run")
+    return str(folder.resolve())
+
+
+def _identify(manifest: Mapping[str, Any], request: ExportRequest) -> str:
+    """Return the id of an export: the same for the same plan and options, and another one for another folder."""
+    said = [manifest, request.command, request.options.model_dump(mode="json", exclude={"space"})]
+    text = json.dumps(said, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

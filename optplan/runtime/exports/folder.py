@@ -12,12 +12,15 @@ from typing import Any
 from optplan.contracts.conditions import Elapsed
 from optplan.errors import UsageError
 from optplan.instances.files import format_json
-from optplan.runtime.exports.commands import value_names, whole_shape, write_command
+from optplan.runtime.exports.commands import value_names, whole_shape, write_command, write_promotion
 from optplan.runtime.exports.request import ExportRequest
 from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step, hard_deadline
 
 #: What `optplan promote` and `optplan submit` read.
 MANIFEST = "export.json"
+
+#: Of the manifest; what an earlier one says about ended segments is not understood any more.
+VERSION = 2
 
 #: Variables that Bash lets nobody set.
 _READ_ONLY = ("BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID")
@@ -31,6 +34,18 @@ LOCK = """if command -v flock >/dev/null; then
   }
 fi
 """
+
+
+def write_decide(request: ExportRequest) -> str:
+    """Return a function of shell that decides who is in a step; where that cannot be, the best so far has won."""
+    promote = write_promotion(request)
+    return (
+        "decide() {\n"
+        "  local code=0\n"
+        f'  {promote} "$1" || code=$?\n'
+        f'  ((code == 0)) || {{ {promote} --winner || true; exit "$code"; }}\n'
+        "}"
+    )
 
 
 def begin_stream(what: str, ways: Mapping[str, str]) -> str:
@@ -48,14 +63,18 @@ def begin_stream(what: str, ways: Mapping[str, str]) -> str:
     )
 
 
-def write_common(outline: Outline, request: ExportRequest, target: str, *, launched: bool = True) -> dict[str, str]:
-    """Return the files that every target has, by path below the folder; where ``launched``, what the launcher reads."""
-    found = {
+def write_common(outline: Outline, request: ExportRequest, manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return the plan and the manifest by path below the folder."""
+    manifest = {"version": VERSION, "export_id": request.export_id, **manifest}
+    return {
         "plan.json": format_json(outline.plan.to_json_data()) + "\n",
-        MANIFEST: format_json(_describe(outline, request, target)) + "\n",
+        MANIFEST: format_json(manifest) + "\n",
     }
-    if not launched:
-        return found
+
+
+def write_launcher(outline: Outline, request: ExportRequest) -> dict[str, str]:
+    """Return the launcher and what it reads, by path below the folder."""
+    found: dict[str, str] = {}
     found["launch.sh"] = (files("optplan.runtime.exports") / "launch.sh").read_text(encoding="utf-8")
     for step in outline.steps:
         found[f"steps/{step.name}.sh"] = _write_step(outline, step, request)
@@ -78,17 +97,20 @@ def name_trial(unit: str, number: int, outline: Outline) -> str:
     return f"{before + number:04d}"
 
 
-def _describe(outline: Outline, request: ExportRequest, target: str) -> dict[str, Any]:
+def describe(outline: Outline, request: ExportRequest, target: str) -> dict[str, Any]:
+    """Return what a manifest says of an export, but for its version and its id."""
     return {
-        "version": 1,
         "plan_id": outline.plan.plan_id,
         "target": target,
         "kind": outline.kind.value,
+        "workdir": request.workdir,
+        "time_quantile": request.options.time_quantile,
         "margin": request.options.margin,
         "gpus_per_node": request.options.gpus_per_node,
         "metric": request.metric,
         "mode": request.mode.value,
         "steps": {step.name: step.segment.id for step in outline.steps},
+        "limits_s": {step.name: step.limit_s for step in outline.steps},
         "ways": {
             way.name: {"class": way.unit, "share": way.share, "steps": [step.name for step in way.steps]}
             for way in outline.ways
@@ -102,6 +124,7 @@ def _write_step(outline: Outline, step: Step, request: ExportRequest) -> str:
     stream = outline.kind is Kind.STREAM
     deadline_s = hard_deadline(outline.plan)
     variables = {
+        "OPTPLAN_EXPORT": request.export_id,
         "OPTPLAN_PLAN": outline.plan.plan_id,
         "OPTPLAN_KIND": outline.kind.value,
         "OPTPLAN_SEGMENT": step.segment.id,
@@ -115,15 +138,17 @@ def _write_step(outline: Outline, step: Step, request: ExportRequest) -> str:
         "OPTPLAN_ITERATIONS": None if stream else step.target,
         "OPTPLAN_EPOCHS": step.target if stream else None,
         "OPTPLAN_SECONDS": None if step.fixed_s is None else f"{step.fixed_s:.3f}",
+        "OPTPLAN_LIMIT": step.limit_s,
         "OPTPLAN_GRACE": request.options.grace_s,
         "OPTPLAN_DEADLINE": None if deadline_s is None else math.ceil(deadline_s),
+        "OPTPLAN_WORKDIR": request.workdir if request.enters_workdir else None,
     }
     lines = [f"# {_one_line(step.segment.label or step.segment.id)}"]
     lines += [f"export {name}={_quote(name, value)}" for name, value in variables.items()]
     own = [f"  export {_variable(name)}={_quote(name, value)}" for name, value in request.template.env.items()]
     lines += ["environment() {", *own, "  :", "}"]
     # As the user wrote it, here-documents included; a function of nothing but comments would be none.
-    lines += ["setup() {", *request.template.setup.splitlines(), ":", "}"]
+    lines += ["setup() {", *request.template.member_setup.splitlines(), ":", "}"]
     lines += ["arguments() {", f"  argv=({write_command(outline, step, request)})", "}"]
     return "".join(f"{line}\n" for line in lines)
 

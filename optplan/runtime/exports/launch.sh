@@ -8,6 +8,14 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 step=$1
 member=${2:-1}
 source "$here/steps/$step.sh"
+if [[ ${OPTPLAN_EXPECTED:-$OPTPLAN_EXPORT} != "$OPTPLAN_EXPORT" ]]; then
+  echo "launch.sh: $here holds export $OPTPLAN_EXPORT, and this job is of export $OPTPLAN_EXPECTED" >&2
+  exit 1
+fi
+if [[ -n $OPTPLAN_WORKDIR ]] && ! cd -- "$OPTPLAN_WORKDIR"; then
+  echo "launch.sh: $OPTPLAN_WORKDIR, where the command runs, is no folder here; export with another --workdir" >&2
+  exit 1
+fi
 
 case $OPTPLAN_KIND in
   search)
@@ -37,12 +45,21 @@ case $OPTPLAN_KIND in
 esac
 
 ended=$here/$place/ended-$step
+# The mark holds the metrics by which the trial is ranked: one file, there as a whole or not at all.
+end() {
+  if [[ -f $OPTPLAN_METRICS ]]; then
+    tail -c 16777216 "$OPTPLAN_METRICS" >"$ended.new"
+  else
+    : >"$ended.new"
+  fi
+  mv -- "$ended.new" "$ended"
+}
 if [[ -e $ended ]]; then
   echo "launch.sh: $OPTPLAN_TRIAL has ended $step before"
   exit 0
 fi
 OPTPLAN_SAVE=$here/$place/checkpoint
-OPTPLAN_METRICS=$here/$place/metrics.jsonl
+OPTPLAN_METRICS=$here/$place/metrics-$step.jsonl
 mkdir -p "$OPTPLAN_SAVE"
 
 # One at a time, whoever starts it again: the lock is held until the command itself has ended. Where the disk knows no
@@ -108,33 +125,44 @@ elif [[ -n $OPTPLAN_SECONDS ]]; then # the bell rings for those who were down as
   ((passed <= 0)) || OPTPLAN_SECONDS=$((${OPTPLAN_SECONDS%.*} - passed))
   if [[ $OPTPLAN_SECONDS != *.* ]] && ((OPTPLAN_SECONDS <= 0)); then
     echo "launch.sh: the time of $OPTPLAN_TRIAL in $step has passed"
-    ((OPTPLAN_NODE_RANK > 0)) || : >"$ended"
+    ((OPTPLAN_NODE_RANK > 0)) || end
     exit 0
   fi
 fi
 code=0
+started=$here/$place/started-$OPTPLAN_NODE_RANK
 # In a shell of its own, so that no variable of the user's is one of ours.
 (
   environment
   setup
   arguments
-  run=()
-  if [[ -n $OPTPLAN_SECONDS ]]; then
-    run=(timeout --signal=TERM --kill-after="$OPTPLAN_GRACE" "$OPTPLAN_SECONDS")
-  fi
-  exec -- "${run[@]}" "${argv[@]}"
+  date +%s >"$started"
+  exec -- timeout -s TERM -k "$OPTPLAN_GRACE" "${OPTPLAN_SECONDS:-$OPTPLAN_LIMIT}" "${argv[@]}"
 ) &
 child=$!
-trap 'kill -TERM "$child" 2>/dev/null || true' TERM INT
+asked=
+trap 'asked=1; kill -TERM "$child" 2>/dev/null || true' TERM INT
 # A signal ends the first wait; the command may need a while to store its state.
 while kill -0 "$child" 2>/dev/null; do
   code=0
   wait "$child" || code=$?
 done
 wait "$child" 2>/dev/null || code=$?
-if ((code != 0)) && ! { [[ -n $OPTPLAN_SECONDS ]] && ((code == 124 || code == 137)); }; then
+# A program that is asked to end stores its state, and ends as if it had done all of its work.
+if [[ -n $asked ]]; then
+  echo "launch.sh: $OPTPLAN_TRIAL was asked to end before $step had" >&2
+  exit 143
+fi
+passed=$(($(date +%s) - $(cat "$started" 2>/dev/null || date +%s)))
+bell=${OPTPLAN_SECONDS:-$OPTPLAN_LIMIT}
+# Before the bell, 137 is a kill from elsewhere, such as for want of memory, and 124 the command's own.
+if ((code == 124 || code == 137)) && ((passed >= ${bell%.*})); then
+  if [[ -z $OPTPLAN_SECONDS ]]; then
+    echo "launch.sh: $OPTPLAN_TRIAL was ended after the $OPTPLAN_LIMIT s that $step may take" >&2
+    exit 124
+  fi
+elif ((code != 0)); then
+  ((code != 124)) || code=1
   exit "$code"
 fi
-if ((OPTPLAN_NODE_RANK == 0)); then
-  : >"$ended"
-fi
+((OPTPLAN_NODE_RANK > 0)) || end

@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,16 +19,22 @@ from optplan.contracts.conditions import Mode, Promoted
 from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.instances.files import format_json, read_plan
 from optplan.instances.plain_data import parse_json, read_text
-from optplan.runtime.exports.folder import MANIFEST
+from optplan.runtime.exports.folder import MANIFEST, VERSION
 from optplan.runtime.exports.steps import Kind, Outline, Step, hard_deadline, outline
 from optplan.runtime.ranking import rank, read_metric
 
 #: What a job of a stream may be called: a folder, and a name of the scheduler's.
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 #: What is read of a manifest.
-_NEEDED = {"plan_id", "margin", "gpus_per_node", "metric", "mode", "configurations"}
+_NEEDED = {"version", "plan_id", "time_quantile", "margin", "gpus_per_node", "metric", "mode", "configurations"}
 #: Bytes of the end of a metrics file in which a metric is looked for, one after the other.
 _ENDS = (1 << 16, 1 << 20, 1 << 24)
+
+
+class NoMetricError(OptplanError):
+    """Trials ended, and none showed a number: nobody can tell which of them is better."""
+
+    exit_code = 1
 
 
 class LimitPassedError(OptplanError):
@@ -74,13 +80,14 @@ def read_export(folder: Path) -> Exported:
         message = f"{folder}: has no {MANIFEST}; give the folder that `optplan export --out` wrote"
         raise UsageError(message)
     manifest = parse_json(read_text(file), str(file))
-    if not isinstance(manifest, dict) or not manifest.keys() >= _NEEDED:
+    if not isinstance(manifest, dict) or not manifest.keys() >= _NEEDED or manifest["version"] != VERSION:
         raise UsageError(f"{file}: is not as `optplan export` writes it; export the plan again")
     plan = read_plan(folder / "plan.json")
     if plan.plan_id != manifest.get("plan_id"):
         message = f"{folder}: plan.json is not the plan that was exported; export it again into a folder of its own"
         raise UsageError(message)
-    taken = outline(plan, margin=manifest["margin"], gpus_per_node=manifest["gpus_per_node"])
+    sizes = {name: manifest[name] for name in ("margin", "gpus_per_node")}
+    taken = outline(plan, quantile=manifest["time_quantile"], **sizes)
     return Exported(folder, taken, manifest)
 
 
@@ -108,6 +115,8 @@ def promote(exported: Exported, name: str, *, now_s: float | None = None) -> lis
     ------
     UsageError
         When nobody is promoted to the step.
+    NoMetricError
+        When nobody showed a number by which some could be taken and others not.
     LimitPassedError
         When the plan's hard deadline has passed.
     """
@@ -130,46 +139,62 @@ def promote(exported: Exported, name: str, *, now_s: float | None = None) -> lis
 
 
 def choose_members(exported: Exported, step: Step) -> list[str]:
-    """Return a step's members, the best first."""
+    """Return a step's members, the best first.
+
+    Raises
+    ------
+    NoMetricError
+        When nobody showed a number by which some could be taken and others not.
+    """
     segment = step.segment
     ranks = slice(segment.first_rank - 1, segment.last_rank)
     assert isinstance(segment.enter, Promoted)  # those of other steps are known from the beginning
     by_id = {each.segment.id: each for each in exported.outline.steps}
-    chosen: list[str] = []
+    shown: dict[str, float] = {}
     for selection in segment.enter.of:
         before = by_id[selection.segment]
-        members = _read_members(exported, before)
-        ranked = _rank(exported, members, [before])
-        chosen += [trial for trial in ranked[: selection.top] if _ended(exported, before, trial)]
-    sources = [by_id[selection.segment] for selection in segment.enter.of]
-    return _rank(exported, chosen, sources)[ranks]
+        ended = [trial for trial in _read_members(exported, before) if _ended(exported, before, trial)]
+        values = {trial: _value(exported, before, trial) for trial in ended}
+        if len(ended) > selection.top and all(math.isnan(value) for value in values.values()):
+            raise _nobody_showed(exported, before)
+        taken = _rank(exported, values)[: selection.top]
+        shown |= {trial: values[trial] for trial in taken}
+    return _rank(exported, shown)[ranks]
 
 
 def find_winner(exported: Exported) -> dict[str, Any]:
-    """Rank those who ended in the last steps that anybody ended, and write ``winner.json``.
+    """Rank those who ended in the last steps that anybody ended with a number, and write ``winner.json``.
 
     Returns
     -------
     dict
-        ``trial``, ``configuration``, ``metric`` and ``checkpoint`` of the best one; None for each where nobody ended.
+        ``trial``, ``step``, ``configuration``, ``metric`` and ``checkpoint`` of the best one; None for each where
+        nobody ended, or nobody who ended showed a number.
     """
     ranked: list[str] = []
+    values: dict[str, tuple[float, str]] = {}
     for steps in [exported.outline.last(), *reversed(exported.outline.levels())]:
         decided = [step for step in steps if not step.is_promoted or _members_file(exported, step).is_file()]
-        trials = [trial for step in decided for trial in _read_members(exported, step) if _ended(exported, step, trial)]
-        ranked = _rank(exported, dict.fromkeys(trials), decided)
+        values = {
+            trial: (value, step.name)
+            for step in decided
+            for trial in _read_members(exported, step)
+            if _ended(exported, step, trial) and not math.isnan(value := _value(exported, step, trial))
+        }
+        ranked = _rank(exported, {trial: value for trial, (value, _) in values.items()})
         if ranked:  # where a limit ended the search before its last steps, the best of the latest have won
             break
-    winner: dict[str, Any] = dict.fromkeys(("trial", "configuration", "metric", "checkpoint"))
+    winner: dict[str, Any] = dict.fromkeys(("trial", "step", "configuration", "metric", "checkpoint"))
     if ranked:
         best = ranked[0]
-        value = _value(exported, best)
+        value, last = values[best]
         configurations = exported.manifest["configurations"]
         number = int(best) - 1
         winner = {
             "trial": best,
+            "step": last,
             "configuration": configurations[number] if number < len(configurations) else None,
-            "metric": None if math.isnan(value) else value,
+            "metric": value,
             "checkpoint": f"trials/{best}/checkpoint",
         }
     _write(exported.folder / "winner.json", format_json(winner) + "\n")
@@ -291,20 +316,18 @@ def _ended(exported: Exported, step: Step, trial: str) -> bool:
     return (exported.folder / "trials" / trial / f"ended-{step.name}").exists()
 
 
-def _rank(exported: Exported, trials: Iterable[str], steps: Sequence[Step]) -> list[str]:
-    values = {trial: _value(exported, trial) for trial in trials}
-
-    def dropped(trial: str) -> bool:
-        return not any(_ended(exported, step, trial) for step in steps)
-
-    return rank(values, values.__getitem__, exported.mode, dropped)
+def _rank(exported: Exported, values: Mapping[str, float]) -> list[str]:
+    return rank(values, values.__getitem__, exported.mode, lambda _: False)
 
 
-def _value(exported: Exported, trial: str) -> float:
-    """Return the metric of the last whole line that a trial wrote; NaN where there is none in the last 16 MB."""
-    file = exported.folder / "trials" / trial / "metrics.jsonl"
-    if not file.is_file():
-        return math.nan
+def _nobody_showed(exported: Exported, step: Step) -> NoMetricError:
+    message = f"{exported.manifest['metric']}: nobody who ended {step.name} showed a number, so that none is the best"
+    return NoMetricError(f"{message}; the command appends lines of JSON with it to the file {{metrics}}")
+
+
+def _value(exported: Exported, step: Step, trial: str) -> float:
+    """Return the metric of the last whole line that a trial wrote in a step; NaN where the mark of its end has none."""
+    file = exported.folder / "trials" / trial / f"ended-{step.name}"
     try:
         with file.open("rb") as stream:
             size = stream.seek(0, os.SEEK_END)

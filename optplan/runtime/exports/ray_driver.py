@@ -64,6 +64,7 @@ def _write_tuner(outline: Outline, request: ExportRequest, template: RayTemplate
     module, _, name = request.command.partition(":")
     return _TUNER.format(
         plan_id=outline.plan.plan_id,
+        workdir=request.workdir,
         module=module,
         name=name,
         address=template.address,
@@ -89,13 +90,20 @@ def _write_run(outline: Outline, request: ExportRequest, template: RayTemplate) 
         "launcher": "torchrun" if request.options.launcher is Launcher.TORCHRUN else "single",
     }
     space = [dict(each) for each in request.configurations] or None
-    return _RUN.format(plan_id=outline.plan.plan_id, environment=dict(template.env), space=space, options=options)
+    return _RUN.format(
+        plan_id=outline.plan.plan_id,
+        workdir=request.workdir,
+        environment=dict(template.env),
+        space=space,
+        options=options,
+    )
 
 
 _TUNER = '''"""Follows plan {plan_id} in a Tuner of Ray Tune."""
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import ray
@@ -104,14 +112,20 @@ from ray.tune.search import BasicVariantGenerator
 
 import optplan
 from optplan.runtime.ray_tune import PlanScheduler
-from {module} import {name}
 
+HERE = Path(__file__).resolve().parent
+WORKDIR = {workdir!r}
 CONFIGURATIONS = {configurations!r}
 
+os.chdir(WORKDIR)
+sys.path.insert(0, WORKDIR)
+from {module} import {name}
+
 os.environ.update({environment!r})
-ray.init(address={address!r}, runtime_env={{"env_vars": {environment!r}}})
+variables = {{"PYTHONPATH": os.pathsep.join(filter(None, [WORKDIR, os.environ.get("PYTHONPATH")])), **{environment!r}}}
+ray.init(address={address!r}, runtime_env={{"env_vars": variables}})
 scheduler = PlanScheduler(
-    optplan.read_plan(Path(__file__).with_name("plan.json")), per_gpu={per_gpu!r}, metric={metric!r}, mode={mode!r}
+    optplan.read_plan(HERE / "plan.json"), per_gpu={per_gpu!r}, metric={metric!r}, mode={mode!r}
 )
 space = {{name: tune.choice([each.get(name) for each in CONFIGURATIONS]) for name in {names!r}}}
 tuner = tune.Tuner(
@@ -128,8 +142,9 @@ tuner = tune.Tuner(
 )
 tuner.fit()
 outcome = scheduler.outcome().to_json_data()
-Path(__file__).with_name("outcome.json").write_text(json.dumps(outcome, indent=1) + "\\n")
+(HERE / "outcome.json").write_text(json.dumps(outcome, indent=1) + "\\n")
 print(json.dumps(outcome["winner"]))
+sys.exit(0 if outcome["winner"] else 1)
 '''
 
 _RUN = '''"""Follows plan {plan_id} with optplan's own loop on Ray; started again, it goes on."""
@@ -141,12 +156,14 @@ from pathlib import Path
 import optplan
 from optplan.runtime.running import resume
 
+WORKDIR = {workdir!r}
 OPTIONS = {options!r}
 SPACE = {space!r}
 
 if __name__ == "__main__":
+    here = Path(__file__).resolve().parent
+    os.chdir(WORKDIR)
     os.environ.update({environment!r})
-    here = Path(__file__).parent
     if (here / "run").is_dir():
         outcome = resume(here / "run")
     else:

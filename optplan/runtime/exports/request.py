@@ -32,16 +32,18 @@ class Template(FrozenModel):
         Lines of shell that run before the command, on each node.
     env
         Environment variables of the command. Secrets do not belong here: they come from the environment of the jobs.
-    commands
-        Of a stream: the command of a class, where it is not the one of ``--command``.
     optplan
         How optplan is called on the cluster.
     """
 
     setup: str = ""
     env: ByName[str] = Field(default_factory=dict)
-    commands: ByName[str] = Field(default_factory=dict)
     optplan: Annotated[str, Field(min_length=1)] = "optplan"
+
+    @property
+    def member_setup(self) -> str:
+        """Lines of shell before the command of every member."""
+        return self.setup
 
 
 class ExportOptions(FrozenModel):
@@ -49,16 +51,24 @@ class ExportOptions(FrozenModel):
 
     Parameters
     ----------
+    commands
+        Of a stream: the command of a class, where it is not the one of all.
+    workdir
+        Where the command runs: by default where the caller stands, and in containers where their image says.
+    folder
+        Where the files will be: exports of one plan to several folders have names of their own.
     template
         What is merged in: partition, image, volumes, set-up, as the target has them.
+    overlay
+        Metadata and specification of a pod, merged into those of targets whose jobs are pods.
     launcher
         How the command is started on several nodes.
     space, seed
         What configurations of trials are drawn from, as in :func:`optplan.runtime.spaces.draw`.
     metric, mode
         By what trials are ranked, and which way; the plan's by default.
-    margin
-        Time limits are the expected seconds times one plus this.
+    time_quantile, margin
+        Time limits are this quantile of the seconds that one member takes, times one plus the margin.
     gpus_per_node
         GPUs of one of the target's nodes; the plan's by default.
     retries
@@ -69,12 +79,17 @@ class ExportOptions(FrozenModel):
         Whether the command reads its size from the environment, so that it needs no placeholder.
     """
 
+    commands: ByName[str] = Field(default_factory=dict)
+    workdir: Annotated[str, Field(min_length=1)] | None = None
+    folder: str = ""
     template: ByName[Any] = Field(default_factory=dict)
+    overlay: ByName[Any] = Field(default_factory=dict)
     launcher: Launcher = Launcher.SINGLE
     space: Any = None
     seed: Annotated[int, Field(ge=0)] = 0
     metric: Annotated[str, Field(min_length=1)] | None = None
     mode: Mode | None = None
+    time_quantile: Annotated[float, Field(ge=0.5, lt=1)] = 0.99
     margin: Annotated[float, Field(ge=0, le=100)] = 0.5
     gpus_per_node: Annotated[int, Field(ge=1)] | None = None
     retries: Annotated[int, Field(ge=0)] = 2
@@ -89,9 +104,16 @@ class ExportRequest:
     Parameters
     ----------
     command
-        A program with its arguments, in which placeholders stand for sizes; it is no shell's.
+        A program with its arguments, in which placeholders stand for sizes; it is no shell's. Empty where each class
+        of a stream has its own.
     options
         The user's.
+    export_id
+        Of the plan, of all that was asked, and of the folder: what is made elsewhere is named by it.
+    workdir
+        Where the command runs; None where the image says it.
+    enters_workdir
+        Whether the launcher goes there itself.
     template
         Of the target, read.
     configurations
@@ -103,9 +125,24 @@ class ExportRequest:
     command: str
     options: ExportOptions
     template: Template
+    export_id: str = ""
+    workdir: str | None = None
+    enters_workdir: bool = False
     configurations: tuple[Mapping[str, Any], ...] = ()
     metric: str = "loss"
     mode: Mode = Mode.MIN
+
+    @property
+    def tag(self) -> str:
+        """The beginning of the export's id, for names."""
+        return f"op-{self.export_id[:8]}"
+
+
+def write_yaml(data: Mapping[str, Any]) -> str:
+    """Write plain data; whatever a text holds, it is read back as that text."""
+    import yaml
+
+    return yaml.safe_dump(data, sort_keys=False, width=10_000, allow_unicode=False)
 
 
 def require_known(field: str, given: Iterable[str], known: Iterable[str]) -> None:

@@ -1,7 +1,6 @@
 """Plain shell on one machine: segments one after the other, its GPUs dealt out to the trials that run side by side.
 
-Nothing but the script enforces anything: segments that the clock ends are ended by ``timeout``, other time limits and
-budgets by nobody.
+Time limits are kept by the launcher, budgets by nobody. Where the script is interrupted, what it started ends with it.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from optplan.runtime.exports.commands import write_promotion
-from optplan.runtime.exports.folder import LOCK, begin_stream
+from optplan.runtime.exports.folder import LOCK, begin_stream, write_decide
 from optplan.runtime.exports.request import ExportRequest, Template
 from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step
 
 
 class ScriptTemplate(Template):
-    """What is merged into a plain script: set-up, environment, commands of classes."""
+    """What is merged into a plain script: set-up, environment."""
 
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
@@ -29,9 +28,9 @@ def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     _require_one_machine(outline, request)
     if outline.kind is Kind.STREAM:
         return {"submit.sh": _write_stream(outline, request)}
-    lines = [_HEAD.replace("@LOCK@", LOCK).replace("@RETRIES@", str(request.options.retries))]
+    lines = [_HEAD.replace("@LOCK@", LOCK).replace("@RETRIES@", str(request.options.retries)), write_decide(request)]
     for level in outline.levels():
-        lines += [f"{write_promotion(request)} {step.name}" for step in level if step.is_promoted]
+        lines += [f"decide {step.name}" for step in level if step.is_promoted]
         first = 0
         for step in level:
             shape = step.shape
@@ -40,6 +39,8 @@ def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
         lines.append("wait")
     if outline.kind is Kind.SEARCH:
         lines.append(f"{write_promotion(request)} --winner")
+    else:
+        lines.append(f"[[ -e trials/job/ended-{outline.steps[0].name} ]]")
     return {"submit.sh": "".join(f"{line}\n" for line in lines)}
 
 
@@ -47,7 +48,8 @@ def _require_one_machine(outline: Outline, request: ExportRequest) -> None:
     for step in outline.steps:
         if step.shape.nodes > 1:
             problem = f"segment {step.segment.id!r} gives {step.shape.nodes} nodes to one member"
-            raise CannotExpressError(f"cannot express: {problem}, and a plain script has one machine; {_ELSE}")
+            fix = f"give --gpus-per-node of a machine that has them all, or {_ELSE}"
+            raise CannotExpressError(f"cannot express: {problem}, and a plain script has one machine; {fix}")
     if outline.kind is Kind.STREAM:
         return
     for level in outline.levels():
@@ -71,20 +73,37 @@ _HEAD = """#!/usr/bin/env bash
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 @LOCK@mkdir -p logs trials
+# What is interrupted ends what it has started, each in its turn.
+end() {
+  local each
+  trap '' INT TERM HUP
+  for each in $(jobs -p); do
+    kill -TERM "$each" 2>/dev/null || true
+  done
+  wait
+  exit 143
+}
+trap end INT TERM HUP
 # stage STEP MEMBERS AT_ONCE FIRST_GPU GPUS: its members, so many side by side, each on GPUs of its own
 stage() {
   local slot
+  trap end TERM
   for ((slot = 0; slot < $3; slot++)); do
     places "$1" "$2" "$3" "$slot" "$(seq -s , $(($4 + slot * $5)) $(($4 + (slot + 1) * $5 - 1)))" &
   done
   wait
 }
 places() {
-  local place try
+  local place try code
+  trap end TERM
   for ((place = $4 + 1; place <= $2; place += $3)); do
     for ((try = 0; try <= @RETRIES@; try++)); do
-      CUDA_VISIBLE_DEVICES=$5 bash launch.sh "$1" "$place" >>"logs/$1-$place.log" 2>&1 && break
+      code=0
+      CUDA_VISIBLE_DEVICES=$5 bash launch.sh "$1" "$place" >>"logs/$1-$place.log" 2>&1 &
+      wait "$!" || code=$?
+      ((code != 0)) || break
       echo "submit.sh: place $place of $1 failed; see logs/$1-$place.log" >&2
+      ((code != 4 && code != 124)) || break # its time is over
     done
   done
 }
@@ -97,8 +116,10 @@ def _write_stream(outline: Outline, request: ExportRequest) -> str:
     return begin_stream(what, ways) + (
         "for step in $steps; do\n"
         "  for ((try = 0; ; try++)); do\n"
-        '    OPTPLAN_JOB=$name bash launch.sh "$step" >>"logs/$name.log" 2>&1 && break\n'
-        f"    ((try < {request.options.retries})) || "
+        "    code=0\n"
+        '    OPTPLAN_JOB=$name bash launch.sh "$step" >>"logs/$name.log" 2>&1 || code=$?\n'
+        "    ((code != 0)) || break\n"
+        f"    ((try < {request.options.retries} && code != 4 && code != 124 && code != 143)) || "
         '{ echo "submit.sh: $step failed; see logs/$name.log" >&2; exit 1; }\n'
         "  done\ndone\n"
     )

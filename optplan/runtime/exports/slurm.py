@@ -25,6 +25,9 @@ from optplan.schema import ByName
 #: Tasks of one array: with Slurm's default MaxArraySize, 1001, their numbers end at 1000.
 _LONGEST_ARRAY = 1000
 
+#: Seconds that the start of a job and its set-up may take beside its time limit.
+_START_S = 60
+
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@,/+-]*$")]
 
 
@@ -74,14 +77,14 @@ def _write_search(outline: Outline, request: ExportRequest) -> dict[str, str]:
         depends = ""
         if step.after:
             decider = f"decide-{step.name}"
-            found[f"jobs/{decider}.sbatch"] = _write_decision(outline, request, decider, step.name)
+            found[f"jobs/{decider}.sbatch"] = _write_decision(request, decider, step.name)
             lines.append(
                 f"submit {decider} --dependency=afterany{''.join(f':${{job[{name}]}}' for name in step.after)}"
             )
             depends = f" --dependency=afterok:${{job[{decider}]}} --kill-on-invalid-dep=yes"
         found[f"jobs/{step.name}.sbatch"] = _write_job(outline, [step], request, member="${member}")
         lines += [f"submit {step.name}{depends} {array}" for array in _arrays(step.segment)]
-    found["jobs/winner.sbatch"] = _write_decision(outline, request, "winner", "--winner")
+    found["jobs/winner.sbatch"] = _write_decision(request, "winner", "--winner")
     awaited = "".join(f":${{job[{step.name}]}}" for step in outline.last())
     lines.append(f"submit winner --dependency=afterany{awaited}")
     return {**found, "submit.sh": _submit(lines)}
@@ -116,7 +119,7 @@ def _write_stream(outline: Outline, request: ExportRequest) -> dict[str, str]:
 def _write_job(
     outline: Outline, steps: Sequence[Step], request: ExportRequest, *, member: str = "1", after: str = ""
 ) -> str:
-    name = f"{outline.tag}-{'train' if outline.kind is Kind.FLEET else steps[0].name}"
+    name = f"{request.tag}-{'train' if outline.kind is Kind.FLEET else steps[0].name}"
     log = "logs/%x-%A_%a.log" if outline.kind is Kind.SEARCH else "logs/%x-%j.log"
     lines = ["#!/usr/bin/env bash", f"# {outline.plan.plan_id}"]
     for number, step in enumerate(steps):
@@ -147,7 +150,8 @@ def _run(number: int, step: Step, member: str, groups: int) -> str:
 def _retry(request: ExportRequest) -> list[str]:
     """Return lines that put a job that failed into the queue again, and end with its exit code otherwise."""
     return [
-        f"if ((code != 0 && ${{SLURM_RESTART_COUNT:-0}} < {request.options.retries})); then",
+        "if ((code != 0 && code != 4 && code != 124 && "
+        f"${{SLURM_RESTART_COUNT:-0}} < {request.options.retries})); then  # 4 and 124: the time is over",
         '  scontrol requeue "$SLURM_JOB_ID" && sleep 600  # ends this run of the job',
         "fi",
         '((code == 0)) || exit "$code"',
@@ -170,7 +174,8 @@ def _options(outline: Outline, step: Step, request: ExportRequest) -> list[str]:
         found = [f"--ntasks={shape.nodes}", f"--gpus-per-task={typed}1"]
     else:
         found = [f"--nodes={shape.nodes}", "--ntasks-per-node=1", f"--gres=gpu:{typed}{shape.gpus_per_node}"]
-    found.append(f"--time={_write_time(step.limit_s)}")
+    # The launcher's own limit comes before it, and says so.
+    found.append(f"--time={_write_time(step.limit_s + request.options.grace_s + _START_S)}")
     named = ("partition", "account", "qos", "reservation", "constraint")
     own = {name: getattr(template, name) for name in named if getattr(template, name) is not None}
     extra = {**own, **template.options, **template.resources.get(step.segment.resource, {})}
@@ -223,13 +228,13 @@ def _write_time(seconds: int) -> str:
     return f"{minutes // 1440}-{minutes // 60 % 24:02d}:{minutes % 60:02d}:00"
 
 
-def _write_decision(outline: Outline, request: ExportRequest, name: str, what: str) -> str:
+def _write_decision(request: ExportRequest, name: str, what: str) -> str:
     template = request.template
     assert isinstance(template, SlurmTemplate)  # the exporter's entry names it
     own = {name: getattr(template, name) for name in ("partition", "account", "qos") if getattr(template, name)}
     lines = [
         "#!/usr/bin/env bash",
-        f"#SBATCH --job-name={outline.tag}-{name}",
+        f"#SBATCH --job-name={request.tag}-{name}",
         f"#SBATCH --output=logs/{name}-%j.log",
         "#SBATCH --ntasks=1",
         "#SBATCH --time=0-00:10:00",

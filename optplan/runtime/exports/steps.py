@@ -8,14 +8,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import NormalDist
 
 from optplan.contracts.conditions import Elapsed, EpochsDone, IterationsDone, Promoted, waits_for
 from optplan.contracts.plan import Binding, Plan, Segment, UnitKind, count_levels, follow, last_of_each_unit, span
 from optplan.errors import UsageError
 
-#: Characters of a step's name. Of the 63 that a pod of Kubernetes has, 12 are the plan's, 16 a job's of a stream, and
+#: Characters of a step's name. Of the 63 that a pod of Kubernetes has, 12 are the export's, 16 a job's of a stream, and
 #: 15 the JobSet's for group, replica, node and chance.
 LONGEST_NAME = 20
+#: Standard deviation relative to the mean that is taken for the sizes of a class of which no log says it.
+UNKNOWN_SPREAD = 1.0
 
 
 class CannotExpressError(UsageError):
@@ -80,7 +83,7 @@ class Step:
     fixed_s
         Seconds for which it lasts, where the clock ends it.
     limit_s
-        Seconds after which one member is ended, margin included.
+        Seconds after which one member is ended, margin included; where the clock ends it, a minute after that.
     """
 
     name: str
@@ -120,11 +123,6 @@ class Outline:
     steps: tuple[Step, ...]
     ways: tuple[Way, ...] = ()
 
-    @property
-    def tag(self) -> str:
-        """The beginning of the plan's id, for names."""
-        return f"op-{self.plan.plan_id[:8]}"
-
     def levels(self) -> list[tuple[Step, ...]]:
         """Return the steps that may run side by side: each waits only for steps of earlier levels."""
         level = count_levels(self.plan.segments)
@@ -147,15 +145,15 @@ class Way:
     steps: tuple[Step, ...]
 
 
-def outline(plan: Plan, *, margin: float = 0.5, gpus_per_node: int | None = None) -> Outline:
+def outline(plan: Plan, *, margin: float = 0.5, quantile: float = 0.99, gpus_per_node: int | None = None) -> Outline:
     """Take a plan apart.
 
     Parameters
     ----------
     plan
         Of any formulation.
-    margin
-        Time limits are the expected seconds times one plus this.
+    margin, quantile
+        Time limits are this quantile of the seconds that one member takes, times one plus the margin.
     gpus_per_node
         GPUs of one of the target's nodes; the resource's by default.
 
@@ -180,7 +178,7 @@ def outline(plan: Plan, *, margin: float = 0.5, gpus_per_node: int | None = None
                 done=span(segment)[0] if kind is Kind.STREAM else _count(before) if before else 0,
                 target=_count(segment),
                 fixed_s=segment.expected.seconds if isinstance(segment.exit, Elapsed) else None,
-                limit_s=_limit(segment, margin),
+                limit_s=_limit(segment, kind, margin, quantile),
             )
         )
     ways = tuple(_list_ways(plan, {step.segment.id: step for step in steps})) if kind is Kind.STREAM else ()
@@ -207,13 +205,24 @@ def _count(segment: Segment) -> int | None:
     return segment.exit.epochs if isinstance(segment.exit, EpochsDone) else None
 
 
-def _limit(segment: Segment, margin: float) -> int:
+def _limit(segment: Segment, kind: Kind, margin: float, quantile: float) -> int:
     """Return the whole seconds that one member may take; the clock's own end comes before it."""
     expected = segment.expected
     if isinstance(segment.exit, Elapsed):
         return math.ceil(expected.seconds) + 60
-    busy = max(expected.member_s, 0.0) or expected.seconds
-    return max(60, math.ceil((busy + expected.pause_s + 3 * expected.member_sd_s) * (1 + margin)))
+    busy_s = expected.member_s or expected.seconds
+    spread = expected.member_sd_s / busy_s if busy_s else 0.0
+    if kind is Kind.STREAM and not spread:  # nobody knows how much the sizes of a class differ
+        spread = UNKNOWN_SPREAD
+    longest_s = busy_s * _times_mean(spread, quantile) + expected.pause_s
+    return max(60, math.ceil(longest_s * (1 + margin)))
+
+
+def _times_mean(spread: float, quantile: float) -> float:
+    """Return a quantile over the mean of a lognormal time with this standard deviation relative to the mean."""
+    z = NormalDist().inv_cdf(quantile)
+    sigma = min(math.sqrt(math.log1p(spread**2)), z)  # beyond z, more spread would make the quantile smaller
+    return max(1.0, math.exp(z * sigma - sigma**2 / 2))
 
 
 def _shape(plan: Plan, segment: Segment, gpus_per_node: int | None) -> Shape:

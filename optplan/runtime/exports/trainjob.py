@@ -1,7 +1,7 @@
 """Kubeflow Trainer: a TrainJob (trainer.kubeflow.org/v1alpha1) for each segment, at a fixed number of nodes.
 
 Elastic sizes are not in its API. Trials are jobs of one node each only where a segment has a single member: many
-members are what Jobs of Kubernetes are for. The time limit is the TrainJob's own; a budget is enforced by nobody.
+members are what Jobs of Kubernetes are for. The launcher keeps time limits; a budget is enforced by nobody.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from optplan.runtime.exports.kubernetes import (
-    JOB_NAME,
+from optplan.errors import DataError
+from optplan.runtime.exports.kubernetes import write_manifests
+from optplan.runtime.exports.pods import (
+    TRAIN,
     PodTemplate,
+    overlay,
     pods_of,
     require_no_elastic,
     write_call,
+    write_env,
     write_limits,
-    write_manifests,
     write_metadata,
     write_place,
     write_volume,
@@ -68,21 +71,20 @@ def _write_step(outline: Outline, step: Step, name: str, request: ExportRequest)
     template = pods_of(request)
     assert isinstance(template, TrainJobTemplate)  # the exporter's entry names it
     volumes, mounts = write_volume(request)
-    pod: dict[str, Any] = {
-        "volumes": volumes,
-        "containers": [{"name": "node", "volumeMounts": mounts}],
-        **write_place(step, outline, request),
-    }
-    job = {"name": "node", "template": {"spec": {"template": {"spec": pod}}}}
+    spec = {"containers": [{"name": TRAIN, "volumeMounts": mounts}], "volumes": volumes}
+    pod = overlay({"metadata": {}, "spec": {**spec, **write_place(step, outline, request)}}, request)
+    _require_patch(pod)
+    for container in pod["spec"]["containers"]:
+        container["name"] = "node" if container["name"] == TRAIN else container["name"]
+    job = {"name": "node", "template": {"spec": {"template": {name: part for name, part in pod.items() if part}}}}
     trainer: dict[str, Any] = {
         "image": template.image,
         "command": write_call(step, request, "1"),
         "numNodes": step.shape.nodes,
         "numProcPerNode": step.shape.workers_per_node,
         "resourcesPerNode": write_limits(step, request),
+        "env": write_env(outline, request),
     }
-    if outline.kind is Kind.STREAM:
-        trainer["env"] = [{"name": "OPTPLAN_JOB", "value": JOB_NAME}]
     patch = {"manager": "optplan/export", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}}}
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -92,6 +94,32 @@ def _write_step(outline: Outline, step: Step, name: str, request: ExportRequest)
             "runtimeRef": {"name": template.runtime, "kind": template.runtime_kind},
             "trainer": trainer,
             "runtimePatches": [patch],
-            "activeDeadlineSeconds": step.limit_s,
         },
     }
+
+
+def _require_patch(pod: dict[str, Any]) -> None:
+    """Refuse fields of an overlay that a TrainJob cannot change in its runtime's pods."""
+    for name in pod["spec"]:
+        if name not in _PATCHED:
+            raise DataError(f"overlay.spec.{name}", "a TrainJob cannot change it", "say it in the training runtime")
+    for container in pod["spec"]["containers"]:
+        for name in container:
+            if name not in ("name", "env", "volumeMounts", "securityContext"):
+                path = f"overlay.spec.containers.{container['name']}.{name}"
+                raise DataError(path, "a TrainJob cannot change it", "say it in the training runtime")
+
+
+#: What a TrainJob's patch may hold of a pod's specification.
+_PATCHED = (
+    "serviceAccountName",
+    "volumes",
+    "initContainers",
+    "containers",
+    "imagePullSecrets",
+    "securityContext",
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "schedulingGates",
+)

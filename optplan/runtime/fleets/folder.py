@@ -6,23 +6,23 @@ Who starts ranks is up to its heirs: a process for each on this machine, or a co
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from optplan.errors import MissingExtraError, UsageError
+from optplan.errors import UsageError
 from optplan.runtime.fleets.hook import FLEET, ORDERS, RANKS, STOP
 from optplan.runtime.fleets.protocol import FleetRequest, Notice, Report
+from optplan.runtime.supervision import clear, end, is_running, launch, list_homes, name_home, require_support
 from optplan.runtime.trial_files import read_new_lines, write
-
-if TYPE_CHECKING:
-    import psutil
 
 #: Names in the folder of a run, and of a fleet.
 FLEETS, NOTICES, _PLAN, _STARTED, _LOG = "fleets", "notices", "plan.json", "started.json", "output.log"
@@ -171,30 +171,31 @@ class FolderFleet(ABC):
 
 
 class LocalFleet(FolderFleet):
-    """A process for each rank, on this machine.
+    """A group of processes for each rank, on this machine (:mod:`optplan.runtime.supervision`).
 
-    They are found by their environment, so that a monitor that begins anew neither starts nor forgets one.
+    A monitor that begins anew neither starts nor forgets one.
 
     Raises
     ------
     MissingExtraError
         When psutil is not installed.
+    UsageError
+        On another system than Linux.
     """
 
     def __init__(self, root: Path, command: str, *, now_s: float) -> None:
-        try:
-            import psutil  # noqa: F401 - asked for before anything is started
-        except ModuleNotFoundError:
-            raise MissingExtraError("psutil", "run") from None
+        require_support()
         super().__init__(root, command, now_s=now_s)
         self._children: dict[int, subprocess.Popen[bytes]] = {}
 
     def _start(self, folder: Path, said: dict[str, Any]) -> None:
-        there = set(find_ranks(folder))
+        if shutil.which(self._command[0]) is None:
+            problem = f"command: {self._command[0]!r} cannot be started ({os.strerror(errno.ENOENT)})"
+            raise UsageError(f"{problem}; give a program that is there")
         for role in said["ranks"]:
             rank = role["rank"]
-            if rank in there or (folder / RANKS / f"{rank:05d}.jsonl").exists():
-                continue  # it runs, or has run
+            if (folder / RANKS / f"{rank:05d}.jsonl").exists():
+                continue  # it has run, or does
             variables = {
                 "OPTPLAN_FLEET": str(folder),
                 "RANK": str(rank),
@@ -204,27 +205,20 @@ class LocalFleet(FolderFleet):
                 "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
                 "PYTHONUNBUFFERED": "1",
             }
-            try:
-                with (folder / _LOG).open("ab") as output:
-                    child = subprocess.Popen(
-                        self._command,
-                        stdin=subprocess.DEVNULL,
-                        stdout=output,
-                        stderr=subprocess.STDOUT,
-                        env={**os.environ, **variables},
-                        start_new_session=True,
-                    )
-            except OSError as error:
-                problem = f"command: {self._command[0]!r} cannot be started ({error.strerror})"
-                raise UsageError(f"{problem}; give a program that is there") from None
-            self._children[rank] = child
+            home = name_home(folder, rank)
+            home.mkdir(exist_ok=True)
+            child = launch(home, folder, self._command, log=folder / _LOG, variables=variables)
+            if child is not None:  # else it runs
+                self._children[rank] = child
 
     def _end(self, folder: Path) -> None:
-        import psutil
-
-        for process in find_ranks(folder).values():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+        homes = list_homes(folder)
+        while running := [home for home in homes if is_running(home)]:
+            for home in running:
+                end(home)
+            time.sleep(_LOOK_S)
+        for home in homes:
+            clear(home)
         for child in self._children.values():
             child.wait()
         self._children.clear()
@@ -302,16 +296,3 @@ def read_iterations(root: Path, number: int) -> int:
                 with contextlib.suppress(ValueError, AttributeError, TypeError):  # its beginning may be cut off
                     done = max(done, json.loads(line).get("iterations", 0))
     return done
-
-
-def find_ranks(folder: Path) -> dict[int, psutil.Process]:
-    """Return the processes on this machine that are ranks of the fleet in a folder."""
-    import psutil
-
-    found = {}
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, ValueError):
-            variables = process.environ()
-            if variables.get("OPTPLAN_FLEET") == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
-                found[int(variables["RANK"])] = process
-    return found

@@ -13,7 +13,7 @@ from optplan.errors import UsageError
 from optplan.formulations.srift.study.replanning import State, name_vms, succeed
 from optplan.runtime.fleets.protocol import Fleet, FleetRequest, Notice, Report
 from optplan.runtime.fleets.state import Attempt, FleetState
-from optplan.runtime.fleets.terms import Heard, WatchOptions, write_fleet
+from optplan.runtime.fleets.terms import RETURN_HEARTBEATS, Heard, WatchOptions, write_fleet
 from optplan.runtime.journal import Journal
 from optplan.runtime.records import (
     CheckpointStored,
@@ -72,11 +72,12 @@ class Monitor:
         self._journal, self._listener = journal, listener
         self._heard = Heard()
         self._silence_s = MISSED * terms.heartbeat_s
-        self._interrupted = False
+        self._return_s = RETURN_HEARTBEATS * terms.heartbeat_s if terms.return_s is None else terms.return_s
+        self._interrupted = 0
 
-    def interrupt(self) -> None:
-        """Ask the loop to end, and leave the fleet alone; may be called from a signal handler."""
-        self._interrupted = True
+    def interrupt(self, code: int = EXIT_INTERRUPTED) -> None:
+        """Ask the loop to end with an exit code, and leave the fleet alone; may be called from a signal handler."""
+        self._interrupted = code
 
     def follow(self) -> None:
         """Go on until the job has ended, or nobody but the user can say how."""
@@ -88,11 +89,12 @@ class Monitor:
             while state.end is None and self._decide(now_s):
                 pass
             if self._interrupted and state.end is None:
-                self.write(Paused(now_s, "interrupted; the fleet goes on", EXIT_INTERRUPTED))
+                self.write(Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
             if state.end is not None:
                 return
             for event in fleet.poll(self._wake_s(now_s)):
                 self._take(event)
+            self._heard.caught_up_s = min(self._heard.caught_up_s, fleet.now_s())
 
     def abort(self) -> None:
         """Give everything back and end the run."""
@@ -228,15 +230,31 @@ class Monitor:
         return True
 
     def _wind_up(self, attempt: Attempt, now_s: float) -> bool:
-        """Wait until the ranks have ended that are asked to; then the rest can be planned."""
+        """Wait until the ranks have ended that are asked to, and silent VMs had time to come back; then go on."""
+        if self._welcome_back(attempt, now_s):
+            return True
         stopping_s = now_s if attempt.stopping_s is None else attempt.stopping_s
         if self._anyone_there(attempt, now_s) and now_s < stopping_s + self._terms.grace_s:
             return False
+        if now_s < self._back_s(attempt):
+            return False
         self._fleet.end(attempt.number)
         why = self._heard.trouble or "ended to go on otherwise"
-        done, lost = self._state.iterations, self._state.stale
-        self.write(OperationFailed(now_s, attempt.name, why, blameless=lost, iterations=done))
+        done, blameless = self._state.iterations, self._state.stale or attempt.returned
+        self.write(OperationFailed(now_s, attempt.name, why, blameless=blameless, iterations=done))
         return True
+
+    def _welcome_back(self, attempt: Attempt, now_s: float) -> bool:
+        """Note which silent VMs are heard of again in time: they have stalled, and are there."""
+        found: list[Record] = []
+        for name in self._list_silent(attempt):
+            silent_s = attempt.silent_s[name]
+            heard_s = max(self._heard.last_s.get(rank, -math.inf) for rank in attempt.ranks_of(name))
+            if max(silent_s, self._heard.caught_up_s) < heard_s <= silent_s + self._return_s:
+                why = f"is heard of again, {heard_s - silent_s:.3g} s after it was missed"
+                found.append(NodeChanged(now_s, name, Phase.READY.value, why))
+        self.write(*found)
+        return bool(found)
 
     def _finish(self, attempt: Attempt, now_s: float) -> bool:
         if self._anyone_there(attempt, now_s):
@@ -265,6 +283,17 @@ class Monitor:
             return math.inf
         heard = [self._heard.last_s[rank] for rank in ranks if rank in self._heard.last_s]
         return max(heard) + self._silence_s if heard else attempt.wanted_s + self._terms.launch_wait_s
+
+    def _list_silent(self, attempt: Attempt) -> list[str]:
+        """Return the VMs that fell silent and may come back."""
+        state = self._state
+        silent = (name for name in attempt.silent_s if state.nodes[name].phase is Phase.LOST)
+        return [name for name in silent if state.returns[name] < self._terms.retries]
+
+    def _back_s(self, attempt: Attempt) -> float:
+        """Return when silent VMs are not waited for any longer."""
+        silent = [attempt.silent_s[name] for name in self._list_silent(attempt)]
+        return max(silent, default=-math.inf) + self._return_s
 
     def _stuck_s(self) -> float:
         """Return when ranks that are silent beside others of their VM, or wait for orders, are taken for stuck."""
@@ -309,6 +338,7 @@ class Monitor:
         times = [attempt.asked_s + grace_s, (attempt.stopping_s or math.inf) + grace_s, self._stuck_s()]
         times += [self._deaf_s(attempt, name) for name in attempt.place]
         times += [self._lead_s(name) for name in attempt.place]
+        times.append(self._back_s(attempt))
         return min(time_s for time_s in times if time_s > now_s)
 
     # ----------------------------------------------------------------------------------------------- hearing and doing

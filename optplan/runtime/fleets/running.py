@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from optplan.contracts import Infeasibility
-from optplan.errors import UsageError
+from optplan.errors import UsageError, nearest_name_hint
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.runtime.fleets.monitor import Listener, Monitor
@@ -28,6 +28,8 @@ class FleetOutcome(FrozenModel):
 
     Parameters
     ----------
+    virtual
+        Whether it was watched on a virtual clock, on which nothing trains.
     status, code
         ``ended``, ``paused`` or ``running``, and the exit code.
     why
@@ -48,6 +50,7 @@ class FleetOutcome(FrozenModel):
         Why no fleet keeps the limits, and what each would have to be; None while one does.
     """
 
+    virtual: bool = False
     status: Literal["ended", "paused", "running"]
     code: int
     why: str = ""
@@ -131,10 +134,8 @@ def resume_watch(
     UsageError
         When no such run is there, or another monitor follows it.
     """
-    if not Path(out).is_dir():
-        raise UsageError(f"{out}: no fleet is watched there; give the folder that --out named")
-    with Journal(Path(out)) as journal:
-        return _read(journal, Path(out)).run(listener, limits=limits or {}, abort=abort, resumed=True)
+    with Journal(Path(out), begun=True) as journal:
+        return _read(journal).run(listener, limits=limits or {}, abort=abort, resumed=True)
 
 
 def read_watch(out: Path | str) -> FleetOutcome:
@@ -142,7 +143,7 @@ def read_watch(out: Path | str) -> FleetOutcome:
     from optplan.runtime.fleets.folder import read_iterations
 
     with Journal(Path(out), writable=False) as journal:
-        watched = _read(journal, Path(out))
+        watched = _read(journal)
         watched.state.iterations = max(watched.state.iterations, read_iterations(Path(out), watched.state.attempts))
         return watched.describe()
 
@@ -151,6 +152,7 @@ def _check(plan: SriftPlan, options: WatchOptions, out: object, course: Course |
     if not plan.instance:
         raise UsageError("plan: it does not hold its instance; make it anew with `optplan solve --plan`")
     if options.executor == "virtual":
+        _check_losses(plan, course)
         return
     if not options.command:
         raise UsageError(f"command: executor {options.executor!r} needs one; give what it starts")
@@ -160,10 +162,17 @@ def _check(plan: SriftPlan, options: WatchOptions, out: object, course: Course |
         raise UsageError(f"course: what happens is not up to executor {options.executor!r}; leave it out")
 
 
-def _read(journal: Journal, out: Path) -> _Watch:
+def _check_losses(plan: SriftPlan, course: Course | None) -> None:
+    """Refuse to lose VMs of a type that no fleet of the run can have: nothing would happen, without a word."""
+    types = SriftInstance.parse(plan.instance, path="plan.instance").types
+    for loss in () if course is None else course.losses:
+        if loss.type not in types:
+            raise UsageError(f"lose: there is no type of VM {loss.type!r}; {nearest_name_hint(loss.type, types)}")
+
+
+def _read(journal: Journal) -> _Watch:
+    journal.require_kind("watch")
     options = journal.read_meta("watch")
-    if options is None:
-        raise UsageError(f"{out}: no fleet is watched there; give the folder that --out named")
     plan = SriftPlan.parse(journal.read_meta("plan"), path="plan")
     return _Watch(plan, WatchOptions.parse(options, path="watch"), journal, None)
 
@@ -182,6 +191,7 @@ class _Watch:
         """Say how it stands."""
         state = self.state
         return FleetOutcome(
+            virtual=self._options.executor == "virtual",
             status=state.status,
             code=state.code,
             why="" if state.end is None else state.end.why,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from optplan.contracts import Infeasibility
 from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance
@@ -51,6 +51,8 @@ class Attempt:
         The last checkpoint that was asked for: its number, of which rank, and when; 0: none.
     answered
         The last order that was carried out.
+    silent_s, returned
+        When each of its VMs was found silent that had been heard of; and whether one has come back.
     """
 
     number: int
@@ -64,6 +66,8 @@ class Attempt:
     rank: int = -1
     asked_s: float = math.inf
     answered: int = 0
+    silent_s: dict[str, float] = field(default_factory=dict)
+    returned: bool = False
 
     @property
     def name(self) -> str:
@@ -105,8 +109,9 @@ class FleetState(RunState):
         self.attempts = self.crashes = 0
         self.last_failure = ""
         self.is_done = False
-        #: VMs that were lost since the plan was made: then the rest is planned anew.
-        self.stale = False
+        #: VMs that were lost since the plan was made: then the rest is planned anew; and how often others came back.
+        self.missing: set[str] = set()
+        self.returns: Counter[str] = Counter()
         #: When a VM was last found silent; what it stores can be used some time after that.
         self.silent_s = -math.inf
         self.checkpoint: CheckpointStored | None = None
@@ -115,6 +120,11 @@ class FleetState(RunState):
         #: The plans whose fleets were asked for, one after the other.
         self.followed: list[SriftPlan] = []
         self.question: Infeasibility | None = None
+
+    @property
+    def stale(self) -> bool:
+        """Whether VMs were lost since the plan was made."""
+        return bool(self.missing)
 
     @property
     def stored(self) -> int:
@@ -142,12 +152,12 @@ class FleetState(RunState):
             case NodeWanted() | NodeReleasing() | Noted() | Paused() | Ended():
                 super().apply(record)
             case NodeChanged():
-                self._see_loss(record)
+                self._see_change(record)
                 super().apply(record)
             case NodeNoticed():
                 self.taken_s[record.node] = record.at_s
             case Replanned():
-                self.plan, self.stale = SriftPlan.parse(record.plan, path="plan"), False
+                self.plan, self.missing = SriftPlan.parse(record.plan, path="plan"), set()
             case LimitsChanged():
                 self._change_limits(record.limits)
             case LimitsAsked():
@@ -200,11 +210,22 @@ class FleetState(RunState):
             case _:
                 pass
 
-    def _see_loss(self, record: NodeChanged) -> None:
+    def _see_change(self, record: NodeChanged) -> None:
+        """Take note of a VM that is lost, or has come back."""
+        vm = self.nodes[record.node]
         if record.phase == Phase.LOST:
-            self.stale = True
-            if self.nodes[record.node].phase is Phase.READY and record.node not in self.taken_s:
+            self.missing.add(vm.name)
+            if vm.phase is Phase.READY and vm.name not in self.taken_s:
                 self.silent_s = record.t
+                if self.attempt is not None:
+                    self.attempt.silent_s[vm.name] = record.t
+        elif vm.phase is Phase.LOST:
+            self.missing.discard(vm.name)
+            self.returns[vm.name] += 1
+            self.pools[vm.pool].add(vm.name)
+            vm.end_s = None
+            if self.attempt is not None:
+                self.attempt.returned = True
 
     def _change_limits(self, limits: Mapping[str, float]) -> None:
         fields: dict[str, object] = {}

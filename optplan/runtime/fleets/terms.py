@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -11,6 +12,10 @@ from optplan.schema import FrozenModel
 
 _Amount = Annotated[float, Field(ge=0)]
 _Positive = Annotated[float, Field(gt=0)]
+
+
+#: Heartbeats that a silent VM has to come back, unless options say otherwise.
+RETURN_HEARTBEATS = 6
 
 
 class WatchOptions(FrozenModel):
@@ -28,6 +33,9 @@ class WatchOptions(FrozenModel):
         Until new VMs can train, for the plans of the rest; None: as the instance says.
     launch_wait_s
         How long to wait for a VM's first report before it is taken for lost.
+    return_s
+        How long a VM that has fallen silent has to come back, from when it is missed: then it is taken back, and the
+        fleet starts again as it was. None: :data:`RETURN_HEARTBEATS` heartbeats.
     detach_s
         Until what a lost VM has stored can be used.
     grace_s
@@ -35,7 +43,7 @@ class WatchOptions(FrozenModel):
     checkpoint_every_s
         How often the lowest rank stores the state unasked.
     retries
-        How often a fleet may fail without losing a VM.
+        How often a fleet may fail without losing a VM, and how often each VM may come back.
     time_limit_s
         For each plan of the rest: VMs are paid meanwhile. The paper gives 1 s (5.4).
     """
@@ -45,6 +53,7 @@ class WatchOptions(FrozenModel):
     heartbeat_s: _Positive = 5.0
     launch_s: _Amount | None = None
     launch_wait_s: _Positive = 900.0
+    return_s: _Amount | None = None
     detach_s: _Amount = 0.0
     grace_s: _Positive = 60.0
     checkpoint_every_s: _Amount = 600.0
@@ -53,9 +62,10 @@ class WatchOptions(FrozenModel):
 
 
 class Heard:
-    """What was heard of the ranks of a fleet; a monitor that begins anew hears it again."""
+    """What was heard of the ranks of a fleet; a monitor that begins anew hears it again, until it has caught up."""
 
     def __init__(self) -> None:
+        self.caught_up_s = math.inf
         self.last_s: dict[int, float] = {}
         self.troubled_s: dict[int, float] = {}
         self.trouble = ""

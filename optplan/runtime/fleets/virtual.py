@@ -27,11 +27,14 @@ class Loss:
         When, on the run's clock.
     notice_s
         How long ahead the provider says so; 0: not at all.
+    back_s
+        Seconds after which it is there again, as it had only stalled.
     """
 
     type: str
     at_s: float
     notice_s: float = 0.0
+    back_s: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class _Training:
     #: When the first of its VMs went, from which on nothing is trained.
     broken_s: float = math.inf
     joined: set[str] = field(default_factory=set)
+    is_told: bool = False
 
     def done_at(self, now_s: float) -> int:
         """Return the iterations that are done in all."""
@@ -118,9 +122,15 @@ class VirtualFleet:
         """Let the ranks end at once."""
         training = self._of(number)
         if training is not None:
-            for rank, vm in training.vm_of.items():
-                if vm not in self._gone:
-                    self._heard.append(Report(number, rank, self.now_s(), left=True))
+            training.is_told = True
+            for vm in training.request.place:
+                self._leave(training, vm)
+
+    def _leave(self, training: _Training, vm: str) -> None:
+        """Let the ranks of a VM end, where it is there."""
+        if vm not in self._gone:
+            ranks = (rank for rank, at in training.vm_of.items() if at == vm)
+            self._heard += [Report(training.request.number, rank, self.now_s(), left=True) for rank in ranks]
 
     def end(self, number: int) -> None:
         """Forget the fleet."""
@@ -191,9 +201,23 @@ class VirtualFleet:
         self._going.add(vms[-1])
         if loss.notice_s:
             self._heard.append(Notice(vms[-1], loss.at_s))
-        self._clock.schedule(loss.at_s, partial(self._lose, vms[-1]))
+        self._clock.schedule(loss.at_s, partial(self._lose, vms[-1], loss.back_s))
 
-    def _lose(self, vm: str) -> None:
+    def _return(self, vm: str) -> None:
+        """Let a VM that has stalled go on: its ranks report, and end where they were told to."""
+        self._gone.discard(vm)
+        self._going.discard(vm)
+        training = self._training
+        if training is None or vm not in training.request.place:
+            return
+        if training.is_told:
+            self._leave(training, vm)
+        else:
+            self._beat(training.request.number, vm)
+
+    def _lose(self, vm: str, back_s: float) -> None:
         self._gone.add(vm)
+        if math.isfinite(back_s):
+            self._clock.schedule(self.now_s() + back_s, partial(self._return, vm))
         if self._training is not None and vm in self._training.request.place:
             self._training.broken_s = min(self._training.broken_s, self.now_s())

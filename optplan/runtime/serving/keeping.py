@@ -26,7 +26,7 @@ from optplan.online.events import OnlineEvent
 from optplan.online.terms import Terms
 from optplan.online.width_table import WidthTable
 from optplan.runtime.checkpoints import synchronise
-from optplan.runtime.serving.store import Store
+from optplan.runtime.serving.store import Store, is_begun
 
 _LOG = logging.getLogger(__name__)
 
@@ -129,6 +129,8 @@ class Keeper:
     ) -> None:
         self.folder = folder
         self._clock = clock
+        if instance is None and not is_begun(folder):
+            raise self._miss_instance()
         self._store = Store(folder)
         try:
             self._instance = instance if instance is not None else self._read_instance()
@@ -152,8 +154,11 @@ class Keeper:
     def _read_instance(self) -> BoaInstance:
         stored = self._store.read_meta("instance")
         if stored is None:
-            raise UsageError(f"{self.folder}: no calculator has begun there; give the instance, as in --instance NAME")
+            raise self._miss_instance()
         return BoaInstance.parse(stored)
+
+    def _miss_instance(self) -> UsageError:
+        return UsageError(f"{self.folder}: no calculator has begun there; give the instance, as in --instance NAME")
 
     def _restore(self) -> WidthCalculator:
         state = self._store.read_meta("state")
@@ -258,7 +263,8 @@ class Keeper:
         self._store.commit(calculation=made.to_json_data(), meta={"state": self._calculator.to_json_data()})
         self._calculations = (made, *self._calculations)[:_SHOWN]
         self._estimated = self._calculator.knowledge.estimate()
-        _LOG.info("%s: %s", made.verdict, "; ".join((made.reason, *made.notes)))
+        level = logging.WARNING if made.verdict in (Verdict.OVER_BUDGET, Verdict.FAILED) else logging.INFO
+        _LOG.log(level, "%s: %s", made.verdict, "; ".join((made.reason, *made.notes)))
         if made.verdict is Verdict.PUBLISHED:
             self._publish()
 

@@ -41,6 +41,10 @@ except ModuleNotFoundError:
 MOST_BYTES = 1024 * 1024
 #: Seconds that may pass from the first byte of a request's body to the last.
 _BODY_S = 30.0
+#: Seconds from the beginning of a connection, or the end of an answer, in which a request's header has to be whole.
+_HEADER_S = 10.0
+#: Connections at a time; each takes an open file, of which systems allow 1,024.
+_MOST_CONNECTIONS = 200
 _STATIC = {
     "/": ("page.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),
@@ -199,6 +203,35 @@ class _Service:
         return web.json_response(_summarise(outcomes), status=422 if outcomes[0].complaint else 200)
 
 
+class _Refusal(asyncio.Protocol):
+    """Tells whoever comes while there are too many others to come again later."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.write(b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        transport.close()
+
+
+async def _listen(runner: web.AppRunner, door: Door) -> asyncio.Server:
+    """Have a runner answer where the door is, so many connections at a time.
+
+    Raises
+    ------
+    OutputError
+        When the address cannot be listened on.
+    """
+    server = runner.server
+    assert server is not None  # it is set up
+
+    def admit() -> asyncio.Protocol:
+        return _Refusal() if len(server.connections) >= _MOST_CONNECTIONS else server()
+
+    try:
+        return await asyncio.get_running_loop().create_server(admit, door.host, door.port)
+    except OSError as error:
+        raise OutputError(f"{door.host}:{door.port} cannot be listened on ({error.strerror})") from None
+
+
 def _draw_frontier(instance: BoaInstance) -> bytes:
     from optplan.solving import frontier
 
@@ -260,18 +293,19 @@ async def serve(
     OutputError
         When the address cannot be listened on.
     """
-    runner = web.AppRunner(_Service(keeper, door, class_names).make_application(), access_log=None)
+    application = _Service(keeper, door, class_names).make_application()
+    runner = web.AppRunner(application, access_log=None, keepalive_timeout=_HEADER_S)
     await runner.setup()
     running = [asyncio.ensure_future(source()) for source in sources]
+    listening: asyncio.Server | None = None
     try:
-        try:
-            await web.TCPSite(runner, door.host, door.port).start()
-        except OSError as error:
-            raise OutputError(f"{door.host}:{door.port} cannot be listened on ({error.strerror})") from None
-        port = runner.addresses[0][1]
+        listening = await _listen(runner, door)
+        port = listening.sockets[0].getsockname()[1]
         on_ready(f"http://{f'[{door.host}]' if ':' in door.host else door.host}:{port}")
         await stop.wait()
     finally:
+        if listening is not None:
+            listening.close()
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

@@ -33,6 +33,7 @@ def describe(view: View) -> dict[str, Any]:
             "given": view.instance.budget_amount(),
             "unit": view.instance.budget_unit.value,
             "planned": None if latest is None else latest.planned,
+            "needed": None if latest is None else latest.needed,
             "used_gpus": view.used_gpus,
         },
         "calculations": [each.to_json_data() for each in view.calculations],
@@ -106,8 +107,9 @@ def _collect(view: View) -> Iterator[Metric]:
     unit = view.instance.budget_unit.value.replace("/", "_per_")
     budget = GaugeMetricFamily("optplan_budget", f"The budget, in {unit}.", labels=["what"])
     budget.add_metric(["given"], view.instance.budget_amount())
-    if view.calculations and view.calculations[0].planned is not None:
-        budget.add_metric(["planned"], view.calculations[0].planned)
+    for what in ("planned", "needed"):
+        if view.calculations and (amount := getattr(view.calculations[0], what)) is not None:
+            budget.add_metric([what], amount)
     yield budget
     if view.used_gpus is not None:
         yield GaugeMetricFamily("optplan_used_gpus", "Time-average GPUs of jobs that ended.", value=view.used_gpus)

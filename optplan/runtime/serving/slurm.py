@@ -17,7 +17,7 @@ from pathlib import Path
 
 from optplan.errors import DataError, MeasurementError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.instances.job_logs.records import LeftOut, Row, read_ending
+from optplan.instances.job_logs.records import LeftOut, Row, read_count, read_ending
 from optplan.instances.job_logs.sacct import read_gpus, read_sacct
 from optplan.instances.job_logs.times import Clock
 from optplan.online.events import Arrival, Completion, OnlineEvent, Run
@@ -150,7 +150,7 @@ class SlurmJobs:
         start_s, end_s = self.clock.read(fields["StartTime"]), self.clock.read(fields["EndTime"])
         gpus, gpu_type = read_gpus(fields.get("Tres", ""))
         if not gpus and (match := _GRES.search(fields.get("Gres", ""))):
-            gpus = int(match[1]) * int(fields.get("NodeCnt", "1"))
+            gpus = read_count(match[1]) * read_count(fields.get("NodeCnt", "1"), "NodeCnt")
         if not gpus and self.cpus_per_gpu is not None:
             gpus = int(fields["ProcCnt"]) // self.cpus_per_gpu
         if start_s is not None and end_s is not None and end_s < start_s:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import DataError, OutputError
-from optplan.runtime.journal import hold_lock, writing
+from optplan.runtime.journal import writing
+from optplan.runtime.locks import hold_lock
 
 #: What leads from each version of the tables to the next one; the number of steps is the present version.
 MIGRATIONS: tuple[str, ...] = (
@@ -108,7 +109,7 @@ class Store:
             When it cannot be written, as on a full disk.
         """
         connection = self._connection
-        with writing(connection, self.folder, "make room"):
+        with writing(connection, self.folder / _FILE, "make room"):
             connection.executemany("INSERT INTO events (id) VALUES (?)", ((each,) for each in ids))
             rows = [(name, json.dumps(value, ensure_ascii=False)) for name, value in meta.items()]
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
@@ -129,6 +130,11 @@ class Store:
             yield
         except (sqlite3.Error, ValueError) as error:
             raise _describe_broken(self.folder, error) from None
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether a calculator has written anything down in a folder."""
+    return (folder / _FILE).is_file()
 
 
 def _is_broken(error: Exception) -> bool:

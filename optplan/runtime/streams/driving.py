@@ -12,7 +12,7 @@ from optplan.online.events import Run
 from optplan.online.jobs import ActiveJob, Node, Rules
 from optplan.online.rows import Outlook, Rows
 from optplan.runtime.journal import Journal
-from optplan.runtime.loop import EXIT_INTERRUPTED, Listener, Loop
+from optplan.runtime.loop import Listener, Loop
 from optplan.runtime.protocol import (
     Executor,
     Failed,
@@ -109,14 +109,20 @@ class StreamDriver(Loop[StreamState]):
         super().resume()
 
     def follow(self) -> None:
-        """Serve until all jobs are over, or the stream is interrupted."""
+        """Serve until all jobs are over, or the stream is interrupted.
+
+        Raises
+        ------
+        OptplanError
+            When nothing can be written any more, or started. What runs was stopped then, and nodes were given back.
+        """
         self._go_round()
 
     # ------------------------------------------------------------------------------------------------------ deciding
 
     def _decide(self, now_s: float) -> list[Record]:
         if self._interrupted:
-            return self._wind_down(now_s, "interrupted", "interrupted", EXIT_INTERRUPTED)
+            return self._wind_down(now_s, "interrupted", "interrupted", self._interrupted)
         state, decided = self._state, list[Record]()
 
         def emit(record: Record) -> None:

@@ -28,16 +28,16 @@ class Reporter:
 
     def __init__(self) -> None:
         self._events: list[OnlineEvent] = []
-        self._runs: dict[str, list[Run]] = {}
+        self._runs: dict[str, dict[int, Run]] = {}
 
     def see_arrival(self, job: str, job_class: str, at_s: float) -> None:
         """Note that a job is there."""
         self._events.append(Arrival(id=f"{job} arrived", at_s=at_s, job_class=job_class))
-        self._runs[job] = []
+        self._runs[job] = {}
 
     def see_epoch(self, job: str, job_class: str, epoch: int, run: Run, at_s: float) -> None:
-        """Note where an epoch of a job, the first of them 1, ran for how long."""
-        if run.seconds > 0 and job in self._runs:
+        """Note where an epoch of a job, the first of them 1, ran for how long; one that comes again counts once."""
+        if run.seconds > 0 and epoch not in self._runs.get(job, {epoch: run}):
             self._events.append(
                 Measurement(
                     id=f"{job} epoch {epoch}",
@@ -49,11 +49,11 @@ class Reporter:
                     epoch=epoch,
                 )
             )
-            self._runs[job].append(run)
+            self._runs[job][epoch] = run
 
     def see_end(self, job: str, job_class: str, at_s: float, *, whole: bool) -> None:
         """Note that a job is over."""
-        ran = tuple(self._runs.pop(job, ()))
+        ran = tuple(self._runs.pop(job, {}).values())
         self._events.append(
             Completion(id=f"{job} ended", at_s=at_s, job_class=job_class, ran=ran, whole=whole and bool(ran))
         )
@@ -159,7 +159,8 @@ def recall(reporter: Reporter, records: Iterable[Record]) -> None:
             case OperationEnded():
                 job = jobs[begun[record.operation].trial]
                 gpus, seconds = sum(begun[record.operation].place.values()), record.timings.get("step_s", 0.0)
-                for epoch in range(record.iterations - int(record.timings.get("steps", 0.0)), record.iterations):
+                done = int(record.timings.get("steps", 0.0)) if "step_s" in record.timings else 0  # else not timed
+                for epoch in range(record.iterations - done, record.iterations):
                     ran = Run(gpus=gpus, gpu_type=_type_of(begun[record.operation]), seconds=seconds)
                     reporter.see_epoch(job.job, job.job_class, epoch + 1, ran, record.t)
                 if record.iterations >= job.epochs:

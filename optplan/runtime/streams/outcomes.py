@@ -40,6 +40,9 @@ class StreamOutcome(FrozenModel):
 
     Parameters
     ----------
+    virtual
+        Whether it was served on a virtual clock: then nothing was trained or measured, and what is called actual is
+        what an instance says of the classes.
     status, code
         ``ended``, ``paused`` or ``running``; and the exit code.
     time_s
@@ -58,8 +61,11 @@ class StreamOutcome(FrozenModel):
         How often a running job got another width.
     dropped
         By job that was given up: why.
+    notes
+        What a reader should know.
     """
 
+    virtual: bool = False
     status: str
     code: int
     time_s: float
@@ -71,9 +77,12 @@ class StreamOutcome(FrozenModel):
     tables: int
     changes: int
     dropped: dict[str, str]
+    notes: tuple[str, ...] = ()
 
 
-def describe_stream(state: StreamState, plan: BoaPlan, sizes: dict[str, int]) -> StreamOutcome:
+def describe_stream(
+    state: StreamState, plan: BoaPlan, sizes: dict[str, int], *, virtual: bool = False
+) -> StreamOutcome:
     """Describe a stream beside the plan that it began with; ``sizes`` are the GPUs of a node, by type."""
     jobs = list(state.jobs.values())
     classes = tuple(
@@ -83,6 +92,7 @@ def describe_stream(state: StreamState, plan: BoaPlan, sizes: dict[str, int]) ->
     planned = [(one.jobs, one.planned_jct_s) for one in classes if one.planned_jct_s is not None]
     weights = sum(count for count, _ in planned)
     return StreamOutcome(
+        virtual=virtual,
         status=state.status,
         code=state.code,
         time_s=state.t,
@@ -99,6 +109,7 @@ def describe_stream(state: StreamState, plan: BoaPlan, sizes: dict[str, int]) ->
         tables=state.tables,
         changes=sum(max(0, len(job.widths) - 1) for job in jobs),
         dropped={job.name: job.why_dropped for job in jobs if job.why_dropped},
+        notes=tuple(state.notes),
     )
 
 

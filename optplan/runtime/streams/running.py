@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from optplan.contracts.plan import require_size
+from optplan.contracts.plan import require_size, span
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
@@ -22,10 +22,12 @@ from optplan.online.terms import Terms
 from optplan.online.width_table import WidthTable
 from optplan.runtime.executors import gather_settings, make_executor
 from optplan.runtime.journal import Journal
-from optplan.runtime.loop import Listener
+from optplan.runtime.loop import Listener, tell
 from optplan.runtime.options import require_effect
 from optplan.runtime.protocol import Executor
+from optplan.runtime.records import Noted, Record
 from optplan.runtime.running import interruptible
+from optplan.runtime.step_limits import tell_step_limit
 from optplan.runtime.streams.arrivals import StreamJob, order_jobs
 from optplan.runtime.streams.driving import StreamDriver, StreamTerms
 from optplan.runtime.streams.expanders import ask_command, ask_ray
@@ -38,11 +40,13 @@ from optplan.units import SECONDS_PER_HOUR, format_duration
 
 _AtLeastOne = Annotated[int, Field(ge=1)]
 _Amount = Annotated[float, Field(ge=0)]
+_Limit = Annotated[float, Field(gt=0)]
 
 _REAL = ("local", "ray", "slurm")
 #: Executors that look at an option; others refuse it.
 _LOOKED_AT = {
     **dict.fromkeys(("train", "command", "launcher", "metric", "retries", "grace_s"), _REAL),
+    **dict.fromkeys(("orphan_after_s", "step_timeout_s"), _REAL),
     "slots": ("local", "ray"),
     "address": ("ray",),
     "sbatch": ("slurm",),
@@ -70,7 +74,7 @@ class StreamOptions(FrozenModel):
         Who comes first where jobs queue.
     slots
         GPUs or CPU slots of this machine, or of a Ray cluster that is made here.
-    retries, grace_s
+    retries, grace_s, orphan_after_s, step_timeout_s
         As in :class:`~optplan.runtime.running.RunOptions`.
     node_start_s
         On the virtual clock: seconds until a node can be used.
@@ -99,6 +103,8 @@ class StreamOptions(FrozenModel):
     slots: _AtLeastOne | None = None
     retries: Annotated[int, Field(ge=0)] = 2
     grace_s: _Amount = 30.0
+    orphan_after_s: _Limit = 600.0
+    step_timeout_s: _Limit | None = None
     node_start_s: _Amount = 0.0
     scale_command: str = ""
     sbatch: ByName[str] = Field(default_factory=dict)
@@ -178,7 +184,12 @@ def run_stream(
             "truth": None if truth is None else truth.to_json_data(),
             "stream": chosen.to_json_data(),
         }
-        journal.begin(meta, [])
+        records: list[Record] = []
+        if chosen.executor != "virtual":
+            records = [Noted(0.0, tell_step_limit(_list_epochs(plan), chosen.step_timeout_s))]
+        journal.begin(meta, records)
+        for record in records:
+            tell(listener, record)
         return _Stream(plan, ordered, instance, truth, chosen, journal).run(listener)
 
 
@@ -190,20 +201,25 @@ def resume_stream(out: Path | str, *, listener: Listener | None = None) -> Strea
     UsageError
         When no stream is there, or another driver serves it.
     """
-    with Journal(Path(out)) as journal:
-        return _read(journal, Path(out)).run(listener, resumed=True)
+    with Journal(Path(out), begun=True) as journal:
+        return _read(journal).run(listener, resumed=True)
 
 
 def read_stream(out: Path | str) -> StreamOutcome:
     """Describe the stream in a folder, whether or not a driver serves it."""
     with Journal(Path(out), writable=False) as journal:
-        return _read(journal, Path(out)).describe()
+        return _read(journal).describe()
 
 
-def _read(journal: Journal, out: Path) -> _Stream:
+def _list_epochs(plan: BoaPlan) -> list[float]:
+    """Return what epochs are planned to take."""
+    segments = [segment for ways in plan.ways.values() for way in ways for segment in way]
+    return [segment.expected.seconds / (end - first) for segment in segments for first, end in [span(segment)]]
+
+
+def _read(journal: Journal) -> _Stream:
+    journal.require_kind("stream")
     options = journal.read_meta("stream")
-    if options is None:
-        raise UsageError(f"{out}: no stream is there; give the folder that --out named")
     plan = BoaPlan.parse(journal.read_meta("plan"), path="plan")
     jobs = [StreamJob.parse(each, path="jobs") for each in journal.read_meta("jobs")]
     instance, truth = (_parse_known(journal.read_meta(name)) for name in ("instance", "truth"))
@@ -282,13 +298,15 @@ class _Stream:
         self._plan, self._jobs, self._options, self._journal = plan, jobs, options, journal
         self._instance, self._truth = instance, truth
         self._sizes = {name: options.gpus_per_node.get(name, 1) for name in plan.resources}
-        self._state = StreamState(WidthTable.from_plan(plan))
+        self._outlook = Outlook(plan)
+        self._state = StreamState(WidthTable.from_plan(plan), self._outlook)
         for record in () if journal is None else journal.replay():
             self._state.apply(record)
 
     def describe(self) -> StreamOutcome:
         """Say how it stands."""
-        return describe_stream(self._state, self._plan, self._sizes)
+        virtual = self._options.executor == "virtual"
+        return describe_stream(self._state, self._plan, self._sizes, virtual=virtual)
 
     def run(self, listener: Listener | None, *, resumed: bool = False) -> StreamOutcome:
         """Serve it."""
@@ -299,7 +317,7 @@ class _Stream:
         terms = StreamTerms(
             rules=Rules(self._sizes, min(limits, default=None), options.quotas, options.order),
             epochs={unit.id: unit.epochs for unit in self._plan.units},
-            outlook=Outlook(self._plan),
+            outlook=self._outlook,
             retries=options.retries,
             grace_s=options.grace_s,
         )
@@ -315,7 +333,7 @@ class _Stream:
                 journal=self._journal,
                 listener=listener,
             )
-            with interruptible(driver.interrupt):
+            with interruptible(driver.interrupt, driver.leave):
                 if resumed:
                     driver.resume()
                 driver.follow()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from typing import Any
 
+from optplan.online.rows import Outlook
 from optplan.online.width_table import WidthTable
 from optplan.runtime.protocol import Checkpoint, Operation
 from optplan.runtime.records import (
@@ -61,11 +62,13 @@ class StreamState(RunState):
     ----------
     table
         The widths that hold at first.
+    outlook
+        How long epochs are expected to take; None where nobody says so.
     """
 
-    def __init__(self, table: WidthTable) -> None:
+    def __init__(self, table: WidthTable, outlook: Outlook | None = None) -> None:
         super().__init__()
-        self.table = table
+        self.table, self.outlook = table, outlook
         self.jobs: dict[str, JobState] = {}
         self.tables = 0
 
@@ -96,6 +99,7 @@ class StreamState(RunState):
             checkpoint=job.checkpoint,
             metrics=job.metrics,
             wanted_s=wanted.t,
+            step_s=None if self.outlook is None else self.outlook.epoch_s(job.job_class, job.epochs_done, job.row),
         )
 
     @singledispatchmethod

@@ -139,12 +139,13 @@ class PriceRange:
         Value lost per unit when the limit shrinks a little, +inf where nothing less is feasible; and gained when it
         grows a little.
     less_multipliers, more_multipliers
-        (L,) Multipliers of all limits with which each is found; None where nothing less is feasible.
+        (L,) Multipliers of all limits with which each is found. Where nothing less is feasible the first are the proof,
+        as those of :class:`LeastLimit`.
     """
 
     less: float
     more: float
-    less_multipliers: FloatArray | None
+    less_multipliers: FloatArray
     more_multipliers: FloatArray
 
 
@@ -196,8 +197,8 @@ def maximise_bound(
             for graph, columns in known:
                 generation.add(graph, columns)
             generation.find_factor(limits, feasibility)
-            limits = _widen(limits, feasibility)
             if not exceeds_one(feasibility.bound):
+                limits = _widen(limits, feasibility)
                 generation.minimise(Aim.least_value(limits), progress)
     except OutOfEffortError:
         progress.attained = False
@@ -279,21 +280,44 @@ def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effo
         without = np.where(np.arange(bound.multipliers.size) == limit, 0.0, bound.multipliers)
         return PriceRange(0.0, 0.0, without, without)
     generation = _resume(family, bound.graph, bound.columns, effort)
-    ends: list[FloatArray | None] = []
-    for sign in (-1.0, 1.0):
-        for change in _SMALL_CHANGES:
-            limits = bound.limits.copy()
-            limits[limit] *= 1.0 + sign * change
-            end = _price_at(generation, limits)
-            if end is not None and _is_best(generation, bound, end):
-                break
-        ends.append(end)
-    less, more = ends
+    less, more = (_find_end(generation, bound, limit, sign) for sign in (-1.0, 1.0))
     if more is None:  # within rounding of the least
         more = bound.multipliers
-    if less is not None and less[limit] < more[limit]:  # where both are the same, rounding may turn their order
+    if less is None:
+        proof = _prove_least(generation, bound, limit)
+        if proof is not None:
+            return PriceRange(math.inf, float(more[limit]), proof, more)
+        less = bound.multipliers
+    if less[limit] < more[limit]:  # where both are the same, rounding may turn their order
         less = more
-    return PriceRange(math.inf if less is None else float(less[limit]), float(more[limit]), less, more)
+    return PriceRange(float(less[limit]), float(more[limit]), less, more)
+
+
+def _find_end(generation: Generation, bound: LinkedBound, limit: int, sign: float) -> FloatArray | None:
+    """Return multipliers (L,) that are best at a limit and a little beside it; None where none were found."""
+    for change in _SMALL_CHANGES:
+        limits = bound.limits.copy()
+        limits[limit] *= 1.0 + sign * change
+        end = _price_at(generation, limits)
+        if end is not None and _is_best(generation, bound, end):
+            return end
+    return None
+
+
+def _prove_least(generation: Generation, bound: LinkedBound, limit: int) -> FloatArray | None:
+    """Return weights (L,), 1 for the limit, by which no mixture needs less of it; None where one does.
+
+    Raises
+    ------
+    OutOfEffortError
+        When time ran out.
+    """
+    found = _relax(generation, limit)
+    if isinstance(found, Futility):  # the others are kept within the tolerance only
+        return None
+    if not found.attained:
+        raise OutOfEffortError("time")
+    return found.multipliers if found.least >= bound.limits[limit] * (1.0 - _SMALL_CHANGES[0]) else None
 
 
 def _price_at(generation: Generation, limits: FloatArray) -> FloatArray | None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.solvers.limits import most_within
+from optplan.solvers.limits import ROUNDING, most_within
 from optplan.solvers.paths.bounds import LinkedBound, LinkedShortfall, maximise_bound
 from optplan.solvers.paths.branching import Region
 from optplan.solvers.paths.choosing import ChoiceSearch, find_choices
@@ -29,7 +29,6 @@ from optplan.solvers.paths.levels.sieve import Sieve
 from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
 from optplan.solvers.paths.solutions import LinkedSolution
 from optplan.solvers.paths.switching.graphs import LinkedGraphs
-from optplan.solvers.paths.switching.sweeps import find_near_nodes
 from optplan.solvers.paths.switching.trails import Trails
 
 #: First allowance, as a fraction of the bound, divided by the number of graphs.
@@ -209,12 +208,12 @@ class _Closing(DivisionClosing):
         """Return the graphs with the nodes that plans up to a value can have, as far as these are few."""
         assert self.blocks is not None
         assert self.sieve is not None
-        near = find_near_nodes(self.graphs, self.multipliers, ceiling - self.least + self.rounding)
-        owner = self.graphs.order[self.graphs.positions[near.row]]
+        through = self.graphs.find_costs_through(self.multipliers)
+        allowance = ceiling - self.least + self.rounding
         narrowed = []
         for number, graph in enumerate(self.blocks):
-            places = np.zeros(self.graphs.run_value.shape[1], dtype=np.bool_)
-            places[near.node[owner == number]] = True
+            own = through[self.graphs.positions == self.graphs.position_of[number]]
+            places = (own <= own[0].min() * (1.0 + ROUNDING) + allowance).any(axis=0)
             narrowed.append(self.sieve.memory.narrow(graph, self.graphs.numbers(number, places)))
         return narrowed
 

@@ -32,10 +32,14 @@ _NEGLIGIBLE = 1e-9
 _LEAST_SHARE = 1e-5
 
 #: How HiGHS ends where rounding got the better of it: costs and fractions are never negative, so nothing is unbounded.
-_UNSETTLED = ("kUnknown", "kNotset", "kUnbounded", "kUnboundedOrInfeasible")
+_UNSETTLED = ("kUnknown", "kNotset", "kUnbounded", "kUnboundedOrInfeasible", "kSolveError")
 
-#: What HiGHS calls its serial dual simplex method.
-_DUAL_SIMPLEX = 1
+#: Options of other methods, tried in turn: the serial dual simplex method, interior points, either after presolving.
+_OTHER_METHODS: tuple[dict[str, str | int], ...] = (
+    {"simplex_strategy": 1},
+    {"solver": "ipm"},
+    {"solver": "choose", "presolve": "on"},
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +141,7 @@ class Master:
         Raises
         ------
         OutOfEffortError
-            When time ran out.
+            When time ran out, or no method of HiGHS can tell.
         EngineError
             When HiGHS fails.
         """
@@ -152,6 +156,8 @@ class Master:
             return None
         if status == "kTimeLimit":
             raise OutOfEffortError("time")
+        if status in _UNSETTLED:
+            raise OutOfEffortError("engine")
         if status != "kOptimal":
             message = f"HiGHS ended a linear program over paths with {status}"
             raise EngineError(message)
@@ -161,14 +167,16 @@ class Master:
         """Start anew with other methods until one knows what the program is, and return what it says.
 
         The primal simplex method, going on from a basis that columns were added to, cannot always tell that they keep
-        no limits; nor can the dual one on the same program. Interior points can.
+        no limits; nor can the dual one on the same program. Interior points can, or either after presolving.
         """
-        for option, value in (("simplex_strategy", _DUAL_SIMPLEX), ("solver", "ipm")):
-            _, usual = self._engine.getOptionValue(option)
-            self._engine.setOptionValue(option, value)
+        for changes in _OTHER_METHODS:
+            usual = {name: self._engine.getOptionValue(name)[1] for name in changes}
+            for name, value in changes.items():
+                self._engine.setOptionValue(name, value)
             self._engine.clearSolver()
             run_engine(self._engine)
-            self._engine.setOptionValue(option, usual)
+            for name, value in usual.items():
+                self._engine.setOptionValue(name, value)
             status = str(self._engine.getModelStatus().name)
             if status not in _UNSETTLED:
                 break

@@ -6,11 +6,6 @@ import numpy as np
 
 from optplan.solvers.paths.families import FloatArray, IntArray
 
-#: Binning pays from so many entries on, with so many bins for a set and for all sets.
-_WORTH_BINNING = 1 << 12
-_LEAST_BINS = 1 << 6
-_MOST_BINS = 1 << 16
-
 
 def find_undominated(segment: IntArray, consumption: FloatArray, value: FloatArray) -> IntArray:
     """Return the entries that no other entry of the same segment dominates, by segment and increasing consumption.
@@ -45,33 +40,6 @@ def find_undominated(segment: IntArray, consumption: FloatArray, value: FloatArr
     kept[0] = True
     np.less(height[1:], running[:-1], out=kept[1:])
     return order[kept]
-
-
-def skip_clearly_dominated(segment: IntArray, consumption: FloatArray, value: FloatArray) -> IntArray:
-    """Return entries among which all undominated ones of their segment are; linear, and worth it when few are left.
-
-    Parameters
-    ----------
-    segment
-        (M,) Non-negative numbers of the sets.
-    consumption, value
-        (M,) On one scale within a segment.
-
-    Returns
-    -------
-    IntArray
-        Positions in the given order. An entry is left out when one in a lower bin of consumption has no more value.
-    """
-    num_segments = int(segment.max(initial=0)) + 1
-    bins = _MOST_BINS // num_segments
-    if segment.size < _WORTH_BINNING or bins < _LEAST_BINS:
-        return np.arange(segment.size)
-    place = (scale_to_one(consumption) * (bins - 1)).astype(np.intp)
-    key = segment * bins + place
-    least = np.full(num_segments * bins, np.inf)
-    np.minimum.at(least, key, value)
-    below = np.minimum.accumulate(least.reshape(num_segments, bins), axis=1).ravel()
-    return np.flatnonzero((place == 0) | (value < below[key - 1]))
 
 
 def scale_to_one(numbers: FloatArray) -> FloatArray:

@@ -11,15 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optplan.contracts import BoundProof, Result, Solution, Status
+from optplan.contracts import BoundProof, Result, Solution, Status, Termination
+from optplan.errors import InfeasibleError
 from optplan.formulations import formulation_of
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.instances.generators import random_boa
+from optplan.solvers.paths import master
 from optplan.solving import explain, frontier, solve
 from optplan.units import Amount, BudgetUnit
 from optplan.verification import verify
+
+from .any_instance import draw_instance
 
 CASES = Path(__file__).parents[2] / "cases"
 POLICIES = ("pure", "mixed")
@@ -61,6 +65,56 @@ def test_an_ulp_at_the_line_is_within_the_limit(name: str, objectives: dict[str,
         assert result.bound is not None
         assert result.bound <= objectives[policy] * (1 + 1e-6), solver
         assert verify(instance, result).nothing_wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "objective", "tight"),
+    [
+        # Every class has one width that fits exactly; budget, quota and floor all leave no other plan.
+        ("limits-exactly-tight", 7779.28, {"budget", "quota.a", "floor.c0"}),
+        ("limits-exactly-tight-2", 3479.58, {"budget", "quota.a", "due.c1", "floor.c2"}),
+    ],
+)
+def test_limits_that_are_all_exactly_tight_have_an_answer(name: str, objective: float, tight: set[str]) -> None:
+    """Where limits leave next to no plan, prices are multipliers of the best bound, or say that less is infeasible."""
+    instance = read_case(name)
+    result = solve(instance)
+    assert result.objective == pytest.approx(objective, rel=1e-9)
+    assert set(result.shadow_prices) == tight
+    assert verify(instance, result).ok
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_engine_that_cannot_tell_leaves_an_answer(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no method of HiGHS settles a linear program, the search ends with what is proven, as at other limits."""
+    monkeypatch.setattr(master, "_UNSETTLED", ("kOptimal", "kInfeasible", "kUnknown"))
+    instance = read_case("remedies-of-pure-plans", policy=policy).replace(budget="30usd/hour")
+    instance = instance.replace(
+        classes={name: each.replace(most_mean_jct_s=5e4) for name, each in instance.classes.items()}
+    )
+    result = solve(instance)
+    assert result.termination is Termination.WORK_LIMIT
+    assert result.bound is not None
+    assert verify(instance, result).ok
+
+
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+def test_that_nothing_less_is_feasible_is_proven() -> None:
+    """Over 60 random instances with many limits no claim rests on trust; other weights prove no such end."""
+    proven = 0
+    for seed in range(60):
+        instance = draw_instance(seed)
+        result = solve(instance)
+        assert verify(instance, result).ok, seed
+        for limit, price in result.shadow_prices.items():
+            if price.less is not None or len(instance.limit_names) == 1:
+                continue
+            proven += 1
+            # The limit's own least alone, without the others, is less than it, or one of them is superfluous.
+            forged = {name: 0.5 if name == limit else weight for name, weight in price.less_multipliers.items()}
+            claims = dict(result.shadow_prices) | {limit: price.replace(less_multipliers=forged)}
+            assert not verify(instance, result.replace(shadow_prices=claims)).nothing_wrong, (seed, limit)
+    assert proven > 5
 
 
 @settings(max_examples=40)
@@ -195,6 +249,18 @@ def test_frontier_and_explanation_with_a_quota_of_nothing() -> None:
     assert point.certificate is not None
     assert dual_bound(instance, dict(point.certificate.multipliers)) == pytest.approx(point.objective, rel=1e-9)
     assert explain(instance, solve(instance)).choices
+
+
+def test_no_frontier_where_the_only_type_has_a_quota_of_nothing() -> None:
+    """It says whose jobs have nowhere to run, without a bound that an ample budget drowns in rounding."""
+    speedup = {"a": {"form": "amdahl", "serial_fraction": 0.5}}
+    job_class = {"arrival_rate_per_hour": 0.7, "epoch_size_gpu_hours": [12.0, 14.0], "speedup": speedup}
+    types = {"a": {"price_usd_per_hour": 1.0, "quota_gpus": 0.0}}
+    fields = {"classes": {"c": job_class | {"widths": {"max": 16}}}, "gpu_types": types}
+    instance = BoaInstance.parse({"formulation": "boa", **fields})
+    message = r"no budget is enough: jobs of class c run on no type but those with a quota of next to nothing \(a\)"
+    with pytest.raises(InfeasibleError, match=message):
+        frontier(instance)
 
 
 @pytest.mark.parametrize("problem", ["continuous", "whole"])

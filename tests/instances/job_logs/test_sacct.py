@@ -185,3 +185,9 @@ def test_long_logs_need_little_memory(read: Read) -> None:
         tracemalloc.stop()
     assert len(jobs) == 5000
     assert peak < 2000 * 5000
+
+
+def test_more_gpus_than_a_job_has_cannot_be_read() -> None:
+    """A number of ten digits is refused, and not taken for a job without GPUs."""
+    with pytest.raises(ValueError, match="gpus is '10000000000'; a whole number from 0 to 1,000,000 is needed"):
+        read_gpus("billing=8,gres/gpu=10000000000")

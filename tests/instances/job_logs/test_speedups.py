@@ -11,13 +11,14 @@ import pytest
 from optplan.errors import DataError, UsageError
 from optplan.instances.job_logs.records import Job
 from optplan.instances.job_logs.speedups import Measured, SpeedupSources, read_assumption, read_measured
+from optplan.speedup import TableSpeedup
 
 TABLE = "class,gpus,samples_per_s\nvision,1,100\nvision,2,180\nvision,4,300\n"
 
 
-def _runs(*runs: tuple[int, float]) -> list[Job]:
+def _runs(*runs: tuple[int, float], completed: bool = True) -> list[Job]:
     """Make jobs of so many GPUs and hours."""
-    return [Job("job", "", 0.0, None, 3600.0 * hours, gpus, "") for gpus, hours in runs]
+    return [Job("job", "", 0.0, None, 3600.0 * hours, gpus, "", completed) for gpus, hours in runs]
 
 
 def test_throughputs_come_as_csv_or_json(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_assumptions(text: str, at_two: float) -> None:
 @pytest.mark.parametrize("text", ["amdahl", "amdahl:2", "amdahl:x", "gustafson:0.1", "linear:0.1x", ""])
 def test_assumptions_that_are_refused(text: str) -> None:
     """Unknown laws, and shares that are none."""
-    with pytest.raises(UsageError, match=r"assume: got .*; amdahl:0\.05 \(serial fraction\), power:0\.8"):
+    with pytest.raises(UsageError, match=r"assume: got .*; amdahl:FRACTION \(the serial one\), power:EXPONENT"):
         read_assumption(text)
 
 
@@ -93,11 +94,35 @@ def test_what_is_known_best_comes_first() -> None:
     sources = SpeedupSources(Measured(measured), {"nlp": "power:0.5", "": "linear"})
     assert sources.find("vision", runs).words == "measured at 1, 2, 4 GPUs"
     assert sources.find("nlp", runs).words == "assumed: power:0.5"
-    assert sources.find("other", runs).words.startswith("fitted to 3 runs on 1, 2, 4 GPUs: ")
+    assert sources.find("other", runs).words.startswith("fitted to 3 completed runs on 1, 2, 4 GPUs: ")
     assert sources.find("other", narrow).words == "assumed: linear"
     assert SpeedupSources(Measured({}), {"": "linear"}, fits=False).find("other", runs).words == "assumed: linear"
-    with pytest.raises(DataError, match=r"classes\.x\.speedup: is not known: all ran on 2 GPUs; give --throughput"):
-        SpeedupSources(Measured({}), {}).find("x", narrow)
+    with pytest.raises(DataError, match=r"x\.speedup: is not known: its runs are not to be fitted; measure it"):
+        SpeedupSources(Measured({}), {}, fits=False).find("x", runs)
+
+
+def test_where_a_speedup_comes_from_is_a_part_of_it() -> None:
+    """Measured, assumed, fitted: the curve says it, at any width; and a class of one width knows that one alone."""
+    runs, wide = _runs((1, 4.0), (2, 2.5), (4, 1.8)), np.array([1, 4])
+    sources = SpeedupSources(Measured({"vision": ([1, 2, 4], [100.0, 180.0, 300.0])}), {"nlp": "power:0.5"})
+    kinds = {name: sources.find(name, runs).curve.evidence_at(wide) for name in ("vision", "nlp", "other")}
+    assert kinds == {"vision": ["measured"] * 2, "nlp": ["assumed"] * 2, "other": ["fitted"] * 2}
+    kept = sources.find("other", _runs((2, 1.0), (2, 2.0)))
+    assert (kept.reference_width, kept.warning) == (2, "")
+    assert kept.curve == TableSpeedup(gpus=[2], speedup=[1.0], provenance=("measured",))
+    assert kept.words == "unknown but for the 2 GPUs of its runs, so that it keeps to these"
+
+
+def test_runs_that_did_not_complete_say_nothing_of_speedups() -> None:
+    """Completed runs fall as 8 h / k^0.5; failed ones, which stop after 1 h on any width, would make that flatter."""
+    completed, failed = _runs((1, 8.0), (4, 4.0), (16, 2.0)), _runs((1, 1.0), (4, 1.0), (16, 1.0), completed=False)
+    found = SpeedupSources(Measured({}), {}).find("x", [*completed, *failed])
+    assert found.words.startswith("fitted to 3 completed runs on 1, 4, 16 GPUs")
+    assert found.at(np.array([16]))[0] == pytest.approx(4.0, rel=1e-6)
+    one = SpeedupSources(Measured({}), {}).find("x", [*completed[:1], *failed])
+    assert one.warning == "runs on other widths than 1 GPUs did not complete; it keeps to these"
+    with pytest.raises(DataError, match=r"is not known: no run completed, on any of 1, 4, 16 GPUs; measure it, as by"):
+        SpeedupSources(Measured({}), {}).find("x", failed)
 
 
 def test_a_fit_to_runs_finds_the_law_they_follow() -> None:
@@ -132,7 +157,7 @@ def test_many_runs_are_thinned_and_give_the_same_fit() -> None:
     widths = rng.choice([1, 2, 4], 30_000, p=[0.7, 0.2, 0.1])
     hours = 10.0 / widths**0.8 * np.exp(0.3 * rng.standard_normal(30_000))
     found = SpeedupSources(Measured({}), {}).find("x", _runs(*zip(widths.tolist(), hours.tolist(), strict=True)))
-    assert "fitted to 30,000 runs" in found.words
+    assert "fitted to 30,000 completed runs" in found.words
     assert found.at(np.array([4]))[0] == pytest.approx(4**0.8, rel=0.03)
 
 

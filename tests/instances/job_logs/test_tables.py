@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optplan.errors import DataError, UsageError
+from optplan.instances.job_logs.records import RULES, Rule
 
 if TYPE_CHECKING:
     from tests.instances.job_logs.conftest import Read
@@ -132,7 +133,7 @@ def test_only_jobs_of_a_span_and_of_a_type(read: Read) -> None:
         ("submit,hours,gpus\n2026-03-02,1,1\n", {"columns": {"name": "nme"}}, r"no column 'nme'; known: submit, hours"),
         ("submit,hours,gpus\n2026-03-02,1,0\n", {}, r"no job that can be used; 1 jobs without GPUs \(first: line 2\)"),
         ('submit,hours,gpus\n2026-03-02,"5,62",1\n', {}, r"'5,62' is no duration; .*with a decimal point"),
-        ("submit,hours,gpus\n2026-03-02,1,2.5\n", {}, r"gpus is '2\.5'; a whole number is needed"),
+        ("submit,hours,gpus\n2026-03-02,1,2.5\n", {}, r"gpus is '2\.5'; a whole number from 0 to 1,000,000 is needed"),
         ("", {}, r"no column says when jobs were submitted .*; found nothing"),
         (b"\xff\xfes\x00u\x00", {}, r"log\.txt: is not UTF-8 text .*save it as a CSV file in UTF-8"),
         (
@@ -152,3 +153,24 @@ def test_a_time_zone_that_there_is_not(read: Read) -> None:
     """It is the call's fault."""
     with pytest.raises(UsageError, match=r"timezone: got 'Berlin', which is no time zone of this system; write it as"):
         read(PLAIN, timezone="Berlin")
+
+
+def test_which_jobs_completed(read: Read) -> None:
+    """Those that ended well, without a break; a state of the user's own that is kept is taken for an end, too."""
+    head = "id,submit,start,hours,gpus,state\n"
+    rows = {
+        "1": ("finished",),
+        "2": ("failed",),
+        "3": ("timeout",),
+        "4": ("preempted", "finished"),
+        "5": ("finished", "finished"),
+        "6": ("archived",),
+    }
+    text = head + "".join(
+        f"{name},2026-03-02T{name.zfill(2)}:00,2026-03-02T{int(name) + 6 * at:02d}:00,1,2,{state}\n"
+        for name, states in rows.items()
+        for at, state in enumerate(states)
+    )
+    jobs, _ = read(text, rules=RULES | {"archived": Rule.KEEP})
+    assert [job.completed for job in jobs] == [True, False, False, False, True, True]
+    assert [job.run_s for job in jobs] == [3600.0, 3600.0, 3600.0, 7200.0, 7200.0, 3600.0]

@@ -208,7 +208,7 @@ def rival(instance: BoaInstance, make_result: ResultMaker) -> Result[Solution]:
 def infeasible_result(instance: BoaInstance, make_result: ResultMaker) -> Result[Solution]:
     """Return what a solver says of a budget of five GPUs, where 6.2 are needed."""
     relaxation = Relaxation(
-        limit="budget", given=5.0, least_feasible=6.2, unit="gpu", parts={"vision": 4.1, "speech": 2.1}
+        limit="budget", given=5.0, least_feasible=6.2, enough=6.2, unit="gpu", parts={"vision": 4.1, "speech": 2.1}
     )
     reason = "the least budget for which the rescaling problem has a plan is 6.2 GPUs; the budget is 5"
     return make_result(

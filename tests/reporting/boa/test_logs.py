@@ -55,6 +55,13 @@ def test_the_log_beside_the_plan() -> None:
     assert (row, total) == (["a", *figures], ["all jobs", *figures])
 
 
+def test_both_tables_give_a_class_the_same_gpus() -> None:
+    """Half the jobs hold 2 GPUs for 3 h, half 8 for 1 h: 14 GPU-hours in 4 h, 3.5 GPUs at a time, though 5 by job."""
+    instance = _build(logged=LOGGED | {"gpus": 5.0, "gpu_hours": 7.0, "run_s": 7200.0})
+    logged, compared = list_logged(instance), compare_with_log(instance, solve(instance))
+    assert _rows(logged)[0][4] == _rows(compared)[0][1] == "3.50"
+
+
 def test_a_log_without_waits_and_prices() -> None:
     """Nothing is said of what nobody knows."""
     logged = {name: figure for name, figure in LOGGED.items() if name != "wait_s"} | {"dispersion": 1.0}

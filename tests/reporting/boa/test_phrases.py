@@ -10,7 +10,8 @@ from optplan.contracts import BoundProof, Frontier, Result, ShadowPrice, Solutio
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.reporting import phrases
 from optplan.reporting.boa import phrases as boa_phrases
-from optplan.reporting.sections import name_status
+from optplan.reporting.phrases import format_gap
+from optplan.reporting.sections import add_trust, name_status
 from optplan.units import parse_budget
 
 if TYPE_CHECKING:
@@ -161,10 +162,10 @@ def test_how_good_by_proof(
         "No plan that treats all jobs of a class alike can be better: proven. The proof can be checked without the "
         "solver, by a small enumeration."
     )
-    # (3,960 - 3,895.4) / 3,960 = 1.6 %
+    # (3,960 - 3,895.4) / 3,960 = 1.63 %, and "at most" is rounded up
     assert boa_phrases.say_how_good(instance, result) == (
         "No plan that treats all jobs of a class alike can be better than 1 h 05 min, so the best possible is at "
-        "most 1.6 % lower. The bound can be checked without the solver, in one pass."
+        "most 1.7 % lower. The bound can be checked without the solver, in one pass."
     )
     assert boa_phrases.say_how_good(instance, rival) == (
         "This solver proves nothing: how far its plan is from the best possible is not known."
@@ -173,6 +174,32 @@ def test_how_good_by_proof(
         "No plan that treats all jobs of a class alike can be better than 1 h 00 min; this bound is the word of a "
         "general engine and cannot be checked cheaply."
     )
+
+
+def test_what_nobody_checked_is_not_called_proven(optimal_result: Result[Solution]) -> None:
+    """A certificate for which the judge had no time makes a plan optimal as an engine's word does."""
+    late = optimal_result.replace(on_trust=("bound: its certificate was not checked within 60 s",))
+    assert name_status(late) == ("optimal, says a certificate that was not checked in time", "fair")
+    said = "That nothing is better rests on trust: a certificate that was not checked in time says so."
+    assert add_trust("So many GPUs.", late) == f"So many GPUs. {said}"
+    priced = optimal_result.replace(on_trust=("shadow price of budget: that nothing less is feasible",))
+    assert name_status(priced) == ("proven optimal", "good")
+
+
+@pytest.mark.parametrize(
+    ("gap", "text"),
+    [
+        (0.0, "0 %"),
+        (5e-6, "less than 0.001 %"),
+        (0.000621, "0.063 %"),
+        (0.0345, "3.5 %"),
+        (0.101, "11 %"),
+        (1.5, "150 %"),
+    ],
+)
+def test_gaps_are_rounded_up(gap: float, text: str) -> None:
+    """Within 3.45 % is within 3.5 %, and not within 3.4 %."""
+    assert format_gap(gap) == text
 
 
 def test_infeasible_gives_the_reason(instance: BoaInstance, infeasible_result: Result[Solution]) -> None:
@@ -196,7 +223,7 @@ def test_statuses(
     named = [name_status(r)[0] for r in (by_engine, result, rival, infeasible_result, unknown_result)]
     assert named == [
         "optimal, says optplan 1.2.3",
-        "the best is at most 1.6 % lower",
+        "within 1.7 % of the bound",
         "no bound",
         "infeasible: proven",
         "no plan found",

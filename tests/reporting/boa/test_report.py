@@ -43,6 +43,7 @@ from optplan.reporting.pages import require_packages
 from optplan.reporting.presenters import Beside
 from optplan.reporting.reports import build_report, write_report
 
+CASES = Path(__file__).parents[2] / "cases"
 VOID = {"meta", "link", "br", "img", "input"}
 
 
@@ -104,7 +105,7 @@ def page(instance: BoaInstance, result: Result[Solution], rival: Result[Solution
 def test_answer_comes_first(page: Page) -> None:
     """The headline answers the question, and what follows says how good the answer is."""
     assert "With 8 GPUs on average, jobs finish in 1 h 06 min on average." in page.text
-    assert "so the best possible is at most 1.6 % lower" in page.text
+    assert "so the best possible is at most 1.7 % lower" in page.text
     assert "One more GPU on average saves 5 min 23 s, one fewer costs 20 min 00 s." in page.text
 
 
@@ -189,13 +190,22 @@ def test_views_are_left_out_without_data(page: Page) -> None:
 
 def test_infeasible_quotas_are_explained(typed_instance: BoaInstance, make_result: ResultMaker) -> None:
     """The proof weighs the limits, and says how."""
-    relaxation = Relaxation(limit="quota.a100", given=1.3, least_feasible=2.5, unit="gpu")
+    relaxation = Relaxation(limit="quota.a100", given=1.3, least_feasible=2.5, enough=2.5, unit="gpu")
     found = Infeasibility(reason="too little", relaxations=(relaxation,), multipliers={"budget": 1.0, "quota.a100": 2})
     result = make_result(typed_instance, None, status="infeasible", infeasibility=found)
     text = Page(build_report(typed_instance, result)).text
     assert "quota of a100 1.3 GPUs 2.5 GPUs" in text
     assert "Weigh what plans use: each dollar an hour of the budget by 1 and each a100 by 2." in text
     assert "it exceeds the limits weighed in the same way." in text
+
+
+def test_a_report_where_no_budget_helps_has_no_frontier(tmp_path: Path) -> None:
+    """A quota and a due date leave no plan whatever the budget: the page says what would help, and draws no line."""
+    instance = BoaInstance.parse(json.loads((CASES / "due-date-that-cannot-help.json").read_text()))
+    write_report(tmp_path / "page.html", instance, solve(instance))
+    text = Page((tmp_path / "page.html").read_text()).text
+    assert "quota of a 0.215984 GPUs 1.80923 GPUs" in text
+    assert "What other budgets would buy" not in text
 
 
 def test_infeasible_money_is_explained(typed_instance: BoaInstance, make_result: ResultMaker) -> None:

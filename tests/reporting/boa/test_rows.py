@@ -31,7 +31,7 @@ def test_short_figures_stay_short(least: float, text: str) -> None:
 
 def show_limit(least: float) -> str:
     """Return what the table shows for the least budget that works."""
-    relaxation = Relaxation(limit="budget", given=least / 2, least_feasible=least, unit="gpu")
+    relaxation = Relaxation(limit="budget", given=least / 2, least_feasible=least, enough=least, unit="gpu")
     result: Result[Solution] = Result[Solution](
         formulation="boa",
         instance_name="",

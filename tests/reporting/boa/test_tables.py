@@ -97,7 +97,7 @@ def test_result_summary(instance: BoaInstance, result: Result[Solution]) -> None
     assert rows[0] == ["With 8 GPUs on average, jobs finish in 1 h 06 min on average."]
     facts = {row[0]: row[1] for row in rows if len(row) == 2}
     assert facts == {
-        "status": "the best is at most 1.6 % lower (stopped: completed)",
+        "status": "within 1.7 % of the bound (stopped: completed)",
         "mean completion time": "1 h 06 min (3960 s)",
         "GPUs on average": "7.80 (0.80 of them rescaling)",
         "cost a month": "$11,388",
@@ -192,7 +192,7 @@ def test_comparison_by_cost(
 
 def test_least_quota_that_works(typed_instance: BoaInstance, make_result: ResultMaker) -> None:
     """Quotas that would have to be raised are called what readers call them."""
-    relaxation = Relaxation(limit="quota.a100", given=1.3, least_feasible=2.5, unit="gpu")
+    relaxation = Relaxation(limit="quota.a100", given=1.3, least_feasible=2.5, enough=2.5, unit="gpu")
     found = Infeasibility(reason="too little", relaxations=(relaxation,), multipliers={"budget": 1.0, "quota.a100": 2})
     result = make_result(typed_instance, None, status=Status.INFEASIBLE, infeasibility=found)
     assert ["quota of a100", "1.3 GPUs", "2.5 GPUs"] in render(*present_result(typed_instance, result))

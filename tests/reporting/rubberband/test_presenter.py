@@ -128,7 +128,7 @@ def test_proofs_are_told_apart(search: RubberBandInstance, found: Result[Solutio
     engine = solve(search, solver="enumeration").replace(bound_proof="engine")
     assert name_status(engine) == ("optimal, says optplan 0.1.0", "fair")
     open_gap = found.replace(status=Status.FEASIBLE, bound=0.361)
-    assert name_status(open_gap) == ("the best is at most 5 % lower", "fair")
+    assert name_status(open_gap) == ("within 5 % of the bound", "fair")
     assert (
         "No plan of stage sizes can be better than $0.361, so the best possible is at most 5 % lower."
         in say_how_good(search, open_gap)

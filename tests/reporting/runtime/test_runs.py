@@ -10,12 +10,23 @@ import pytest
 from optplan.contracts import Plan
 from optplan.instances.files import read_instance
 from optplan.reporting.pages import build_page
-from optplan.reporting.runtime.runs import build_comparison_page, build_run_page, comparison_table, draw_run
+from optplan.reporting.runtime.runs import (
+    build_comparison_page,
+    build_run_page,
+    comparison_table,
+    describe_clock,
+    draw_run,
+    list_rows,
+)
 from optplan.runtime.running import run
 from optplan.solving import build_plan, solve
 
 if TYPE_CHECKING:
     from tests.reporting.conftest import Visitor
+
+QUADRATIC = f"{Path(__file__).parents[2] / 'runtime' / 'trainables' / 'quadratic.py'}:Quadratic"
+#: The second descends fastest.
+RATES = [{"rate": rate} for rate in (0.01, 0.3, 0.1, 0.02)]
 
 
 def plan_of(name: str, solver: str = "auto") -> Plan:
@@ -39,35 +50,53 @@ def test_a_browser_shows_the_page(name: str, width: int, visit: Visitor, tmp_pat
 
 
 def test_bars_are_when_segments_were_planned_and_when_they_went_on() -> None:
-    """The textbook search, 100 s and 180 s, stopped by its budget after the first: the second did not go on."""
-    outcome = run(plan_of("rubberband-two-stages"), budget_usd=0.2)
-    figure = draw_run(outcome.segments, end_s=outcome.time_s)
+    """The textbook search, twice as slow, stopped by its budget after the first of 200 s: the second did not go on."""
+    outcome = run(plan_of("rubberband-two-stages"), budget_usd=0.4, slower=2.0, replan_above=None)
+    figure = draw_run(outcome.segments, end_s=outcome.time_s, actual="virtual")
     spans = {(bar.name, bar.marker.color): list(zip(bar.base, bar.x, strict=True)) for bar in figure.data}
     assert [(60 * base, 60 * length) for base, length in spans["planned", "#6b7785"]] == [(0, 100), (100, 180)]
-    assert [(60 * base, 60 * length) for base, length in spans["actual", "#0072B2"]] == [(0, 100), (100, 0)]
+    assert [(60 * base, 60 * length) for base, length in spans["virtual", "#0072B2"]] == [(0, 200), (200, 0)]
 
 
 def test_the_page_says_why_a_run_stopped() -> None:
-    """And shows the best so far, as there is no winner."""
-    outcome = run(plan_of("rubberband-two-stages"), budget_usd=0.2)
+    """And shows the best so far, as there is no winner; on a virtual clock it says that first."""
+    outcome = run(plan_of("rubberband-two-stages"), QUADRATIC, space=RATES, budget_usd=0.2)
     page = build_run_page(outcome, name="textbook")
-    assert page.title.startswith("Best so far: b1-s1-trials-0001 with ")
+    assert page.title.startswith("Virtual run: best so far: b1-s1-trials-0002 with ")
     assert (page.badge, page.lead.endswith("the budget is $0.20")) == ("paused", True)
+    assert [section.heading for section in page.sections] == ["Best so far", "As planned"]
+    page = build_run_page(outcome.replace(virtual=False), name="textbook")
+    assert page.title.startswith("Best so far: b1-s1-trials-0002 with ")
     assert [section.heading for section in page.sections] == ["Best so far", "Planned against actual"]
 
 
-def test_runs_stand_beside_one_another() -> None:
-    """The textbook search followed to its end for 38 cents, and stopped by its budget after 20."""
+def test_a_virtual_run_says_so_first() -> None:
+    """Title, first words and the window's name; nothing is compared where the clock showed what the plan says."""
     plan = plan_of("rubberband-two-stages")
-    runs = {"whole": run(plan), "stopped": run(plan, budget_usd=0.2)}
+    outcome = run(plan)
+    page = build_run_page(outcome, name="textbook")
+    assert (page.title, page.window_title) == ("Virtual run: nothing was trained", "virtual run of textbook")
+    assert page.lead == "virtual run: nothing was trained; times and costs are those that the plan expects"
+    assert [card.note for card in page.cards] == ["on the virtual clock", "on the virtual clock", ""]
+    assert [row[1] for row in list_rows(outcome)] == ["planned"] * 3
+    assert [row[1] for row in list_rows(run(plan, lucky=True))] == ["planned", "virtual"] * 3
+    assert describe_clock(run(plan, slower=2.0)).endswith("are calculated, as they were to differ from it")
+    trained = describe_clock(run(plan, QUADRATIC, space=RATES))
+    assert trained.startswith("virtual run: trials were trained here and at once; times and costs are those that")
+    assert describe_clock(outcome.replace(virtual=False)) == ""
+
+
+def test_runs_stand_beside_one_another() -> None:
+    """The textbook search followed to its end for 38 cents; and twice as slow, stopped by its budget after 40."""
+    plan = plan_of("rubberband-two-stages")
+    runs = {"whole": run(plan), "stopped": run(plan, budget_usd=0.4, slower=2.0, replan_above=None)}
     rows = [[str(cell) for cell in row] for row in comparison_table(runs).rows]  # type: ignore[union-attr]
     assert [row[:5] for row in rows] == [
-        ["whole", "planned", "4", "4 min 40 s", "$0.3800"],
-        ["", "actual", "", "4 min 40 s", "$0.3800"],
+        ["whole", "virtual", "4", "4 min 40 s", "$0.3800"],
         ["stopped", "planned", "4", "4 min 40 s", "$0.3800"],
-        ["", "actual", "", "1 min 40 s", "$0.2000"],
+        ["", "virtual", "", "3 min 20 s", "$0.4000"],
     ]
     page = build_comparison_page(runs, name="textbook")
-    assert (page.title, page.badge) == ("stopped cost $0.2000, whole $0.3800", "not all done")
+    assert (page.title, page.badge) == ("whole cost $0.3800, stopped $0.4000", "not all done")
     assert [section.heading for section in page.sections] == ["All of them", "whole", "stopped"]
     assert "chart-run-1-1" in build_page(page)

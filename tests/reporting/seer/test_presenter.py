@@ -46,7 +46,9 @@ def solution_of(result: Result[Solution]) -> SeerSolution:
 def test_the_answer_of_the_example(example: SeerInstance, result: Result[Solution]) -> None:
     """15 trials for 22 GPUs in the first round, and the whole budget: 80 GPU-minutes."""
     shown = show(present_result(example, result))
-    assert "15 trials start, and 3 of them are trained to the end: 3 rounds, 10 min 00 s, 80 of 80 GPU-min." in shown
+    first = " ".join(shown.split())
+    assert "15 trials start, and 3 of them are trained to the end: 3 rounds, 10 min 00 s, 80 of 80 GPU-min, up" in first
+    assert "up to 22 GPUs at once (without most_gpus_held there is no limit on these)." in first
     assert "It trains for the whole budget: no plan can spend more on training." in shown
     assert "80 GPU-min (gap 0 %; lagrangian)" in shown
     assert "cost" not in shown
@@ -125,11 +127,12 @@ def test_an_instance_shows_its_rounds(example: SeerInstance) -> None:
 
 def test_answers_say_what_rests_on_no_pause_and_on_nodes(example: SeerInstance) -> None:
     """A pause left out stands in the first lines, one that was measured among the facts; so do nodes."""
-    assert "Pauses for resizing are not counted: resize_s is 0." in show(present_result(example, solve(example)))
+    said = " ".join(show(present_result(example, solve(example))).split())
+    assert "Pauses for resizing are not counted: resize_s is 0." in said
     usual = example.replace(resize_s=22.0, gpus_per_node=4)
     said = show(present_result(usual, solve(usual)))
     assert "not counted" not in said
-    assert "of 80 GPU-min on whole nodes." in said
+    assert "of 80 GPU-min on whole nodes, up to" in " ".join(said.split())
     facts = show(present_instance(usual))
     assert "22 s without training (the default, as measured)" in facts
     assert "of 4 GPUs, paid whole by the budget" in facts

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue")
-NODES, GPUS = 4, 4
+NODES, GPUS, KIND = 4, 4, "tesla_v100"
 #: Looks at a daemon that starts or ends, and seconds between two of them.
 _LOOKS, _LOOK_S = 200, 0.1
 
@@ -91,7 +92,7 @@ class SlurmCluster:
         raise AssertionError(f"{name} did not start: {logs}")
 
     def _is_idle(self) -> bool:
-        command = ["sinfo", "--noheader", "--Node", "--format=%t"]
+        command = ["sinfo", "--noheader", "--Node", "--partition=main", "--format=%t"]
         shown = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
         return shown.stdout.split() == ["idle"] * NODES
 
@@ -131,17 +132,21 @@ class SlurmCluster:
             f"SlurmdLogFile={folder}/slurmd-%n-own.log",
         ]
         nodes = [
-            f"NodeName=n{number} NodeAddr=127.0.0.1 Port={ports[number]} CPUs=4 RealMemory=1000 Gres=gpu:{GPUS}"
+            f"NodeName=n{number} NodeAddr=127.0.0.1 Port={ports[number]} CPUs=16 RealMemory=200000 "
+            f"Gres=gpu:{KIND}:{GPUS}"
             for number in range(1, NODES + 1)
         ]
         lines.remove("RequeueExit=")
         (folder / "state").mkdir()
-        return "\n".join([*lines, *nodes, f"PartitionName=main Nodes=n[1-{NODES}] Default=YES MaxTime=INFINITE", ""])
+        partitions = [
+            f"PartitionName={name} Nodes=n[1-{NODES}] MaxTime=INFINITE" for name in ("main Default=YES", "gpu")
+        ]
+        return "\n".join([*lines, *nodes, *partitions, ""])
 
     def _list_gpus(self) -> str:
         for number in range(GPUS):
             (self.folder / f"gpu{number}").touch()
-        return f"Name=gpu File={self.folder}/gpu[0-{GPUS - 1}]\n"
+        return f"Name=gpu Type={KIND} File={self.folder}/gpu[0-{GPUS - 1}]\n"
 
 
 @pytest.fixture(scope="session")
@@ -155,6 +160,18 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
 def train_command() -> str:
     """Return the command of a training run of shell."""
     return f"bash {Path(__file__).parent / 'train.sh'} {{gpus}}"
+
+
+@pytest.fixture
+def write_training() -> Callable[[Path], None]:
+    """Return what writes the training program of the pages, `train.py`, into a folder."""
+    page = (Path(__file__).parents[3] / "docs" / "exports.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r'^```python title="train.py"\n(.*?)^```$', page, re.MULTILINE | re.DOTALL)
+
+    def write(folder: Path) -> None:
+        (folder / "train.py").write_text(program)
+
+    return write
 
 
 @contextmanager

@@ -23,7 +23,6 @@ import yaml
 
 from optplan.contracts import Plan, registrations
 from optplan.errors import OptplanError, OutputError, RegistrationWarning, UsageError
-from optplan.instances.parsing import parse_plan
 from optplan.runtime.exports.entries import EXPORTER_GROUP, ExporterEntry, exporter_named, exporters
 from optplan.runtime.exports.exporting import export, write_folder
 from optplan.runtime.exports.promotion import (
@@ -41,6 +40,12 @@ PlanOf = Callable[..., Plan]
 OPTPLAN = {"optplan": f"{sys.executable} -m optplan.cli"}
 RATES = {"rate": {"choice": [0.9, 0.3, 0.5, 0.7]}}
 PODS = {"image": "train:1", "claim": "shared"}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Export from a folder of the test's own: commands run there."""
+    monkeypatch.chdir(tmp_path)
 
 
 def write(plan: Plan, folder: Path, to: str = "script", **options: Any) -> Path:  # noqa: ANN401 - what export takes
@@ -169,7 +174,12 @@ def test_hostile_words_stay_data_in_manifests(plan_of: PlanOf) -> None:
         ("srift-case3", "trainjob", {"template": PODS}, "cannot express: the fleet has 3 groups"),
         ("seer-resnet18-30min", "skypilot", {"template": {"bucket": "s3://x"}}, "cannot express: 'r1-g4' and 'r1-g2'"),
         ("boa-two-classes", "slurm", {"space": RATES}, "space: jobs of a stream have no configurations"),
-        ("boa-two-classes", "slurm", {"template": {"commands": {"visoin": "x"}}}, "did you mean 'vision'"),
+        ("boa-two-classes", "slurm", {"commands": {"visoin": "x"}}, "commands.visoin: .* did you mean 'vision'"),
+        ("boa-two-classes", "slurm", {"command": "", "commands": {"vision": "x"}}, "class 'speech' has none; give"),
+        ("two-stages", "slurm", {"commands": {"vision": "x"}}, "only plans of streams have classes: leave it out"),
+        ("two-stages", "slurm", {"workdir": "/no/such"}, "workdir: '/no/such' is no folder; give the one in which"),
+        ("two-stages", "kubernetes", {"template": PODS, "workdir": "here"}, "give a path in the containers, from / on"),
+        ("two-stages", "slurm", {"overlay": {"spec": {}}}, "overlay: jobs of slurm are no pods; leave it out"),
         ("boa-newtrace", "slurm", {"gpus_per_node": 4}, "cannot express: segment .* nodes have 4"),
     ],
 )
@@ -233,9 +243,9 @@ def end(folder: Path, step: str, **losses: float | str | None) -> None:
         place = folder / "trials" / trial.removeprefix("t")
         place.mkdir(parents=True, exist_ok=True)
         shown = "no metric at all\n" if loss is None else f'{{"loss": {loss}}}\n{{"loss": 0.00'
-        (place / "metrics.jsonl").write_text(shown)
+        (place / f"metrics-{step}.jsonl").write_text(shown)
         if loss is not None:
-            (place / f"ended-{step}").touch()
+            (place / f"ended-{step}").write_text(shown)
 
 
 def test_the_best_go_on_and_failures_are_last(plan_of: PlanOf, tmp_path: Path) -> None:
@@ -274,7 +284,7 @@ def test_odd_metrics_are_no_metrics(plan_of: PlanOf, tmp_path: Path, text: bytes
     """Numbers without end, nests without end, text, bytes that are none, other metrics: the last line that has one."""
     exported = read_export(write(plan_of("rubberband-two-stages"), tmp_path))
     end(tmp_path, "b1-s1", t0001=0.6, t0002=0.6)
-    (tmp_path / "trials/0002/metrics.jsonl").write_bytes(text)
+    (tmp_path / "trials/0002/ended-b1-s1").write_bytes(text)
     assert promote(exported, "b1-s2") == ["0002" if value < 0.6 else "0001"]
 
 
@@ -282,7 +292,7 @@ def test_only_the_end_of_metrics_is_read(plan_of: PlanOf, tmp_path: Path) -> Non
     """A file of 1 GB, most of it a hole, with the metric in its last line."""
     exported = read_export(write(plan_of("rubberband-two-stages"), tmp_path))
     end(tmp_path, "b1-s1", t0001=0.6, t0002=0.6)
-    with (tmp_path / "trials/0002/metrics.jsonl").open("r+b") as file:
+    with (tmp_path / "trials/0002/ended-b1-s1").open("r+b") as file:
         file.seek(10**9)
         file.write(b'\n{"loss": 0.1}\n')
     tracemalloc.start()
@@ -469,7 +479,7 @@ def rename(plan: Plan, vision: str, speech: str) -> Plan:
     text = text.replace("jobs of class vision", "x").replace("jobs of class speech", "x")
     for old, new in {"vision": vision, "speech": speech}.items():
         text = text.replace(f'"{old}', json.dumps(new)[:-1])
-    return parse_plan(json.loads(text))
+    return type(plan).parse(json.loads(text))
 
 
 @pytest.mark.parametrize(
@@ -490,7 +500,7 @@ def test_the_longest_names_are_names_of_kubernetes(plan_of: PlanOf) -> None:
     """A pod of a stream's JobSet: tag 11, step 20, job 15, g0-0-999-12345 14, and four hyphens, no more than 63."""
     taken = outline(rename(plan_of("boa-two-classes"), "a" * 100, "b"), gpus_per_node=1)
     longest = max((step.name for step in taken.steps), key=len)
-    pod = f"{taken.tag}-{longest}-{'j' * 15}-g0-0-999-12345"
+    pod = f"op-12345678-{longest}-{'j' * 15}-g0-0-999-12345"
     assert len(longest) == LONGEST_NAME
     assert len(pod) <= 63
     files = export(taken.plan, "kubernetes", command="t {gpus}", template=PODS, gpus_per_node=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -291,3 +292,16 @@ def test_a_program_that_dies_at_once_is_given_up(small_plan: SriftPlan, tmp_path
     assert (outcome.status, outcome.code, outcome.lost) == ("ended", 1, {})
     assert "2 fleets failed though no VM was lost" in outcome.why
     assert "exit code 9" in outcome.why
+
+
+def test_helpers_of_ranks_end_with_their_fleet(small_plan: SriftPlan, tmp_path: Path) -> None:
+    """Each of two ranks starts a daemon and dies: when the run has ended, none of them is left."""
+    psutil = pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
+    daemons = tmp_path / "daemons"
+    script = f"setsid sleep 100000 & echo $! >>{daemons}; exit 9"
+    options: dict[str, Any] = {"executor": "local", "command": shlex.join(["sh", "-c", script])}
+    outcome = watch(small_plan, out=tmp_path / "run", heartbeat_s=0.05, grace_s=1.0, retries=0, **options)
+    assert outcome.code == 1
+    started = [int(line) for line in daemons.read_text(encoding="utf-8").split()]
+    assert len(started) == 2
+    assert [pid for pid in started if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"] == []

@@ -19,6 +19,7 @@ import pytest
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.instances.files import write_json
 from optplan.runtime.fleets.running import read_watch, watch
+from optplan.runtime.supervision import end, list_homes
 
 pytestmark = pytest.mark.real
 pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
@@ -28,7 +29,7 @@ TRAIN = shlex.join([sys.executable, str(Path(__file__).with_name("train.py"))])
 OPTIONS: dict[str, Any] = {
     "executor": "local",
     "command": TRAIN,
-    "heartbeat_s": 1.0,
+    "heartbeat_s": 20.0,  # nothing is to be missed here, however busy the machine is
     "grace_s": 20.0,
     "launch_wait_s": 120.0,
 }
@@ -49,11 +50,9 @@ def _read_losses(path: Path, fleets: int = 1) -> list[float]:
 
 
 def _end_all(out: Path) -> None:
-    from optplan.runtime.fleets.folder import find_ranks
-
     for folder in sorted((out / "fleets").glob("*")):
-        for process in find_ranks(folder.resolve()).values():
-            process.kill()
+        for home in list_homes(folder):
+            end(home)
 
 
 def _wait_for(path: Path, iterations: int) -> None:
@@ -135,3 +134,30 @@ def test_a_lost_rank_does_not_show_in_the_losses(
     assert _read_losses(path, fleets=2) == pytest.approx(losses_alone, rel=1e-5)
     assert len(losses_alone) == 60
     assert losses_alone[-1] < 0.1 * losses_alone[0]
+
+
+def test_a_rank_that_stalls_is_taken_back(
+    small_plan: SriftPlan, losses_alone: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands still until it is missed, and goes on then: the same VMs train on, and the losses are the same."""
+    path, out, plan = tmp_path / "losses.jsonl", tmp_path / "run", tmp_path / "plan.json"
+    monkeypatch.setenv("LOSSES", str(path))
+    monkeypatch.setenv("STEP_S", "0.1")
+    write_json(small_plan, plan)
+    terms = ("--heartbeat", "4s", "--grace", "20s", "--launch-wait", "120s", "--return-wait", "2min")
+    monitor = _start(plan, "--out", out, "--executor", "local", "--command", TRAIN, *terms)
+    try:
+        _wait_for(path, 20)
+        _send(out, 1, signal.SIGSTOP)
+        until = time.monotonic() + PATIENCE_S
+        while not read_watch(out).lost and time.monotonic() < until:
+            time.sleep(0.05)
+        _send(out, 1, signal.SIGCONT)
+        assert monitor.wait(PATIENCE_S) == 0
+    finally:
+        monitor.kill()
+        monitor.wait()
+        _end_all(out)
+    outcome = read_watch(out)
+    assert (outcome.fleets, outcome.lost, outcome.iterations) == (("2 spot@32",), {}, 60)
+    assert _read_losses(path, fleets=2) == pytest.approx(losses_alone, rel=1e-5)

@@ -29,8 +29,9 @@ LOST = Loss("p3.8xlarge", 222.0)
 
 
 def follow(plan: SriftPlan, course: Course, **options: Any) -> tuple[FleetOutcome, list[Record]]:  # noqa: ANN401
-    """Watch a plan on the virtual clock, and return what was written down."""
+    """Watch a plan on the virtual clock, and return what was written down; nobody waits for VMs to come back."""
     records: list[Record] = []
+    options.setdefault("return_s", 0.0)
     return watch(plan, course=course, listener=records.append, **options), records
 
 
@@ -157,3 +158,57 @@ def test_what_is_started_needs_a_command_and_a_folder(small_plan: SriftPlan) -> 
         watch(small_plan, executor="local")
     with pytest.raises(UsageError, match="out: a folder is needed"):
         watch(small_plan, executor="local", command="true")
+
+
+def list_changes(records: list[Record]) -> list[tuple[str, str]]:
+    """Return how VMs changed, and why."""
+    return [(record.phase, record.why) for record in of(records, NodeChanged) if record.why]
+
+
+@pytest.mark.parametrize("return_s", [None, 3.0])
+def test_a_vm_that_stalls_costs_a_restart(small_plan: SriftPlan, return_s: float | None) -> None:
+    """Silent from 1.3 s on, missed at 2 s, heard of at 4.3 s: the same fleet goes on, and no type is given up.
+
+    Six heartbeats of 0.5 s are waited for by default.
+    """
+    course = Course(losses=(Loss("spot", 1.3, back_s=3.0),))
+    outcome, records = follow(small_plan, course, heartbeat_s=0.5, return_s=return_s)
+    missed, back = list_changes(records)
+    assert missed == ("lost", "silent for 2 heartbeats")
+    assert back == ("ready", "is heard of again, 2.3 s after it was missed")
+    assert not of(records, Replanned)
+    assert [record.resource for record in of(records, NodeWanted)] == ["spot", "spot"]
+    first, second = of(records, OperationWanted)
+    assert first.place == second.place
+    assert (outcome.code, outcome.fleets, outcome.lost) == (0, ("2 spot@32",), {})
+    # 21 iterations were stored, and from 4.3 s on the other 39 take 0.06 s each.
+    assert second.t == pytest.approx(4.3)
+    assert outcome.time_s == pytest.approx(4.3 + 39 * 0.06)
+
+
+def test_a_vm_that_comes_back_too_late_is_lost(small_plan: SriftPlan) -> None:
+    """It is waited for until 2 s after it was missed, at 2 s; it comes 2.3 s after: the rest was planned without it."""
+    course = Course(losses=(Loss("spot", 1.3, back_s=3.0),))
+    outcome, records = follow(small_plan, course, heartbeat_s=0.5, return_s=2.0)
+    (replanned,) = of(records, Replanned)
+    assert replanned.t == pytest.approx(4.0)
+    assert outcome.lost == {"spot": 1}
+    assert outcome.fleets == ("2 spot@32", "1 spot@32 + 1 steady@32")
+
+
+def test_all_vms_may_stall_at_once(small_plan: SriftPlan) -> None:
+    """Nobody is left to store, and both come back: they begin anew, and nothing is planned again."""
+    losses = (Loss("spot", 1.3, back_s=2.0), Loss("spot", 1.3, back_s=2.0))
+    outcome, records = follow(small_plan, Course(losses=losses), heartbeat_s=0.5, return_s=None)
+    assert [phase for phase, _ in list_changes(records)] == ["lost", "lost", "ready", "ready"]
+    assert (outcome.code, outcome.fleets, outcome.lost) == (0, ("2 spot@32",), {})
+    assert outcome.time_s == pytest.approx(3.3 + 60 * 0.06)
+
+
+def test_a_vm_comes_back_so_often(small_plan: SriftPlan) -> None:
+    """As often as a fleet may fail; then it is lost. Restarts for it are no failures of the fleet."""
+    stalls = tuple(Loss("spot", at_s, back_s=2.0) for at_s in (1.3, 4.3, 7.0))
+    outcome, records = follow(small_plan, Course(losses=stalls), heartbeat_s=0.5, return_s=None, retries=2)
+    assert [phase for phase, _ in list_changes(records)] == ["lost", "ready", "lost", "ready", "lost"]
+    assert outcome.fleets == ("2 spot@32", "1 spot@32 + 1 steady@32")
+    assert outcome.code == 0

@@ -17,12 +17,12 @@ MEMORY = 80_000_000
 folder = Path(sys.argv[1])
 node = {"num_cpus": 4, "object_store_memory": MEMORY, "include_dashboard": False}
 cluster = Cluster(initialize_head=True, head_node_args=node)
-paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 try:
     done = subprocess.run(
-        [sys.executable, folder / "jobs" / "drive.py"],
-        env=os.environ | {"RAY_ADDRESS": cluster.address, "PYTHONPATH": paths},
-        cwd=folder,
+        ["bash", folder / "jobs" / "submit.sh"],
+        env=os.environ | {"RAY_ADDRESS": cluster.address, "PATH": programs},
+        cwd="/",
         check=False,
     )
 finally:

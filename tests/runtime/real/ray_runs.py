@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,18 @@ PORTS = (8265, 44217, 44227, 52365)
 FOLLOW = ("--replan-above", "never")
 #: Processes of a cluster.
 SERVERS = {"gcs_server", "raylet"}
+#: Who is killed at a time; how often in all, and of a run.
+VICTIMS = (
+    ("driver",),
+    ("actor",),
+    ("supervisor",),
+    ("deputy",),
+    ("work",),
+    ("supervisor", "deputy"),
+    ("driver", "actor"),
+    ("driver", "work"),
+)
+KILLS, KILLS_OF_A_RUN = 20, 5
 #: The trial that descends fastest.
 FAST = "b1-s1-trials-0002"
 
@@ -60,10 +74,21 @@ class Runs:
         command = [sys.executable, "-m", "optplan.cli", "run", *options]
         return subprocess.Popen(command, stdout=self.log, stderr=self.log)
 
-    def count_lines(self, name: str, trial: str = "*") -> list[int]:
-        """Return how many iterations the operations of stage 1 have reported."""
-        paths = sorted((self.folder / name).glob(f"operations/*.b1-s1.{trial}.*/progress.jsonl"))
+    def count_lines(self, name: str, trial: str = "*", stage: str = "b1-s1") -> list[int]:
+        """Return how many iterations the operations of a stage have reported."""
+        paths = sorted((self.folder / name).glob(f"operations/*.{stage}.{trial}.*/progress.jsonl"))
         return [len(path.read_text(encoding="utf-8").splitlines()) for path in paths]
+
+    def are_under_way(self, name: str, iterations: int, attempt: int) -> bool:
+        """Whether all operations of an attempt at stage 1 were started, and have done so many iterations."""
+        folders = list((self.folder / name).glob(f"operations/*.b1-s1.*.{attempt}"))
+        progress = [folder / "progress.jsonl" for folder in folders]
+        started = [path for path in progress if path.is_file() and path.read_bytes().count(b"\n") >= iterations]
+        return len(started) == 4
+
+    def has_done(self, name: str, lines: int) -> bool:
+        """Whether the operations of all stages have reported so many iterations."""
+        return sum(self.count_lines(name, stage="*")) >= lines
 
     def count_outcomes(self, name: str) -> int:
         """Return how many operations of stage 1 have ended in good order."""
@@ -149,6 +174,92 @@ def mishaps(runs: Runs) -> None:
         require_nothing_left()
 
 
+def list_groups() -> list[psutil.Process]:
+    """Return the processes that supervise operations, and what they have forked; all here belong to the test."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if "optplan.runtime.supervision" in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def hold(found: list[psutil.Process]) -> bool:
+    """Have processes stand still, so that all are there when the first is killed; let them go where one has ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for process in found:
+            process.suspend()
+        if all(process.status() != psutil.STATUS_ZOMBIE for process in found):
+            return True
+    for process in found:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.resume()
+    return False
+
+
+def strike(driver: subprocess.Popen[bytes], dice: random.Random) -> tuple[str, ...]:
+    """Kill a driver, the actor of an operation, what supervises it, what it does, or several; say who was hit."""
+    victims, groups, found = dice.choice(VICTIMS), list_groups(), list[psutil.Process]()
+    dice.shuffle(groups)
+    for process in groups:
+        with contextlib.suppress(psutil.Error, IndexError):
+            deputy = process.children()[0]
+            work, actor = deputy.children()[0], psutil.Process(process.ppid())
+            who = {"actor": actor, "supervisor": process, "deputy": deputy, "work": work}
+            found = [who[victim] for victim in victims if victim in who]
+            break
+    assert driver.poll() is None
+    if victims != ("driver",) and not found:
+        return ()
+    if not hold(found):
+        return ()
+    for process in found:
+        process.kill()
+    if "driver" in victims:
+        driver.send_signal(dice.choice((signal.SIGKILL, signal.SIGTERM)))
+    return victims
+
+
+def orphaned(runs: Runs, address: tuple[str, ...]) -> None:
+    """Kill a driver, and leave its run alone until nothing is left of it."""
+    driver = runs.start("orphan", *address, "--orphan-after", "3s")
+    wait_until(lambda: min(runs.count_lines("orphan"), default=0) > 1, "progress")
+    driver.kill()
+    driver.wait()
+    wait_until(lambda: not list_groups(), "trials without a driver to end")
+    assert runs.count_outcomes("orphan") == 4
+    wait_until(lambda: not ray.util.list_named_actors(all_namespaces=True), "their actors to go")
+    require_nothing_left()
+    end(runs.resume("orphan"))
+    require_nothing_left()
+
+
+def killed(runs: Runs) -> None:
+    """Kill somebody of a few runs twenty times, whenever there was progress; all of them come to their end."""
+    dice, hits = random.Random(3), list[str]()
+    with two_nodes() as cluster:
+        address = ("--address", cluster.address)
+        orphaned(runs, address)
+        while len(hits) < KILLS:
+            name = f"killed-{len(hits)}"
+            driver = runs.start(name, *address, "--retries", "100")
+            for _ in range(KILLS_OF_A_RUN):
+                wanted = sum(runs.count_lines(name, stage="*")) + dice.randint(1, 4)
+                wait_until(partial(runs.has_done, name, wanted), "progress")
+                victims: tuple[str, ...] = ()
+                while not victims:
+                    victims = strike(driver, dice)
+                hits.append(" and ".join(victims))
+                if "driver" in victims:
+                    if driver.wait(PATIENCE_S) == 128 + signal.SIGTERM:
+                        require_nothing_left()
+                    driver = runs.resume(name)
+            end(driver)
+            require_nothing_left()
+            assert list_groups() == []
+    (runs.folder / "hits").write_text("\n".join(hits), encoding="utf-8")
+
+
 def workers(runs: Runs) -> None:
     """Train with several workers, on one node and on two."""
     with two_nodes() as cluster:
@@ -156,10 +267,16 @@ def workers(runs: Runs) -> None:
         require_nothing_left()
 
 
-def list_servers() -> list[str]:
+def list_servers() -> list[psutil.Process]:
     """Return the processes of clusters that run; nobody asks here for the end of those that have ended."""
     running = psutil.process_iter(["name", "status"])
-    return [each.info["name"] for each in running if each.info["name"] in SERVERS and each.info["status"] != "zombie"]
+    return [each for each in running if each.info["name"] in SERVERS and each.info["status"] != "zombie"]
+
+
+def list_workers() -> list[psutil.Process]:
+    """Return the processes of clusters that run, those of trials included."""
+    running = psutil.process_iter(["cmdline"])
+    return [each for each in running if any("ray::" in part for part in each.info["cmdline"] or ())]
 
 
 def here(runs: Runs) -> None:
@@ -172,7 +289,27 @@ def here(runs: Runs) -> None:
         driver.kill()
         driver.wait()
         wait_until(lambda: not list_servers(), "the cluster to end")
+        wait_until(lambda: not list_groups(), "its trials to end")
         end(runs.resume("here"))
+
+
+def often(runs: Runs) -> None:
+    """Kill drivers in stage 1, twice each, and the cluster that they have made at once: Ray itself takes its time."""
+    for moment in (0, 2):
+        name = f"often-{moment}"
+        driver = runs.start(name)
+        for attempt in (1, 2):
+            held = (name, moment, attempt)
+            wait_until(lambda held=held: runs.are_under_way(*held), "progress")  # type: ignore[misc]
+            driver.kill()
+            assert driver.wait() == -signal.SIGKILL
+            for process in [*list_workers(), *list_servers()]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            wait_until(lambda: not list_workers() + list_servers(), "the cluster to end")
+            assert runs.count_outcomes(name) == 0
+            driver = runs.resume(name)
+        end(driver)
 
 
 class Provider(AutoscalingCluster):
@@ -275,5 +412,5 @@ def count_machines() -> int:
 
 
 if __name__ == "__main__":
-    cases = {"mishaps": mishaps, "workers": workers, "here": here, "autoscaled": autoscaled, "streamed": streamed}
+    cases = {each.__name__: each for each in (mishaps, killed, workers, here, often, autoscaled, streamed)}
     cases[sys.argv[2]](Runs(Path(sys.argv[1])))

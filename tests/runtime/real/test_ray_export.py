@@ -39,9 +39,14 @@ class Descent(tune.Trainable):
 
 @pytest.mark.parametrize("command", ["descent:Descent", "bash count.sh {rate}"])
 def test_drivers_follow_the_plan(
-    command: str, run_alone: Callable[..., str], folder: Path, plan_stages: Callable[..., Plan]
+    command: str,
+    run_alone: Callable[..., str],
+    folder: Path,
+    plan_stages: Callable[..., Plan],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Four trials on one GPU, the best on two: by a trainable of Tune, and by a command line."""
+    """Four trials on one GPU, the best on two: by a trainable and by a command, where the user stood."""
+    monkeypatch.chdir(folder)
     (folder / "descent.py").write_text(TRAINABLE)
     (folder / "count.sh").write_text(
         'for ((i = OPTPLAN_DONE; i < OPTPLAN_ITERATIONS; i++)); do echo "{\\"loss\\": 0.$((100 - ${1#0.}))}" '

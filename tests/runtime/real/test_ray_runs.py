@@ -90,6 +90,21 @@ def test_kills(run_alone: RunAlone, folder: Path, plan_stages: PlanStages) -> No
     assert [(record.blameless, record.why) for record in failed] == [(True, f"its node {lost[0]} was lost")] * 2
 
 
+def test_twenty_kills(run_alone: RunAlone, folder: Path, plan_stages: PlanStages) -> None:
+    """Of drivers, actors and what supervises or does their work: the same trial wins, and nothing is left of a run.
+
+    What nobody drives any more stores its state, ends, and gives its nodes back.
+    """
+    prepare(folder, plan_stages(*STAGES, iterations=10), QUADRATIC, RATES)
+    run_alone("ray_runs.py", folder, "killed")
+    hits = (folder / "hits").read_text(encoding="utf-8").splitlines()
+    assert len(hits) == 20
+    assert len(set(hits)) > 4
+    require_same_end(folder / "orphan", parts=True)
+    for out in folder.glob("killed-*"):
+        require_same_end(out, parts=True)
+
+
 def test_several_workers(run_alone: RunAlone, folder: Path, plan_stages: PlanStages) -> None:
     """A trial on 1, then 2, then 4 workers of two nodes: its loss curve is that of one process on this machine."""
     pytest.importorskip("torch", reason='PyTorch is not installed; pip install "optplan[torch]" brings it')
@@ -132,6 +147,20 @@ def test_a_cluster_made_here(run_alone: RunAlone, folder: Path, plan_stages: Pla
     run_alone("ray_runs.py", folder, "here")
     require_same_end(folder / "here")
     assert not list(folder.glob("op-*")), "the clusters' own folders are gone"
+
+
+def test_drivers_killed_in_stage_1(run_alone: RunAlone, folder: Path, plan_stages: PlanStages) -> None:
+    """With kill -9, before anything was reported and after, twice each, and the cluster with them: the run goes on.
+
+    Nobody is blamed for what went with the cluster, and the same trial wins.
+    """
+    prepare(folder, plan_stages(*STAGES, iterations=10), QUADRATIC, RATES)
+    run_alone("ray_runs.py", folder, "often")
+    for moment in (0, 2):
+        require_same_end(folder / f"often-{moment}")
+        failed = [each for each in read_records(folder / f"often-{moment}") if isinstance(each, OperationFailed)]
+        assert [each.blameless for each in failed] == [True] * 8
+        assert all("was gone when the run was resumed" in each.why for each in failed)
 
 
 def test_capabilities() -> None:

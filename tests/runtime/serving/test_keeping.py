@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import optplan
 from optplan.errors import DataError, OutputError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.online.events import Arrival, Measurement, OnlineEvent
@@ -18,6 +21,7 @@ from optplan.online.terms import Terms
 from optplan.online.width_table import WidthTable
 from optplan.runtime.serving import store
 from optplan.runtime.serving.keeping import WIDTHS_FILE, Keeper, Reply
+from optplan.runtime.serving.showing import describe, render_metrics
 
 
 def _arrival(name: str, job_class: str = "a") -> Arrival:
@@ -135,6 +139,37 @@ def test_another_budget_goes_on_with_what_was_learned(
     assert (latest.reason, latest.number, latest.budget) == ("the instance was changed", 2, 4.0)
     assert again.view.table is not None
     assert again.view.table.held_at("a", 0).gpus == 4
+
+
+def test_over_the_budget_the_last_table_stays_and_page_log_and_metrics_say_so(
+    tmp_path: Path,
+    stream: BoaInstance,
+    clock: Callable[[], float],
+    now: list[float],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A load of 2 GPUs on a budget of 1: what readers find is the table from before, and 2 are needed."""
+    keeper = Keeper(tmp_path / "s", stream, clock=clock)
+    keeper.take()
+    keeper.stop()
+    published = (tmp_path / "s" / WIDTHS_FILE).read_bytes()
+    now[0] += 10.0
+    again = Keeper(tmp_path / "s", stream.replace(budget="1gpu"), clock=clock)
+    with caplog.at_level(logging.WARNING):
+        again.take()
+    again.stop()
+    assert (tmp_path / "s" / WIDTHS_FILE).read_bytes() == published
+    assert "over-budget: the instance was changed; the budget is too small" in caplog.text
+    assert "table 1 stays" in caplog.text
+    state = describe(again.view)
+    assert state["table"]["number"] == 1
+    assert (state["budget"]["given"], state["budget"]["needed"]) == (1.0, pytest.approx(2.0, rel=1e-3))
+    assert (state["calculations"][0]["verdict"], state["calculations"][0]["number"]) == ("over-budget", 1)
+    metrics = render_metrics(again.view).decode()
+    assert 'optplan_calculation{verdict="over-budget"} 1.0' in metrics
+    assert re.search(r'optplan_budget\{what="needed"\} (2\.0|1\.99|2\.00)', metrics)
+    script = (Path(optplan.__file__).parent / "runtime" / "serving" / "static" / "page.js").read_text("utf-8")
+    assert '"over-budget"' in script
 
 
 def test_tables_of_a_later_release_are_refused(tmp_path: Path, stream: BoaInstance) -> None:

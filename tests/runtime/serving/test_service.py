@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import http.client
 import json
 import re
+import select
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -286,3 +289,56 @@ def test_a_pattern_has_to_be_one() -> None:
     """A broken regular expression is refused before anything begins."""
     with pytest.raises(UsageError, match="is no regular expression"):
         ClassNames("(")
+
+
+def _connect(service: _Asking) -> socket.socket:
+    host, _, port = service.host.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let services wait for a fifth of a second for headers."""
+    monkeypatch.setattr("optplan.runtime.serving.service._HEADER_S", 0.2)
+
+
+@pytest.mark.usefixtures("hasty")  # before the service begins
+def test_a_header_that_never_ends_is_not_waited_for(service: _Asking) -> None:
+    """Whoever sends it line by line, and whoever sends nothing, also after an answer, is cut off; others are served."""
+    begun = f"GET /v1/state HTTP/1.1\r\nHost: {service.host}\r\nAuthorization: Bearer {_TOKEN}\r\n"
+    with _connect(service) as slow, _connect(service) as silent, _connect(service) as served:
+        slow.sendall(begun.encode())
+        served.sendall(f"{begun}\r\n".encode())
+        assert served.recv(12) == b"HTTP/1.1 200"
+        while not select.select([slow], [], [], 0.01)[0]:  # a service that waits never ends this
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                slow.sendall(b"X-More: 1\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert slow.recv(1) == b""
+        assert silent.recv(1) == b""
+        while served.recv(4096):
+            pass
+        assert service.read("/v1/state")
+
+
+def test_there_are_only_so_many_connections(service: _Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fourth of three is told to come again, and is served once another one has gone."""
+    monkeypatch.setattr("optplan.runtime.serving.service._MOST_CONNECTIONS", 3)
+    asked = f"GET /v1/state HTTP/1.1\r\nHost: {service.host}\r\nAuthorization: Bearer {_TOKEN}\r\n\r\n".encode()
+
+    def ask(connection: socket.socket) -> bytes:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.sendall(asked)
+            return connection.recv(12)
+        return b""
+
+    with _connect(service) as first, _connect(service) as second, _connect(service) as third:
+        assert [ask(each) for each in (first, second, third)] == [b"HTTP/1.1 200"] * 3
+        with _connect(service) as fourth:
+            assert fourth.recv(12) == b"HTTP/1.1 503"
+        third.close()
+        answers = set()
+        while b"HTTP/1.1 200" not in answers:  # the service has to notice that the third has gone
+            with _connect(service) as again:
+                answers.add(ask(again))
+        assert answers <= {b"HTTP/1.1 200", b"HTTP/1.1 503", b""}

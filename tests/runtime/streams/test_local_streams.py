@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from optplan.runtime.records import Record
 from optplan.runtime.slurm import SlurmExecutor
 from optplan.runtime.streams.arrivals import StreamJob
 from optplan.runtime.streams.learning import Learner, recall
-from optplan.runtime.streams.running import read_stream, run_stream
+from optplan.runtime.streams.running import read_stream, resume_stream, run_stream
 
 pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
 
@@ -165,3 +165,35 @@ def test_what_slurm_does_not_say_or_do_is_reported(
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UsageError, match="squeue is not installed"):
         executor.poll(0.0)
+
+
+def test_a_stream_that_cannot_be_written_down_leaves_nothing(
+    make_instance: MakeInstance,
+    plan_of: MakePlan,
+    make_jobs: MakeJobs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    processes: Any,  # noqa: ANN401 - the fixture's
+) -> None:
+    """Once a job has shown an epoch there is no room for the journal: its jobs are stopped, and the stream goes on."""
+    instance, commit, full = make_instance(POOR, epochs=4), Journal.commit, list[bool]()
+
+    def refuse(journal: Journal, records: Sequence[Record]) -> None:
+        if full:
+            raise OutputError("the folder cannot be written; make room, then go on with --resume")
+        commit(journal, records)
+
+    def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
+        if type(record).__name__ == "Progressed":
+            assert processes.find()
+            full.append(True)
+
+    out = tmp_path / "stream"
+    options: dict[str, Any] = {"executor": "local", "slots": 4, "out": out, "listener": listen}
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "commit", refuse)
+        with pytest.raises(OutputError, match="make room, then go on with --resume"):
+            run_stream(plan_of(instance), make_jobs(2, 0.0, epoch_s=0.3), SLEEPER, **options)
+    assert processes.find() == []
+    outcome = resume_stream(out)
+    assert (outcome.code, outcome.classes[0].completed) == (0, 2)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
+import contextlib
+import json
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
+from optplan.instances.files import write_json
+from optplan.runtime.journal import Journal
+from optplan.runtime.records import OperationEnded
 from optplan.runtime.streams.arrivals import StreamJob
 from optplan.runtime.streams.running import read_stream, resume_stream, run_stream
 
@@ -57,32 +62,37 @@ def test_thirty_jobs_arrive_over_two_minutes(
     assert outcome.gpu_hours <= outcome.node_gpu_hours
 
 
-def _serve(plan: BoaPlan, jobs: list[StreamJob], out: Path, options: dict[str, Any]) -> None:
-    run_stream(plan, jobs, SLEEPER, out=out, **options)
+def _count_ended(out: Path) -> int:
+    """Return how many segments of jobs have ended, as a stream's journal has it."""
+    with contextlib.suppress(UsageError), Journal(out, writable=False) as journal:
+        return sum(isinstance(record, OperationEnded) for record in journal.replay())
+    return 0
+
+
+def _kill_at(count: int, out: Path, *options: str | Path) -> None:
+    """Start a driver as a process of its own, and kill it once so many segments have ended."""
+    driver = subprocess.Popen([sys.executable, "-m", "optplan.cli", "stream", *options])
+    try:
+        while _count_ended(out) < count:
+            assert driver.poll() is None, "the driver ended before it could be killed"
+            time.sleep(0.02)
+    finally:
+        driver.kill()
+    assert driver.wait() == -signal.SIGKILL
 
 
 def test_kill_9_of_the_driver_loses_nothing(
-    make_instance: MakeInstance,
-    plan_of: MakePlan,
-    make_jobs: MakeJobs,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
 ) -> None:
-    """Killed three times on its way, it is followed by others, and every job is completed once."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where a process that is spawned finds this module
-    instance = make_instance(POOR, epochs=4)
-    options = {"executor": "local", "slots": 8, "gpus_per_node": {"cpu": 4}}
-    out = tmp_path / "stream"
-    begin = (_serve, (plan_of(instance), make_jobs(8, 1.0, epoch_s=0.5), out, options))
-    context = multiprocessing.get_context("spawn")
-    for target, arguments in (begin, (resume_stream, (out,)), (resume_stream, (out,))):
-        driver = context.Process(target=target, args=arguments)
-        driver.start()
-        time.sleep(5.0)
-        assert driver.pid is not None
-        if driver.is_alive():
-            os.kill(driver.pid, signal.SIGKILL)
-        driver.join()
+    """Killed when 2, 4 and 6 segments had ended, it is followed by others: every job is completed once."""
+    instance, out = make_instance(POOR, epochs=4), tmp_path / "stream"
+    write_json(plan_of(instance), tmp_path / "plan.json")
+    jobs = [job.model_dump() for job in make_jobs(8, 1.0, epoch_s=0.5)]
+    (tmp_path / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
+    here = ("--executor", "local", "--slots", "8", "--gpus-per-node", "4", "--train", SLEEPER)
+    _kill_at(2, out, tmp_path / "plan.json", tmp_path / "jobs.json", *here, "--out", out)
+    _kill_at(4, out, "--resume", out)
+    _kill_at(6, out, "--resume", out)
     outcome = resume_stream(out)
     assert (outcome.status, outcome.classes[0].jobs, outcome.classes[0].completed) == ("ended", 8, 8)
     assert read_stream(out) == outcome

@@ -247,7 +247,7 @@ def test_what_does_not_fit_is_refused(
         run_stream(plan, make_jobs(1, 1.0), truth=BoaInstance.parse(other))
     with pytest.raises(DataError, match=r"at_s: got 1e\+300; .* less than or equal to 10000000000"):
         StreamJob.parse({"name": "late", "job_class": "a", "at_s": 1e300}, path="jobs.0")
-    with pytest.raises(UsageError, match="no stream is there"):
+    with pytest.raises(UsageError, match="no run is there; give the folder that --out named"):
         read_stream(tmp_path / "nothing") if (tmp_path / "nothing").is_dir() else resume_stream(tmp_path / "nothing")
 
 

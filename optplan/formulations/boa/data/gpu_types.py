@@ -11,7 +11,7 @@ minus the load:
   ``t0 / (1 - nu k lost)``, and takes ``1 + nu k restart`` times as long.
 
 Where the denominator is not positive, interruptions come faster than the job can make up for them, and it never
-finishes. Pauses for rescaling are part of t0.
+finishes; what is positive by rounding alone is taken for zero. Pauses for rescaling are part of t0.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from pydantic import BeforeValidator, Field
 from optplan.schema import NUMBER, AmountOrZero, Fields, FloatArray, FrozenModel, IntArray, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR
 
+#: A load that is 1 but for this is 1: the sums and products that it is made of are rounded.
+_SAME_LOAD = 1e-9
 #: Most GPUs of a node.
 _LARGEST_NODE = 1024
 
@@ -75,7 +77,7 @@ class Spot(FrozenModel):
         restart_h, lost_h = self.restart_s / SECONDS_PER_HOUR, self.lost_work_s / SECONDS_PER_HOUR
         load = per_hour * (lost_h + (restart_h if self.restart_billed else 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            held = np.where(load < 1.0, 1.0 / (1.0 - load), np.inf)
+            held = np.where(load < 1.0 - _SAME_LOAD, 1.0 / (1.0 - load), np.inf)
         return held if self.restart_billed else held * (1.0 + per_hour * restart_h), held
 
 

@@ -50,6 +50,12 @@ QUOTA = "quota."
 DUE = "due."
 FLOOR = "floor."
 
+#: Up to how often its floor jobs of a class may run at most, where mixed plans may have some of both: what is summed up
+#: then is so much larger than the floor that shares of jobs decide in digits which sums do not have.
+_MOST_FLOORS = 1000.0
+#: What a limit may be exceeded by, relative to itself: a floor is stated such that this is relative to the floor.
+_TOLERANCE = 1e-9
+
 
 def _drop_false(value: object) -> object:
     """Read ``false`` as what is the default: one instance has one hash."""
@@ -125,7 +131,19 @@ class BoaInstance(Instance):
         if self.problem is Problem.CONTINUOUS:
             self._refuse_limits_of_classes()
             self._warn_of_hulls()
+        elif self.policy is Policy.MIXED:
+            self._refuse_floors_far_below()
         return self
+
+    def _refuse_floors_far_below(self) -> None:
+        """Refuse floors that widths fall short of while others run on so many GPUs that a floor is lost in rounding."""
+        for name, floor in self.floors.items():
+            running = self.running(name)
+            most, least = running.max(axis=1).sum(), running.min(axis=1).sum()
+            if most > _MOST_FLOORS * floor > _MOST_FLOORS * least:
+                problem = f"got {floor:g}, and some widths run on up to {most:.4g} GPUs"
+                fix = f"leave out widths that run on over {_MOST_FLOORS:,.0f} times that, or solve policy {Policy.PURE}"
+                raise DataError(f"classes.{name}.least_mean_gpus", problem, fix)
 
     def _refuse_limits_of_classes(self) -> None:
         fix = f"solve {Problem.WHOLE} or {Problem.RESCALING}, for mixed plans with policy {Policy.MIXED}"
@@ -286,19 +304,30 @@ class BoaInstance(Instance):
         """By class that has one, its floor: the least time-average number of GPUs on which its jobs run."""
         return {name: c.least_mean_gpus for name, c in self.classes.items() if c.least_mean_gpus is not None}
 
-    def most_running(self, name: str) -> FloatArray:
-        """Return by epoch (E,) the most time-average GPUs that jobs of a class can run on; whole nodes count whole."""
+    def running(self, name: str) -> FloatArray:
+        """Return (E, K) the time-average GPUs that jobs of a class run on with each option; whole nodes count whole."""
         job_class, options = self.classes[name], self.options(name)
-        gpu_hours = job_class.epoch_size_gpu_hours * (options.paid * options.held / options.speeds).max(axis=1)
-        most: FloatArray = job_class.arrival_rate_per_hour * gpu_hours
-        return most
+        gpu_hours = job_class.epoch_size_gpu_hours[:, None] * (options.paid * options.held / options.speeds)
+        running: FloatArray = job_class.arrival_rate_per_hour * gpu_hours
+        return running
 
     @cached_property
     def further_limits(self) -> dict[str, float]:
         """The limits beside the budget by name: quotas in GPUs, due dates in seconds, floors as in :attr:`limits`."""
         quotas = {f"{QUOTA}{name}": gpus for name, gpus in self.quotas.items()}
         due = {f"{DUE}{name}": due_s for name, due_s in self.due_s.items()}
-        return quotas | due | {f"{FLOOR}{name}": math.fsum(self.most_running(name).tolist()) for name in self.floors}
+        floors = {f"{FLOOR}{name}": (self._most_counted[name], floor) for name, floor in self.floors.items()}
+        # Less so much that the tolerance of the limit is that of the floor.
+        scaled = {limit: (m + _TOLERANCE * min(m, floor)) / (1.0 + _TOLERANCE) for limit, (m, floor) in floors.items()}
+        return quotas | due | scaled
+
+    @cached_property
+    def _most_counted(self) -> dict[str, float]:
+        """By class with a floor, the most GPUs that count for it."""
+        running = {name: self.running(name) for name in self.floors}
+        if self.policy is not Policy.MIXED:
+            running = {name: np.minimum(each, self.floors[name]) for name, each in running.items()}
+        return {name: math.fsum(each.max(axis=1).tolist()) for name, each in running.items()}
 
     @cached_property
     def limit_names(self) -> tuple[str, ...]:
@@ -314,8 +343,9 @@ class BoaInstance(Instance):
     def limits(self) -> dict[str, float]:
         """The limits by name: the budget in :attr:`budget_unit`, quotas in GPUs, due dates in seconds, floors in GPUs.
 
-        Every limit is one from above. A floor is stated as one on the GPUs that are missing to the most on which jobs
-        of the class can run, and the floor itself: floor + most - running <= most.
+        Every limit is one from above. A floor is stated as one on the GPUs that are missing to the most that count for
+        it, and the floor itself: floor + most - running <= most. Of pure plans what an epoch runs beyond the floor
+        does not count: it keeps the floor on its own, and sums stay of the floor's size.
 
         Raises
         ------
@@ -348,7 +378,8 @@ class BoaInstance(Instance):
         """Return what an amount as given is in :attr:`limits`; of a floor also the way back, which is the same."""
         if not limit.startswith(FLOOR):
             return super().count_limit(limit, given)
-        return self.floors[limit.removeprefix(FLOOR)] + self.limits[limit] - given
+        name = limit.removeprefix(FLOOR)
+        return self.floors[name] + self._most_counted[name] - given
 
     def price_unit(self, limit: str) -> str:
         """Return the unit of a limit's shadow price."""

@@ -17,8 +17,9 @@ class PeakLimit(FrozenModel):
     gpus
         Of all types together.
     probability
-        Least share of the time in which no more are in use, hours of the day and clumps of arrivals included.
+        Least share of the time in which no more are in use, hours of the day and clumps of arrivals included. From 1e-6
+        to 1 - 1e-6: shares are known to 1e-9.
     """
 
     gpus: PositiveAmount
-    probability: Annotated[float, Field(gt=0, lt=1), NUMBER] = 0.95
+    probability: Annotated[float, Field(ge=1e-6, le=1.0 - 1e-6), NUMBER] = 0.95

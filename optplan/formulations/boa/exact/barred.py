@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import wraps
-from typing import TypeVar, cast
+from functools import partial, wraps
+from typing import cast
 
 import numpy as np
 from pydantic import JsonValue
@@ -30,21 +30,18 @@ from optplan.contracts.result import Hopeless
 from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.boa.data.instance import QUOTA, BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_options, find_least, load_of
-from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_budget, state_linked
+from optplan.formulations.boa.exact.feasibility import explain_shortfall, state_linked
 from optplan.formulations.boa.exact.trees import join_ranges, relax_limit, say_indivisible
 from optplan.solvers.paths import bounds
 from optplan.solvers.paths.effort import Effort
 from optplan.units import Amount
 
-Change = TypeVar("Change", Relaxation, Hopeless)
 Solve = Callable[[BoaInstance, SolveRequest], Answer[BoaSolution]]
 
 #: A quota of at most this fraction of the least use of its type leaves a plan, or a mixture, nothing to gain.
 _NOTHING = 1e-10
 #: What takes the place of such a quota where it has to be a number to divide by, as a fraction of the least use.
 _NEXT_TO_NOTHING = 1e-9
-#: A budget that is no object, as a multiple of the least.
-_AMPLE = 1e6
 #: Steps in which the price of a quota is found, by halves.
 _HALVINGS = 50
 
@@ -85,21 +82,17 @@ def frontier_without_barred(instance: BoaInstance, build: Callable[[BoaInstance]
     _refuse_floors(instance, barred)
     reduced = take_out(instance, barred)
     if reduced is None:
-        ample = instance.replace(budget=Amount(_AMPLE * least_budget(instance)[0], instance.budget_unit))
-        answer = _explain(ample, barred, None, SolveRequest())
-        raise InfeasibleError(answer.infeasibility.reason if answer.infeasibility else "the quotas cannot be kept")
+        others = set(instance.gpu_types) - set(barred)
+        stuck = next(name for name in instance.classes if not set(instance.options(name).gpu_types) & others)
+        why = f"jobs of class {stuck} run on no type but those with a quota of next to nothing ({', '.join(barred)})"
+        raise InfeasibleError(f"no budget is enough: {why}; raise a quota, or add a speedup on another type")
     line = build(reduced)
 
     def lift(point: FrontierPoint) -> FrontierPoint:
         given = instance.replace(budget=Amount(point.budget, instance.budget_unit))
         whole = _Lift(given, reduced, barred)
-        value = abs(point.objective)
-        ends = {
-            field: whole.raised(getattr(point.shadow_price, field), value)
-            for field in ("less_multipliers", "more_multipliers")
-        }
-        certificate = whole.certificate(point.certificate)
-        return point.replace(certificate=certificate, shadow_price=point.shadow_price.replace(**ends))
+        price = whole.price(point.shadow_price, abs(point.objective))
+        return point.replace(certificate=whole.certificate(point.certificate), shadow_price=price)
 
     return replace(
         line,
@@ -237,12 +230,16 @@ class _Lift:
             if limit in self.barred:
                 prices[limit] = self._price_barred(limit, price)
                 continue
-            ends = {
-                field: self.raised(getattr(price, field), abs(answer.objective or 0.0))
-                for field in ("less_multipliers", "more_multipliers")
-            }
-            prices[limit] = price.replace(**ends)
+            prices[limit] = self.price(price, abs(answer.objective or 0.0))
         return prices
+
+    def price(self, given: ShadowPrice, value: float) -> ShadowPrice:
+        """Return a shadow price with multipliers of the whole problem; ``value`` is the objective."""
+        less_value = value if given.less is not None else 0.0  # then they weigh no objective
+        return given.replace(
+            less_multipliers=self.raised(given.less_multipliers, less_value),
+            more_multipliers=self.raised(given.more_multipliers, value),
+        )
 
     def _price_barred(self, limit: str, price: ShadowPrice) -> ShadowPrice:
         """Return the least multiplier of a barred quota with which nothing is gained by using its type."""
@@ -273,44 +270,50 @@ def _explain(
     the division found without the barred types does.
     """
     claim = None if answer is None else answer.infeasibility
+    relax = partial(_relax, instance, barred, claim, request)
     next_to = {gpu_type: max(instance.quotas[gpu_type], _NEXT_TO_NOTHING * use) for gpu_type, use in barred.items()}
     family = state_linked(instance.replace(gpu_types=_requote(instance, next_to)))
     if claim is None or claim.multipliers:
         found = bounds.maximise_bound(family, effort=Effort(request.stopwatch))
         if isinstance(found, bounds.LinkedShortfall):
-            return explain_shortfall(instance, family, found)
+            return explain_shortfall(instance, family, found, relax)
     reduced = take_out(instance, barred)
     assert answer is not None
     assert claim is not None
     assert reduced is not None
-    lift = _Lift(instance, reduced, barred)
-    relaxations: list[Relaxation] = []
-    hopeless: list[Hopeless] = []
-    for limit in instance.limit_names:
-        if limit not in lift.barred:
-            relaxations += [_lift_change(lift, each) for each in claim.relaxations if each.limit == limit]
-            hopeless += [_lift_change(lift, each) for each in claim.hopeless if each.limit == limit]
-            continue
-        others = {gpu_type: use for gpu_type, use in barred.items() if f"{QUOTA}{gpu_type}" != limit}
-        left = take_out(instance, others) if others else instance
-        change = None if left is None else relax_limit(left, limit, request)
-        if left is not None and change is not None:
-            lift_left = _Lift(instance, left, others)
-            if isinstance(change, Relaxation):
-                relaxations.append(_lift_change(lift_left, change))
-            else:
-                hopeless.append(_lift_change(lift_left, change))
-    certificate = None if claim.certificate is None else lift.tree(claim.certificate)
+    changes = [relax(limit) for limit in instance.limit_names]
+    relaxations = [change for change in changes if isinstance(change, Relaxation)]
+    certificate = None if claim.certificate is None else _Lift(instance, reduced, barred).tree(claim.certificate)
     explained = Infeasibility(
         reason=say_indivisible(instance, relaxations),
         relaxations=tuple(relaxations),
-        hopeless=tuple(hopeless),
+        hopeless=tuple(change for change in changes if isinstance(change, Hopeless)),
         certificate=certificate,
     )
     return replace(answer, infeasibility=explained)
 
 
-def _lift_change(lift: _Lift, change: Change) -> Change:
+def _relax(
+    instance: BoaInstance,
+    barred: Mapping[str, float],
+    claim: Infeasibility | None,
+    request: SolveRequest,
+    limit: str,
+) -> Relaxation | Hopeless | None:
+    """Return what pure plans need of a limit; ``claim`` says it, without the barred types, of all but their quotas."""
+    others = {gpu_type: use for gpu_type, use in barred.items() if f"{QUOTA}{gpu_type}" != limit}
+    left = take_out(instance, others) if others else instance
+    if left is None:
+        return None
+    if len(others) < len(barred):
+        change = relax_limit(left, limit, request)
+    else:
+        known: list[Relaxation | Hopeless] = [] if claim is None else [*claim.relaxations, *claim.hopeless]
+        change = next((each for each in known if each.limit == limit), None)
+    return None if change is None else _lift_change(_Lift(instance, left, others), change)
+
+
+def _lift_change(lift: _Lift, change: Relaxation | Hopeless) -> Relaxation | Hopeless:
     """Return a change of one limit with its division as the whole problem counts it."""
     if change.certificate is not None:
         return change.replace(certificate=lift.tree(change.certificate))

@@ -3,9 +3,10 @@
 An hour of one job an hour on an option, running or pausing, counts ``seconds`` in the objective, (weighted) seconds of
 mean completion time, and ``gpus`` time-average GPUs of the option's type, of which each counts ``counts`` in the budget
 and in each quota; ``due`` are the seconds that it adds to the mean completion time that each due date is about. What
-keeps a floor is counted by what it leaves: each epoch's most running GPUs less those of the option, and the floor. The
-rest is how many such hours there are: load over speed in every epoch (problem (1)), and with rescaling a pause of each
-job in each epoch in which it comes to hold other GPUs (Lemma 4.8). The judge has a statement of its own.
+keeps a floor is counted by what it leaves: each epoch's most running GPUs less those of the option, and the floor; of
+pure plans no epoch counts for more than the floor. The rest is how many such hours there are: load over speed in every
+epoch (problem (1)), and with rescaling a pause of each job in each epoch in which it comes to hold other GPUs (Lemma
+4.8). The judge has a statement of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from optplan.contracts.judgement import PathCosts
 from optplan.errors import UnsupportedError
-from optplan.formulations.boa.data.instance import BoaInstance, Problem, has_real_widths
+from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
 from optplan.schema import FloatArray
 from optplan.solvers import slopes
 from optplan.solvers.budgeted_paths import least_path
@@ -124,9 +125,11 @@ def _cost_class(instance: BoaInstance, name: str) -> PathCosts:
 
 def _count_left(instance: BoaInstance, name: str, running: FloatArray) -> FloatArray:
     """Return (E, K) by how many GPUs fewer run than could, of (E, K) that run; the first epoch has the floor on top."""
-    left = instance.most_running(name)[:, None] - running
-    left[0] += instance.floors.get(name, 0.0)
-    return np.maximum(0.0, left)
+    floor = instance.floors.get(name, 0.0)
+    counted = running if instance.policy is Policy.MIXED else np.minimum(running, floor)
+    left: FloatArray = counted.max(axis=1, keepdims=True) - counted
+    left[0] += floor
+    return left
 
 
 def _for_all_layers(costs: FloatArray, layers: int) -> FloatArray:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
-from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Problem
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Policy, Problem
 from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.progress import Stopwatch
 from optplan.solvers.figures import count_digits, write_digits, write_down, write_up
@@ -15,6 +17,10 @@ from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.levels.blocks import BlockGraph, layer_blocks
 from optplan.units import Amount, BudgetUnit
 
+#: Amounts that differ by less, relatively, are the same.
+_SAME = 1e-6
+#: How messages call changes of which one is enough, and changes of which that is not known.
+WOULD_DO, MAY_DO = "one of these would do", "one of these may do, and no less"
 #: How messages call a unit; the others are called what they are.
 UNIT_WORDS = {BudgetUnit.GPU.value: "GPUs"}
 #: How messages call a problem.
@@ -124,6 +130,7 @@ def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, floa
         limit=BUDGET,
         given=budget.value,
         least_feasible=least,
+        enough=least,
         unit=str(budget.unit),
         parts=parts,
         multipliers=_weigh(instance),
@@ -145,7 +152,10 @@ def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, floa
 
 
 def explain_shortfall(
-    instance: BoaInstance, family: families.PathFamily, shortfall: bounds.LinkedShortfall
+    instance: BoaInstance,
+    family: families.PathFamily,
+    shortfall: bounds.LinkedShortfall,
+    relax: Callable[[str], Relaxation | Hopeless | None] | None = None,
 ) -> Answer[BoaSolution]:
     """Say why no plan keeps the budget and the other limits, and which of them, raised alone, would do.
 
@@ -157,6 +167,9 @@ def explain_shortfall(
         Its statement; limits in the order of ``instance.limit_names``.
     shortfall
         The proof that no plan keeps them.
+    relax
+        Finds what pure plans need of a limit, or None where the time is too short for that; where mixed plans are
+        asked for, or none is given, it is what mixed plans need. Of pure plans that is not known to be enough.
 
     Returns
     -------
@@ -166,19 +179,27 @@ def explain_shortfall(
     """
     if not instance.further_limits:
         return infeasible_answer(instance, *least_budget(instance))
-    relaxations, hopeless = [], []
+    pure = instance.policy is Policy.PURE and instance.problem is not Problem.CONTINUOUS
+    changes: list[Relaxation | Hopeless] = []
     for limit, found in zip(instance.limit_names, bounds.find_relaxations(family, shortfall), strict=True):
+        change: Relaxation | Hopeless | None = None
         if isinstance(found, bounds.Futility):
             named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
-            hopeless.append(Hopeless(limit=limit, multipliers=named))
-        else:
-            relaxations.append(_relax(instance, family, limit, found))
-    # The shortfall's limits may be a little larger than the instance's: what is too low then is too low now.
+            change = Hopeless(limit=limit, multipliers=named)
+        elif pure and relax is not None:
+            change = relax(limit)
+        if change is None and isinstance(found, bounds.LeastLimit):
+            change = _relax(instance, family, limit, found, is_enough=found.attained and not pure)
+        changes += [] if change is None else [change]
+    relaxations = [change for change in changes if isinstance(change, Relaxation)]
+    hopeless = [change for change in changes if isinstance(change, Hopeless)]
+    # The family's limits may be a little larger than the instance's: what is too low then is too low now.
     most = float(shortfall.multipliers @ np.array(list(instance.limits.values())))
     factor = shortfall.factor / most if most > 0.0 else 1.0
     growth = "; a quota of 0 does not grow with the others"
     if most > 0.0:
-        growth = f"; all limits together would have to grow by {write_up(100.0 * (factor - 1.0), 0.0)} %"
+        least = " at least" if pure else ""
+        growth = f"; all limits together would have to grow by{least} {write_up(100.0 * (factor - 1.0), 0.0)} %"
     growth = "" if instance.floors else growth  # a floor is kept by lowering it
     reason = (
         f"{PROBLEM_WORDS[instance.problem]} has no plan that keeps the budget and {name_others(instance)}; "
@@ -197,19 +218,28 @@ def explain_shortfall(
     )
 
 
-def say_wishes(relaxations: list[Relaxation]) -> str:
-    """Say which limits, raised alone, would do."""
-    wishes = [_say_wish(r) for r in relaxations]
-    return f"one of these would do: {'; '.join(wishes)}" if wishes else "no single limit can mend that"
+def say_wishes(relaxations: Sequence[Relaxation]) -> str:
+    """Say which limits, changed alone, would do, and which may."""
+    sure = [_say_wish(each) for each in relaxations if each.enough is not None]
+    open_ones = [_say_wish(each) for each in relaxations if each.enough is None]
+    said = [f"{WOULD_DO}: {'; '.join(sure)}"] if sure else []
+    said += [f"{MAY_DO}: {'; '.join(open_ones)}"] if open_ones else []
+    return "; ".join(said) or "no single limit can mend that"
 
 
 def _say_wish(change: Relaxation) -> str:
-    given, unit = write_digits(change.given, 6), _name_unit(change.unit)
-    if not change.limit.startswith(FLOOR):
-        least = write_up(change.least_feasible, change.given)
-        return f"{_name_limit(change.limit)} of at least {least} {unit} (given: {given})"
-    name = change.limit.removeprefix(FLOOR)
-    return f"a floor of {name} of at most {write_down(change.least_feasible)} {unit} (given: {given})"
+    """Say what is enough of a limit, or is not known to be; and what no plan can do without where that is less."""
+    is_floor, unit = change.limit.startswith(FLOOR), _name_unit(change.unit)
+    amount = change.least_feasible if change.enough is None else change.enough
+
+    def write(number: float) -> str:
+        return write_down(number) if is_floor else write_up(number, change.given)
+
+    known = f"given: {write_digits(change.given, 6)}"
+    if abs(amount - change.least_feasible) > _SAME * abs(amount):
+        known += f"; {'no more' if is_floor else 'no less'} than {write(change.least_feasible)} can"
+    name = f"a floor of {change.limit.removeprefix(FLOOR)}" if is_floor else _name_limit(change.limit)
+    return f"{name} of at {'most' if is_floor else 'least'} {write(amount)} {unit} ({known})"
 
 
 def name_others(instance: BoaInstance) -> str:
@@ -219,21 +249,25 @@ def name_others(instance: BoaInstance) -> str:
     return " and ".join(kinds)
 
 
-def _relax(instance: BoaInstance, family: families.PathFamily, limit: str, found: bounds.LeastLimit) -> Relaxation:
+def _relax(
+    instance: BoaInstance, family: families.PathFamily, limit: str, found: bounds.LeastLimit, *, is_enough: bool
+) -> Relaxation:
     """Write a relaxation in the unit of the instance's own field, made of what each class needs."""
     amounts, family_amounts = np.array(list(instance.limits.values())), family.limits
     others = np.array(instance.limit_names) != limit
     least = found.least + float(found.multipliers[others] @ (family_amounts - amounts)[others])
     named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
     if limit.startswith(FLOOR):
-        return instance.relax(limit, instance.count_limit(limit, least), multipliers=named)
+        least = instance.count_limit(limit, least)
+        return instance.relax(limit, least, enough=least if is_enough else None, multipliers=named)
     given = instance.limit_as_given(limit)[0]
     factor = given / instance.limits[limit] if given else 1.0
     # Where other limits are part of the proof, what a class needs of them all is no amount of this one.
     alone = np.count_nonzero(found.multipliers) == 1
     needs = find_least(instance, found.multipliers, value_weight=0.0) if alone else {}
     parts = {name: part * factor for name, part in needs.items()}
-    return instance.relax(limit, least * factor, parts=parts, multipliers=named)
+    least *= factor
+    return instance.relax(limit, least, enough=least if is_enough else None, parts=parts, multipliers=named)
 
 
 def _name_limit(limit: str) -> str:

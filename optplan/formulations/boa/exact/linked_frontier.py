@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from optplan.contracts import Frontier, FrontierPoint, LagrangianCertificate
-from optplan.errors import InfeasibleError
+from optplan.errors import EngineError, InfeasibleError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.continuous import too_fast, too_little
 from optplan.formulations.boa.exact.costs import cost_steps
@@ -28,7 +28,7 @@ from optplan.formulations.boa.exact.paths import write_mixture
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.paths import bounds, families, mixing, switching
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.units import Amount
 
 State = Callable[[FloatArray], families.PathFamily]
@@ -223,8 +223,10 @@ class _Line:
     def locate(self, budget: float) -> tuple[bounds.LinkedBound, mixing.Mixture]:
         """Return the bound at a budget, and the mixture that attains it."""
         found = self._solver.solve(max(budget, self._least) if budget >= self._least * (1.0 - _REACHED) else budget)
-        if isinstance(found, bounds.LinkedShortfall) or found.mixture is None:
+        if isinstance(found, bounds.LinkedShortfall):
             raise InfeasibleError(too_little(self._instance, self._least, budget))
+        if found.mixture is None:
+            raise EngineError(f"HiGHS could not tell whether a budget of {budget:.6g} can be kept")
         return found, found.mixture
 
     def at(self, budget: float) -> FrontierPoint:
@@ -234,7 +236,10 @@ class _Line:
             return known
         found, mixture = self.locate(budget)
         asked = self._solver.at_budget(float(found.limits[0]))
-        price = find_price(asked, self._solver.family(float(found.limits[0])), found, 0, Effort())
+        try:
+            price = find_price(asked, self._solver.family(float(found.limits[0])), found, 0, Effort())
+        except OutOfEffortError:
+            raise EngineError(f"HiGHS could not tell what a budget of {budget:.6g} is worth") from None
         return FrontierPoint(
             budget=budget if mixture.consumption[0] >= budget * (1.0 - _REACHED) else float(mixture.consumption[0]),
             objective=min(mixture.value, found.bound) if found.bound > 0 else mixture.value,

@@ -32,7 +32,7 @@ from optplan.formulations.boa.exact.feasibility import (
     state_linked,
 )
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
-from optplan.formulations.boa.exact.trees import explain_division, write_rows, write_tree
+from optplan.formulations.boa.exact.trees import explain_division, relax_limit, write_rows, write_tree
 from optplan.solvers.paths import bounds, closing, families, solutions, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 
@@ -54,7 +54,7 @@ def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
             blocks=None if request.divide else lambda: divide_types(instance),
         )
         if isinstance(closed, bounds.LinkedShortfall):
-            return explain_shortfall(instance, family, closed)
+            return explain_shortfall(instance, family, closed, lambda limit: relax_limit(instance, limit, request))
         if math.isinf(closed.bound):
             return explain_division(instance, family, closed, request)
         return _answer_pure(instance, request, family, closed)
@@ -76,7 +76,7 @@ def certify(instance: BoaInstance, found: bounds.LinkedBound) -> LagrangianCerti
 def find_prices(
     instance: BoaInstance, family: families.PathFamily, found: bounds.LinkedBound, effort: Effort
 ) -> dict[str, ShadowPrice]:
-    """Find the one-sided shadow prices of all limits; those for which time is left."""
+    """Find the one-sided shadow prices of all limits; those for which time is left, or that HiGHS can tell."""
     prices = {}
     for position, limit in enumerate(instance.limit_names):
         try:
@@ -84,6 +84,13 @@ def find_prices(
         except OutOfEffortError:
             break
     return prices
+
+
+def say_end(instance: BoaInstance, request: SolveRequest, prices: dict[str, ShadowPrice]) -> Termination:
+    """Say how a search ended that came to its end but for prices that may be missing."""
+    if request.stopwatch.expired:
+        return Termination.TIME_LIMIT
+    return Termination.COMPLETED if len(prices) == len(instance.limit_names) else Termination.WORK_LIMIT
 
 
 def find_price(
@@ -101,12 +108,12 @@ def find_price(
 
 
 def write_price(instance: BoaInstance, limit: str, ends: bounds.PriceRange) -> ShadowPrice:
-    """Write a shadow price; with several limits with the multipliers at its ends, by which it is checked."""
+    """Write a shadow price; with several limits with the multipliers by which its ends are checked."""
     price = price_of(instance, ends.less, ends.more, limit)
     if len(instance.limit_names) == 1:
         return price
     named = [
-        {} if each is None else dict(zip(instance.limit_names, each.tolist(), strict=True))
+        dict(zip(instance.limit_names, each.tolist(), strict=True))
         for each in (ends.less_multipliers, ends.more_multipliers)
     ]
     return price.replace(less_multipliers=named[0], more_multipliers=named[1])
@@ -118,15 +125,16 @@ def _answer_mixed(
     """Answer with the mixed plan that attains the bound."""
     mixture, certificate = found.mixture, certify(instance, found)
     objective = None if mixture is None else mixture.value
+    prices = find_prices(instance, family, found, Effort(request.stopwatch))
     return Answer(
         status=status_of(objective, certificate.bound, request.gap),
-        termination=Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED,
+        termination=say_end(instance, request, prices),
         solution=None if mixture is None else write_mixture(instance, mixture),
         objective=objective,
         bound=certificate.bound if objective is None else min(certificate.bound, objective),
         bound_proof=BoundProof.LAGRANGIAN,
         certificates=(certificate,),
-        shadow_prices=find_prices(instance, family, found, Effort(request.stopwatch)),
+        shadow_prices=prices,
         counters={"passes": float(found.passes)},
     )
 
@@ -149,26 +157,27 @@ def _answer_pure(
                 bound=bound,
             )
         )
-    if bound < closed.bound and closed.rows is not None:
-        bound, proof = closed.bound, BoundProof.TREE if request.certify else BoundProof.SEARCHED
-        certificates += [write_rows(closed.rows, bound)] if request.certify else []
-    elif bound < closed.bound and closed.region is not None:
-        # Branching went beyond what multipliers of the whole prove.
-        tree = (
-            write_tree(instance, family, closed.region, closed.bound, trails=closed.trails) if request.certify else None
-        )
+    if bound < closed.bound and not (closed.rows is None and closed.region is None):
+        # Levels, or branching, went beyond what multipliers of the whole prove.
+        tree = None
+        if request.certify and closed.rows is not None:
+            tree = write_rows(closed.rows, closed.bound)
+        elif request.certify and closed.region is not None:
+            tree = write_tree(instance, family, closed.region, closed.bound, trails=closed.trails)
         bound, proof = closed.bound, BoundProof.SEARCHED if tree is None else BoundProof.TREE
         certificates += [] if tree is None else [tree]
     objective = None if closed.paths is None else closed.paths.total_value
+    prices = find_prices(instance, family, closed.lagrangian, Effort(request.stopwatch))
+    ended = Termination.after(closed.stopped_by)
     return Answer(
         status=status_of(objective, bound, request.gap),
-        termination=Termination.after(closed.stopped_by),
+        termination=say_end(instance, request, prices) if ended is Termination.COMPLETED else ended,
         solution=None if closed.paths is None else write_columns(instance, closed.paths.payload),
         objective=objective,
         bound=bound if objective is None else min(bound, objective),
         bound_proof=proof,
         certificates=tuple(certificates),
-        shadow_prices=find_prices(instance, family, closed.lagrangian, Effort(request.stopwatch)),
+        shadow_prices=prices,
         counters={
             "passes": float(closed.passes),
             "labels": float(closed.labels),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,9 @@ from optplan.contracts.result import Hopeless
 from optplan.formulations.boa.data.instance import FLOOR, BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, name_others, say_wishes
+from optplan.formulations.boa.exact.paths import write_columns
 from optplan.schema import FloatArray
+from optplan.solvers.limits import most_within
 from optplan.solvers.paths import branching, closing, solutions, switching
 from optplan.solvers.paths.bounds import LinkedShortfall
 from optplan.solvers.paths.effort import Effort
@@ -73,12 +76,16 @@ def write_tree(
     return TreeCertificate(rule="boa-branches", bound=bound, limit=limit, content={"tree": parts})
 
 
-def write_rows(rows: FloatArray, bound: float) -> TreeCertificate:
+def write_rows(rows: FloatArray, bound: float) -> TreeCertificate | None:
     """Write the weights (R, 1 + L) by which levels excluded all better plans as a certificate of the rule ``boa-rows``.
 
-    What stands in it is in :mod:`optplan.formulations.boa.judge.rows`, which checks it without sight of this.
+    What stands in it is in :mod:`optplan.formulations.boa.judge.rows`, which checks it without sight of this. None when
+    it would be larger than a megabyte.
     """
-    return TreeCertificate(rule="boa-rows", bound=bound, content={"rows": rows.tolist()})
+    listed: JsonValue = rows.tolist()
+    if len(json.dumps(listed)) > _MOST_CHARACTERS:
+        return None
+    return TreeCertificate(rule="boa-rows", bound=bound, content={"rows": listed})
 
 
 def _write_split(
@@ -102,8 +109,8 @@ def join_ranges(numbers: NDArray[np.intp]) -> list[tuple[int, int]]:
     return [(int(run[0]), int(run[-1]) + 1) for run in runs if run.size]
 
 
-#: Relative gap at which the least of a limit counts as found.
-_GAP = 1e-9
+#: Relative gap at which the least of a limit counts as found, and subproblems that may be split to find it.
+_GAP, _MOST_BRANCHES = 1e-9, 200
 
 
 def explain_division(
@@ -153,27 +160,43 @@ def say_indivisible(instance: BoaInstance, relaxations: list[Relaxation]) -> str
 
 
 def relax_limit(instance: BoaInstance, limit: str, request: SolveRequest) -> Relaxation | Hopeless | None:
-    """Find the least value of a limit with which a pure plan keeps the others; None when there is no time for that."""
+    """Find the least value of a limit with which a pure plan keeps the others, as far as the work that is left goes.
+
+    None when it ends before anything is known.
+    """
     family = _turn(instance, limit)
-    found = closing.solve_pure(family, gap=_GAP, effort=Effort(request.stopwatch))
+    found = closing.solve_pure(family, gap=_GAP, effort=Effort(request.stopwatch), max_branches=_MOST_BRANCHES)
     if isinstance(found, LinkedShortfall):
         others = [other for other in instance.limit_names if other != limit]
         named = dict(zip(others, found.multipliers.tolist(), strict=True))
         return Hopeless(limit=limit, multipliers={name: named.get(name, 0.0) for name in instance.limit_names})
-    if not found.proven:
-        return None
-    if math.isinf(found.bound):
+    if math.isinf(found.bound) and found.proven:
         tree = None if found.region is None else write_tree(instance, family, found.region, None, limit)
         return Hopeless(limit=limit, certificate=tree if request.certify else None)
-    region = found.region
-    if region is None:
+    region, bound = found.region, found.bound
+    if region is not None and not found.proven:
+        # What a division that was cut short has come to is not what its parts prove one by one.
+        region, bound = branching.Region(np.append(1.0, found.lagrangian.multipliers)), found.lagrangian.bound
+    elif region is None:
         weights = found.lagrangian.multipliers if found.exhaustion is None else found.exhaustion.multipliers
         region = branching.Region(np.append(1.0, weights), listed=found.exhaustion is not None)
-    given, amount = instance.limit_as_given(limit)[0], instance.limits[limit]
-    least = found.bound * (given / amount if amount else 1.0)
-    least = instance.count_limit(limit, found.bound) if limit.startswith(FLOOR) else least
-    certificate = write_tree(instance, family, region, found.bound, limit) if request.certify else None
-    return instance.relax(limit, least, certificate=certificate)
+    if bound <= most_within(instance.limits[limit]):
+        return None  # the search ended before it came to what is too low
+    certificate = write_tree(instance, family, region, bound, limit) if request.certify else None
+    enough: dict[str, Any] = {}
+    if found.paths is not None:
+        plan = write_columns(instance, found.paths.payload)
+        enough = {"enough": _count_as_given(instance, limit, found.paths.total_value), "solution": plan.to_json_data()}
+    least = _count_as_given(instance, limit, bound)
+    return instance.relax(limit, least, certificate=certificate, **enough)
+
+
+def _count_as_given(instance: BoaInstance, limit: str, amount: float) -> float:
+    """Return an amount of a limit, as solvers count it, in the unit of the instance's own field."""
+    if limit.startswith(FLOOR):
+        return instance.count_limit(limit, amount)
+    counted = instance.limits[limit]
+    return amount * (instance.limit_as_given(limit)[0] / counted if counted else 1.0)
 
 
 def _turn(instance: BoaInstance, limit: str) -> switching.LinkedGraphs:

@@ -49,7 +49,7 @@ from optplan.formulations.boa.exact.costs import cost_options, load_of, state_cu
 from optplan.formulations.boa.exact.divisions import Share, write_divisions
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, infeasible_answer, least_budget
 from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
-from optplan.formulations.boa.exact.linked_limits import certify, find_prices
+from optplan.formulations.boa.exact.linked_limits import certify, find_prices, say_end
 from optplan.formulations.boa.exact.orders import in_order
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
@@ -173,15 +173,16 @@ def solve_typed_choices(instance: BoaInstance, request: SolveRequest) -> Answer[
         return explain_shortfall(instance, stated.family, found)
     mixture = None if found.mixture is None else stated.family.merge_widths(found.mixture)
     objective, certificate = None if mixture is None else mixture.value, certify(instance, found)
+    prices = find_prices(instance, stated.family, found, Effort(request.stopwatch))
     return Answer(
         status=status_of(objective, certificate.bound, request.gap),
-        termination=Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED,
+        termination=say_end(instance, request, prices),
         solution=None if mixture is None else stated.write_solution(mixture),
         objective=objective,
         bound=certificate.bound if objective is None else min(certificate.bound, objective),
         bound_proof=BoundProof.LAGRANGIAN,
         certificates=(certificate,),
-        shadow_prices=find_prices(instance, stated.family, found, Effort(request.stopwatch)),
+        shadow_prices=prices,
         counters={"passes": float(found.passes)},
     )
 

@@ -23,6 +23,7 @@ from optplan.formulations.boa.laws.demand import (
     read_chances,
     read_figure,
 )
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
 #: Beyond this, chances are scaled down.
@@ -94,8 +95,14 @@ def list_stays(instance: BoaInstance, solution: BoaSolution) -> list[Stay]:
     return stays
 
 
-def recur(crowd: Crowd) -> Demand:
-    """Compute the chances (H, N) of a crowd by Panjer's recursion."""
+def recur(crowd: Crowd, stopwatch: Stopwatch | None = None) -> Demand:
+    """Compute the chances (H, N) of a crowd by Panjer's recursion, in time that is square in N.
+
+    Raises
+    ------
+    OutOfTime
+        When the stopwatch runs out; never without one.
+    """
     hours, size = len(crowd.jobs), crowd.size
     weights = np.zeros((size, hours))
     clumps = crowd.jobs * (1.0 - crowd.repeat)
@@ -108,6 +115,8 @@ def recur(crowd: Crowd) -> Demand:
     chances[0] = 1.0
     scale = -clumps.sum(axis=1)
     for n in range(1, size):
+        if stopwatch is not None:
+            stopwatch.require()
         chances[n] = np.einsum("yh,yh->h", weights[1 : n + 1], chances[n - 1 :: -1]) / n
         if (chances[n] > _LARGE).any():
             large = np.where(chances[n] > _LARGE, _LARGE, 1.0)

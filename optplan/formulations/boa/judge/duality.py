@@ -17,6 +17,7 @@ from optplan.contracts.result import BoundProof
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
 from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
 from optplan.formulations.boa.laws.demand import Stay
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup
 from optplan.units import SECONDS_PER_HOUR
@@ -85,10 +86,14 @@ def _path_costs(instance: BoaInstance, name: str, weigh: Sequence[Weigh]) -> Pat
     run_use = use[:, None, :] * hours
     pause_use = (use[:, None, :] * pauses)[:, :, None, :]
     if instance.floors:
-        # From below: what is missing to the most that each epoch can run, with the floor itself in the first one.
+        # From below: what is missing to the most that each epoch can run, with the floor itself in the first one. An
+        # epoch that runs the floor keeps it alone, unless only a share of the jobs runs so much.
         running = job_class.arrival_rate_per_hour * (_count_paid(instance, options.widths, types) * held * hours)
+        own = instance.floors.get(name, 0.0)
+        if instance.policy is not Policy.MIXED:
+            running = np.minimum(running, own)
         missing = running.max(axis=1, keepdims=True) - running
-        missing[0] += instance.floors.get(name, 0.0)
+        missing[0] += own
         run_use = np.concatenate([run_use, [missing if name == floor else 0.0 * missing for floor in instance.floors]])
         pause_use = np.concatenate([pause_use, np.zeros((len(instance.floors), *pause_use.shape[1:]))])
     paid = _count_paid(instance, options.widths, types).astype(float)
@@ -152,7 +157,9 @@ def _repeat_layers(costs: FloatArray, layers: int) -> FloatArray:
     return costs if layers == 1 else np.broadcast_to(costs, (*costs.shape[:-2], layers, costs.shape[-1]))
 
 
-def dual_bound(instance: BoaInstance, multipliers: dict[str, float]) -> float:
+def dual_bound(
+    instance: BoaInstance, multipliers: dict[str, float], stopwatch: Stopwatch | None = None
+) -> float:
     """Re-derive the Lagrangian bound: sum of best paths at the multipliers, less multipliers times limits.
 
     Parameters
@@ -161,18 +168,23 @@ def dual_bound(instance: BoaInstance, multipliers: dict[str, float]) -> float:
         The problem, with its budget.
     multipliers
         By limit, in seconds per unit of the limit, at least zero; all limits of the instance.
+    stopwatch
+        Its time must suffice; None for no limit.
 
     Returns
     -------
     float
-        A lower bound, in seconds, on the objective of every plan within the limits, mixed ones included.
+        A lower bound, in seconds, on the objective of every plan within the limits; of a pure instance without floors
+        mixed plans included.
     """
     weights = np.array([multipliers[limit] for limit in instance.limit_names])
     priced = sum(multipliers[limit] * amount for limit, amount in instance.limits.items())
-    return sum(least_weighted(instance, weights).values()) - priced
+    return sum(least_weighted(instance, weights, stopwatch=stopwatch).values()) - priced
 
 
-def least_weighted(instance: BoaInstance, weights: FloatArray, *, value: float = 1.0) -> dict[str, float]:
+def least_weighted(
+    instance: BoaInstance, weights: FloatArray, *, value: float = 1.0, stopwatch: Stopwatch | None = None
+) -> dict[str, float]:
     """Return by class the least of ``value`` times its part of the objective plus weighted consumptions.
 
     Parameters
@@ -183,15 +195,23 @@ def least_weighted(instance: BoaInstance, weights: FloatArray, *, value: float =
         (L,) Of the consumptions, in the order of ``instance.limit_names``.
     value
         Weight of the objective; 0 asks what plans need at least.
+    stopwatch
+        Its time must suffice; None for no limit.
     """
-    if instance.problem is Problem.CONTINUOUS:
-        return {name: _least_continuous(instance, name, weights, value) for name in instance.classes}
-    return {costs.name: least_path(costs, weights, value=value) for costs in path_costs(instance)}
+    watch, least = stopwatch or Stopwatch(), {}
+    paths = {} if instance.problem is Problem.CONTINUOUS else {costs.name: costs for costs in path_costs(instance)}
+    for name in instance.classes:
+        watch.require()
+        found = least_path(paths[name], weights, value=value) if paths else None
+        least[name] = _least_continuous(instance, name, weights, value) if found is None else found
+    return least
 
 
-def least_consumption(instance: BoaInstance, weights: FloatArray) -> dict[str, float]:
+def least_consumption(
+    instance: BoaInstance, weights: FloatArray, stopwatch: Stopwatch | None = None
+) -> dict[str, float]:
     """Return by class the least weighted consumption (weights (L,)) of any plan: what infeasibility is judged by."""
-    return least_weighted(instance, weights, value=0.0)
+    return least_weighted(instance, weights, value=0.0, stopwatch=stopwatch)
 
 
 def least_path(costs: PathCosts, weights: FloatArray, *, value: float = 1.0) -> float:

@@ -165,9 +165,12 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     consumption |= {f"{QUOTA}{gpu_type}": gpus[gpu_type] for gpu_type in instance.quotas}
     consumption |= {f"{DUE}{name}": measures[f"classes.{name}.mean_jct_s"] for name in instance.due_s}
     running_on = {name: measures[f"classes.{name}.gpus_running"] for name in instance.floors}
-    consumption |= {f"{FLOOR}{name}": instance.count_limit(f"{FLOOR}{name}", gpus) for name, gpus in running_on.items()}
     given = {limit: used for limit, used in consumption.items() if limit != BUDGET or instance.budget is not None}
     checks += [_check_limit(instance, limit, used) for limit, used in given.items()]
+    checks += [_check_floor(name, floor, running_on[name]) for name, floor in instance.floors.items()]
+    for name, floor in instance.floors.items():  # what runs beyond the floor counts no more
+        limit = f"{FLOOR}{name}"
+        consumption[limit] = max(floor, instance.count_limit(limit, running_on[name]))
     if instance.most_gpus is not None:
         checks.append(_check_peak(instance, solution, instance.most_gpus))
     return Evaluation(measures["weighted_mean_jct_s"], consumption, measures, tuple(checks))
@@ -333,17 +336,6 @@ def _check_peak(instance: BoaInstance, solution: BoaSolution, limit: PeakLimit) 
 def _check_limit(instance: BoaInstance, limit: str, used: float) -> Check:
     amount = instance.budget_amount() if limit == BUDGET else instance.further_limits[limit]
     tolerance = (TOLERANCE + ROUNDING) * amount
-    if limit.startswith(FLOOR):
-        floor, running = instance.limit_as_given(limit)[0], instance.count_limit(limit, used)
-        name = limit.removeprefix(FLOOR)
-        return Check(
-            family=limit,
-            left=floor,
-            right=running,
-            tolerance=tolerance,
-            holds=floor <= running + tolerance,
-            message=f"the floor of {name} must not exceed the time-average GPUs on which its jobs run",
-        )
     if limit.startswith(DUE):
         what, whose = "mean completion time", f"the due date of {limit.removeprefix(DUE)}"
     else:
@@ -357,4 +349,16 @@ def _check_limit(instance: BoaInstance, limit: str, used: float) -> Check:
         tolerance=tolerance,
         holds=used <= amount * (1 + TOLERANCE + ROUNDING),
         message=f"{what} must not exceed {whose}",
+    )
+
+
+def _check_floor(name: str, floor: float, running: float) -> Check:
+    tolerance = (TOLERANCE + ROUNDING) * floor
+    return Check(
+        family=f"{FLOOR}{name}",
+        left=floor,
+        right=running,
+        tolerance=tolerance,
+        holds=floor <= running + tolerance,
+        message=f"the floor of {name} must not exceed the time-average GPUs on which its jobs run",
     )

@@ -8,6 +8,7 @@ one that has no more of anything makes the other superfluous. Written without si
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +18,8 @@ from optplan.contracts.judgement import JUDGE_ROUNDING, PathCosts, UnlistedError
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
-#: Beginnings of paths, or totals, that are kept at once; a proof that needs more is none.
-_MOST = 2_000_000
+#: Beginnings of paths, or totals, that are kept at once, and numbers of these; a proof that needs more is none.
+_MOST, _MOST_NUMBERS = 2_000_000, 16_000_000
 #: Pairs that are formed at once.
 _CHUNK = 1 << 18
 #: Up to so many are held against each other all at once; of more, the first ones against the rest.
@@ -128,6 +129,7 @@ class OpenPaths:
         ceiling += JUDGE_ROUNDING * abs(ceiling)
         enter = self._weigh_entries()
         last = enter.shape[1] - 1
+        most = min(_MOST, _MOST_NUMBERS // len(self.steps))
         nodes = np.arange(self.group.size)
         nodes = nodes[enter[self.group, 0, nodes] + remaining[0] <= ceiling]
         sums = (self.entries[:, self.group[nodes], 0, nodes] + self.steps[:, 0, nodes]).T
@@ -140,20 +142,25 @@ class OpenPaths:
                 nodes, sums = nodes[staying], sums[staying] + self.steps[:, epoch, nodes[staying]].T
                 continue
             further = enter[:, min(epoch, last)] + remaining[epoch]
-            came = self._enter(epoch, nodes[leaving], sums[leaving], further, ceiling)
+            came = self._enter(epoch, (nodes[leaving], sums[leaving]), further, ceiling, most - staying.size, stopwatch)
             nodes = np.concatenate([nodes[staying], came[0]])
             sums = np.concatenate([sums[staying], came[1]]) + self.steps[:, epoch, nodes].T
-            if nodes.size > _MOST:
-                raise UnlistedError(f"a listed part has more than {_MOST:,} beginnings of paths")
-            kept = find_undominated(nodes, sums)
+            kept = find_undominated(nodes, sums, stopwatch)
             nodes, sums = nodes[kept], sums[kept]
-        return sums[find_undominated(np.zeros(nodes.size, dtype=np.int64), sums)]
+        return sums[find_undominated(np.zeros(nodes.size, dtype=np.int64), sums, stopwatch)]
 
     def _enter(
-        self, epoch: int, nodes: IntArray, sums: FloatArray, further: FloatArray, ceiling: float
+        self,
+        epoch: int,
+        come: tuple[IntArray, FloatArray],
+        further: FloatArray,
+        ceiling: float,
+        most: int,
+        stopwatch: Stopwatch,
     ) -> tuple[IntArray, FloatArray]:
         """Return options and sums of all that enters an epoch, its own not included; ``further`` (F, K) is to come."""
-        kept = find_undominated(self.group[nodes], sums)
+        nodes, sums = come
+        kept = find_undominated(self.group[nodes], sums, stopwatch)
         nodes, sums = nodes[kept], sums[kept]
         cost, left = sums @ self.weights, self.group[nodes]
         found: list[tuple[IntArray, FloatArray]] = []
@@ -161,10 +168,14 @@ class OpenPaths:
             own = np.flatnonzero(left == group)
             target = np.flatnonzero(further[group] + cost[own].min() <= ceiling)
             for rows in _split(own, max(1, target.size)):
+                stopwatch.require()
                 row, column = np.nonzero(
                     (cost[rows, None] + further[group, target] <= ceiling) & (nodes[rows, None] != target)
                 )
                 entered = target[column]
+                most -= entered.size
+                if most < 0:
+                    raise UnlistedError("a listed part has more beginnings of paths than are looked at")
                 place = min(epoch, self.entries.shape[2] - 1)
                 found.append((entered, sums[rows[row]] + self.entries[:, group, place, entered].T))
         if not found:
@@ -225,20 +236,20 @@ def _join(
     ceiling += JUDGE_ROUNDING * abs(ceiling)
     second = second[np.argsort(second @ weights, kind="stable")]
     partners = np.searchsorted(second @ weights, ceiling - first @ weights, side="right")
-    chunks, count = [first[:0]], 0
+    chunks, count, largest = [first[:0]], 0, min(_MOST, _MOST_NUMBERS // len(weights))
     for rows in _split_sizes(partners):
         stopwatch.require()
         owner = np.repeat(rows, partners[rows])
         place = np.arange(owner.size) - np.repeat(np.cumsum(partners[rows]) - partners[rows], partners[rows])
         sums = first[owner] + second[place]
         sums = sums[(sums <= most).all(axis=1)]
-        sums = sums[find_undominated(np.zeros(len(sums), dtype=np.int64), sums)]
+        sums = sums[find_undominated(np.zeros(len(sums), dtype=np.int64), sums, stopwatch)]
         chunks.append(sums)
         count += len(sums)
-        if count > _MOST:
-            raise UnlistedError(f"a listed part has more than {_MOST:,} totals")
+        if count > largest:
+            raise UnlistedError("a listed part has more totals than are looked at")
     joined = np.concatenate(chunks)
-    return joined[find_undominated(np.zeros(len(joined), dtype=np.int64), joined)]
+    return joined[find_undominated(np.zeros(len(joined), dtype=np.int64), joined, stopwatch)]
 
 
 def _split(rows: IntArray, width: int) -> list[IntArray]:
@@ -247,13 +258,21 @@ def _split(rows: IntArray, width: int) -> list[IntArray]:
     return [rows[start : start + size] for start in range(0, rows.size, size)]
 
 
-def _split_sizes(sizes: IntArray) -> list[IntArray]:
-    """Return positions in runs of about a chunk of pairs, given how many pairs each has."""
-    run = (np.cumsum(sizes) - sizes) // _CHUNK
-    return np.split(np.arange(sizes.size), np.flatnonzero(np.diff(run)) + 1)
+def _split_sizes(sizes: IntArray) -> Iterator[IntArray]:
+    """Yield positions in runs of about a chunk of pairs, given how many pairs each has."""
+    ends, first = np.cumsum(sizes), 0
+    while first < sizes.size:
+        before = ends[first] - sizes[first]
+        behind = max(first + 1, int(np.searchsorted(ends, before + _CHUNK, side="right")))
+        yield np.arange(first, behind)
+        first = behind
 
 
-def find_undominated(place: IntArray, sums: FloatArray) -> IntArray:
+def _pass() -> None:
+    """Look at no stopwatch."""
+
+
+def find_undominated(place: IntArray, sums: FloatArray, stopwatch: Stopwatch | None = None) -> IntArray:
     """Return positions of the sums (M, 1 + L) that none of the same place undercuts in everything; of equals the first.
 
     Where there are very many, some that are undercut may be among them.
@@ -263,16 +282,19 @@ def find_undominated(place: IntArray, sums: FloatArray) -> IntArray:
     scale = np.maximum(np.abs(sums).max(axis=0), 1e-300)
     order = np.lexsort(((sums / scale).sum(axis=1), place))
     kept: list[IntArray] = []
+    require = _pass if stopwatch is None else stopwatch.require
     starts = np.flatnonzero(np.diff(place[order], prepend=place[order[0]] - 1))
     for own in np.split(order, starts[1:]):
         rest, rounds = own, 0
         while rest.size and rounds < 16:
+            require()
             head = rest[:_SMALL]
             beats = (sums[head][:, None, :] <= sums[head][None, :, :]).all(axis=2)
             head = head[~np.triu(beats, 1).any(axis=0)]
             kept.append(head)
             rest = rest[_SMALL:]
             for champion in sums[head] if rest.size else ():
+                require()
                 rest = rest[~(sums[rest] >= champion).all(axis=1)]
             rounds += 1
         kept.append(rest)

@@ -29,12 +29,14 @@ import numpy as np
 
 from optplan.contracts.judgement import PathCosts, RefutedError
 from optplan.contracts.result import TreeCertificate
+from optplan.errors import show_value
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.peak_limit import PeakLimit
 from optplan.formulations.boa.judge.demand import recur
 from optplan.formulations.boa.judge.duality import Weigh, list_stays_at_least, path_costs
 from optplan.formulations.boa.judge.evaluation import TOLERANCE
 from optplan.formulations.boa.laws.demand import Crowd, gather_crowd
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
 RULE = "boa-peak"
@@ -42,9 +44,11 @@ RULE = "boa-peak"
 _MOST_CONDITIONS, _LARGEST = 20, 1e6
 #: Parts of a range over the day.
 _PARTS = 64
+#: Jobs at once of which chances are computed; proofs are written where fewer GPUs than that are in use.
+_MOST_JOBS = 4096
 
 
-def check_least_jobs(instance: BoaInstance, certificate: TreeCertificate) -> None:
+def check_least_jobs(instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
     """Check that the least that jobs can hold breaks the limit already.
 
     Raises
@@ -55,40 +59,53 @@ def check_least_jobs(instance: BoaInstance, certificate: TreeCertificate) -> Non
     limit = _limit_of(instance)
     if certificate.bound is not None:
         raise RefutedError("the least jobs say that no plan keeps the limit, and nothing of a bound")
-    over = recur(gather_crowd(instance, list_stays_at_least(instance), steady=False)).over(limit.gpus)
+    over = recur(gather_crowd(instance, list_stays_at_least(instance), steady=False), stopwatch).over(limit.gpus)
     if not over > 1.0 - limit.probability + 2.0 * TOLERANCE:
         message = f"the least jobs have more than {limit.gpus:g} GPUs in use for {over!r} of the time, which is allowed"
         raise RefutedError(message)
 
 
-def add_peak(instance: BoaInstance, certificate: TreeCertificate) -> tuple[list[PathCosts], list[float]]:
+def add_peak(
+    instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch
+) -> tuple[list[PathCosts], list[float]]:
     """Return what steps cost, with the conditions as the last limits, and the most of these that a plan may have.
 
     Raises
     ------
     RefutedError
-        When a plan with more could keep the limit.
+        When a plan with more could keep the limit, or a condition is none.
+    OutOfTime
+        When the stopwatch has run out.
     """
     limit, listed = _limit_of(instance), certificate.content.get("conditions")
     if not isinstance(listed, list) or not 0 < len(listed) <= _MOST_CONDITIONS:
         raise RefutedError(f"the content needs a list 'conditions' of 1 to {_MOST_CONDITIONS}")
-    read = [_read(instance, limit, condition) for condition in listed]
+    read = [
+        _read(instance, limit, f"conditions.{place}", condition, stopwatch) for place, condition in enumerate(listed)
+    ]
     return path_costs(instance, [weigh for weigh, _ in read]), [most for _, most in read]
 
 
-def _read(instance: BoaInstance, limit: PeakLimit, condition: object) -> tuple[Weigh, float]:
+def _read(
+    instance: BoaInstance, limit: PeakLimit, path: str, condition: object, stopwatch: Stopwatch
+) -> tuple[Weigh, float]:
     """Return what jobs weigh in a condition, and the most of it; no plan with more keeps the limit."""
     kinds = {"width", "slope"} & condition.keys() if isinstance(condition, dict) else set()
     if not isinstance(condition, dict) or len(kinds) != 1:
-        raise RefutedError("a condition has either a width or a slope")
+        raise RefutedError(f"{path}: a condition has either a width or a slope")
     (kind,) = kinds
-    number, most = (_read_number(condition, name) for name in (kind, "most"))
+    number, most = (_read_number(condition, name, path) for name in (kind, "most"))
     rates, stops = _range_of_rates(instance), {name: _stop(instance, name) for name in instance.classes}
     if kind == "slope":
         share = find_largest_share(number * limit.gpus, most, *rates)
         is_proven = share < limit.probability - TOLERANCE
     else:
-        share = find_least_over(int(limit.gpus // number), most, 1.0 - max(stops.values()), *rates)
+        if number < 1.0:
+            raise RefutedError(f"{path}.width: got {number!r}; jobs hold 1 GPU at least, so a width is 1 or more")
+        if limit.gpus // number > _MOST_JOBS:
+            few = f"{limit.gpus:g} GPUs are those of more than {_MOST_JOBS:,} jobs, which is what is looked at"
+            raise RefutedError(f"{path}.width: got {number!r}; {few}")
+        share = find_least_over(int(limit.gpus // number), most, 1.0 - max(stops.values()), *rates, stopwatch)
         is_proven = share > 1.0 - limit.probability + TOLERANCE
     if not is_proven:
         raise RefutedError(f"a plan with {most!r} of {kind} {number!r} may keep the limit ({share!r} of the time)")
@@ -102,14 +119,16 @@ def _read(instance: BoaInstance, limit: PeakLimit, condition: object) -> tuple[W
     return weigh, most
 
 
-def find_least_over(fit: int, mean: float, repeat: float, low: float, high: float) -> float:
+def find_least_over(
+    fit: int, mean: float, repeat: float, low: float, high: float, stopwatch: Stopwatch | None = None
+) -> float:
     """Return the least share of the time with more than ``fit`` jobs, in clumps of a mean number within low and high.
 
     Between two points the share is at least that at the lower one; of these corners, the mean lies on the chord of two.
     """
     at = np.linspace(low * mean, high * mean, _PARTS + 1)
     crowd = Crowd(np.ones(1), np.array([repeat]), at[:, None] / (1.0 - repeat), np.zeros(at.size), 1, fit + 1)
-    over = 1.0 - recur(crowd).chances[:, : fit + 1].sum(axis=1)
+    over = 1.0 - recur(crowd, stopwatch).chances[:, : fit + 1].sum(axis=1)
     corners = [(float(at[0]), float(over[0])), *zip(at[1:].tolist(), over[:-1].tolist(), strict=True)]
     left = [corner for corner in corners if corner[0] < mean]
     right = [corner for corner in corners if corner[0] >= mean]
@@ -138,10 +157,11 @@ def _limit_of(instance: BoaInstance) -> PeakLimit:
     return instance.most_gpus
 
 
-def _read_number(condition: dict[str, Any], name: str) -> float:
+def _read_number(condition: dict[str, Any], name: str, path: str) -> float:
     number = condition.get(name)
     if type(number) is not float or not 0.0 < number < _LARGEST:
-        raise RefutedError(f"a condition has a number {name!r} above zero")
+        what = f"a number above 0 and below {_LARGEST:g} is needed"
+        raise RefutedError(f"{path}.{name}: got {show_value(number)}; {what}")
     return float(number)
 
 

@@ -17,7 +17,7 @@ Margins are those of :mod:`optplan.formulations.boa.judge.trees`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,6 +52,9 @@ _FORMED_AT_LAST = (128_000, 4_000_000)
 _MOST_TOTALS = 500_000
 _MOST_FORMED = 40_000_000
 _CELLS = 1 << 20
+#: Numbers of all totals, of all beginnings of paths in a list, of least sums, and that rows and totals are weighed to
+#: at a time: what bounds the memory.
+_MOST_NUMBERS, _MOST_LEAST, _WEIGHED = 1 << 24, 1 << 24, 1 << 23
 #: Rows under which a class is listed, or that joined totals are held against first; totals that it is listed for at a
 #: time are at most so many, or leave amounts that differ by at most so much, relative to the bound.
 _ROWS = 20
@@ -105,6 +108,8 @@ def check_rows(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
         rows, excluded = _find_excluded(rows, bound, limits)
         classes = [_pose(costs, kind) for costs, kind in zip(path_costs(instance), kinds, strict=True)]
         search = _Search(classes, limits, bound, rows, excluded, stopwatch)
+        if len(rows) * sum(1 + each.num_sets for each in classes) > _MOST_LEAST:
+            raise UnlistedError(f"{len(rows):,} rows for {len(classes):,} classes are more than are looked at")
         for each in classes:
             found = each.find_least(rows, stopwatch)
             search.least.append(np.concatenate([found.min(axis=1, keepdims=True), found], axis=1))
@@ -161,19 +166,31 @@ def _go_through(search: _Search) -> None:
     totals = _Totals(np.zeros((1, width)), np.zeros((1, count), dtype=np.intp))
     totals, later = _join_small(search, totals)
     for number in later:
-        many = search.classes[number].num_sets
-        totals = _Totals(np.repeat(totals.sums, many, axis=0), np.repeat(totals.sets, many, axis=0))
-        totals.sets[:, number] = np.tile(np.arange(1, many + 1), len(totals.sums) // many)
-        totals = _exclude(search, totals)
+        totals = _choose_sets(search, totals, number)
     for _ in later:
-        totals = _undercut(_lengthen_all(search, totals))
+        totals = _undercut(_lengthen_all(search, totals), search.stopwatch)
     _refuse(search, totals)
+
+
+def _choose_sets(search: _Search, totals: _Totals, number: int) -> _Totals:
+    """Return the totals with each set of types that a class may use, but those that are excluded."""
+    many, kept, count = search.classes[number].num_sets, [totals.take(slice(0))], 0
+    step = max(1, _MOST_TOTALS // many)
+    for first in range(0, len(totals.sums), step):
+        part = totals.take(slice(first, first + step))
+        part = _Totals(np.repeat(part.sums, many, axis=0), np.repeat(part.sets, many, axis=0))
+        part.sets[:, number] = np.tile(np.arange(1, many + 1), len(part.sums) // many)
+        kept.append(_exclude(search, part))
+        count += len(kept[-1].sums)
+        _require(search, count)
+    return _Totals.join(kept)
 
 
 def _lengthen_all(search: _Search, totals: _Totals) -> _Totals:
     """Join one more class to all totals, to those together that leave about the same."""
-    waiting, longer = _divide(totals), [totals.take(slice(0))]
+    waiting, longer, count = _divide(totals), [totals.take(slice(0))], 0
     while waiting:
+        search.stopwatch.require()
         part = waiting.pop()
         halves = _halve(part, search, _PART, _SPREAD)
         found = None if halves else _lengthen(search, part, _FORMED)
@@ -182,7 +199,8 @@ def _lengthen_all(search: _Search, totals: _Totals) -> _Totals:
             found = None if halves else _lengthen(search, part, _FORMED_AT_LAST)
         if found is not None:
             longer.append(found)
-            _require(sum(len(each.sums) for each in longer))
+            count += len(found.sums)
+            _require(search, count)
         elif halves:
             waiting += halves
         else:
@@ -192,11 +210,13 @@ def _lengthen_all(search: _Search, totals: _Totals) -> _Totals:
 
 def _divide(totals: _Totals) -> list[_Totals]:
     """Divide totals by the sets of the classes to come."""
-    kinds, which = np.unique(totals.sets, axis=0, return_inverse=True)
-    return [totals.take(which.ravel() == number) for number in range(len(kinds))]
+    _, which = np.unique(totals.sets, axis=0, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(which.ravel()))[:-1])
+    return [totals.take(part) for part in parts if part.size]
 
 
-def _undercut(totals: _Totals) -> _Totals:
+def _undercut(totals: _Totals, stopwatch: Stopwatch | None = None) -> _Totals:
     """Return the totals but those that another one with the same sets to come undercuts in value and every limit.
 
     What goes on from the latter, goes on from the former, keeps the limits, and is at least as good.
@@ -204,7 +224,7 @@ def _undercut(totals: _Totals) -> _Totals:
     if not len(totals.sums):
         return totals
     _, which = np.unique(totals.sets, axis=0, return_inverse=True)
-    return totals.take(find_undominated(which.ravel(), totals.sums))
+    return totals.take(find_undominated(which.ravel(), totals.sums, stopwatch))
 
 
 def _refuse(search: _Search, totals: _Totals) -> None:
@@ -230,7 +250,7 @@ def _join_small(search: _Search, totals: _Totals) -> tuple[_Totals, list[int]]:
             later.append(number)
         elif len(totals.sums):
             parts = [_join(search, totals, number, sums) for _, sums in lists]
-            totals = _undercut(_Totals.join(parts))
+            totals = _undercut(_Totals.join(parts), search.stopwatch)
     return totals, later
 
 
@@ -260,12 +280,20 @@ def _list_paths(search: _Search, totals: _Totals, number: int, kinds: int, most:
     """List the sums of a class's paths that some of the totals may have; None where too much has to be formed."""
     if not len(totals.sums):
         return totals.sums
-    room = (search.excluded - _weigh(search, totals, number)).max(axis=0)
+    room = np.full(len(search.rows), -np.inf)
+    for part in _split(totals, _WEIGHED // len(search.rows)):
+        search.stopwatch.require()
+        np.maximum(room, (search.excluded - _weigh(search, part, number)).max(axis=0), out=room)
     spare = room - search.least[number][:, kinds]
     if spare.min() < 0.0:
         return totals.sums[:0]
-    tight = np.argsort(spare, kind="stable")[:_ROWS]
-    found = search.classes[number].list_sums(kinds, search.rows[tight], room[tight], most, search.stopwatch)
+    paths = search.classes[number]
+    rows = min(_ROWS, _MOST_NUMBERS // paths.count_looked_at(kinds))
+    if not rows:
+        raise UnlistedError("a class has more options than are looked at")
+    tight = np.argsort(spare, kind="stable")[:rows]
+    most = min(most, _MOST_NUMBERS // search.rows.shape[1])
+    found = paths.list_sums(kinds, search.rows[tight], room[tight], most, search.stopwatch)
     search.formed += found[1]
     if search.formed > _MOST_FORMED:
         raise UnlistedError(f"the rows leave more than {_MOST_FORMED:,} beginnings of paths")
@@ -284,40 +312,59 @@ def _weigh(search: _Search, totals: _Totals, apart: int = -1) -> FloatArray:
 
 def _exclude(search: _Search, totals: _Totals) -> _Totals:
     """Return the totals that no row excludes."""
-    search.stopwatch.require()
-    step = max(1, _CELLS // len(search.rows))
-    parts = [totals.take(slice(first, first + step)) for first in range(0, len(totals.sums), step)]
-    kept = [part.take(np.flatnonzero((_weigh(search, part) < search.excluded).all(axis=1))) for part in parts]
-    return _Totals.join(kept) if kept else totals
+    kept = [totals.take(slice(0))]
+    for part in _split(totals, _CELLS // len(search.rows)):
+        search.stopwatch.require()
+        kept.append(part.take(np.flatnonzero((_weigh(search, part) < search.excluded).all(axis=1))))
+    return _Totals.join(kept)
+
+
+def _split(totals: _Totals, size: int) -> Iterator[_Totals]:
+    """Yield totals in runs of a size, which is 1 at least."""
+    for first in range(0, len(totals.sums), max(1, size)):
+        yield totals.take(slice(first, first + max(1, size)))
 
 
 def _join(search: _Search, totals: _Totals, number: int, paths: FloatArray) -> _Totals:
     """Return the totals with each of a class's paths, but those that are excluded."""
-    parts = [totals.take(slice(0))]
-    kept = 0
-    if not len(paths):
-        return parts[0]
-    search.stopwatch.require()
-    room, costs = search.excluded - _weigh(search, totals, number), weigh(search.rows, paths.T)
+    parts, kept = [totals.take(slice(0))], 0
+    step = max(1, _WEIGHED // len(search.rows))
+    for first in range(0, len(paths), step):
+        some = paths[first : first + step]
+        costs = weigh(search.rows, some.T)
+        for whole in _split(totals, step):
+            for many in _join_some(search, whole, number, some, costs, kept):
+                parts.append(many)
+                kept += len(many.sums)
+    return _Totals.join(parts)
+
+
+def _join_some(
+    search: _Search, totals: _Totals, number: int, paths: FloatArray, costs: FloatArray, kept: int
+) -> Iterator[_Totals]:
+    """Yield what :func:`_join` is asked for, of totals and paths whose weighted sums, ``costs`` (R, P), fit at once."""
+    room = search.excluded - _weigh(search, totals, number)
     # Rows that leave least are asked first: hardly anything is left for the others.
     order = np.argsort(room.max(axis=0) - costs.min(axis=1), kind="stable").tolist()
     step = max(1, _CELLS // len(paths))
     for first in range(0, len(totals.sums), step):
+        search.stopwatch.require()
         part = room[first : first + step]
         whose, place = np.nonzero(costs[order[0]] < part[:, order[0], None])
         for row in order[1:]:
+            search.stopwatch.require()
             kept_on = costs[row, place] < part[whose, row]
             if not kept_on.all():
                 whose, place = whose[kept_on], place[kept_on]
+        kept += whose.size
+        _require(search, kept)
         many = totals.take(first + whose)
         many.sums[:] += paths[place]
         many.sets[:, number] = -1
-        parts.append(many)
-        kept += whose.size
-        _require(kept)
-    return _Totals.join(parts)
+        yield many
 
 
-def _require(count: int) -> None:
-    if count > _MOST_TOTALS:
-        raise UnlistedError(f"the rows leave more than {_MOST_TOTALS:,} beginnings of plans")
+def _require(search: _Search, count: int) -> None:
+    most = min(_MOST_TOTALS, _MOST_NUMBERS // (search.rows.shape[1] + len(search.classes)))
+    if count > most:
+        raise UnlistedError(f"the rows leave more than {most:,} beginnings of plans")

@@ -60,10 +60,15 @@ class TypedPaths:
         parts = []
         for first in range(0, len(weights), _TOGETHER):
             stopwatch.require()
-            parts.append(self._sweep(weights[first : first + _TOGETHER]))
+            parts.append(self._sweep(weights[first : first + _TOGETHER], stopwatch))
         return np.concatenate(parts)
 
-    def _sweep(self, weights: FloatArray) -> FloatArray:
+    def count_looked_at(self, kinds: int) -> int:
+        """Return how many numbers are kept of what one row says of the paths that use exactly a set of types."""
+        own = (kinds >> self.kind) & 1 == 1
+        return int((1 + self.num_epochs * self.entries.shape[1] * own.sum()) << kinds.bit_count())
+
+    def _sweep(self, weights: FloatArray, stopwatch: Stopwatch) -> FloatArray:
         run, enter = _weigh(weights, self.steps), _weigh(weights, self.entries)
         sets, own = np.arange(self.num_sets + 1), 1 << self.kind
         # Costs (R, 1 + S, K) of holding an option after having used a set; a set without the option's type is none.
@@ -73,6 +78,7 @@ class TypedPaths:
         kinds = np.arange(int(self.kind.max()) + 1)
         smaller = sets[:, None] & ~(1 << kinds)
         for epoch in range(1, self.num_epochs):
+            stopwatch.require()
             best = costs.copy()
             for group in range(enter.shape[1]):
                 leave = costs[:, :, self.group == group].min(axis=2, initial=np.inf)
@@ -108,7 +114,7 @@ class TypedPaths:
         if kinds not in self._views:
             self._views[kinds] = _View(self, kinds)
         view = self._views[kinds]
-        rows = list(zip(view.look(weights), room.tolist(), strict=True))
+        rows = list(zip(view.look(weights, stopwatch), room.tolist(), strict=True))
         begun = view.begin(rows)
         whole: list[FloatArray] = []
         formed = 0
@@ -117,14 +123,14 @@ class TypedPaths:
             formed += begun.option.size
             if formed > most:
                 return None, formed
-            ended, longer = view.lengthen(begun, rows, most - formed)
-            if longer is None:
+            found = view.lengthen(begun, rows, most - formed, stopwatch)
+            if found is None:
                 return None, most
-            whole.append(ended)
-            begun = longer
+            whole.append(found[0])
+            begun = found[1]
         sums = np.concatenate([*whole, np.empty((0, weights.shape[1]))])
         if len(sums) <= _MOST_COMPARED:
-            sums = sums[find_undominated(np.zeros(len(sums), dtype=np.int64), sums)]
+            sums = sums[find_undominated(np.zeros(len(sums), dtype=np.int64), sums, stopwatch)]
         return sums, formed
 
 
@@ -176,14 +182,14 @@ class _View:
         #: How many numbers are kept.
         self.num_kept = 0
 
-    def look(self, weights: FloatArray) -> list[_Look]:
+    def look(self, weights: FloatArray, stopwatch: Stopwatch) -> list[_Look]:
         """Return what rows (R, 1 + L) say."""
         fresh = [row for row in weights if row.tobytes() not in self._looks]
         if fresh:
-            self._look(np.array(fresh))
+            self._look(np.array(fresh), stopwatch)
         return [self._looks[row.tobytes()] for row in weights]
 
-    def _look(self, weights: FloatArray) -> None:
+    def _look(self, weights: FloatArray, stopwatch: Stopwatch) -> None:
         paths, options = self.paths, np.arange(self.paths.kind.size)
         run, enter = _weigh(weights, paths.steps), _weigh(weights, paths.entries)
         epochs, num_sets = paths.num_epochs, len(self._after)
@@ -193,6 +199,7 @@ class _View:
         go = np.full((len(weights), num_sets, enter.shape[1], epochs + 1), np.inf)
         go[:, -1, :, -1] = 0.0
         for epoch in range(epochs - 1, -1, -1):
+            stopwatch.require()
             entry = enter[:, None, :, 0 if enter.shape[2] == 1 else epoch]
             np.add(rest[:, self._after, options][:, :, None], entry, out=come[:, epoch])
             come[:, epoch].min(axis=3, out=go[..., epoch])
@@ -212,26 +219,28 @@ class _View:
         sums = self.paths.entries[:, group[option], 0, option].T
         return _Begun(option, np.zeros(option.size, dtype=np.intp), self._after[0, option], sums)
 
-    def lengthen(self, begun: _Begun, rows: _Rows, most: int) -> tuple[FloatArray, _Begun | None]:
+    def lengthen(self, begun: _Begun, rows: _Rows, most: int, stopwatch: Stopwatch) -> tuple[FloatArray, _Begun] | None:
         """Return the sums of those that may stay to the end, and all with one more switch; None where too many."""
-        place, until, sums = self._find_ends(begun, rows)
+        found = self._find_ends(begun, rows, most, stopwatch)
+        if found is None:
+            return None
+        place, until, sums = found
         ends = until == self.paths.num_epochs
         whole = sums[ends]
         place, until, sums = place[~ends], until[~ends], sums[~ends]
         option, used = begun.option[place], begun.used[place]
-        if until.size > most:
-            return whole, None
         group = self.paths.group[option]
-        place, entered = self._find_switches(until, used, group, sums, rows)
-        other = option[place] != entered
-        place, entered = place[other], entered[other]
-        if place.size > most:
-            return whole, None
+        switches = self._find_switches((until, used, group, option), sums, rows, most, stopwatch)
+        if switches is None:
+            return None
+        place, entered = switches
         until = until[place]
         entry = self.paths.entries[:, group[place], np.minimum(until, self.paths.entries.shape[2] - 1), entered].T
         return whole, _Begun(entered, until, self._after[used[place], entered], sums[place] + entry)
 
-    def _find_ends(self, begun: _Begun, rows: _Rows) -> tuple[IntArray, IntArray, FloatArray]:
+    def _find_ends(
+        self, begun: _Begun, rows: _Rows, most: int, stopwatch: Stopwatch
+    ) -> tuple[IntArray, IntArray, FloatArray] | None:
         """Return which beginnings may hold their options until which epoch, not included, and their sums by then."""
         look, room = rows[0]
         state = begun.used * look.go.shape[1] + self.paths.group[begun.option]
@@ -240,6 +249,7 @@ class _View:
         step = max(1, _CELLS // self._later.size)
         found = [(state[:0], state[:0], begun.sums[:0])]
         for first in range(0, state.size, step):
+            stopwatch.require()
             part = slice(first, first + step)
             costs = look.held[begun.option[part]] + go[state[part]]
             fits = (costs <= (room - spent[part])[:, None]) & (self._later > begun.epoch[part, None])
@@ -248,25 +258,40 @@ class _View:
             sums = come[place] + self._held[:, until, begun.option[place]].T
             kept = _keep(sums, state[place] * self._later.size + until, [each.go for each, _ in rows], rows)
             found.append((place[kept], until[kept], sums[kept]))
+            most -= int(np.count_nonzero(until[kept] < self.paths.num_epochs))
+            if most < 0:
+                return None
         place, until, sums = (np.concatenate(each) for each in zip(*found, strict=True))
         return place, until, sums
 
     def _find_switches(
-        self, until: IntArray, used: IntArray, group: IntArray, sums: FloatArray, rows: _Rows
-    ) -> tuple[IntArray, IntArray]:
-        """Return which of those that leave may come to which option."""
+        self,
+        left: tuple[IntArray, IntArray, IntArray, IntArray],
+        sums: FloatArray,
+        rows: _Rows,
+        most: int,
+        stopwatch: Stopwatch,
+    ) -> tuple[IntArray, IntArray] | None:
+        """Return which of those that leave may come to which other option; ``left`` is when, with what, and which."""
         look, room = rows[0]
+        until, used, group, own = left
         _, num_sets, groups, width = look.come.shape
         state = (until * num_sets + used) * groups + group
         come, spent = look.come.reshape(-1, width), sums @ look.weights
         step = max(1, _CELLS // max(1, width))
         found: list[tuple[IntArray, NDArray[np.intp]]] = [(until[:0], until[:0])]
         for first in range(0, until.size, step):
+            stopwatch.require()
             part = slice(first, first + step)
             place, option = np.nonzero(come[state[part]] <= (room - spent[part])[:, None])
             place += first
+            other = own[place] != option
+            place, option = place[other], option[other]
             kept = _keep(sums[place], state[place] * width + option, [each.come for each, _ in rows], rows)
             found.append((place[kept], option[kept]))
+            most -= kept.size
+            if most < 0:
+                return None
         return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
 
 

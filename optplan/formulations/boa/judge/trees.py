@@ -27,6 +27,7 @@ exceed limits by less than a relative 1e-9 count as keeping them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -54,7 +55,7 @@ _MOST_WORTH = 1e6
 _MOST_PARTS = 200_000
 #: GPU types of a class that sets of them are formed of.
 _MOST_TYPES = 6
-#: Numbers of one class that are weighed at a time.
+#: Numbers that are weighed at a time, all classes together.
 _BATCH_CELLS = 2_000_000
 
 
@@ -71,55 +72,77 @@ class _Question:
     limits: FloatArray
     bound: float | None
 
+    @cached_property
+    def graphs(self) -> list[OpenPaths]:
+        """By class, all that is open where nothing is divided; weighs nothing."""
+        return [
+            OpenPaths.of_costs(each, np.zeros(1 + len(each.limits)), np.zeros(each.run_value.shape, dtype=np.bool_))
+            for each in self.costs
+        ]
+
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """Some plans: those of the part that it is made from which hold certain options (K,) of a class in an epoch.
+class _Division:
+    """One side of a division: plans whose class holds one of certain options in an epoch, or none of them.
 
-    Or those whose class uses, all in all, one of certain sets (2^F,) of GPU types.
+    ``options`` is as it is listed; or there are ``sets`` (2^F,) of GPU types, of which the class uses one, or none.
     """
 
-    whole: _Part | None = None
-    number: int = 0
-    epoch: int = 0
-    kept: NDArray[np.bool_] | None = None
+    number: int
+    epoch: int
+    is_within: bool
+    options: object = None
     sets: NDArray[np.bool_] | None = None
-
-    def find_sets(self, number: int) -> NDArray[np.bool_] | None:
-        """Return which sets of types (2^F,) a class may use; None where that is not divided."""
-        found: NDArray[np.bool_] | None = None
-        for part in self._by_class.get(number, ()):
-            if part.sets is not None:
-                found = part.sets if found is None else found & part.sets
-        return found
-
-    def close(self, number: int, closed: NDArray[np.bool_]) -> bool:
-        """Mark in (E, K) the options that are closed to a class; return whether there are any."""
-        found = False
-        for part in self._by_class.get(number, ()):
-            if part.kept is not None:
-                closed[part.epoch] |= ~part.kept
-                found = True
-        return found
-
-    @cached_property
-    def _by_class(self) -> dict[int, list[_Part]]:
-        """The part and all that it is made from, by the class that each of them divides."""
-        found: dict[int, list[_Part]] = {}
-        part: _Part | None = self
-        while part is not None:
-            found.setdefault(part.number, []).append(part)
-            part = part.whole
-        return found
 
 
 @dataclass(frozen=True, eq=False)
 class _Closed:
-    """A part that is not divided, and what is said to close it."""
+    """A part that is not divided, and what is said to close it.
 
-    part: _Part
+    By class that is divided, ``closed`` has the options (E, K) that are closed to it, and ``sets`` the sets (2^F,) of
+    GPU types that it may use.
+    """
+
     weights: FloatArray
     listed: bool
+    closed: dict[int, NDArray[np.bool_]]
+    sets: dict[int, NDArray[np.bool_]]
+
+
+class _Way:
+    """The divisions from all plans to the part that a walk is at: how many of them close each option, and each set.
+
+    Coming to a part and leaving it again takes as long as its own division is, however many are behind it.
+    """
+
+    def __init__(self, question: _Question) -> None:
+        self._shapes = [costs.run_value.shape for costs in question.costs]
+        #: By class: how many divisions close an option (E, K), or a set of types (2^F,).
+        self._closing: dict[int, IntArray] = {}
+        self._barring: dict[int, IntArray] = {}
+        #: By class, how many divisions there are of each kind.
+        self._of_options, self._of_sets = Counter[int](), Counter[int]()
+
+    def move(self, division: _Division, by: int) -> None:
+        """Add a division (1) or take it back (-1)."""
+        number = division.number
+        if division.sets is not None:
+            out = ~division.sets if division.is_within else division.sets
+            barring = self._barring.setdefault(number, np.zeros(out.size, dtype=np.int64))
+            barring += by * out
+            self._of_sets[number] += by
+            return
+        epochs, options = self._shapes[number]
+        kept = _read_options(division.options, options)
+        closing = self._closing.setdefault(number, np.zeros((epochs, options), dtype=np.int64))
+        closing[division.epoch] += by * (~kept if division.is_within else kept)
+        self._of_options[number] += by
+
+    def close(self, weights: FloatArray, *, listed: bool) -> _Closed:
+        """Return the part, closed."""
+        closed = {number: self._closing[number] > 0 for number, many in self._of_options.items() if many}
+        sets = {number: self._barring[number] == 0 for number, many in self._of_sets.items() if many}
+        return _Closed(weights, listed, closed, sets)
 
 
 def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
@@ -144,16 +167,16 @@ def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
         rows.check_rows(instance, certificate, stopwatch)
         return
     if certificate.rule == peak.RULE and certificate.content.get("least_jobs") is True:
-        peak.check_least_jobs(instance, certificate)
+        peak.check_least_jobs(instance, certificate, stopwatch)
         return
     if certificate.rule not in {RULE, peak.RULE}:
         raise RefutedError(f"BOA has no rule {certificate.rule!r}; it has {RULE!r}, {rows.RULE!r} and {peak.RULE!r}")
-    question = _pose(instance, certificate)
+    question = _pose(instance, certificate, stopwatch)
     with np.errstate(all="ignore"):  # absurd weights overflow, and prove nothing by that
         batch: list[_Closed] = []
-        size = max(1, _BATCH_CELLS // max(costs.run_value.size for costs in question.costs))
+        size = max(1, _BATCH_CELLS // sum(costs.enter_value.size for costs in question.costs))
         for closed in _read_parts(certificate.content.get("tree"), question, stopwatch):
-            if instance.policy is Policy.MIXED and (closed.listed or closed.part.whole is not None):
+            if instance.policy is Policy.MIXED and (closed.listed or closed.closed or closed.sets):
                 raise RefutedError("mixed plans are not divided or listed: the tree has one part, closed by weights")
             batch.append(closed)
             if len(batch) == size:
@@ -163,12 +186,12 @@ def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
             _check_batch(question, batch, stopwatch)
 
 
-def _pose(instance: BoaInstance, certificate: TreeCertificate) -> _Question:
+def _pose(instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> _Question:
     """Return what is asked: of the objective, or of a limit that is dropped."""
     costs, names, bound = path_costs(instance), list(instance.limit_names), certificate.bound
     amounts = list(instance.limits.values())
     if certificate.rule == peak.RULE:
-        costs, most = peak.add_peak(instance, certificate)
+        costs, most = peak.add_peak(instance, certificate, stopwatch)
         names, amounts = list(costs[0].limits), [*amounts, *most]
     if bound is not None and not (np.isfinite(bound) and bound > 0.0):
         raise RefutedError("the bound is a finite number above zero, or none")
@@ -199,37 +222,51 @@ def _read_parts(listed: object, question: _Question, stopwatch: Stopwatch) -> It
     """Walk through the parts as they are listed and yield those that are not divided."""
     if not isinstance(listed, list) or not 0 < len(listed) <= _MOST_PARTS:
         raise RefutedError(f"the content needs a list 'tree' of 1 to {_MOST_PARTS:,} parts")
-    costs = question.costs
-    numbers = {each.name: number for number, each in enumerate(costs)}
-    waiting = [_Part()]
+    num_weights = 1 + len(question.costs[0].limits)
+    numbers = {each.name: number for number, each in enumerate(question.costs)}
+    way = _Way(question)
+    # Sides of divisions that the walk has still to come to (1), or to leave (-1); all plans are no side of any.
+    waiting: list[tuple[_Division | None, int]] = [(None, 1)]
     for entry in listed:
         stopwatch.require()
-        if not waiting or not isinstance(entry, dict):
+        if not _go_on(way, waiting) or not isinstance(entry, dict):
             raise RefutedError("the tree lists more than the parts of its divisions, or something that is no part")
-        part = waiting.pop()
         if "weights" in entry:
-            yield _Closed(part, _read_weights(entry["weights"], len(costs[0].limits)), entry.get("listed") is True)
+            yield way.close(_read_weights(entry["weights"], num_weights), listed=entry.get("listed") is True)
             continue
-        name, epoch = entry.get("class"), entry.get("epoch")
-        number = numbers.get(name) if isinstance(name, str) else None
-        if number is not None and "types" in entry:
-            sets = _read_types(entry["types"], question.types[number])
-            waiting.append(_Part(part, number, sets=~sets))
-            waiting.append(_Part(part, number, sets=sets))
-            continue
-        if number is None or type(epoch) is not int or not 1 <= epoch <= len(costs[number].run_value):
-            raise RefutedError("a division names a class and one of its epochs")
-        kept = _read_options(entry.get("options"), len(costs[number].labels))
-        waiting.append(_Part(part, number, epoch - 1, ~kept))
-        waiting.append(_Part(part, number, epoch - 1, kept))
-    if waiting:
+        within = _read_division(entry, question, numbers)
+        waiting += [(replace(within, is_within=False), 1), (within, 1)]
+    if any(by > 0 for _, by in waiting):
         raise RefutedError("the tree ends before all parts of its divisions are closed")
 
 
-def _read_weights(given: object, num_limits: int) -> FloatArray:
+def _go_on(way: _Way, waiting: list[tuple[_Division | None, int]]) -> bool:
+    """Leave the sides that are done, and come to the next part; False when there is none."""
+    while waiting:
+        division, by = waiting.pop()
+        if division is not None:
+            way.move(division, by)
+            waiting += [(division, -1)] if by > 0 else []
+        if by > 0:
+            return True
+    return False
+
+
+def _read_division(entry: dict[str, object], question: _Question, numbers: dict[str, int]) -> _Division:
+    """Return the first side of a division."""
+    name, epoch = entry.get("class"), entry.get("epoch")
+    number = numbers.get(name) if isinstance(name, str) else None
+    if number is not None and "types" in entry:
+        return _Division(number, 0, is_within=True, sets=_read_types(entry["types"], question.types[number]))
+    if number is None or type(epoch) is not int or not 1 <= epoch <= len(question.costs[number].run_value):
+        raise RefutedError("a division names a class and one of its epochs")
+    return _Division(number, epoch - 1, is_within=True, options=entry.get("options"))
+
+
+def _read_weights(given: object, size: int) -> FloatArray:
     """Return the weights (1 + L,) of objective and limits."""
-    if not isinstance(given, list) or len(given) != 1 + num_limits:
-        raise RefutedError(f"a closed part has {1 + num_limits} weights, of the objective and of each limit")
+    if not isinstance(given, list) or len(given) != size:
+        raise RefutedError(f"a closed part has {size} weights, of the objective and of each limit")
     if not all(type(number) in (int, float) and 0.0 <= number <= 1e300 for number in given) or not any(given):
         raise RefutedError("weights are finite numbers from 0 on, not all of them 0")
     return np.array(given, dtype=float)
@@ -265,14 +302,12 @@ def _check_batch(question: _Question, batch: list[_Closed], stopwatch: Stopwatch
     """Check that every part of a batch is closed."""
     weights = np.array([closed.weights for closed in batch])
     least = np.zeros(len(batch))
-    for number, costs in enumerate(question.costs):
-        stopwatch.require()
-        least += _weigh_least(costs, number, batch, weights)
+    for number in range(len(question.costs)):
+        least += _weigh_least(question, number, batch, weights, stopwatch)
         for place, closed in enumerate(batch):
-            sets = closed.part.find_sets(number)
-            if sets is not None:
+            if number in closed.sets:
                 stopwatch.require()
-                least[place] += _open(question, number, closed, sets).find_least()[0]
+                least[place] += _open(question, number, closed).find_least()[0]
     paid = weights[:, 1:] @ question.limits
     for closed, sum_, worth in zip(batch, least.tolist(), paid.tolist(), strict=True):
         if _is_beyond(question, closed.weights[0], sum_, worth):
@@ -297,43 +332,39 @@ def _is_beyond(question: _Question, objective_weight: float, least: float, paid:
     return bool((least - paid) / objective_weight >= bound - margin)
 
 
-def _weigh_least(costs: PathCosts, number: int, batch: list[_Closed], weights: FloatArray) -> FloatArray:
+def _weigh_least(
+    question: _Question, number: int, batch: list[_Closed], weights: FloatArray, stopwatch: Stopwatch
+) -> FloatArray:
     """Return the least weighted sum (B,) of a class's paths in each part, epoch by epoch; 0 where types divide it."""
-    epochs, nodes = costs.run_value.shape
-    closed = np.zeros((len(batch), epochs, nodes), dtype=np.bool_)
-    any_closed = [each.part.close(number, mask) for each, mask in zip(batch, closed, strict=True)]
-    run = np.tensordot(weights, np.concatenate([costs.run_value[None], costs.run_consumption]), 1)
-    if any(any_closed):
-        run[closed] = np.inf
-    entries = np.concatenate([costs.enter_value[None], costs.enter_consumption])
-    alike = bool((entries == entries[:, :, :1]).all())
-    enter = np.tensordot(weights, entries[:, :, :1] if alike else entries, 1)
-    members = [np.flatnonzero(costs.group == group) for group in range(costs.num_groups)]
-    best = enter[:, costs.group, 0, np.arange(nodes)] + run[:, 0]
-    for epoch in range(1, epochs):
-        entering = enter[:, :, 0 if alike else epoch]
-        come = np.minimum(best, best[:, members[0]].min(axis=1, initial=np.inf)[:, None] + entering[:, 0])
-        for group in range(1, costs.num_groups):
-            np.minimum(
-                come, best[:, members[group]].min(axis=1, initial=np.inf)[:, None] + entering[:, group], out=come
-            )
+    group, graph = question.costs[number].group, question.graphs[number]
+    members = [np.flatnonzero(group == left) for left in range(graph.entries.shape[1])]
+    run = np.tensordot(weights, graph.steps, 1)
+    for place, closed in enumerate(batch):
+        if number in closed.closed:
+            run[place][closed.closed[number]] = np.inf
+    enter = np.tensordot(weights, graph.entries, 1)
+    best = enter[:, group, 0, np.arange(group.size)] + run[:, 0]
+    for epoch in range(1, run.shape[1]):
+        stopwatch.require()
+        entering = enter[:, :, min(epoch, enter.shape[2] - 1)]
+        come = best
+        for left, own in enumerate(members):
+            come = np.minimum(come, best[:, own].min(axis=1, initial=np.inf)[:, None] + entering[:, left])
         best = run[:, epoch] + come
-    divided = np.array([each.part.find_sets(number) is not None for each in batch])
+    divided = np.array([number in closed.sets for closed in batch])
     return np.where(divided, 0.0, best.min(axis=1))
 
 
-def _open(question: _Question, number: int, closed: _Closed, sets: NDArray[np.bool_] | None) -> OpenPaths:
+def _open(question: _Question, number: int, closed: _Closed) -> OpenPaths:
     """Return what is open to a class in a part."""
-    costs = question.costs[number]
-    mask = np.zeros(costs.run_value.shape, dtype=np.bool_)
-    closed.part.close(number, mask)
-    paths = OpenPaths.of_costs(costs, closed.weights, mask)
-    return paths if sets is None else paths.visiting(question.kinds[number], sets)
+    graph = question.graphs[number]
+    paths = replace(graph, weights=closed.weights, closed=closed.closed.get(number, graph.closed))
+    return paths if number not in closed.sets else paths.visiting(question.kinds[number], closed.sets[number])
 
 
 def _check_listed(question: _Question, closed: _Closed, stopwatch: Stopwatch) -> None:
     """List what the weights leave open in a part, and check that nothing of it is what is said not to exist."""
-    graphs = [_open(question, number, closed, closed.part.find_sets(number)) for number in range(len(question.costs))]
+    graphs = [_open(question, number, closed) for number in range(len(question.costs))]
     bound = question.bound
     if bound is None:
         if closed.weights[0] > 0.0:

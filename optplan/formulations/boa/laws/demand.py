@@ -9,6 +9,7 @@ whatever the distribution of sizes, and otherwise sizes are taken at their means
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -147,10 +148,12 @@ def read_chances(crowd: Crowd, chances: FloatArray) -> Demand:
 
 
 def name_figures(instance: BoaInstance, over: Sequence[float] = ()) -> list[tuple[str, str, bool, str]]:
-    """Name the figures that are told of a plan, and those of numbers of GPUs: name, figure, whether steady, type."""
-    figures = [*FIGURES, *(f"over_{gpus:g}" for gpus in over)]
-    if instance.most_gpus is not None:
-        figures.append(f"over_{instance.most_gpus.gpus:g}")
+    """Name the figures that are told of a plan, and those of numbers of GPUs: name, figure, whether steady, type.
+
+    GPUs in use are whole: more than 9.1 of them are more than 9, and a name has no point but that before a type.
+    """
+    limits = [*over, *([] if instance.most_gpus is None else [instance.most_gpus.gpus])]
+    figures = [*FIGURES, *(f"over_{math.floor(gpus)}" for gpus in limits)]
     types = ["", *(instance.gpu_types if len(instance.gpu_types) > 1 else ())]
     return [
         (f"{STEADY if steady else ''}{figure}{f'.{gpu_type}' if gpu_type else ''}", figure, steady, gpu_type)

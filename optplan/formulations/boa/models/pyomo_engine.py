@@ -21,6 +21,7 @@ from optplan.solvers.budgeted_paths import OUT_OF_TIME, BudgetedPaths, PathsOutc
 from optplan.solvers.engine_process import Report, call_bounded
 from optplan.solvers.flows import Flow, choice_of_flows
 from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.standard_output import standard_output_aside
 
 #: Nodes of all layers from which on a model is built and solved in a process of its own.
 _MANY_CELLS = 2_000
@@ -111,7 +112,7 @@ def _run(
 
     mixed = instance.policy is Policy.MIXED
     engine = Highs()
-    with _ENGINE_LOCK:  # the time that is left is asked for inside: waiting counts
+    with _ENGINE_LOCK, standard_output_aside():  # the time that is left is asked for inside: waiting counts
         results = engine.solve(
             model,
             load_solutions=False,

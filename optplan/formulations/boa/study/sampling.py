@@ -27,9 +27,10 @@ from pydantic import Field, model_validator
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.data.job_classes import Widths
 from optplan.schema import NUMBER, ByName, Fields, FloatArray, FrozenModel
-from optplan.speedup import TableSpeedup
+from optplan.speedup import Evidence, TableSpeedup
 
-_Error = Annotated[float, Field(ge=0, le=2), NUMBER]
+_LARGEST_ERROR = 2.0
+_Error = Annotated[float, Field(ge=0, le=_LARGEST_ERROR), NUMBER]
 
 
 class ClassErrors(FrozenModel):
@@ -99,7 +100,7 @@ class EstimateErrors(FrozenModel):
 
 
 def logged_errors(instance: BoaInstance, *, without: Collection[str] = ()) -> dict[str, dict[str, float]]:
-    """Return how wrong the estimates of each class may be as far as the log says that they come from.
+    """Return how wrong the estimates of each class may be: as the log says, and of assumed speedups what nobody knows.
 
     Parameters
     ----------
@@ -111,15 +112,44 @@ def logged_errors(instance: BoaInstance, *, without: Collection[str] = ()) -> di
     Returns
     -------
     dict
-        By class, then by kind: ``arrival``, ``size`` and ``speedup``, for ``EstimateErrors(by_class=...)``; nothing for
-        classes that come from no log.
+        By class, then by kind: ``arrival``, ``size`` and ``speedup``, for ``EstimateErrors(by_class=...)``; of classes
+        that come from no log nothing, unless their speedup is assumed (:func:`find_assumed`).
     """
-    found = {}
+    found: dict[str, dict[str, float]] = {}
     for name, job_class in instance.classes.items():
         if (logged := job_class.logged) is not None:
             errors = {"arrival": logged.arrival_error, "size": logged.size_error, "speedup": logged.speedup_error}
             found[name] = {kind: error for kind, error in errors.items() if error and kind not in without}
+    for name, error in find_assumed(instance).items() if "speedup" not in without else ():
+        found.setdefault(name, {})["speedup"] = error
     return {name: errors for name, errors in found.items() if errors}
+
+
+def find_assumed(instance: BoaInstance) -> dict[str, float]:
+    """Return by class that has an assumed speedup how wrong that may be: as wrong as what nobody knows.
+
+    The speed at a width that is w times the reference width lies between none of the gain and all of it, a factor of 1
+    to w, and any exponent between 0 and 1 is as likely as any other: its logarithm has a standard deviation of ln(w) /
+    sqrt(12).
+    """
+    found = {}
+    for name, job_class in instance.classes.items():
+        widths = {gpu_type: instance.allowed_widths(name, gpu_type) for gpu_type in job_class.speedup}
+        if any(Evidence.ASSUMED in job_class.speedup[one].evidence_at(each) for one, each in widths.items()):
+            farthest = max(float(np.abs(np.log(each / job_class.reference_width)).max()) for each in widths.values())
+            found[name] = min(math.sqrt(math.expm1(farthest**2 / 12.0)), _LARGEST_ERROR)
+    return found
+
+
+def widen_assumed(instance: BoaInstance, errors: EstimateErrors) -> EstimateErrors:
+    """Return the errors with those of assumed speedups, where nobody says how wrong these are: they are not exact."""
+    if "speedup" in errors.model_fields_set:
+        return errors
+    by_class = dict(errors.by_class)
+    for name, error in find_assumed(instance).items():
+        own = by_class.get(name, ClassErrors())
+        by_class[name] = own if own.speedup is not None else own.model_copy(update={"speedup": error})
+    return errors.model_copy(update={"by_class": by_class})
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.formulations.boa.exact.paths import solve_costs
 from optplan.formulations.boa.judge.evaluation import TOLERANCE, evaluate
 from optplan.formulations.boa.planning import as_run
-from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors
+from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors, widen_assumed
 from optplan.progress import Stopwatch, end_with_parent
 from optplan.schema import FloatArray
 
@@ -99,7 +99,7 @@ def analyse_sensitivity(
     solution
         The plan, which keeps rules and limits; of a continuous problem the whole widths that it is run as count.
     errors
-        How wrong the estimates may be.
+        How wrong the estimates may be; assumed speedups of which it says nothing are as wrong as what nobody knows.
     request
         How many samples, and how to run them.
 
@@ -127,6 +127,7 @@ def analyse_sensitivity(
     for name in errors.by_class:
         if name not in instance.classes:
             raise DataError(f"by_class.{name}", "there is no such class", nearest_name_hint(name, instance.classes))
+    errors = widen_assumed(instance, errors)
     watch = Stopwatch(None, request.on_event)
     run_instance, run_solution = as_run(instance, solution)
     plans: list[tuple[str, BoaSolution, float | None]] = [("planned", run_solution, None)]

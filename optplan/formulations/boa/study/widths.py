@@ -34,6 +34,8 @@ def list_wider(instance: BoaInstance) -> Iterator[tuple[str, int, BoaInstance]]:
         allowed: IntArray = np.zeros(0, dtype=np.int64)
         for gpu_type, speedup in job_class.speedup.items():
             own, known = instance.allowed_widths(name, gpu_type), speedup.known_widths()
+            if not own.size:
+                continue  # interruptions come faster than restarts at all of them
             allowed = np.union1d(allowed, own)
             beyond = np.array([2 * own[-1]]) if known is None else known[known > own[-1]]
             wider |= {int(beyond[0])} if beyond.size else set()

@@ -17,7 +17,7 @@ import numpy as np
 
 from optplan.formulations.rubberband.data.experiment import Stage
 from optplan.formulations.rubberband.data.instance import AllocationRule, RubberBandInstance
-from optplan.schema import IntArray
+from optplan.schema import LARGEST_EXACT, IntArray
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,8 @@ def explain_refusal(instance: RubberBandInstance, stage: Stage, gpus: int) -> st
         GPUs used, a.
     """
     least, trials = instance.training.least_gpus, stage.trials
+    if gpus > LARGEST_EXACT:
+        return f"more than {LARGEST_EXACT:,} GPUs cannot be counted"
     if gpus < least:
         return f"a trial needs at least {least} GPUs"
     if gpus < trials * least:

@@ -73,7 +73,8 @@ class RubberBandInstance(TimeAndMoney, Instance):
         Limit on the expected cost, such as ``25usd``; None likewise. Either may be given beside the other: what is
         least then has a ceiling, too.
     confidence
-        With it the limits given, one or both at once, are kept with at least this probability, and not in the mean.
+        With it the limits given, one or both at once, are kept with at least this probability, and not in the mean:
+        0.001 to 0.9999, as probabilities are known to 1e-6, a hundredth of the least risk that may be asked for.
     mode
         Which allocations a stage may get.
     """
@@ -86,7 +87,7 @@ class RubberBandInstance(TimeAndMoney, Instance):
     objective: Objective = Objective.COST
     deadline_s: PositiveAmount | None = None
     budget: MoneyBudget | None = None
-    confidence: Annotated[float, Field(gt=0, lt=1), NUMBER] | None = None
+    confidence: Annotated[float, Field(ge=0.001, le=0.9999), NUMBER] | None = None
     mode: AllocationRule = AllocationRule.ANY
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
@@ -112,6 +113,7 @@ class RubberBandInstance(TimeAndMoney, Instance):
     @model_validator(mode="after")
     def _check(self) -> RubberBandInstance:
         self._check_widths()
+        self._check_times()
         self._check_confidence()
         return self
 
@@ -139,6 +141,18 @@ class RubberBandInstance(TimeAndMoney, Instance):
         if factors is not None and needed > factors.instances[-1]:
             problem = f"ends at {factors.instances[-1]} instances; a trial of {training.least_gpus} GPUs spans {needed}"
             raise DataError("training.factor_by_instances", problem, f"measure the factor for {needed} instances")
+
+    def _check_times(self) -> None:
+        """Refuse iterations of which a stage is no time that can be reckoned with, on whatever GPUs."""
+        training = self.training
+        quickest_s, slowest_s = training.extremes()
+        most = max(stage.iterations for bracket in self.brackets for stage in bracket)
+        for mean_s, words in ((quickest_s, ""), (slowest_s * most, f", and a stage has {most:,} of them")):
+            try:
+                training.iteration(mean_s), training.pace(mean_s)
+            except DataError as error:
+                problem = f"takes {slowest_s if words else quickest_s:g} s on some GPUs{words}"
+                raise DataError("training.seconds_per_iteration", problem, error.problem) from None
 
     @cached_property
     def brackets(self) -> tuple[tuple[Stage, ...], ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +38,9 @@ from optplan.schema import (
     WholeNumbers,
     require_amounts,
 )
-from optplan.speedup import Speedup
+from optplan.speedup import Evidence, Speedup
 from optplan.speedup.curves import list_widths
+from optplan.speedup.evidence import find_weakest, name_law_evidence
 
 __all__ = [
     "EmpiricalNoise",
@@ -71,11 +72,16 @@ class MeasuredSeconds(FrozenModel):
         (K,) GPUs of the trial, increasing.
     seconds
         (K,) Mean seconds of one iteration there; they may rise.
+    evidence
+        Where they come from; None where that is not said, whatever the form is called.
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
 
     form: Literal["measured"] = "measured"
     gpus: WholeNumbers
     seconds: Numbers
+    evidence: Evidence | None = None
 
     @model_validator(mode="after")
     def _check(self) -> MeasuredSeconds:
@@ -109,6 +115,11 @@ class MeasuredSeconds(FrozenModel):
     def list_known(self) -> str:
         """Write for a message where the seconds are known."""
         return f"measured on {list_widths(self.gpus)}"
+
+    @property
+    def comes_from(self) -> str:
+        """Where the seconds come from: a value of :class:`Evidence`, or ``NOT_SAID``."""
+        return name_law_evidence(self.evidence)
 
 
 class ScaledSeconds(FrozenModel):
@@ -154,6 +165,12 @@ class ScaledSeconds(FrozenModel):
         """Write for a message where the seconds are known."""
         widths = self.speedup.known_widths()
         return "known for any number of GPUs" if widths is None else f"known for {list_widths(widths)}"
+
+    @property
+    def comes_from(self) -> str:
+        """Where the seconds come from: a value of :class:`Evidence`, or ``NOT_SAID``; of a table its weakest width."""
+        widths = self.speedup.known_widths()
+        return find_weakest(self.speedup.evidence_at(np.ones(1, dtype=np.int64) if widths is None else widths))
 
 
 class NodeFactors(FrozenModel):
@@ -286,6 +303,18 @@ class TrainingProfile(FrozenModel):
         """Most GPUs that a trial can get as far as the profile knows; None when any."""
         known = self.seconds_per_iteration.most_gpus
         return min((most for most in (known, self.most_gpus) if most is not None), default=None)
+
+    def extremes(self) -> tuple[float, float]:
+        """Return mean seconds of an iteration that no number of GPUs and of instances spanned goes below, and above."""
+        known, table = self.seconds_per_iteration, self.factor_by_instances
+        factors = np.ones(1) if table is None else table.factor
+        if isinstance(known, MeasuredSeconds):
+            seconds = known.seconds
+        elif (widths := known.speedup.known_widths()) is not None:
+            seconds = known.at(widths)
+        else:  # by a formula, seconds fall with the width
+            seconds = known.at(np.array([self.least_gpus, self.largest_gpus or _LARGEST_WIDTH]))
+        return float(seconds.min() * factors.min()), float(seconds.max() * factors.max())
 
     def knows(self, gpus: IntArray, instances: IntArray) -> NDArray[np.bool_]:
         """Say for numbers of GPUs and of instances spanned whether a trial may run so, and how fast is known."""

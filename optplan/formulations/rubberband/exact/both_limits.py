@@ -32,7 +32,7 @@ from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.exact.chance.both import solve_both_confident
 from optplan.formulations.rubberband.exact.chance.on_time import solve_confident_deadline
 from optplan.formulations.rubberband.exact.held_paths import solve_one_limit
-from optplan.solvers.figures import write_apart
+from optplan.solvers.figures import write_apart, write_up
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.held import find_least
@@ -54,6 +54,7 @@ def keep_both(solve: _Solver) -> _Solver:
             return solve_both_confident(instance, request)
         if instance.ceiling is None:
             return solve(instance, request)
+        # From here on nothing is random, or the means are limited: a confidence asks for no more than these.
         answer = solve(instance.without_ceiling(), request)
         if answer.status is Status.INFEASIBLE:
             return _refuse(instance, answer, request)
@@ -86,8 +87,7 @@ def _keeps_ceiling(instance: RubberBandInstance, objective: float) -> bool:
 
 def _solve_exactly(instance: RubberBandInstance, request: SolveRequest) -> _Answer:
     """Solve without the ceiling, to the last digit: whether it is kept may depend on it."""
-    solve = solve_one_limit if instance.confidence is None else solve_confident_deadline
-    return solve(instance.without_ceiling(), replace(request, gap=0.0))
+    return solve_one_limit(instance.without_ceiling(), replace(request, gap=0.0))
 
 
 def _with_ceiling(instance: RubberBandInstance, answer: _Answer) -> _Answer:
@@ -105,9 +105,9 @@ def _with_ceiling(instance: RubberBandInstance, answer: _Answer) -> _Answer:
 
 
 def _link(price: ShadowPrice, limit: str, nothing: dict[str, float]) -> ShadowPrice:
-    """Say at which multipliers of both limits the ends of a price were found."""
-    ends = {"less_multipliers": price.less, "more_multipliers": price.more}
-    return price.replace(**{name: {limit: end} | nothing for name, end in ends.items() if end is not None})
+    """Say at which multipliers of both limits the ends of a price were found, or by which nothing less is feasible."""
+    ends = {"less_multipliers": 1.0 if price.less is None else price.less, "more_multipliers": price.more}
+    return price.replace(**{name: {limit: end} | nothing for name, end in ends.items()})
 
 
 def _price_ceiling(instance: RubberBandInstance, weighed: LagrangianCertificate) -> ShadowPrice:
@@ -118,7 +118,7 @@ def _price_ceiling(instance: RubberBandInstance, weighed: LagrangianCertificate)
         less=0.0 if has_room else None,
         more=0.0,
         unit=instance.price_unit(instance.ceiling_name),
-        less_multipliers=multipliers if has_room else {},
+        less_multipliers=multipliers if has_room else multipliers | {instance.ceiling_name: 1.0},
         more_multipliers=multipliers,
     )
 
@@ -134,27 +134,24 @@ def _refuse(instance: RubberBandInstance, best: _Answer, request: SolveRequest) 
         Time limit, and whether certificates are wanted.
     """
     ceiling, traded = instance.ceiling_name, instance.limit_name
-    if instance.confidence is not None and best.infeasibility is not None:
-        return replace(best, infeasibility=_give_up_ceiling(best.infeasibility, ceiling))
-    found = [_look_at(instance, ceiling, best, request)]
-    if instance.confidence is None:
-        exchanged = solve_one_limit(instance.exchanged().without_ceiling(), replace(request, gap=0.0))
-        found.append(_look_at(instance, traded, exchanged, request))
+    exchanged = solve_one_limit(instance.exchanged().without_ceiling(), replace(request, gap=0.0))
+    found = [_look_at(instance, ceiling, best, request), _look_at(instance, traded, exchanged, request)]
+    if not any(found):
+        warning = "no plan keeps both limits, as far as was looked; there was no time to prove what would"
+        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT, warnings=(warning,))
     helps = tuple(one for one in found if isinstance(one, Relaxation))
+    hopeless = tuple(one for one in found if isinstance(one, Hopeless))
+    reason = _say_why(instance, best, {one.limit: one.least_feasible for one in helps})
+    if len(hopeless) > 1:
+        reason += _say_what_both_need(instance, [best, exchanged], request)
     certificate = next(one.certificate for one in found if one is not None)
     claim = Infeasibility(
-        reason=_say_why(instance, best, {one.limit: one.least_feasible for one in helps}),
+        reason=reason,
         relaxations=helps,
-        hopeless=tuple(one for one in found if isinstance(one, Hopeless)),
+        hopeless=hopeless,
         certificate=None if certificate is None else certificate.replace(limit="", bound=None),
     )
     return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim)
-
-
-def _give_up_ceiling(claim: Infeasibility, ceiling: str) -> Infeasibility:
-    """Add to the claim that no plan is on time often enough that no ceiling helps."""
-    certificate = None if claim.certificate is None else claim.certificate.replace(limit=ceiling)
-    return claim.replace(hopeless=(Hopeless(limit=ceiling, certificate=certificate),))
 
 
 def _look_at(
@@ -186,7 +183,9 @@ def _look_at(
     if answer.bound is None or answer.status is not Status.OPTIMAL:
         return None
     certificate = TreeCertificate(rule=BOTH, bound=answer.bound, limit=limit, content=_describe_proof(limit, answer))
-    return instance.relax(limit, answer.bound, certificate=certificate if request.certify else None)
+    return instance.relax(
+        limit, answer.bound, enough=answer.objective, certificate=certificate if request.certify else None
+    )
 
 
 def _count_charges(instance: RubberBandInstance, needed: Relaxation) -> float:
@@ -212,10 +211,24 @@ def _say_why(instance: RubberBandInstance, best: _Answer, helps: dict[str, float
     if traded in helps:
         wanted, within = write_apart(helps[traded], given[traded]), f"{given[ceiling]:,.6g} {_UNITS[ceiling]}"
         return f"{reason}; within {within} a plan needs {wanted} {_UNITS[traded]}"
-    if instance.confidence is not None:
-        return reason
     amount = f"{given[ceiling]:,.6g} {_UNITS[ceiling]}"
     return f"{reason}; and whatever the {traded}, no plan keeps the {ceiling} of {amount}"
+
+
+def _say_what_both_need(instance: RubberBandInstance, found: list[_Answer], request: SolveRequest) -> str:
+    """Say for the least amount of either limit which amount of the other would do with it; nothing out of time."""
+    needed = [one for answer in found if answer.infeasibility is not None for one in answer.infeasibility.relaxations]
+    least, said = {one.limit: one.least_feasible for one in needed}, []
+    for asked in (instance.without_ceiling(), instance.exchanged().without_ceiling()):
+        limit, other = asked.limit_name, asked.ceiling_name
+        amount = least[limit]
+        field = {"deadline_s": amount} if limit == DEADLINE else {"budget": f"{amount!r}usd"}
+        best = solve_one_limit(asked.replace(**field), request)
+        if best.objective is not None:
+            pair = ((limit, amount), (other, best.objective))
+            wishes = (f"a {name} of {write_up(each, instance.limits[name])} {_UNITS[name]}" for name, each in pair)
+            said.append(f"{' and '.join(wishes)} would do")
+    return "".join(f"; {one}" for one in said)
 
 
 def _describe_proof(limit: str, answer: _Answer) -> dict[str, JsonValue]:

@@ -53,7 +53,7 @@ def explain_shortfall(
     slowest = int(np.argmax(amounts))
     words = _explain_time if _limits_time(instance) else _explain_cost
     reason = words(instance, chains, found, slowest)
-    relaxation = instance.relax(instance.limit_name, least)
+    relaxation = instance.relax(instance.limit_name, least, enough=least)
     charged = not _limits_time(instance) and any(chain.charges is not None for chain in chains)
     if charged:
         infeasibility = _prove_charged(relaxation, reason, request)

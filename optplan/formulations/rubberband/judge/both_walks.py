@@ -22,7 +22,7 @@ from functools import partial
 
 import numpy as np
 
-from optplan.contracts.judgement import RefutedError
+from optplan.contracts.judgement import RefutedError, UnlistedError
 from optplan.contracts.result import TreeCertificate
 from optplan.formulations.rubberband.data.instance import (
     BUDGET,
@@ -51,8 +51,8 @@ _BLUR, _RARE = 1e-9, 1e-13
 _COMPARED = 769
 #: Cells on which walks are judged first, and how far the probability may be off there.
 _FEW_CELLS, _MARGIN = 1 << 16, 0.02
-#: Numbers that V may take, and walks that are looked at.
-_MOST_NUMBERS, _MOST_WALKS = 1 << 26, 2_000_000
+#: Numbers that V may take, steps of all options, walks that are looked at, and stages that are followed.
+_MOST_NUMBERS, _MOST_STEPS, _MOST_WALKS, _MOST_STAGES = 1 << 25, 4_000_000, 2_000_000, 200
 
 
 def read_points(certificate: TreeCertificate, most: int) -> int:
@@ -130,9 +130,12 @@ class BothWalks:
         self.held = np.arange(1, max(int(costs.instances.max()) for costs in self.costs) + 1)
         prices = [factor / most for factor in _PRICES] if 0.0 < most < math.inf else [0.0]
         self.prices = np.array(prices)
+        if len(self.costs) > _MOST_STAGES:
+            raise RefutedError(f"{len(self.costs):,} stages are more than the {_MOST_STAGES:,} that are followed")
         if self.held.size * len(self.costs) * len(prices) * math.prod(self.shape) > _MOST_NUMBERS:
             message = f"a grid of {points} points for {self.held.size:,} counts of instances is more than is looked at"
             raise RefutedError(message)
+        self._steps = 0
         self.options = [[list(self._list_options(stage, held)) for held in self.held.tolist()] for stage in stages]
         zero = np.zeros(1, dtype=np.int64)
         which = 1 if self.by_cost else 0
@@ -209,6 +212,9 @@ class BothWalks:
             self.stopwatch.require()
             gpus = int(costs.gpus[row])
             steps = self._round(partial(stage_cdf, self.instance, 0, stage, gpus), held)
+            self._steps += len(steps.mass)
+            if self._steps > _MOST_STEPS:
+                raise UnlistedError(f"options take more than {_MOST_STEPS:,} steps on the grid")
             yield _Option(gpus, paid * float(costs.expected_s[row]), steps)
 
     def _find_unbeaten(self, stage: int, fitting: IntArray) -> IntArray:

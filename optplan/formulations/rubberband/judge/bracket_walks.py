@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from optplan.contracts.judgement import UnlistedError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.judge.charges import WalkCharges
 from optplan.formulations.rubberband.judge.cuts import Cut, UndominatedPairs
@@ -27,6 +28,8 @@ _BESIDE = (0.0, 0.3, 1.0, 3.0)
 #: Most pairs of counts whose growths are tabulated, and most pairs of a walk and an option that are made in one go.
 _MOST_PAIRS = 1 << 21
 _MOST_AT_ONCE = 1 << 20
+#: Most counts of instances by stages, and most numbers of all walks at a time; what leaves more to list proves nothing.
+_MOST_CELLS, _MOST_NUMBERS = 1 << 22, 1 << 25
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,9 @@ class BracketWalks:
         NearWalks
             Exact costs follow from :meth:`settle_usd`.
         """
+        if self.held.size * len(self.options) > _MOST_CELLS:
+            few = f"{self.held.size:,} counts of instances in {len(self.options):,} stages"
+            raise UnlistedError(f"{few} are more than are looked at")
         slack = 1.0 + TOLERANCE
         cuts = [Cut(self, usd_weight, s_weight, most * slack)]
         if most_s < math.inf:
@@ -263,7 +269,7 @@ class BracketWalks:
         reachable = np.ones(self.held.size, dtype=np.bool_)
         for cut in cuts:
             reachable &= cut.weigh(walks.seconds, walks.usd).min(initial=math.inf) + cut.ahead[stage] <= cut.limit
-        rows, nodes, seconds, usd = [], [], [], []
+        rows, nodes, seconds, usd, count = [], [], [], [], 0
         for node in np.flatnonzero(reachable).tolist():
             self.stopwatch.require()
             grown_s, grown_usd = growth(self.instance, self.held[walks.node], self.held[node])
@@ -272,6 +278,8 @@ class BracketWalks:
             for cut in cuts:
                 inside &= cut.weigh(there_s, there_usd) + cut.ahead[stage][node] <= cut.limit
             some = np.flatnonzero(inside)
+            count += some.size
+            self._require_room(count, stage)
             rows.append(some)
             nodes.append(np.full(some.size, node))
             seconds.append(there_s[some])
@@ -284,6 +292,7 @@ class BracketWalks:
     def _run_all(self, walks: Walks, stage: int, cuts: list[Cut]) -> Walks:
         """Run every option of a stage that fits, on all walks that are at a node; keep those worth going on with."""
         kept: list[Walks] = []
+        count, at_once = 0, max(1, min(_MOST_AT_ONCE, _MOST_NUMBERS // 4 // _count_numbers(stage + 1)))
         # Per function, who holds more can do all that others can at no more cost: walks there may dominate those here.
         arrived, done = UndominatedPairs(), UndominatedPairs()
         for node in np.unique(walks.node)[::-1].tolist():
@@ -291,11 +300,18 @@ class BracketWalks:
             if self._is_held_for_free:
                 here = here.take(arrived.pass_through(here))
             own = self._list_options(stage, node)
-            for piece in np.array_split(own, 1 + own.size * here.node.size // _MOST_AT_ONCE):
+            for piece in np.array_split(own, 1 + own.size * here.node.size // at_once):
                 self.stopwatch.require()
                 run = self._run_some(here, stage, node, piece, cuts)
                 kept.append(run.take(done.pass_through(run)) if self._is_held_for_free else run)
+                count += kept[-1].node.size
+                self._require_room(count, stage + 1)
         return join_walks(kept) if kept else self.no_walks(stage + 1)
+
+    def _require_room(self, count: int, stages: int) -> None:
+        """Raise when so many walks of so many stages are more than are kept."""
+        if count * _count_numbers(stages) > _MOST_NUMBERS:
+            raise UnlistedError(f"{count:,} beginnings of plans are left, more than are looked at")
 
     def _run_some(self, here: Walks, stage: int, node: int, own: IntArray, cuts: list[Cut]) -> Walks:
         """Run some options of a stage on walks at one node."""
@@ -356,6 +372,11 @@ class BracketWalks:
     @property
     def _is_held_for_free(self) -> bool:
         return not self.instance.cloud.is_per_instance
+
+
+def _count_numbers(stages: int) -> int:
+    """Return how many numbers a walk has."""
+    return 4 + 5 * stages
 
 
 def _find_undominated(seconds: FloatArray, low: FloatArray, high: FloatArray) -> IntArray:

@@ -189,22 +189,20 @@ def _find_hull(walk: BracketWalks) -> FloatArray:
         fastest = walk.best(1.0, fastest.usd / (_TIE * fastest.seconds))
     if cheapest.usd > 0.0:
         cheapest = walk.best(1.0, _TIE * cheapest.usd / max(cheapest.seconds, fastest.seconds))
-    found = [(fastest.seconds, fastest.usd)]
-
-    def refine(left: tuple[float, float], right: tuple[float, float]) -> None:
+    first, last = (fastest.seconds, fastest.usd), (cheapest.seconds, cheapest.usd)
+    found = [first]
+    # Pairs of corners between which others may lie, those of least time last.
+    waiting = [(first, last)] if last[0] > first[0] and last[1] < first[1] else []
+    while waiting:
+        left, right = waiting.pop()
         slope = (left[1] - right[1]) / (right[0] - left[0])
         point = walk.best(1.0, slope)
         line = left[1] + slope * left[0]
         if point.weigh(1.0, slope) < line * (1.0 - 1e-12) and left[0] < point.seconds < right[0]:
             middle = (point.seconds, point.usd)
-            refine(left, middle)
-            found.append(middle)
-            refine(middle, right)
-
-    last = (cheapest.seconds, cheapest.usd)
-    if last[0] > found[0][0] and last[1] < found[0][1]:
-        refine(found[0], last)
-        found.append(last)
+            waiting += [(middle, right), (left, middle)]
+        else:
+            found.append(right)
     return np.array(found)
 
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.contracts.judgement import Check, Evaluation
+from optplan.errors import show_value
 from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import (
     BUDGET,
@@ -44,7 +45,7 @@ from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.formulations.rubberband.judge.tolerances import PROBABILITY_TOLERANCE
 from optplan.formulations.rubberband.laws.execution import group_held
 from optplan.formulations.rubberband.laws.lives import expected_latest_s, missing_s
-from optplan.schema import FloatArray, IntArray
+from optplan.schema import LARGEST_EXACT, FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
 
 
@@ -242,7 +243,7 @@ def expected_shortfall_s(
 def _check_shape(instance: RubberBandInstance, solution: RubberBandSolution) -> list[Check]:
     wanted = [len(chain) for chain in instance.brackets]
     given = [len(chain) for chain in solution.brackets]
-    message = f"the solution must have one allocation for each stage: {wanted} by bracket, got {given}"
+    message = f"the solution must have one allocation for each stage: {wanted} by bracket, got {show_value(given)}"
     return [Check.exactly("stages", message, holds=given == wanted, sides=(sum(given), sum(wanted)))]
 
 
@@ -268,8 +269,8 @@ def _check_allocation(
     needed = int(cost_of(instance, bracket, number, allocation.gpus).instances[0])
     most = instance.cloud.most_instances
     enough = allocation.instances >= needed
-    within = most is None or allocation.instances <= most
-    sides = (needed, allocation.instances) if within else (allocation.instances, most or 0)
+    within = allocation.instances <= (LARGEST_EXACT if most is None else most)
+    sides = (needed, allocation.instances) if within else (allocation.instances, most or LARGEST_EXACT)
     message = "least those needed" if within else "most those the cloud allows"
     message = f"the instances held must be at {message}"
     checks.append(Check.exactly("instances", message, holds=enough and within, sides=sides, index=index))

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.judgement import RefutedError
+from optplan.contracts.judgement import RefutedError, UnlistedError
 from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks, NearWalks
 from optplan.formulations.rubberband.judge.completion import round_growth
 from optplan.formulations.rubberband.judge.evaluation import growth
@@ -31,8 +31,10 @@ Spectra = NDArray[np.complex128]
 _PRICES = (0.0, 0.5, 2.0, 6.0)
 #: How far the transforms may put a probability off.
 _BLUR = 1e-9
-#: Numbers that the masses of walks may hold at a time, and transforms that are made in one go.
-_MOST_NUMBERS = 1 << 26
+#: Numbers that the grid may have by stage and count of instances, numbers that the masses of walks, and of options, may
+#: hold at a time, and transforms that are made in one go.
+_MOST_CELLS = 1 << 23
+_MOST_NUMBERS = 1 << 24
 _AT_ONCE = 1 << 10
 
 
@@ -85,7 +87,7 @@ class TimedWalks:
         self.wanted = wanted - _BLUR
         self.stages = len(plain.options)
         self.priced = most_usd < math.inf
-        if plain.held.size * points * self.stages > _MOST_NUMBERS:
+        if plain.held.size * points * self.stages > _MOST_CELLS:
             message = f"a grid of {points} points for {plain.held.size:,} counts of instances is more than is looked at"
             raise RefutedError(message)
         #: By stage (K,): the least cost of what follows it, and the same with the stage itself.
@@ -145,7 +147,7 @@ class TimedWalks:
     @cached_property
     def _kept(self) -> list[list[IntArray]]:
         """By stage and node, the options that no other that fits is certain to beat in both cost and time."""
-        found = []
+        found, numbers = [], 0
         for stage in range(self.stages):
             options, masses = self.plain.options[stage], self._masses[stage]
             per_instance = self.instance.cloud.is_per_instance
@@ -167,6 +169,9 @@ class TimedWalks:
                     beaten = (paid[kept] >= sure[option]) & (done <= own).all(axis=1)
                     kept, done = np.append(kept[~beaten], option), np.vstack([done[~beaten], own])
                     masses[option] = mass
+                    numbers += mass.size
+                    if numbers > _MOST_NUMBERS:
+                        raise UnlistedError(f"{len(masses):,} options on a grid of {mass.size:,} points are too many")
                 first = last
                 by_node.append(kept)
             found.append(by_node)
@@ -265,6 +270,8 @@ class TimedWalks:
             for outlook in self._outlooks if inside.any() else []:
                 surplus = self._run_on(stage, node, outlook.after[stage][node]).T
                 inside &= self._reaches(outlook, here.mass, usd, surplus, outlook.late_after[stage][node : node + 1])
+            if np.count_nonzero(inside) * self.grid_s.size > _MOST_NUMBERS:
+                raise UnlistedError("more beginnings of plans are left than are looked at")
             parts = [self._run_pairs(here, stage, node, options, *piece) for piece in _split(*np.nonzero(inside))]
             if parts:
                 ran = _join(parts)
@@ -298,6 +305,7 @@ class TimedWalks:
         low = timed.walks.usd + self._settled(timed.walks)
         ahead, nodes = self.ahead[stage], np.arange(self.plain.held.size)
         kept: list[_Timed] = []
+        count = 0
         for node in np.flatnonzero(np.isfinite(ahead)).tolist():
             self.stopwatch.require()
             grown_s, grown_usd = growth(self.instance, self.plain.held[timed.walks.node], self.plain.held[node])
@@ -306,9 +314,13 @@ class TimedWalks:
             inside &= self._may_do(timed.mass, usd, stage, node)
             row = np.flatnonzero(inside)
             for piece in np.array_split(row, 1 + row.size // _AT_ONCE):
+                self.stopwatch.require()
                 there = self._arrive(timed, piece, node, grown_s, self._price(grown_usd))
                 again = self._may_do(there.mass, usd[piece], stage, node)
                 kept.append(there.take(np.flatnonzero(again)))
+                count += kept[-1].mass.size
+                if count > _MOST_NUMBERS:
+                    raise UnlistedError("more beginnings of plans are left than are looked at")
         return self._limit(_join(kept)) if kept else timed.take(nodes[:0])
 
     def _may_do(self, mass: FloatArray, usd: FloatArray, stage: int, node: int) -> NDArray[np.bool_]:
@@ -332,7 +344,7 @@ class TimedWalks:
 
     def _limit(self, timed: _Timed) -> _Timed:
         if timed.mass.size > _MOST_NUMBERS:
-            raise RefutedError(f"{timed.mass.shape[0]:,} beginnings of plans are left, more than are looked at")
+            raise UnlistedError(f"{timed.mass.shape[0]:,} beginnings of plans are left, more than are looked at")
         return timed
 
     def _find_undominated(self, timed: _Timed) -> IntArray:

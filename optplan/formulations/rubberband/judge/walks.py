@@ -14,6 +14,9 @@ import numpy as np
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.schema import FloatArray, IntArray
 
+#: Pairs of a walk's stages whose charges are bounded at once.
+_AT_ONCE = 1 << 21
+
 
 @dataclass(frozen=True, eq=False)
 class Walks:
@@ -105,6 +108,14 @@ def bound_charges(instance: RubberBandInstance, walks: Walks, *, whole: bool = F
     if not instance.has_minimum_charges:
         nothing = np.zeros(walks.node.size)
         return nothing, nothing
+    step = max(1, _AT_ONCE // walks.held.shape[1] ** 2)
+    if walks.node.size > step:
+        rows = np.arange(walks.node.size)
+        parts = [
+            bound_charges(instance, walks.take(rows[first : first + step]), whole=whole)
+            for first in range(0, rows.size, step)
+        ]
+        return np.concatenate([least for least, _ in parts]), np.concatenate([most for _, most in parts])
     usd = instance.cloud.price_usd_per_s * list_cohorts(walks.held)
     before_s, before_variance, before_lasting = (
         np.concatenate([np.zeros_like(column[:, :1]), column[:, :-1]], axis=1)[:, :, None]

@@ -26,6 +26,8 @@ from optplan.formulations.rubberband.data.training import (
     TrainingProfile,
 )
 from optplan.formulations.rubberband.planning import RubberBandPlan
+from optplan.speedup import NOT_SAID, Evidence
+from optplan.speedup.evidence import find_weakest
 from optplan.units import format_duration
 
 #: Relative deviations below it are none.
@@ -123,7 +125,10 @@ def _merge_seconds(training: TrainingProfile, measured: dict[int, float]) -> Mea
         else float(curve.at(np.array([each]))[0] * np.interp(math.log(each), np.log(known), ratios))
         for each in map(int, gpus)
     ]
-    return MeasuredSeconds(gpus=gpus, seconds=np.array(seconds))
+    all_measured = set(gpus.tolist()) <= set(measured)
+    kind = Evidence.MEASURED if all_measured else find_weakest([Evidence.FITTED, curve.comes_from])
+    evidence = None if kind == NOT_SAID else Evidence(kind)
+    return MeasuredSeconds(gpus=gpus, seconds=np.array(seconds), evidence=evidence)
 
 
 def _calibrate_noise(

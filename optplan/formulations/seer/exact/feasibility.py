@@ -58,4 +58,4 @@ def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
 def _relax(instance: SeerInstance, limit: str, quotient: float) -> Relaxation:
     least = instance.limit_as_given(limit)[0] * quotient
     multipliers = {each: float(each == limit) for each in instance.limits}
-    return instance.relax(limit, least, parts={"one trial": least}, multipliers=multipliers)
+    return instance.relax(limit, least, enough=least, parts={"one trial": least}, multipliers=multipliers)

@@ -18,10 +18,13 @@ import math
 from optplan.contracts.result import BoundProof
 from optplan.formulations.seer.data.brackets import paid_gpus
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Objective, SeerInstance
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
 
-def dual_bound(instance: SeerInstance, multipliers: dict[str, float]) -> float:
+def dual_bound(
+    instance: SeerInstance, multipliers: dict[str, float], stopwatch: Stopwatch | None = None  # noqa: ARG001 - at once
+) -> float:
     """Return what no search within the limits can train for, by these multipliers.
 
     Parameters
@@ -41,7 +44,9 @@ def dual_bound(instance: SeerInstance, multipliers: dict[str, float]) -> float:
     return multipliers[BUDGET] * instance.budget_gpu_min + multipliers[DEADLINE] * instance.deadline_min
 
 
-def least_consumption(instance: SeerInstance, weights: FloatArray) -> dict[str, float]:
+def least_consumption(
+    instance: SeerInstance, weights: FloatArray, stopwatch: Stopwatch | None = None  # noqa: ARG001 - at once
+) -> dict[str, float]:
     """Return the least weighted consumption of any search: that of one trial for the shortest round on p_min GPUs.
 
     Parameters

@@ -34,6 +34,8 @@ from optplan.schema import FloatArray, IntArray
 RULE = "seer-nodes"
 #: Most choices that are listed at once, most rows of a bracket, and most searches whose nodes are counted.
 _MOST_CHOICES, _MOST_ROWS, _MOST_COUNTED = 2_000_000, 500_000, 200_000
+#: Most numbers of choices, or of rows, and choices that are joined at once.
+_MOST_NUMBERS, _AT_ONCE = 1 << 24, 1 << 17
 
 
 def check_nodes(instance: SeerInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
@@ -55,11 +57,10 @@ def check_nodes(instance: SeerInstance, certificate: TreeCertificate, stopwatch:
     choices = np.zeros((1, 0), dtype=np.int64)
     listed = []
     for bracket in reversed(wider):
-        stopwatch.require()
-        rows = check.list_rows(bracket, needed=check.count_needed(bracket))
+        rows = check.list_rows(bracket, stopwatch, needed=check.count_needed(bracket))
         listed.append(rows)
-        held, choices = check.join(held, choices, round(bracket.gpus) * (rows - rows[0]))
-    rows = check.list_rows(narrowest, needed=math.inf)
+        held, choices = check.join(held, choices, round(bracket.gpus) * (rows - rows[0]), stopwatch)
+    rows = check.list_rows(narrowest, stopwatch, needed=math.inf)
     check.refute_longer(held, choices, [*listed, rows], bound * (1.0 + TOLERANCE), stopwatch)
 
 
@@ -93,7 +94,7 @@ class _Check:
         least, gpus = round(self.instance.least_gpus), round(bracket.gpus)
         return least // math.gcd(least, gpus) * self.instance.eta ** (self.published.rounds - 1)
 
-    def list_rows(self, bracket: SizedBracket, *, needed: float) -> IntArray:
+    def list_rows(self, bracket: SizedBracket, stopwatch: Stopwatch, *, needed: float) -> IntArray:
         """List (M, K) trials of each round, from the published ones on, as long as no more than the limits pay."""
         eta, gpus = self.instance.eta, round(bracket.gpus)
         powers = eta ** np.arange(self.published.rounds)
@@ -101,8 +102,9 @@ class _Check:
         trials = np.array(bracket.trials, dtype=np.int64)
         rows: list[IntArray] = []
         while trials[0] < bracket.trials[0] + needed and self.may_fit((others + gpus * trials)[None, :])[0]:
+            stopwatch.require()
             rows.append(trials)
-            if len(rows) > _MOST_ROWS:
+            if len(rows) > min(_MOST_ROWS, _MOST_NUMBERS // trials.size):
                 raise RefutedError(f"there are more than {_MOST_ROWS:,} rows of {gpus} GPUs within the budget")
             # The least size at which a round gets one more trial.
             size = float(((trials + 1) * powers).min())
@@ -111,18 +113,27 @@ class _Check:
             raise RefutedError("the published trials exceed the budget")
         return np.array(rows)
 
-    def join(self, held: IntArray, choices: IntArray, added: IntArray) -> tuple[IntArray, IntArray]:
+    def join(
+        self, held: IntArray, choices: IntArray, added: IntArray, stopwatch: Stopwatch
+    ) -> tuple[IntArray, IntArray]:
         """Join choices with what each row of one more bracket adds; those that cannot fit are left out."""
-        if len(held) * len(added) > _MOST_CHOICES:
-            raise RefutedError(f"there are more than {_MOST_CHOICES:,} choices to look at")
-        joined = np.repeat(held, len(added), axis=0) + np.tile(added, (len(held), 1))
-        rows = np.tile(np.arange(len(added)), len(held))
-        own = np.concatenate([np.repeat(choices, len(added), axis=0), rows[:, None]], axis=1)
-        fits = self.may_fit(joined)
-        joined, own = joined[fits], own[fits]
+        most = min(_MOST_CHOICES, _MOST_NUMBERS // (held.shape[1] + choices.shape[1] + 1))
+        if len(held) * len(added) > most:
+            raise RefutedError(f"there are more than {most:,} choices to look at")
+        parts = [(held[:0], np.zeros((0, choices.shape[1] + 1), dtype=np.int64))]
+        step = max(1, _AT_ONCE // len(added))
+        for first in range(0, len(held), step):
+            stopwatch.require()
+            some, own = held[first : first + step], choices[first : first + step]
+            joined = np.repeat(some, len(added), axis=0) + np.tile(added, (len(some), 1))
+            rows = np.tile(np.arange(len(added)), len(some))
+            own = np.concatenate([np.repeat(own, len(added), axis=0), rows[:, None]], axis=1)
+            fits = self.may_fit(joined)
+            parts.append((joined[fits], own[fits]))
+        joined, own = (np.concatenate(column) for column in zip(*parts, strict=True))
         if self.evenly:
-            joined, first = np.unique(joined, axis=0, return_index=True)
-            own = own[first]
+            joined, place = np.unique(joined, axis=0, return_index=True)
+            own = own[place]
         return joined, own
 
     def refute_longer(
@@ -141,6 +152,7 @@ class _Check:
             if counted > _MOST_COUNTED:
                 raise RefutedError(f"more than {_MOST_COUNTED:,} searches would have to be looked at one by one")
             for choice in now.tolist():
+                stopwatch.require()
                 self._refute(choices[choice], int(row[choice]), listed, claim)
             row[now] += 1
             open_choices = now[row[now] < len(narrowest)]

@@ -185,7 +185,7 @@ def _explain_limits(
             f"the {which} fleet{within}, {write_fleet(one.fleet.groups)}, {verb} {least}; "
             f"the {one.limit} is {write_apart(given, one.least)} {unit}"
         )
-        relaxations.append(instance.relax(one.limit, one.least, certificate=one.certificate))
+        relaxations.append(instance.relax(one.limit, one.least, enough=one.least, certificate=one.certificate))
     if factor is not None:
         limits = " and ".join(
             f"{write_digits(amount, 4)} {instance.limit_as_given(limit)[1]}"

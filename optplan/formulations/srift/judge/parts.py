@@ -25,6 +25,8 @@ from optplan.units import SECONDS_PER_HOUR
 MARGIN = 1e-9
 #: Pairs of a part and an option that are looked at together, and parts whose bounds are computed together.
 _PAIRS, _BOUNDED = 1 << 17, 1 << 13
+#: Most numbers of the divided parts of a level.
+_MOST_NUMBERS = 1 << 24
 #: Error of the evaluator's straggler, relatively.
 _STRAGGLER_ERROR = 2e-9
 #: Logarithms of backward passes that one simulation serves: at first, and for what is left then.
@@ -166,7 +168,9 @@ class KindOfFleets:
             options, complete, divided, found = level.counts.size, place + 1 == len(levels), [], 0
             if wanted.size and wanted[-1] >= len(parents) * options:
                 raise RefutedError(f"fleets of {self} are divided that do not exist")
-            width = max(1, _PAIRS // options)
+            width = max(1, min(_PAIRS, _MOST_NUMBERS // 8 // len(self._loads)) // options)
+            if wanted.size * len(self._loads) > _MOST_NUMBERS:
+                raise RefutedError(f"{wanted.size:,} divided fleets of {self} are more than are looked at")
             for start in range(0, len(parents), width):
                 stopwatch.require()
                 some = parents[start : start + width]

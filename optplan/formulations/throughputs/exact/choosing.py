@@ -155,7 +155,7 @@ def _explain(instance: ThroughputsInstance, choices: VmChoices, *, certify: bool
             f"{limit} is {amount:,.6g} {unit}"
         )
         proof = TreeCertificate(rule=_RULE, bound=least, limit=limit) if certify else None
-        relaxations.append(instance.relax(limit, least, certificate=proof))
+        relaxations.append(instance.relax(limit, least, enough=least, certificate=proof))
     if len(hopeless) == len(limits):
         needed = np.max([choices.used[name] / amount for name, amount in limits.items()], axis=0)
         known = " and ".join(f"{amount:,.6g} {instance.limit_as_given(name)[1]}" for name, amount in limits.items())

@@ -31,14 +31,17 @@ function show(state) {
   at("name").textContent = state.name ? `of ${state.name}` : "";
   const table = state.table;
   const latest = state.calculations[0];
-  at("standing").className = "";
+  const over = latest && latest.verdict === "over-budget";
+  at("standing").className = over ? "lost" : "";
   at("standing").textContent = table
     ? `Table ${table.number}, made ${moment(table.made_s)}; ${state.events.toLocaleString("en")} events taken`
     : "No table yet";
+  if (over) at("standing").textContent += `. Since then no table keeps the limits: ${latest.notes.join("; ")}`;
   const unit = state.budget.unit;
   const facts = [
     ["given", `${number(state.budget.given)} ${unit}`],
     ["planned", state.budget.planned == null ? "–" : `${number(state.budget.planned)} ${unit}`],
+    ["needed to carry the load", state.budget.needed == null ? "–" : `${number(state.budget.needed)} ${unit}`],
     ["used by jobs that ended", state.budget.used_gpus == null ? "–" : `${number(state.budget.used_gpus)} gpu`],
     ["mean completion time, planned", table ? duration(table.mean_jct_s) : "–"],
     ["proven to within", latest && latest.gap != null ? `${number(100 * latest.gap, 2)} %` : "–"],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from optplan.contracts import Status
 from optplan.errors import DataError, DataWarning
 from optplan.formulations.boa.data.gpu_types import GpuType, Spot
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.schema import FloatArray
+from optplan.solving import solve
+from optplan.verification import verify
 
+CASES = Path(__file__).parents[3] / "cases"
 Data = dict[str, Any]
 
 #: 2 GPUs, 0.1 interruptions per GPU-hour, 15 minutes of restart and 1 hour of lost work each.
@@ -188,6 +194,17 @@ def test_widths_that_never_finish_are_left_out_by_name() -> None:
         check for check in evaluate(instance, BoaSolution(branches={"bert": (branch,)})).checks if not check.holds
     ]
     assert wrong.family == "allowed-width"
+
+
+@pytest.mark.parametrize("name", ["spot-load-of-one", "spot-load-of-one-2"])
+def test_a_load_of_one_but_for_rounding_is_one(name: str) -> None:
+    """0.3 * 8 * (600 + 900) / 3600 is 1, and in floating point a little less: 8 spot GPUs are left out everywhere."""
+    with pytest.warns(DataWarning, match="jobs never finish on b (from 8 GPUs on|at any width)"):
+        instance = BoaInstance.parse(json.loads((CASES / f"{name}.json").read_text()))
+    assert not any("b.8" in instance.options(each).labels for each in instance.classes)
+    result = solve(instance)
+    assert result.status is Status.INFEASIBLE  # the floor is what only such a width could run
+    assert verify(instance, result).ok
 
 
 def test_a_type_on_which_nothing_finishes_is_left_out() -> None:

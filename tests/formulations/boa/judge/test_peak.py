@@ -16,7 +16,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.formulations.boa.judge.peak import find_largest_share, find_least_over
 from optplan.formulations.boa.judge.trees import check_tree
-from optplan.progress import Stopwatch
+from optplan.progress import OutOfTime, Stopwatch, interruptible
 from optplan.speedup import TableSpeedup
 
 
@@ -56,7 +56,13 @@ def test_a_bound(policy: str) -> None:
         ({"width": 3.0}, "may keep the limit"),
         ({"conditions": [{"slope": 0.1, "most": 1.0}]}, "may keep the limit"),
         ({"conditions": [{"slope": 0.1, "width": 1.0, "most": 1.0}]}, "either a width or a slope"),
-        ({"conditions": [{"width": 4.0, "most": -1.0}]}, "a number 'most' above zero"),
+        (
+            {"conditions": [{"width": 4.0, "most": -1.0}]},
+            r"conditions.0.most: got -1.0; a number above 0 and below 1e\+06 is needed",
+        ),
+        ({"width": 1e-5}, "conditions.0.width: got 1e-05; jobs hold 1 GPU at least, so a width is 1 or more"),
+        ({"width": 1e-300}, "conditions.0.width: got 1e-300; jobs hold"),
+        ({"width": math.nextafter(1.0, 0.0)}, "conditions.0.width: got 0.9999999999999999; jobs hold"),
         ({"conditions": []}, "list 'conditions' of 1 to"),
         ({"least_jobs": True}, "nothing of a bound"),
     ],
@@ -93,3 +99,12 @@ def test_the_day_at_its_worst() -> None:
         assert find_largest_share(2.0, mean, low, high) >= weights @ kept - 1e-12
     assert find_least_over(3, 2.0, 0.0, 1.0, 1.0) == pytest.approx(0.142877, abs=1e-6)
     assert find_largest_share(2.0, 3.0, 1.0, 1.0) == pytest.approx(math.exp(-1.0))
+
+
+def test_without_a_stopwatch_nobody_is_interrupted() -> None:
+    """Plans are still evaluated when whoever solves has asked for an end; a certificate is left where it is."""
+    with interruptible() as interruption:
+        interruption.interrupt()
+        assert find_least_over(3, 2.0, 0.0, 1.0, 1.0) == pytest.approx(0.142877, abs=1e-6)
+        with pytest.raises(OutOfTime):
+            check_tree(one_class(), certify(), Stopwatch())

@@ -10,7 +10,13 @@ import pytest
 
 from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors, logged_errors
+from optplan.formulations.boa.study.sampling import (
+    EstimateErrors,
+    apply_factors,
+    draw_factors,
+    logged_errors,
+    widen_assumed,
+)
 from optplan.instances.files import read_instance
 from optplan.schema import FloatArray
 
@@ -232,3 +238,19 @@ def test_errors_that_a_log_says() -> None:
     assert logged_errors(instance, without=["size"]) == {"first": {"arrival": 0.5}}
     assert logged_errors(instance, without=["size", "arrival"]) == {}
     assert logged_errors(build()) == {}
+
+
+def test_assumed_speedups_are_never_taken_for_exact() -> None:
+    """Up to 16 times the reference width: ln(16) / sqrt(12) = 0.80 in the logarithm, 0.95 as a relative error."""
+    law = {"form": "amdahl", "serial_fraction": 0.0, "evidence": "assumed"}
+    first = build().classes["first"].replace(speedup={"v100": law}, widths={"max": 16})
+    instance = build(classes={**build().classes, "first": first})
+    unknown = pytest.approx(math.sqrt(math.exp(math.log(16.0) ** 2 / 12.0) - 1.0))
+    assert logged_errors(instance) == {"first": {"speedup": unknown}}
+    assert logged_errors(instance, without=["speedup"]) == {}
+    widened = widen_assumed(instance, EstimateErrors(size=0.1, by_class={"second": {"arrival": 0.3}}))
+    assert widened.of("first").speedup == unknown
+    assert widened.of("first").size == 0.1
+    assert (widened.of("second").speedup, widened.of("second").arrival) == (0.0, 0.3)
+    for said in (EstimateErrors(speedup=0.05), EstimateErrors(by_class={"first": {"speedup": 0.05}})):
+        assert widen_assumed(instance, said).of("first").speedup == 0.05

@@ -293,3 +293,15 @@ def test_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert "processes: got 2, but one of them ended before its work did" in ended.stderr
     assert "call this below `if __name__ == '__main__':`" in ended.stderr
+
+
+def test_an_assumed_speedup_varies_though_nobody_says_by_how_much() -> None:
+    """Asked about sizes alone, the completion time still varies with what was assumed, and the record says by what."""
+    law = {"form": "amdahl", "serial_fraction": 0.1, "evidence": "assumed"}
+    job = {"arrival_rate_per_hour": 1.0, "epoch_size_gpu_hours": [1.0], "speedup": {"t4": law}, "widths": {"max": 8}}
+    instance = BoaInstance.parse(
+        {"formulation": "boa", "classes": {"x": job}, "gpu_types": {"t4": {}}, "budget": "4gpu", "name": "assumed"}
+    )
+    _, found = analysed(instance, errors={"size": 1e-9})
+    assert found.errors_by_class == {"x": {"speedup": pytest.approx(0.658, abs=0.001)}}
+    assert np.ptp(found.plans[0].objective) > 0.01 * found.plans[0].expected_objective

@@ -79,8 +79,8 @@ def test_missing_limit_is_asked_for() -> None:
         ({"objective": "time", "budget": "1e30usd"}, "numbers from 1e-20 to 1e+20 are allowed; check the unit"),
         ({"deadline_s": 0}, "deadline_s: got 0; input should be greater than 0"),
         ({"deadline_s": float("nan")}, "deadline_s: got nan"),
-        ({"confidence": 1}, "confidence: got 1; input should be less than 1"),
-        ({"confidence": 0}, "confidence: got 0; input should be greater than 0"),
+        ({"confidence": 1}, "confidence: got 1; input should be less than or equal to 0.9999"),
+        ({"confidence": 0}, "confidence: got 0; input should be greater than or equal to 0.001"),
         ({"mode": "unfair"}, "mode: got 'unfair'; allowed: any, fair; did you mean 'fair'?"),
         ({"deadline": 5}, "unknown field 'deadline'; did you mean 'deadline_s'?"),
         (

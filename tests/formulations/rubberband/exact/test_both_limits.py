@@ -9,6 +9,7 @@ import pytest
 from optplan.contracts.result import Result, Status
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.instances.library import build_named
+from optplan.reporting.rubberband.words import say_how_good
 from optplan.solving import solve
 from optplan.verification import verify
 
@@ -77,6 +78,47 @@ def test_a_limit_that_cannot_help_is_named(
     assert claim is not None
     assert {one.limit: pytest.approx(one.least_feasible) for one in claim.relaxations} == helps
     assert sorted(one.limit for one in claim.hopeless) == hopeless
+
+
+@pytest.mark.parametrize("confidence", [None, 0.9])
+@pytest.mark.parametrize("objective", ["cost", "time"])
+def test_where_neither_limit_helps_pairs_that_do_are_named(objective: str, confidence: float | None) -> None:
+    """160 s need 0.56 usd, and 0.38 usd need 280 s; that nothing is random makes a confidence ask for no more."""
+    instance = _make(objective=objective, deadline_s=50, budget="0.1usd", confidence=confidence)
+    result = solve(instance)
+    claim = result.infeasibility
+    assert claim is not None
+    assert sorted(one.limit for one in claim.hopeless) == ["budget", "deadline"]
+    for pair in ("a deadline of 160 s and a budget of 0.56 usd would do", "a budget of 0.38 usd and a deadline of 280"):
+        assert pair in claim.reason
+    for deadline_s, budget in ((160, "0.56usd"), (280, "0.38usd")):
+        assert solve(instance.replace(deadline_s=deadline_s, budget=budget)).status is Status.OPTIMAL
+    assert verify(instance, result).ok
+    assert say_how_good(instance, result) == (
+        "That is proven: no plan keeps the deadline, whatever it costs, nor the budget, however long it takes."
+    )
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "budget"), [(280, "0.38usd"), (180, "0.48usd"), (160, "1usd"), (300, "0.38usd")]
+)
+@pytest.mark.parametrize("objective", ["cost", "time"])
+def test_that_nothing_less_is_feasible_is_proven(objective: str, deadline_s: float, budget: str) -> None:
+    """Limits at a corner of the frontier have no room below; the judge derives that from weights of both."""
+    instance = _make(objective=objective, deadline_s=deadline_s, budget=budget)
+    result = solve(instance)
+    assert verify(instance, result).ok
+    tight = [limit for limit, price in result.shadow_prices.items() if price.less is None]
+    assert tight
+    price = result.shadow_prices[tight[0]]
+    # Weights by which plans may need less of it, and none, prove nothing.
+    forged = {limit: float(limit != tight[0]) for limit in instance.limits}
+    for weights in (forged, dict(price.less_multipliers) | {tight[0]: 0.5}):
+        claims = dict(result.shadow_prices) | {tight[0]: price.replace(less_multipliers=weights)}
+        assert not verify(instance, result.replace(shadow_prices=claims)).nothing_wrong
+    claims = dict(result.shadow_prices) | {tight[0]: price.replace(less_multipliers={})}
+    found = verify(instance, result.replace(shadow_prices=claims))
+    assert found.on_trust == (f"shadow price of {tight[0]}: that nothing less is feasible",)
 
 
 def test_minimum_charges_count_towards_the_ceiling() -> None:

@@ -29,6 +29,7 @@ def test_too_short_a_deadline(make_instance: MakeInstance) -> None:
             limit="deadline",
             given=0.5,
             least_feasible=2.0,
+            enough=2.0,
             unit="min",
             parts={"one trial": 2.0},
             multipliers={"budget": 0.0, "deadline": 1.0},

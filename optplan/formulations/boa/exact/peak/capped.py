@@ -36,6 +36,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.peak_limit import PeakLimit
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.feasibility import MAY_DO, WOULD_DO
 from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
 from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs
@@ -89,7 +90,7 @@ def solve_capped_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
     plain = describe(free).features <= {"gpu-types", "whole-nodes"}
     base = (solve_layered_paths if plain else solve_linked_paths)(free, request)
     if limit is None or base.solution is None or base.objective is None:
-        return base
+        return base if base.infeasibility is None else replace(base, infeasibility=_weaken(base.infeasibility))
     allowed = 1.0 - limit.probability
     demand = find_demand(instance, base.solution)
     if demand.over(limit.gpus) <= allowed:
@@ -255,6 +256,13 @@ def _explain(instance: BoaInstance, limit: PeakLimit, certify: Callable[[str], T
     hopeless = tuple(Hopeless(limit=other, certificate=certify(other)) for other in instance.limits)
     proof = Infeasibility(reason=reason, relaxations=(), hopeless=hopeless, certificate=certify(""))
     return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=proof)
+
+
+def _weaken(claim: Infeasibility) -> Infeasibility:
+    """Take back that relaxations are enough: what keeps the budget and the rest need not keep the limit on GPUs."""
+    changes = tuple(change.replace(enough=None, solution={}) for change in claim.relaxations)
+    doubt = "; whether the limit on the GPUs in use at once is kept then is not known" if changes else ""
+    return claim.replace(relaxations=changes, reason=claim.reason.replace(WOULD_DO, MAY_DO) + doubt)
 
 
 def _advise(instance: BoaInstance, limit: PeakLimit, found: Sequence[_Candidate]) -> list[str]:

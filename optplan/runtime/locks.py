@@ -1,0 +1,83 @@
+"""Locks of files: held by a process, and dropped by the system when it ends, however it ends."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+from optplan.errors import UsageError
+
+#: File in a run's folder that its driver holds.
+DRIVER_LOCK = "driver.lock"
+
+
+def take_lock(path: Path) -> int | None:
+    """Take a lock that nobody holds; those who only look at it are not in the way.
+
+    Returns
+    -------
+    int or None
+        The open file, which holds the lock until the last copy of it is closed; None where somebody has it.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        while not _try(handle, fcntl.LOCK_EX):
+            if not _try(handle, fcntl.LOCK_SH):
+                os.close(handle)
+                return None
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def hold_lock(path: Path, busy: str) -> int:
+    """Take the lock of a folder, and write down which process has it.
+
+    Returns
+    -------
+    int
+        The open file, which holds the lock until it is closed.
+
+    Raises
+    ------
+    UsageError
+        When another process has it, with the text ``busy``.
+    """
+    handle = take_lock(path)
+    if handle is None:
+        raise UsageError(busy)
+    os.ftruncate(handle, 0)
+    os.write(handle, str(os.getpid()).encode())
+    return handle
+
+
+def find_holder(folder: Path) -> int | None:
+    """Return the process that holds a run's folder; None where nobody does."""
+    path = folder / DRIVER_LOCK
+    return int(path.read_bytes() or b"0") or None if is_locked(path) else None
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds a lock."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _try(handle, fcntl.LOCK_SH)
+    finally:
+        os.close(handle)
+
+
+def _try(handle: int, kind: int) -> bool:
+    """Try to lock an open file; False where another process is in the way."""
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        raise
+    return True

@@ -1,0 +1,55 @@
+"""What a block of a test takes of the machine, whatever else the machine does."""
+
+from __future__ import annotations
+
+import gc
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_STATUS = Path("/proc/self/status")
+
+
+@dataclass
+class Taken:
+    """Processor seconds of this thread, and megabytes at the most beyond those at the start."""
+
+    seconds: float = 0.0
+    megabytes: float = 0.0
+
+
+#: What measures a block.
+Measure = Callable[[], AbstractContextManager[Taken]]
+
+
+def _read_megabytes(name: str) -> float:
+    """Return a figure of the kernel's about this process."""
+    found = re.search(rf"{name}:\s+(\d+) kB", _STATUS.read_text())
+    assert found is not None
+    return int(found[1]) / 1024.0
+
+
+@pytest.fixture(scope="session")
+def measure() -> Measure:
+    """Return what measures a block; memory where the kernel tells of it, and none elsewhere."""
+
+    @contextmanager
+    def measured() -> Iterator[Taken]:
+        taken = Taken()
+        gc.collect()
+        before_mb = 0.0
+        if _STATUS.exists():
+            Path("/proc/self/clear_refs").write_text("5")  # the high-water mark begins anew
+            before_mb = _read_megabytes("VmRSS")
+        start = time.thread_time()
+        yield taken
+        taken.seconds = time.thread_time() - start
+        if _STATUS.exists():
+            taken.megabytes = _read_megabytes("VmHWM") - before_mb
+
+    return measured
