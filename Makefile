@@ -12,7 +12,8 @@ DATA ?= $(or $(OPTPLAN_DATA),../shared/data)
 CELLS ?= out/paper
 PAPER_FLAGS ?=
 BENCH ?= optplan bench all --quick -o out/bench.json --report out/bench.html --proofs out/proofs --force
-# Of `make fuzz`: how many inputs, from which on.
+# Of `make fuzz`: how many inputs, from which on. A fiftieth as many instances are solved and shown in some ten ways each,
+# and each solver's result of each feature is changed as often: CASES=100000 reads 100,000 files and shows 20,000 answers.
 CASES ?= 20000
 SEED ?= 1
 
@@ -22,7 +23,7 @@ STAMPS := .venv/stamps
 PLOTLY := optplan/reporting/templates/plotly-basic.min.js
 PLOTLY_VERSION := 4.1.1
 SOURCES := find optplan -type f -not -path '*/__pycache__/*' -not -path '$(PLOTLY)' | LC_ALL=C sort
-CHECKSUM := $(shell { $(SOURCES); echo pyproject.toml; echo constraints.txt; echo README.md; } \
+CHECKSUM := $(shell { $(SOURCES); echo pyproject.toml; echo hatch_build.py; echo constraints.txt; echo README.md; } \
 	| tr '\n' '\0' | xargs -0 cksum | cksum | cut -d ' ' -f 1)
 
 # PIP_CONSTRAINT would also reach the builds that pip isolates; -c does not.
@@ -46,8 +47,9 @@ demo-run: $(STAMPS)/plot,run,demo-$(CHECKSUM) ## Train an elastic search here, b
 	@mkdir -p out
 	$(BIN)/python -P docs/examples/demo_run.py out
 
-# SkyPilot wants other versions of what optplan uses, such as click below 8.2: it has an environment of its own.
-SKYPILOT := .venv/skypilot/bin/sky
+# SkyPilot wants other versions of what optplan uses, such as click below 8.2: it has an environment of its own, with moto,
+# whose server has the bucket that exported tasks mount.
+SKYPILOT := .venv/skypilot/bin/moto_server
 
 TESTED := $(STAMPS)/test,plot,search,bayes,pollux,learn,torch,run,serve-$(CHECKSUM)
 
@@ -63,7 +65,7 @@ test-golden: $(TESTED) ## Run the examples of the docs and the tests that compar
 test-real: $(STAMPS)/test,plot,search,bayes,pollux,learn,torch,run,serve,ray-$(CHECKSUM) $(SKYPILOT) ## Run the tests that start processes that talk to one another, as on a cluster
 	$(BIN)/python -P -m pytest -m real $(PYTEST_FLAGS)
 
-fuzz: $(TESTED) ## Try changed inputs and results, CASES=20000 from SEED=1 on, and say which break anything
+fuzz: $(TESTED) ## Try changed inputs, shown answers and changed results, CASES=20000 from SEED=1 on, and say which break anything
 	OPTPLAN_FUZZ_CASES=$(CASES) OPTPLAN_FUZZ_SEED=$(SEED) $(BIN)/python -P -m pytest -n 2 tests/fuzz tests/verification/test_mutations.py $(PYTEST_FLAGS)
 
 check: $(STAMPS)/dev,test,plot,search,bayes,pollux,learn,torch,run,serve-$(CHECKSUM) ## Lint, check the types, keep the import rules
@@ -93,7 +95,8 @@ clean: ## Remove everything that make made
 $(SKYPILOT): | $(STAMPS)/venv
 	@echo "Installing SkyPilot in .venv/skypilot ..."
 	@$(PYTHON) -m venv .venv/skypilot
-	@.venv/skypilot/bin/python -m pip --disable-pip-version-check --no-input install --quiet skypilot==0.14.1
+	@.venv/skypilot/bin/python -m pip --disable-pip-version-check --no-input install --quiet skypilot==0.14.1 \
+		moto==5.2.5 flask==3.1.3 flask-cors==6.0.5
 
 # Without npm's registry it goes without: reports then hold all of plotly.js.
 $(PLOTLY): | $(STAMPS)/venv
@@ -109,8 +112,10 @@ $(PLOTLY): | $(STAMPS)/venv
 # The stem is "<extras>-<checksum>". Stamps of other sources go: their package is no longer the installed one.
 $(STAMPS)/%-$(CHECKSUM): | $(STAMPS)/venv $(PLOTLY)
 	@echo "Installing optplan[$*] in .venv ..."
-	@$(INSTALL) hatchling
+	@$(INSTALL) hatchling cython setuptools
 	@$(INSTALL) --no-build-isolation ".[$*]"
+	@$(BIN)/python -P -c "from optplan.solvers.paths import kernel; print('No C compiler here: solves take 20 times as' \
+		'long. Install one, then: make clean' if kernel.__file__.endswith('.py') else '', end='')"
 	@find $(STAMPS) -type f -not -name venv -not -name '*-$(CHECKSUM)' -delete
 	@touch '$@'
 

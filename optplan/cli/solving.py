@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import click
 
 from optplan.cli.amending import amend_and_say, amendments, say_check
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress, print_answer, print_json, warn
+from optplan.cli.console import Progress, note, print_answer, print_json, warn
 from optplan.cli.explanation import RESOLVE_LIMIT_S
 from optplan.cli.failures import report
 from optplan.cli.interruptions import Signals, heed_signals
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Exit codes of answers without a plan, by status.
 _EXIT_CODES = {"infeasible": 3, "unknown": 4}
+#: From which time on it is worth a word that the kernel is not compiled.
+_SLOW_S = 1.0
 
 
 @click.command(
@@ -47,7 +50,12 @@ _EXIT_CODES = {"infeasible": 3, "unknown": 4}
     help="`optplan list solvers` lists them; auto takes the first exact one.",
     **known_name("solver", list_solver_choices),
 )
-@click.option("--gap", type=float, default=1e-6, help="Relative gap at which a plan is optimal.")
+@click.option(
+    "--gap",
+    type=float,
+    default=1e-6,
+    help="Relative gap at which the solver may stop; optimal is what lies within 1e-6.",
+)
 @click.option("--time-limit", type=TIME, help="For each solver, such as 60s; the best so far counts.")
 @click.option("--seed", type=int, default=0, help="For everything random.")
 @click.option(
@@ -151,12 +159,20 @@ def _solve(instance: Instance, solver: str, settings: dict[str, Any]) -> Result[
     with Progress(f"solver {solver}", instance.objective_unit) as progress:
         options = {name: value for name, value in settings.items() if name not in {"changes", "over"}}
         result = solve_instance(instance, solver=solver, on_event=progress.listen, **options)
+    _mention_kernel(result.solve_seconds)
     more: dict[str, Any] = {"changes": settings["changes"]}
     if settings["over"] and result.solution is not None:
         from optplan.formulations import formulation_of
 
         more["demand"] = formulation_of(instance).forecast_demand(instance, result.solution, settings["over"])
     return result.model_copy(update=more)
+
+
+def _mention_kernel(seconds: float) -> None:
+    """Say in one line why a solve took long, where that is because the kernel runs as Python."""
+    kernel = sys.modules.get("optplan.solvers.paths.kernel")
+    if seconds > _SLOW_S and kernel is not None and str(kernel.__file__).endswith(".py"):
+        note("optplan was installed without a C compiler, and takes 20 times as long: install one, then optplan again")
 
 
 def _solve_rivals(

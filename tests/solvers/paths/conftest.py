@@ -90,7 +90,7 @@ def list_tables(graphs: LinkedGraphs, graph: int) -> tuple[FloatArray, FloatArra
     entries = np.full(rows.size, position) if graphs.enters_once else rows
     nodes = graphs.columns[position] >= 0
     return (
-        graphs.open_value[rows][:, nodes],
+        np.where(graphs.closed, np.inf, graphs.run_value)[rows][:, nodes],
         graphs.run_consumption[0, rows][:, nodes],
         graphs.enter_value[entries, 0][:, nodes],
         graphs.enter_consumption[0, entries, 0][:, nodes],

@@ -40,7 +40,7 @@ def ends_of(graphs: LinkedGraphs, found: LinkedBound, limit: int) -> tuple[float
     """Return both ends of a limit's price, whose multipliers have to be as good as the best ones."""
     price = find_price_range(graphs, found, limit)
     for end, multipliers in ((price.less, price.less_multipliers), (price.more, price.more_multipliers)):
-        if multipliers is not None:
+        if math.isfinite(end):
             scale = found.bound + float(multipliers @ graphs.limits)
             assert bound_at(graphs, multipliers) == pytest.approx(found.bound, rel=1e-6, abs=1e-6 * scale)
             assert multipliers[limit] == end

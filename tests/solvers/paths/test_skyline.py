@@ -15,7 +15,7 @@ from optplan.progress import Stopwatch
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
 from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
-from optplan.solvers.paths.skyline import find_undominated, skip_clearly_dominated
+from optplan.solvers.paths.skyline import find_undominated
 from optplan.solvers.paths.swaps import fill_slack
 from optplan.solvers.paths.switching import LinkedGraphs
 
@@ -49,19 +49,6 @@ def test_undominated_entries(entries: list[tuple[int, float, float]]) -> None:
     # Of entries with equal consumption a dominated one may stay when it comes first; it never hides a better one.
     assert {tuple(entry) for entry in expected} <= {tuple(entry) for entry in found}
     assert np.all(np.diff(segment[kept]) >= 0)
-
-
-def test_clearly_dominated_entries_are_skipped() -> None:
-    """On a large set most entries go, and no undominated one does."""
-    rng = np.random.default_rng(0)
-    segment = np.sort(rng.integers(0, 3, 20_000))
-    consumption = rng.uniform(5.0, 9.0, segment.size)
-    value = 10.0 - consumption + rng.exponential(1.0, segment.size)
-    kept = skip_clearly_dominated(segment, consumption, value)
-    assert kept.size < 1_000
-    for number in range(3):
-        front = pareto_front(np.stack([consumption, value], axis=1)[segment == number])
-        assert np.isin(front[:, 1], value[kept]).all()
 
 
 @settings(max_examples=150)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
-from optplan.solvers.paths.switching.labels import find_path_sets
+from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray, PathBatch, PathSets
+from optplan.solvers.paths.kernel import PathSearch
 from optplan.solvers.paths.switching.layers import LinkedLayers
-from optplan.solvers.paths.switching.sweeps import find_best_nodes
+
+#: Steps of label setting between two looks at the limits: about 1 ms where the kernel is compiled.
+_WORK = 100_000
 
 
 class LinkedGraphs(LinkedLayers):
@@ -37,7 +40,24 @@ class LinkedGraphs(LinkedLayers):
             P paths; the payload is (P, E) the node in each layer, -1 beyond the last.
         """
         asked = np.arange(self.num_graphs) if members is None else members
-        return self.follow(asked, find_best_nodes(self, members, multipliers, value_weight))
+        positions = self.position_of[asked]
+        weights = np.ascontiguousarray(np.broadcast_to(multipliers, (asked.size, self.limits.size)))
+        depth = int(self.lengths[positions].max(initial=1))
+        nodes = np.zeros((asked.size, depth), dtype=np.int32)
+        self.costs.find_best_nodes(positions, weights, value_weight, nodes)
+        return self.follow(asked, nodes)
+
+    def find_costs_through(self, multipliers: FloatArray) -> FloatArray:
+        """Return (N, K) the least value + multipliers . consumption of a path through each node; infinite where none.
+
+        Parameters
+        ----------
+        multipliers
+            (L,) Weights of the consumptions.
+        """
+        through = np.empty(self.run_value.shape)
+        self.costs.find_costs_through(np.ascontiguousarray(multipliers), through)
+        return through
 
     def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
         """Return every graph's undominated paths within the allowance of its least reduced cost.
@@ -49,16 +69,32 @@ class LinkedGraphs(LinkedLayers):
         allowance
             In units of value.
         effort
-            Charged for a pass and for each stage's labels.
+            Charged for a pass and for labels.
 
         Returns
         -------
         PathSets
-            At least one path per graph. Of several limits, very large sets may hold dominated paths, too.
+            At least one path per graph.
 
         Raises
         ------
         OutOfEffortError
             When a limit of ``effort`` is met.
         """
-        return find_path_sets(self, multipliers, allowance, effort)
+        effort.charge_pass()
+        search = PathSearch(self.costs, self.position_of, np.ascontiguousarray(multipliers), allowance, ROUNDING)
+        done, kept = False, 0
+        while not done:
+            done = search.run(_WORK)
+            effort.charge_labels(search.num_kept - kept, search.num_kept)
+            kept = search.num_kept
+        found = np.asarray(search.ends)[: search.num_ends]
+        label = np.asarray(search.ends_label)[: search.num_ends]
+
+        def trace(chosen: IntArray) -> PathBatch:
+            nodes: NodeArray = np.zeros((self.num_graphs, self.num_layers), dtype=np.int32)
+            for graph, end in enumerate(label[chosen].tolist()):
+                search.trace(end, graph, nodes[graph])
+            return self.follow(np.arange(self.num_graphs), nodes)
+
+        return PathSets(np.array(search.ends_of), found[:, 1].copy(), found[:, 2:].copy(), trace)

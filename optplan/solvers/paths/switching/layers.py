@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 from optplan.contracts.judgement import PathCosts
 from optplan.errors import DataError
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray, PathBatch
-
-#: Path steps whose costs are added up at once; bounds the memory of large batches.
-_FOLLOWED_AT_ONCE = 1 << 20
+from optplan.solvers.paths.kernel import LayeredCosts
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,16 +159,6 @@ class LinkedLayers:
         """Whether entering a node costs the same in all layers of a graph."""
         return self.enter_value.shape[0] != self.run_value.shape[0] or self.num_layers == 1
 
-    @cached_property
-    def any_closed(self) -> bool:
-        """Whether some node may not be used."""
-        return bool(self.closed.any())
-
-    @cached_property
-    def open_value(self) -> FloatArray:
-        """(N, K) Value of each node, +inf where it may not be used."""
-        return np.where(self.closed, np.inf, self.run_value) if self.any_closed else self.run_value
-
     def restrict(self, graph: int, layer: int, allowed: NDArray[np.bool_]) -> Self:
         """Return the same graphs with fewer nodes in one layer.
 
@@ -229,32 +217,28 @@ class LinkedLayers:
         PathBatch
             The same paths with their sums.
         """
+        positions = self.position_of[members]
         value, consumption = np.empty(members.size), np.empty((members.size, self.limits.size))
-        payload = np.empty(nodes.shape, dtype=np.int32)
-        for piece in np.array_split(np.arange(members.size), max(1, nodes.size // _FOLLOWED_AT_ONCE)):
-            value[piece], consumption[piece], payload[piece] = self._add_up(members[piece], nodes[piece])
-        return PathBatch(value, consumption, payload)
+        taken = np.ascontiguousarray(nodes, dtype=np.int32)
+        self.costs.add_up_paths(positions, taken, value, consumption)
+        inside = np.arange(nodes.shape[1]) < self.lengths[positions][:, None]
+        numbers = self.columns[positions[:, None], np.where(inside, taken, 0)]
+        return PathBatch(value, consumption, np.where(inside, numbers, -1).astype(np.int32))
 
-    def _add_up(self, members: IntArray, nodes: NodeArray) -> tuple[FloatArray, FloatArray, NodeArray]:
-        """Return values, consumptions and the numbers of the nodes of paths."""
-        layers, positions = np.arange(nodes.shape[1]), self.position_of[members]
-        inside = layers < self.lengths[positions][:, None]
-        rows = np.where(inside, self.starts[layers] + positions[:, None], 0)
-        taken = np.where(inside, nodes, 0)
-        left = np.concatenate([taken[:, :1], taken[:, :-1]], axis=1)
-        entered = inside & (taken != left)
-        entered[:, 0] = True
-        entry_rows = positions[:, None] if self.enters_once else rows
-        groups = self.group_of[left] if self.num_groups > 1 else 0
-
-        def total(run: FloatArray, enter: FloatArray) -> FloatArray:
-            steps = run[rows, taken] + np.where(entered, enter[entry_rows, groups, taken], 0.0)
-            # One after another: unlike sum, the result does not depend on how many layers other graphs have.
-            return np.asarray(np.where(inside, steps, 0.0).cumsum(axis=1)[:, -1])
-
-        uses = [total(*costs) for costs in zip(self.run_consumption, self.enter_consumption, strict=True)]
-        numbers = np.where(inside, self.columns[positions[:, None], taken], -1).astype(np.int32)
-        return total(self.run_value, self.enter_value), np.stack(uses, axis=1), numbers
+    @cached_property
+    def costs(self) -> LayeredCosts:
+        """The same numbers as the kernel has them."""
+        none = np.zeros((0, 0, 0), dtype=np.uint8)
+        return LayeredCosts(
+            np.ascontiguousarray(self.run_value),
+            np.ascontiguousarray(self.run_consumption),
+            np.ascontiguousarray(self.enter_value),
+            np.ascontiguousarray(self.enter_consumption),
+            np.ascontiguousarray(self.closed).view(np.uint8),
+            none if self.blocked is None else np.ascontiguousarray(self.blocked).view(np.uint8),
+            np.ascontiguousarray(self.starts),
+            np.ascontiguousarray(self.lengths),
+        )
 
 
 @dataclass(frozen=True, eq=False)

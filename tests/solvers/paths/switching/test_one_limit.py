@@ -12,7 +12,8 @@ from hypothesis.strategies import DataObject, SearchStrategy
 
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray
-from optplan.solvers.paths.switching import LinkedGraphs, sweeps
+from optplan.solvers.paths.switching import LinkedGraphs
+from optplan.solvers.paths.switching import graphs as family
 
 State = Callable[..., LinkedGraphs]
 Maker = Callable[[int, tuple[int, ...], int], LinkedGraphs]
@@ -72,19 +73,13 @@ def test_best_paths_match_enumeration(
         assert (found.used[graph], found.value[graph]) == pytest.approx(own.tolist(), rel=1e-12, abs=0.0)
 
 
-@pytest.mark.parametrize("most_listed", [0, 1 << 30])
-@pytest.mark.parametrize("block_size", [1, 200, 1 << 30])
-def test_a_batch_equals_its_members_one_by_one(
-    training_classes: Maker, monkeypatch: pytest.MonkeyPatch, block_size: int, most_listed: int
-) -> None:
-    """Paths, ties included, depend neither on what is asked along, nor on the order, nor on how the work is divided."""
+def test_a_batch_equals_its_members_one_by_one(training_classes: Maker) -> None:
+    """Paths, ties included, depend neither on what is asked along, nor on the order."""
     graphs = training_classes(3, (7, 1, 12, 5), 9)
     members = np.array([2, 0, 2, 1, 3, 0])
     multipliers = np.array([0.1, 0.0, 5.0, 1.0, 0.3, 2.0])
     together = [graphs.best_paths(np.array([multiplier])).take(np.array([0])) for multiplier in (0.0, 2.0)]
     alone = [graphs.best_paths(np.array([m]), np.array([g])) for g, m in zip(members, multipliers, strict=True)]
-    monkeypatch.setattr(sweeps, "_BLOCK_SIZE", block_size)
-    monkeypatch.setattr(sweeps, "_MOST_LISTED", most_listed)
     batch = graphs.best_paths(multipliers[:, None], members)
     for position, own in enumerate(alone):
         depth = own.payload.shape[1]
@@ -95,16 +90,16 @@ def test_a_batch_equals_its_members_one_by_one(
         assert np.array_equal(batch.payload[position], own.payload[0])
 
 
-@pytest.mark.parametrize("block_size", [1, 200])
+@pytest.mark.parametrize("work", [1, 200])
 def test_path_sets_do_not_depend_on_how_the_work_is_divided(
-    training_classes: Maker, monkeypatch: pytest.MonkeyPatch, block_size: int
+    training_classes: Maker, monkeypatch: pytest.MonkeyPatch, work: int
 ) -> None:
-    """Sweeps over blocks of graphs find the same paths as one sweep over all."""
+    """However often the search looks at the clock, it finds the same paths."""
     graphs = training_classes(5, (6, 2, 9), 7)
     multipliers = np.array([0.5])
     allowance = 0.05 * float(graphs.best_paths(multipliers).weigh(multipliers).sum())
     whole = graphs.find_path_sets(multipliers, allowance, Effort())
-    monkeypatch.setattr(sweeps, "_BLOCK_SIZE", block_size)
+    monkeypatch.setattr(family, "_WORK", work)
     parts = graphs.find_path_sets(multipliers, allowance, Effort())
     assert parts.starts.tolist() == whole.starts.tolist()
     assert parts.value.tolist() == whole.value.tolist()

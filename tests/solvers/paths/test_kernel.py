@@ -1,0 +1,74 @@
+"""The kernel: compiled where the package was installed with a compiler, and the same to the bit as Python."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from optplan.contracts.judgement import PathCosts
+from optplan.solvers.limits import ROUNDING
+from optplan.solvers.paths import kernel
+from optplan.solvers.paths.switching import LinkedGraphs
+
+Maker = Callable[..., tuple[PathCosts, ...]]
+COMPILED = Path(kernel.__file__).suffix != ".py"
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> ModuleType:
+    """Return the kernel as Python runs it."""
+    spec = importlib.util.spec_from_file_location("interpreted", Path(kernel.__file__).with_name("kernel.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def describe(module: ModuleType, graphs: LinkedGraphs, multipliers: np.ndarray) -> list[list[float]]:
+    """Return everything that a kernel finds in some graphs: best nodes, costs through nodes, paths within 20 %."""
+    none = np.zeros((0, 0, 0), dtype=np.uint8)
+    costs = module.LayeredCosts(
+        graphs.run_value,
+        graphs.run_consumption,
+        graphs.enter_value,
+        graphs.enter_consumption,
+        graphs.closed.view(np.uint8),
+        none,
+        graphs.starts,
+        graphs.lengths,
+    )
+    nodes = np.zeros((graphs.num_graphs, graphs.num_layers), dtype=np.int32)
+    weights = np.tile(multipliers, (graphs.num_graphs, 1))
+    costs.find_best_nodes(np.arange(graphs.num_graphs), weights, 1.0, nodes)
+    value, used = np.empty(graphs.num_graphs), np.empty((graphs.num_graphs, graphs.limits.size))
+    costs.add_up_paths(np.arange(graphs.num_graphs), nodes, value, used)
+    through = np.empty(graphs.run_value.shape)
+    costs.find_costs_through(multipliers, through)
+    allowance = 0.2 * float(value.sum())
+    search = module.PathSearch(costs, np.arange(graphs.num_graphs), multipliers, allowance, ROUNDING)
+    while not search.run(50):
+        pass
+    ends = np.asarray(search.ends)[: search.num_ends]
+    path = np.zeros(graphs.num_layers, dtype=np.int32)
+    search.trace(int(search.ends_label[0]), 0, path)
+    arrays = (nodes, value, used, through, ends, np.asarray(search.ends_of), path)
+    return [np.asarray(each, dtype=float).ravel().tolist() for each in arrays]
+
+
+@pytest.mark.skipif(not COMPILED, reason="optplan was installed without a C compiler: the kernel runs as Python")
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("hubs", [False, True])
+def test_compiled_and_interpreted_agree_to_the_bit(
+    random_costs: Maker, interpreted: ModuleType, seed: int, *, hubs: bool
+) -> None:
+    """Nothing is fused, reordered or rounded differently by the compiler."""
+    costs = random_costs(seed, hubs=hubs)
+    graphs = LinkedGraphs.from_costs(costs, np.ones(len(costs[0].limits)))
+    multipliers = np.random.default_rng(seed).uniform(0.0, 2.0, graphs.limits.size)
+    assert describe(kernel, graphs, multipliers) == describe(interpreted, graphs, multipliers)
