@@ -17,7 +17,7 @@ from optplan.formulations.srift.planning import SriftPlan
 from optplan.runtime.fleets.folder import FolderFleet, read_iterations
 from optplan.runtime.fleets.hook import Member
 from optplan.runtime.fleets.monitor import Monitor
-from optplan.runtime.fleets.protocol import FleetRequest, Notice
+from optplan.runtime.fleets.protocol import FleetRequest, Notice, Report
 from optplan.runtime.fleets.running import read_watch, resume_watch, watch
 from optplan.runtime.fleets.state import FleetState
 from optplan.runtime.fleets.terms import WatchOptions
@@ -31,9 +31,27 @@ PLACE = {"spot.vm-001": 1, "spot.vm-002": 1}
 
 
 class WrittenFleet(FolderFleet):
-    """Ranks that are files: those of the first fleet do 20 iterations, store them and fall silent; others do all."""
+    """Ranks that are files: those of the first fleet do 20 iterations, store them and fall silent; others do all.
+
+    Its clock goes on only where the monitor waits, so that a busy machine plans what an idle one does.
+    """
 
     done = 20
+
+    def __init__(self, root: Path, command: str, *, now_s: float) -> None:
+        super().__init__(root, command, now_s=now_s)
+        self._now_s = now_s
+
+    def now_s(self) -> float:
+        """Return what the clock shows."""
+        return self._now_s
+
+    def poll(self, until_s: float) -> list[Report | Notice]:
+        """Return what was written, or wait."""
+        heard = super().poll(self._now_s)
+        if not heard:
+            self._now_s = max(self._now_s, until_s)
+        return heard
 
     def _start(self, folder: Path, said: dict[str, Any]) -> None:
         for role in said["ranks"]:
