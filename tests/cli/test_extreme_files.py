@@ -126,6 +126,19 @@ def test_a_plan_beyond_the_virtual_clock_is_refused(run: Runner, tmp_path: Path)
     assert "plan: leads to 1e+19 s on the virtual clock, which cannot tell seconds apart there" in told.err
 
 
+def test_times_beyond_the_largest_number_are_refused(run: Runner, tmp_path: Path) -> None:
+    """A trial of 1e308 s that takes three times as long never ends, and nothing else is to happen."""
+    path = tmp_path / "plan.json"
+    assert run("solve", "rubberband-two-stages", "--plan", path).code == 0
+    plan = read_plan(path)
+    first, *others = plan.segments
+    long = first.replace(expected=first.expected.replace(member_s=1e308))
+    write_json(plan.replace(segments=(long, *others), plan_id=""), path, overwrite=True)
+    told = run("run", path, "--sample", "--slower", 3)
+    assert told.code == 1
+    assert "plan: leads to inf s on the virtual clock" in told.err
+
+
 def test_a_cap_of_a_part_of_a_gpu_has_figures(run: Runner, tmp_path: Path) -> None:
     """More than 9.25 GPUs in use are more than 9, in the solver's figures and in the judge's."""
     result = tmp_path / "result.json"
