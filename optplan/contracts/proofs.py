@@ -27,6 +27,9 @@ class BoundProof(StrEnum):
     NONE = "none"
 
 
+#: How many certificates a result may carry: each of them is checked.
+MOST_CERTIFICATES = 100
+
 #: The kinds of proof that stand in a certificate, which ``verify`` checks; the others are taken on trust.
 CERTIFIED = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE})
 

@@ -15,6 +15,7 @@ from optplan.contracts.judgement import concerns_status
 from optplan.contracts.limits import Hopeless, Infeasibility, Relaxation, ShadowPrice
 from optplan.contracts.proofs import (
     CERTIFIED,
+    MOST_CERTIFICATES,
     BoundProof,
     Certificate,
     EnumeratedCertificate,
@@ -102,7 +103,7 @@ class Result(FrozenModel, Generic[SolutionT_co]):
         The gap at which the solver was to stop: a statement of the user, which nobody can check. A plan is optimal
         within this and within :data:`OPTIMAL_GAP`; a bound that meets the objective up to rounding closes any gap.
     bound_proof, certificates
-        What the bound rests on. A result may carry several certificates; ``bound`` is the best of them.
+        What the bound rests on. A result may carry up to 100 certificates; ``bound`` is the best of them.
     solution
         The decisions, or None.
     infeasibility
@@ -149,7 +150,7 @@ class Result(FrozenModel, Generic[SolutionT_co]):
     bound: float | None = None
     gap_target: Annotated[float, Field(ge=0, lt=1)]
     bound_proof: BoundProof = BoundProof.NONE
-    certificates: tuple[Certificate, ...] = ()
+    certificates: Annotated[tuple[Certificate, ...], Field(max_length=MOST_CERTIFICATES)] = ()
     solution: SerializeAsAny[SolutionT_co] | None = None
     infeasibility: Infeasibility | None = None
     shadow_prices: ByName[ShadowPrice] = Field(default_factory=dict)

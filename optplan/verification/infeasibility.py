@@ -37,10 +37,11 @@ class InfeasibilityJudge:
         else:
             self.found.on_trust.append(f"{_FAMILY}: it has no certificate; that no plan keeps the limits")
         self._check_every_limit()
-        for relaxation in self.claim.relaxations:
+        # A limit that is named twice has failed, and is looked at once.
+        for relaxation in {one.limit: one for one in self.claim.relaxations}.values():
             self.found.stopwatch.require()
             self._check_relaxation(relaxation)
-        for hopeless in self.claim.hopeless:
+        for hopeless in {one.limit: one for one in self.claim.hopeless}.values():
             self.found.stopwatch.require()
             self._check_hopeless(hopeless)
         self._check_reason()

@@ -206,6 +206,27 @@ def test_results_of_more_than_ten_megabytes_are_refused_on_reading(tmp_path: Pat
         read_result(path)
 
 
+def test_a_result_has_a_hundred_certificates_at_most() -> None:
+    """Each is checked: two thousand that all hold kept the judge busy for 50 s."""
+    result = solve(read_instance("boa-two-classes"))
+    data = result.to_json_data()
+    many = 101 * data["certificates"][:1]
+    assert type(result).parse(data | {"certificates": many[:100]}).bound == result.bound
+    with pytest.raises(DataError, match=r"^certificates: .*at most 100 items"):
+        type(result).parse(data | {"certificates": many})
+
+
+def test_a_limit_that_is_named_twice_is_checked_once() -> None:
+    """It has failed already, and each would take as long as the first."""
+    result = solve(read_instance("boa-two-classes").replace(budget="1gpu"))
+    claim = result.infeasibility
+    assert claim is not None
+    twice = result.replace(infeasibility=claim.replace(relaxations=3 * claim.relaxations))
+    checks = verify(read_instance("boa-two-classes").replace(budget="1gpu"), twice)
+    assert not checks.nothing_wrong
+    assert "name it once" in str(checks)
+
+
 def test_bounds_from_multipliers_look_at_the_clock() -> None:
     """A million trials have as many ways to run as it has divisors and more: they are not all looked at within 1 s."""
     data = read_instance("rubberband-two-stages").to_json_data()

@@ -187,8 +187,9 @@ def still_true(case: Case, path: Path, data: Data) -> bool:
             return bool(abs(look_up(data, path) - look_up(case.data, path)) <= 1e-4 * look_up(case.data, path))
         gives = formulations()[case.result.formulation].solver(case.result.solver).prices
         return len(path) <= 2 and not gives
-    if path[0] == "infeasibility" and (last == "solution" or (last == "enough" and math.isnan(look_up(data, path)))):
-        return True  # less is said then of what is enough, or decisions take it that are as good
+    default = last == "enough" or (last == "fraction" and look_up(case.data, path) == 1.0)
+    if path[0] == "infeasibility" and (last == "solution" or (default and math.isnan(look_up(data, path)))):
+        return True  # less is said then of what is enough, or decisions take it that are as good, or the same
     if path[0] == "infeasibility" and any(claim.startswith("infeasibility") for claim in case.trusted):
         return True  # it is on trust already, and no more is said of it
     if last == "allowance":  # looking further proves as much, within reason
