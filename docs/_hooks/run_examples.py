@@ -40,6 +40,8 @@ _FENCE = re.compile(r"^```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<co
 _VARIABLE = (
     (re.compile(r"\boptplan \d[\w.+]*"), "optplan VERSION"),
     (re.compile(r"^time .*"), "time"),
+    # Long work says now and then how far it is: on a busy machine, what is short elsewhere does, too.
+    (re.compile(r"^profiling, \d+ s\b.*"), ""),
     (re.compile(r"\d[\d.]* (?:ms|µs)\b"), "TIME"),
     (re.compile(r"\d[\d.]* s$"), "TIME"),
     (re.compile(r"─+"), "─"),
