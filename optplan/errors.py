@@ -123,9 +123,21 @@ class MeasurementError(OptplanError, RuntimeError):
 
 
 class VerificationError(OptplanError, ValueError):
-    """A result does not hold what it says; the message names constraint family, index, both sides and tolerance."""
+    """A result does not hold what it says; the message names constraint family, index, both sides and tolerance.
+
+    Parameters
+    ----------
+    message
+        Which claim does not hold.
+    given
+        Whether the result was given, from a file say; what was made here and fails is a bug.
+    """
 
     exit_code: ClassVar[int] = 5
+
+    def __init__(self, message: str, *, given: bool = False) -> None:
+        super().__init__(message)
+        self.given = given
 
 
 class InternalError(OptplanError, RuntimeError):

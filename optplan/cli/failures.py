@@ -58,6 +58,8 @@ def _message(error: Exception) -> str:
     match error:
         case click.ClickException():
             return one_line(error.format_message())
+        case VerificationError(given=True):
+            return one_line(f"the result does not hold what it says: {error}")
         case VerificationError():
             return one_line(f"verification failed, a bug of optplan or of an engine; please report it: {error}")
         case OptplanError() if not isinstance(error, InternalError):

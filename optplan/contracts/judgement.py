@@ -150,8 +150,13 @@ class Verification(FrozenModel):
         """Whether every check holds, and what the status claims was derived anew; prices may be left on trust."""
         return self.nothing_wrong and not any(map(concerns_status, self.on_trust))
 
-    def require(self) -> None:
+    def require(self, *, given: bool = False) -> None:
         """Raise for the first check that fails.
+
+        Parameters
+        ----------
+        given
+            Whether the result was given, and not made here.
 
         Raises
         ------
@@ -161,7 +166,7 @@ class Verification(FrozenModel):
         for check in self.failures:
             where = f"{check.family} {check.index}".strip()
             sides = f"left {check.left!r}, right {check.right!r}, tolerance {check.tolerance:.3g}"
-            raise VerificationError(f"{where}: {check.message} ({sides})")
+            raise VerificationError(f"{where}: {check.message} ({sides})", given=given)
 
 
 @dataclass(frozen=True)

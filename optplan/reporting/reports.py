@@ -90,9 +90,9 @@ def write_report(
         When the file exists and may not be replaced, or cannot be written.
     """
     for rival in rivals:
-        verify(instance, rival).require()
+        verify(instance, rival).require(given=True)
     verification = verify(instance, result)
-    verification.require()  # what else the page shows is solved for from the result's figures
+    verification.require(given=True)  # what else the page shows is solved for from the result's figures
     background = gather_background(instance, result, rivals)
     beside = Beside(rivals, background, verification, verify_command, explanation)
     write_text(build_report(instance, result, beside), path, overwrite=overwrite)

@@ -29,6 +29,8 @@ SCHEMA_VERSION = 2
 JOURNAL = "journal.sqlite"
 #: File with the number of records.
 _COUNT = "journal.count"
+#: What may lie in a folder in which no run has begun: after a kill, and at the top of a volume.
+_HARMLESS = (DRIVER_LOCK, _COUNT, "lost+found")
 #: Digits of the number of records.
 _DIGITS = 12
 #: Files in the folders of what runs have started; and what the names of their operations begin with besides.
@@ -54,7 +56,7 @@ class Journal:
     Parameters
     ----------
     folder
-        Of the run; it is made, for the user alone (mode 0700).
+        Of the run; it is made, for the user alone (mode 0700). One that is there has to be empty, or of a run.
     writable
         Whether records are written: then no other driver may hold the folder.
     begun
@@ -65,7 +67,7 @@ class Journal:
     OutputError
         When the folder cannot be written.
     UsageError
-        When another driver holds the folder, or no run is there although one has to be.
+        When another driver holds the folder, no run is there although one has to be, or other things are.
     DataError
         When the journal is damaged, gone from beside what the run has started, or of another version.
     """
@@ -83,6 +85,8 @@ class Journal:
         try:
             with ExitStack() as held, self._reading():
                 if writable:
+                    if not is_there:
+                        _require_room(folder)
                     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                     folder.chmod(0o700)
                     busy = f"{folder}: another driver follows a plan there; wait for it, or `optplan stop {folder}`"
@@ -266,6 +270,13 @@ def _find_trace(folder: Path) -> str:
         return f"nothing is in it, and {_COUNT} beside it says otherwise"
     traces = (path for pattern in _TRACES for path in folder.glob(pattern))
     return next((f"nothing is in it, and {path} is of a run" for path in traces), "")
+
+
+def _require_room(folder: Path) -> None:
+    """Refuse a folder with files of others: its mode would be changed, and the run's files would lie among them."""
+    foreign = {path.name for path in folder.iterdir()}.difference(_HARMLESS) if folder.is_dir() else set()
+    if foreign:
+        raise UsageError(f"{folder}: holds other files ({min(foreign)}), and no run; give a new or an empty folder")
 
 
 def _list_started(folder: Path) -> set[str]:

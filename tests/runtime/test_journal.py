@@ -50,6 +50,20 @@ def test_a_folder_that_holds_no_run_is_left_as_it_is(tmp_path: Path, go_on: Call
         assert {path.name for path in mine.iterdir()} <= {"notes", JOURNAL}
 
 
+def test_nothing_is_begun_among_files_of_others(plan_of: PlanOf, tmp_path: Path) -> None:
+    """A folder with a file that is no run's keeps its mode and what is in it; the top of a volume is empty."""
+    mine = tmp_path / "mine"
+    mine.mkdir(mode=0o755)
+    mine.chmod(0o755)
+    (mine / "notes").touch()
+    with pytest.raises(UsageError, match=r"mine: holds other files \(notes\), and no run; give a new or "):
+        run(plan_of("rubberband-two-stages"), out=mine)
+    assert mine.stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in mine.iterdir()] == ["notes"]
+    (mine / "notes").rename(mine / "lost+found")
+    assert run(plan_of("rubberband-two-stages"), out=mine).code == 0
+
+
 def test_what_a_folder_holds_is_gone_on_with_by_its_own_command(plan_of: PlanOf, tmp_path: Path) -> None:
     """The run of a plan is neither a stream nor a watched fleet."""
     run(plan_of("rubberband-two-stages"), out=tmp_path / "run", budget_usd=0.2)

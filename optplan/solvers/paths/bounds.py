@@ -198,7 +198,7 @@ def maximise_bound(
                 generation.add(graph, columns)
             generation.find_factor(limits, feasibility)
             if not exceeds_one(feasibility.bound):
-                limits = _widen(limits, feasibility)
+                limits = widen(limits, feasibility)
                 generation.minimise(Aim.least_value(limits), progress)
     except OutOfEffortError:
         progress.attained = False
@@ -238,7 +238,7 @@ def _seed(generation: Generation, progress: Progress) -> bool:
     return progress.attained
 
 
-def _widen(limits: FloatArray, feasibility: Progress) -> FloatArray:
+def widen(limits: FloatArray, feasibility: Progress) -> FloatArray:
     """Return the limits, larger by rounding where they can be kept within the tolerance only."""
     factor = 1.0 if feasibility.master is None else feasibility.master.objective
     # The bound says whether the limits can be kept; the master's own factor may lie a rounding error beyond that, and
@@ -378,7 +378,7 @@ def _relax(generation: Generation, limit: int) -> LeastLimit | Futility:
             generation.find_factor(limits, feasibility)
             if exceeds_one(feasibility.bound):
                 return Futility(limit, feasibility.multipliers)
-        aim = Aim(0.0, weights, _widen(limits, feasibility))
+        aim = Aim(0.0, weights, widen(limits, feasibility))
         generation.minimise(aim, progress)
     except OutOfEffortError:
         progress.attained = False

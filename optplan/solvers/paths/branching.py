@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.solvers.limits import ROUNDING
+from optplan.solvers.paths.bounds import widen
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch
 from optplan.solvers.paths.generation import Aim, Generation, Progress, exceeds_one
@@ -140,14 +141,15 @@ def solve_subproblem(
     """
     generation = Generation(graphs, ROUNDING, effort)
     generation.add(*known)
-    progress, aim = Progress(np.zeros(limits.size)), Aim.least_value(limits)
-    generation.minimise(aim, progress, hopeless=cutoff)
+    progress = Progress(np.zeros(limits.size))
+    generation.minimise(Aim.least_value(limits), progress, hopeless=cutoff)
     if progress.master is None:
         feasibility = Progress(np.zeros(limits.size))
         generation.find_factor(limits, feasibility, complete=False)
         if exceeds_one(feasibility.bound):
             return math.inf, Region(np.append(0.0, feasibility.multipliers)), None
-        generation.minimise(aim, progress, hopeless=cutoff)
+        # Choices that keep the limits within the tolerance only are no mixture of less.
+        generation.minimise(Aim.least_value(widen(limits, feasibility)), progress, hopeless=cutoff)
     region = Region(np.append(1.0, progress.multipliers))
     if progress.bound >= cutoff or progress.master is None:
         return progress.bound, region, None

@@ -46,6 +46,27 @@ def check_remedies(instance: BoaInstance, result: Result[Any]) -> tuple[int, int
     return len(claim.relaxations), len(claim.hopeless)
 
 
+@pytest.mark.parametrize("seed", [70085, 70148, 70211])
+def test_a_floor_lowered_to_what_is_enough_has_a_plan(seed: int) -> None:
+    """The last plan that is left is over the floor by less than the tolerance: it is found, and not cut off."""
+    instance = draw_instance(seed, policy="pure")
+    claim = solve(instance).infeasibility
+    assert claim is not None
+    floor = next(one for one in claim.relaxations if one.limit.startswith(FLOOR))
+    assert floor.enough is not None
+    check = set_limit(instance, floor.limit, floor.enough)
+    assert solve(check).status is Status.OPTIMAL
+
+
+def test_a_remedy_that_is_lost_in_rounding_is_not_stated() -> None:
+    """Beside a budget of 1e9 dollars an hour weights show that a due date has to be 0 s at least: that says nothing."""
+    instance = set_limit(draw_instance(70018, policy="mixed"), "budget", 1e9)
+    result = solve(instance)
+    assert result.infeasibility is not None
+    assert [one.limit for one in result.infeasibility.relaxations] == ["floor.c2"]
+    assert verify(instance, result).on_trust == ("infeasibility: that due.c2 alone cannot mend it",)
+
+
 @pytest.mark.parametrize("policy", ["pure", "mixed"])
 def test_remedies_of_random_instances_are_true(policy: str) -> None:
     """Over 30 random instances: enough is enough, the least is the least, and no amount of what is hopeless helps."""

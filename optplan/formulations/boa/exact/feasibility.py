@@ -251,11 +251,16 @@ def name_others(instance: BoaInstance) -> str:
 
 def _relax(
     instance: BoaInstance, family: families.PathFamily, limit: str, found: bounds.LeastLimit, *, is_enough: bool
-) -> Relaxation:
-    """Write a relaxation in the unit of the instance's own field, made of what each class needs."""
+) -> Relaxation | None:
+    """Write a relaxation in the unit of the instance's own field, made of what each class needs.
+
+    None where no more is proven than that the limit has to be as it is: it is too low, which its weights do not show.
+    """
     amounts, family_amounts = np.array(list(instance.limits.values())), family.limits
     others = np.array(instance.limit_names) != limit
     least = found.least + float(found.multipliers[others] @ (family_amounts - amounts)[others])
+    if not least > most_within(instance.limits[limit]):
+        return None
     named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
     if limit.startswith(FLOOR):
         least = instance.count_limit(limit, least)
