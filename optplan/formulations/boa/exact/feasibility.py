@@ -85,10 +85,7 @@ def follow_types(instance: BoaInstance) -> switching.Trails | None:
 
 
 def divide_types(instance: BoaInstance) -> list[BlockGraph] | None:
-    """State the same by the sets of GPU types that jobs use; None with one type, too many, or limits of classes."""
-    # What levels find would be proven, but the judge cannot always list what their rows leave.
-    if instance.due_s or instance.floors:
-        return None
+    """State the same by the sets of GPU types that jobs use; None with one type, or too many."""
     return layer_blocks(cost_steps(instance), [instance.options(name).group for name in instance.classes])
 
 
