@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import BoundProof
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
+from optplan.formulations.boa.judge.loops import find_least_path
 from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
 from optplan.formulations.boa.laws.demand import Stay
 from optplan.progress import Stopwatch
@@ -24,6 +25,9 @@ from optplan.units import SECONDS_PER_HOUR
 
 #: Weights of the jobs of a class while they hold numbers of GPUs.
 Weigh: TypeAlias = Callable[[str, FloatArray], FloatArray]
+
+#: The costs of the instance that was asked for last: one check asks many times.
+_LATEST: list[tuple[BoaInstance, list[PathCosts]]] = []
 
 
 def path_costs(instance: BoaInstance, weigh: Sequence[Weigh] = ()) -> list[PathCosts]:
@@ -40,7 +44,14 @@ def path_costs(instance: BoaInstance, weigh: Sequence[Weigh] = ()) -> list[PathC
         One per class, with the limits of ``instance.limit_names``: values in seconds of (weighted) mean completion
         time, consumption in the limits' units. Without rescaling (problem whole) entering costs nothing.
     """
-    return [_path_costs(instance, name, weigh) for name in instance.classes]
+    if weigh:
+        return [_path_costs(instance, name, weigh) for name in instance.classes]
+    for known, costs in _LATEST:
+        if known is instance:
+            return list(costs)
+    found = [_path_costs(instance, name, ()) for name in instance.classes]
+    _LATEST[:] = [(instance, found)]
+    return list(found)
 
 
 def list_stays_at_least(instance: BoaInstance) -> list[Stay]:
@@ -225,16 +236,9 @@ def least_path(costs: PathCosts, weights: FloatArray, *, value: float = 1.0) -> 
         Weight of the value.
     """
     run, enter = costs.weighted(weights, value=value)
-    members = [np.flatnonzero(costs.group == group) for group in range(len(enter))]
-    best = enter[costs.group, 0, np.arange(costs.group.size)] + run[0]
-    for layer in range(1, run.shape[0]):
-        if len(enter) == 1:  # all entries come from wherever it was least: asked often, and most instances are such
-            entered = best.min() + enter[0, layer]
-        else:
-            lists = zip(members, enter[:, layer], strict=True)
-            entered = np.min([best[nodes].min(initial=np.inf) + cost for nodes, cost in lists], axis=0)
-        best = run[layer] + np.minimum(best, entered)
-    return float(best.min())
+    group = np.ascontiguousarray(costs.group, dtype=np.intp)
+    best, least = np.empty(group.size), np.empty(len(enter))
+    return find_least_path(np.ascontiguousarray(run), np.ascontiguousarray(enter), group, best, least)
 
 
 def _least_continuous(instance: BoaInstance, name: str, weights: FloatArray, value: float) -> float:

@@ -95,6 +95,10 @@ class BracketWalks:
         self.held: IntArray = needed if linear else np.arange(1, needed[-1] + 1)
         self.start_s, self.start_usd = growth(instance, 0, self.held)
 
+    def set_stopwatch(self, stopwatch: Stopwatch) -> None:
+        """Have another stopwatch end what takes long from now on."""
+        self.stopwatch = self.charges.stopwatch = stopwatch
+
     def best(self, usd_weight: float, s_weight: float) -> Point:
         """Return a walk of least weighted cost and time, without minimum charges."""
         arrive = usd_weight * self.start_usd + s_weight * self.start_s
