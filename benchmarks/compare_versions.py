@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import re
 import subprocess
 import sys
 import time
@@ -33,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", nargs="?", help="the interpreter of one installation")
     parser.add_argument("new", nargs="?", help="the interpreter of the other")
-    parser.add_argument("--only", default="", help="rows whose name has this")
+    parser.add_argument("--only", default="", help="rows whose name has this, a regular expression")
     parser.add_argument("--repeats", type=int, default=3, help="calls of which the least time counts")
     parser.add_argument("-o", "--output", type=Path, help="where to write the rows as JSON")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
@@ -53,7 +54,7 @@ def main() -> None:
 def compare(old: str, new: str, only: str, repeats: int) -> Iterator[Row]:
     """Yield a row for each question, printed as soon as it is measured."""
     sides = [start(python) for python in (old, new)]
-    names = [name for name in ask(sides[1], {"list": True}) if only in name]
+    names = [name for name in ask(sides[1], {"list": True}) if re.search(only, name)]
     print(f"{'':66} {'old ms':>9} {'new ms':>9} {'old/new':>8} {'solver':>8} {'check':>8}")
     for name in names:
         found: list[list[Row]] = [[], []]

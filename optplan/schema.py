@@ -355,9 +355,29 @@ def _refuse_entries(array: FloatArray, wrong: NDArray[np.bool_], allowed: str) -
     raise ValueError(f"{where}got {float(array[first])!r}; {allowed}")
 
 
-def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound method
+def _feed(update: Any, value: Any) -> None:  # noqa: ANN401 - hashlib's bound method, and anything
     """Feed a value to a hash, type and length first, so that no two values share an encoding."""
-    match value:  # what there is most of comes first
+    kind = type(value)
+    if kind is float:  # what there is most of comes first
+        update(b"N" + struct.pack("<d", value + 0.0))
+    elif kind is str:
+        _feed_text(update, value)
+    elif kind is dict:
+        update(f"M{len(value)}".encode())
+        for key in sorted(value):
+            _feed_text(update, str(key))
+            _feed(update, value[key])
+    elif kind is tuple or kind is list:
+        update(f"L{len(value)}".encode())
+        for item in value:
+            _feed(update, item)
+    else:
+        _feed_rare(update, value)
+
+
+def _feed_rare(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound method
+    """Feed a value that is neither a plain number or text nor a collection of a built-in type."""
+    match value:
         case float():
             update(b"N" + struct.pack("<d", value + 0.0))
         case FrozenModel():
@@ -373,22 +393,21 @@ def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound
             update(f"A{value.dtype.kind}{value.shape}".encode())
             # Adding zero makes -0.0 and 0.0, which are equal, the same bytes.
             update(np.ascontiguousarray((value + 0).astype(value.dtype.newbyteorder("<"), copy=False)).data)
-        case dict() | Mapping():
-            update(f"M{len(value)}".encode())
-            for key in sorted(value):
-                _feed(update, str(key))
-                _feed(update, value[key])
         case bool() | None:
             update(repr(value).encode())
         case int():
             update(b"N" + struct.pack("<d", float(value)))
+        case Mapping():
+            _feed(update, dict(value))
         case tuple() | list():
-            update(f"L{len(value)}".encode())
-            for item in value:
-                _feed(update, item)
+            _feed(update, list(value))
         case _:
-            text = str(value).encode()
-            update(f"S{len(text)}".encode() + text)
+            _feed_text(update, str(value))
+
+
+def _feed_text(update: Any, value: str) -> None:  # noqa: ANN401 - hashlib's bound method
+    text = value.encode()
+    update(f"S{len(text)}".encode() + text)
 
 
 @cache

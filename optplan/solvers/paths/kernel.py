@@ -185,9 +185,10 @@ class LayeredCosts:
                 self.find_least()
 
     def find_rests(self, multipliers: Floats, rest: Floats, onwards: Floats) -> None:
-        """Write the least costs to the end under multipliers (L,): ``rest`` (N, K) from being at a node, itself included.
+        """Write the least costs to the end under multipliers (L,).
 
-        ``onwards`` (N, F) has those from leaving each group for some node of the layer.
+        ``rest`` (N, K) is from being at a node, itself included, and ``onwards`` (N, F) from leaving a group for some
+        node of the layer.
         """
         endless = 1e300 * 1e300
         for position in range(self.lengths.shape[0]):

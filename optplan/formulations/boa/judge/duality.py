@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.judgement import PathCosts
+from optplan.contracts.judgement import PathCosts, keep_latest
 from optplan.contracts.result import BoundProof
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
 from optplan.formulations.boa.judge.loops import find_least_path
@@ -26,10 +26,8 @@ from optplan.units import SECONDS_PER_HOUR
 #: Weights of the jobs of a class while they hold numbers of GPUs.
 Weigh: TypeAlias = Callable[[str, FloatArray], FloatArray]
 
-#: The costs of the instance that was asked for last: one check asks many times.
-_LATEST: list[tuple[BoaInstance, list[PathCosts]]] = []
 
-
+@keep_latest
 def path_costs(instance: BoaInstance, weigh: Sequence[Weigh] = ()) -> list[PathCosts]:
     """Compute what each step of a class's path costs, from Lemma 4.8.
 
@@ -44,14 +42,7 @@ def path_costs(instance: BoaInstance, weigh: Sequence[Weigh] = ()) -> list[PathC
         One per class, with the limits of ``instance.limit_names``: values in seconds of (weighted) mean completion
         time, consumption in the limits' units. Without rescaling (problem whole) entering costs nothing.
     """
-    if weigh:
-        return [_path_costs(instance, name, weigh) for name in instance.classes]
-    for known, costs in _LATEST:
-        if known is instance:
-            return list(costs)
-    found = [_path_costs(instance, name, ()) for name in instance.classes]
-    _LATEST[:] = [(instance, found)]
-    return list(found)
+    return [_path_costs(instance, name, weigh) for name in instance.classes]
 
 
 def list_stays_at_least(instance: BoaInstance) -> list[Stay]:
