@@ -371,30 +371,33 @@ def _feed(update: Any, value: Any) -> None:  # noqa: ANN401 - hashlib's bound me
         update(f"L{len(value)}".encode())
         for item in value:
             _feed(update, item)
+    elif value is None or kind is bool:
+        update(repr(value).encode())
+    elif kind is int:
+        update(b"N" + struct.pack("<d", float(value)))
     else:
-        _feed_rare(update, value)
+        _feed_rare(update, value, kind)
 
 
-def _feed_rare(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound method
-    """Feed a value that is neither a plain number or text nor a collection of a built-in type."""
+def _feed_rare(update: Any, value: Any, kind: type) -> None:  # noqa: ANN401 - hashlib's bound method, and anything
+    """Feed a record, an array, or what is of a type that derives from a built-in one."""
+    if issubclass(kind, FrozenModel):
+        heading, fields = _list_fields(kind)
+        update(heading)
+        for name, encoded, came_later in fields:
+            field = value.hashed_later(name) if came_later else getattr(value, name)
+            if came_later and (field == {} or _same(field, kind.model_fields[name].default)):
+                continue
+            update(encoded)
+            _feed(update, field)
+        return
     match value:
         case float():
             update(b"N" + struct.pack("<d", value + 0.0))
-        case FrozenModel():
-            heading, fields = _list_fields(type(value))
-            update(heading)
-            for name, encoded, came_later in fields:
-                field = value.hashed_later(name) if came_later else getattr(value, name)
-                if came_later and (field == {} or _same(field, type(value).model_fields[name].default)):
-                    continue
-                update(encoded)
-                _feed(update, field)
         case np.ndarray():
             update(f"A{value.dtype.kind}{value.shape}".encode())
             # Adding zero makes -0.0 and 0.0, which are equal, the same bytes.
             update(np.ascontiguousarray((value + 0).astype(value.dtype.newbyteorder("<"), copy=False)).data)
-        case bool() | None:
-            update(repr(value).encode())
         case int():
             update(b"N" + struct.pack("<d", float(value)))
         case Mapping():
