@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -108,6 +109,8 @@ class Stopwatch:
     #: That of the block of :func:`interruptible` in which it was made, or its own.
     _interruption: Interruption = field(default_factory=_heard)
     _start: float = field(init=False)
+    #: When, on the wall, a limit of processor time can have passed at the earliest.
+    _earliest: float = field(init=False, default=-math.inf)
 
     def __post_init__(self) -> None:
         """Start."""
@@ -128,7 +131,18 @@ class Stopwatch:
     @property
     def expired(self) -> bool:
         """Whether the limit has passed, or somebody has asked for an end."""
-        return self.interrupted or (self.limit_s is not None and self.elapsed_s >= self.limit_s)
+        return self.interrupted or (self.limit_s is not None and self._has_passed(self.limit_s))
+
+    def _has_passed(self, limit_s: float) -> bool:
+        """Return whether so much time has passed; asking for processor time takes long, and it never runs ahead."""
+        if self.clock is not time.thread_time:
+            return self.elapsed_s >= limit_s
+        now = time.perf_counter()
+        if now < self._earliest:
+            return False
+        left = limit_s - self.elapsed_s
+        self._earliest = now + left
+        return left <= 0.0
 
     @property
     def interrupted(self) -> bool:

@@ -355,40 +355,62 @@ def _refuse_entries(array: FloatArray, wrong: NDArray[np.bool_], allowed: str) -
     raise ValueError(f"{where}got {float(array[first])!r}; {allowed}")
 
 
-def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound method
+def _feed(update: Any, value: Any) -> None:  # noqa: ANN401 - hashlib's bound method, and anything
     """Feed a value to a hash, type and length first, so that no two values share an encoding."""
-    match value:  # what there is most of comes first
+    kind = type(value)
+    if kind is float:  # what there is most of comes first
+        update(b"N" + struct.pack("<d", value + 0.0))
+    elif kind is str:
+        _feed_text(update, value)
+    elif kind is dict:
+        update(f"M{len(value)}".encode())
+        for key in sorted(value):
+            _feed_text(update, str(key))
+            _feed(update, value[key])
+    elif kind is tuple or kind is list:
+        update(f"L{len(value)}".encode())
+        for item in value:
+            _feed(update, item)
+    elif value is None or kind is bool:
+        update(repr(value).encode())
+    elif kind is int:
+        update(b"N" + struct.pack("<d", float(value)))
+    else:
+        _feed_rare(update, value, kind)
+
+
+def _feed_rare(update: Any, value: Any, kind: type) -> None:  # noqa: ANN401 - hashlib's bound method, and anything
+    """Feed a record, an array, or what is of a type that derives from a built-in one."""
+    if issubclass(kind, FrozenModel):
+        heading, fields = _list_fields(kind)
+        update(heading)
+        for name, encoded, came_later in fields:
+            field = value.hashed_later(name) if came_later else getattr(value, name)
+            if came_later and (field == {} or _same(field, kind.model_fields[name].default)):
+                continue
+            update(encoded)
+            _feed(update, field)
+        return
+    match value:
         case float():
             update(b"N" + struct.pack("<d", value + 0.0))
-        case FrozenModel():
-            heading, fields = _list_fields(type(value))
-            update(heading)
-            for name, encoded, came_later in fields:
-                field = value.hashed_later(name) if came_later else getattr(value, name)
-                if came_later and (field == {} or _same(field, type(value).model_fields[name].default)):
-                    continue
-                update(encoded)
-                _feed(update, field)
         case np.ndarray():
             update(f"A{value.dtype.kind}{value.shape}".encode())
             # Adding zero makes -0.0 and 0.0, which are equal, the same bytes.
             update(np.ascontiguousarray((value + 0).astype(value.dtype.newbyteorder("<"), copy=False)).data)
-        case dict() | Mapping():
-            update(f"M{len(value)}".encode())
-            for key in sorted(value):
-                _feed(update, str(key))
-                _feed(update, value[key])
-        case bool() | None:
-            update(repr(value).encode())
         case int():
             update(b"N" + struct.pack("<d", float(value)))
+        case Mapping():
+            _feed(update, dict(value))
         case tuple() | list():
-            update(f"L{len(value)}".encode())
-            for item in value:
-                _feed(update, item)
+            _feed(update, list(value))
         case _:
-            text = str(value).encode()
-            update(f"S{len(text)}".encode() + text)
+            _feed_text(update, str(value))
+
+
+def _feed_text(update: Any, value: str) -> None:  # noqa: ANN401 - hashlib's bound method
+    text = value.encode()
+    update(f"S{len(text)}".encode() + text)
 
 
 @cache

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -18,6 +20,8 @@ JUDGE_TOLERANCE = 1e-9
 #: What sums of the same numbers in another order may differ by, relatively, for the judge.
 JUDGE_ROUNDING = 1e-12
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Multiplications of one matrix product, which stay on this thread: for more of them BLAS wakes others, and that takes
 #: many times longer than products of a few columns.
@@ -32,6 +36,30 @@ def weigh(weights: FloatArray, numbers: FloatArray) -> FloatArray:
     for first in range(0, flat.shape[1], width):
         np.matmul(weights, flat[:, first : first + width], out=sums[:, first : first + width])
     return sums.reshape(rows, *numbers.shape[1:])
+
+
+def keep_latest(function: Callable[P, R]) -> Callable[P, R]:
+    """Keep what a function returned last, for a call with the very same objects: a check asks for much again.
+
+    Objects must not change, and what is returned is not to be changed; keyword arguments are always computed anew.
+    """
+    kept: list[tuple[tuple[object, ...], R]] = []
+
+    @wraps(function)
+    def remember(*args: P.args, **kwargs: P.kwargs) -> R:
+        for known, found in kept:
+            if (
+                not kwargs
+                and len(known) == len(args)
+                and all(one is other for one, other in zip(known, args, strict=True))
+            ):
+                return found
+        found = function(*args, **kwargs)
+        if not kwargs:
+            kept[:] = [(args, found)]
+        return found
+
+    return remember
 
 
 class RefutedError(Exception):

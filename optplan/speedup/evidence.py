@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import StrEnum
+from functools import lru_cache
 
 #: What stands where nobody says where a speedup comes from, as in all that was written before it could be said.
 NOT_SAID = "not said"
@@ -26,6 +27,7 @@ _ORDER = (Evidence.MEASURED.value, Evidence.FITTED.value, NOT_SAID, Evidence.ASS
 _COMPUTED = frozenset({"interpolated", "hinted"})
 
 
+@lru_cache(maxsize=1024)
 def read_provenance(word: str) -> str:
     """Return what a word of a table's provenance says of a width: a value of :class:`Evidence`, or ``NOT_SAID``."""
     said = Evidence.FITTED.value if word in _COMPUTED else word.partition("-")[0]

@@ -9,13 +9,15 @@ import numpy as np
 from optplan.contracts import PathCosts
 from optplan.contracts.judgement import UnlistedError
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray, IntArray
+from optplan.schema import FloatArray
 from optplan.verification.findings import ROUNDING, TOLERANCE
+from optplan.verification.loops import EndLists
 
 #: Pairs of totals and paths that are formed at once: bounds the memory, 40 MB or so with two limits.
 _MOST_PAIRS = 1_000_000
 #: Numbers of all that is kept at a time; a certificate that leaves more to list proves nothing.
 _MOST_NUMBERS = 1 << 23
+_TOO_MANY = "the allowance leaves more plans than are listed"
 
 
 def least_within(
@@ -83,63 +85,26 @@ def least_within(
 def _require_room(kept: Iterable[FloatArray]) -> None:
     """Raise when there are more numbers than are kept."""
     if sum(points.size for points in kept) > _MOST_NUMBERS:
-        raise UnlistedError("the allowance leaves more plans than are listed")
-
-
-def _reach(run: FloatArray, enter: FloatArray, group: IntArray) -> FloatArray:
-    """Return the least cost (E, K) of a path's beginning that ends at, and includes, a node."""
-    reach = np.empty_like(run)
-    reach[0] = enter[group, 0, np.arange(group.size)] + run[0]
-    for layer in range(1, len(run)):
-        ways = [reach[layer - 1, group == left].min(initial=np.inf) + cost for left, cost in enumerate(enter[:, layer])]
-        reach[layer] = run[layer] + np.minimum(reach[layer - 1], np.min(ways, axis=0))
-    return reach
+        raise UnlistedError(_TOO_MANY)
 
 
 def _suffixes_within(graph: PathCosts, weights: FloatArray, allowance: float, stopwatch: Stopwatch) -> FloatArray:
     """List undominated (value, consumptions) of a graph's paths within the allowance, from the last layer backwards."""
-    reach = _reach(*graph.weighted(weights), graph.group)
-    prices = np.concatenate(([1.0], weights))
-    ceiling = reach[-1].min() + allowance
-    # after[k]: what can follow node k of the current layer; all that starts by entering some node is shared by a group.
-    nothing = np.zeros((1, weights.size + 1))
-    after = dict.fromkeys(np.flatnonzero(reach[-1] <= ceiling).tolist(), nothing)
-    for layer in range(len(reach) - 1, 0, -1):
+    steps = np.concatenate([graph.run_value[None], graph.run_consumption])
+    entries = np.concatenate([graph.enter_value[None], graph.enter_consumption])
+    ends = EndLists(
+        np.ascontiguousarray(np.moveaxis(steps, 0, -1)),
+        np.ascontiguousarray(np.moveaxis(entries, 0, -1)),
+        np.ascontiguousarray(graph.group, dtype=np.intp),
+        np.concatenate(([1.0], weights)),
+        allowance,
+        stopwatch,
+    )
+    for layer in range(len(graph.run_value) - 1, 0, -1):
         stopwatch.require()
-        shared = [_entered(graph, layer, after, left, stopwatch) for left in range(graph.num_groups)]
-        least_shared = np.array([(points @ prices).min(initial=np.inf) for points in shared])
-        near = set(np.flatnonzero(reach[layer - 1] + least_shared[graph.group] <= ceiling).tolist())
-        before: dict[int, FloatArray] = {}
-        room = _MOST_NUMBERS
-        for k in near | set(after):
-            options = [shared[graph.group[k]]] if k in near else []
-            if k in after:
-                options.append(after[k] + _at_node(graph, layer, k))
-            points = np.concatenate(options)
-            points = points[reach[layer - 1, k] + points @ prices <= ceiling]
-            if len(points):
-                before[k] = _undominated(points, stopwatch)
-                room -= before[k].size
-                if room < 0:
-                    _require_room(before.values())
-        after = before
-    starts = [_entered(graph, 0, {k: points}, int(graph.group[k]), stopwatch) for k, points in after.items()]
-    return _undominated(np.concatenate(starts), stopwatch) if starts else nothing[:0]
-
-
-def _at_node(graph: PathCosts, layer: int, node: int) -> FloatArray:
-    """Return value and consumptions (1 + L,) of being at a node."""
-    return np.concatenate(([graph.run_value[layer, node]], graph.run_consumption[:, layer, node]))
-
-
-def _entered(graph: PathCosts, layer: int, after: dict[int, FloatArray], left: int, stopwatch: Stopwatch) -> FloatArray:
-    """List what can follow a node of a group by entering a node of a layer."""
-    options = [np.zeros((0, len(graph.limits) + 1))]
-    for k, points in after.items():
-        stopwatch.require()
-        entering = np.concatenate(([graph.enter_value[left, layer, k]], graph.enter_consumption[:, left, layer, k]))
-        options.append(points + _at_node(graph, layer, k) + entering)
-    return _undominated(np.concatenate(options), stopwatch)
+        if ends.go_back(layer) * (1 + weights.size) > _MOST_NUMBERS:
+            raise UnlistedError(_TOO_MANY)
+    return _undominated(ends.list_paths(), stopwatch)
 
 
 def _undominated(points: FloatArray, stopwatch: Stopwatch) -> FloatArray:

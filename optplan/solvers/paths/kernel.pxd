@@ -15,6 +15,7 @@ cdef class LayeredCosts:
     cdef double[:, ::1] enter
     cdef int[::1] cheapest
     cdef int[:, ::1] source
+    cdef unsigned char[::1] some_closed
 
     @cython.locals(endless=double, k=Py_ssize_t, limit=Py_ssize_t, weight=double)
     cdef void weigh_nodes(self, double[::1] out, Py_ssize_t row, const double[::1] multipliers,
@@ -27,7 +28,7 @@ cdef class LayeredCosts:
     @cython.locals(endless=double, run=double[::1], enter=double[:, ::1], reach=double[::1], least=double[::1],
         cheapest=int[::1], source=int[:, ::1], size=Py_ssize_t, groups=Py_ssize_t, asked=Py_ssize_t,
         position=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, k=Py_ssize_t, f=Py_ssize_t, best=double, coming=double,
-        origin=int)
+        better=bint, origin=int)
     cpdef void find_best_nodes(self, const Py_ssize_t[::1] positions, const double[:, ::1] multipliers,
         double value_weight, int[:, ::1] nodes) noexcept
 
@@ -37,6 +38,10 @@ cdef class LayeredCosts:
     @cython.locals(endless=double, position=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, after=Py_ssize_t, k=Py_ssize_t,
         f=Py_ssize_t, best=double)
     cpdef void find_costs_through(self, const double[::1] multipliers, double[:, ::1] through) noexcept
+
+    @cython.locals(endless=double, position=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, after=Py_ssize_t, k=Py_ssize_t,
+        f=Py_ssize_t, best=double)
+    cpdef void find_rests(self, const double[::1] multipliers, double[:, ::1] rest, double[:, ::1] onwards) noexcept
 
     @cython.locals(asked=Py_ssize_t, position=Py_ssize_t, limit=Py_ssize_t, total=double, left=Py_ssize_t,
         node=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, at=Py_ssize_t, f=Py_ssize_t, step=double)
@@ -76,10 +81,8 @@ cdef class PathSearch:
     @cython.locals(layer=Py_ssize_t)
     cpdef void trace(self, int label, Py_ssize_t graph, int[:] nodes) noexcept
 
-    @cython.locals(endless=double, rest=double[:, ::1], onwards=double[:, ::1], enter=double[:, ::1],
-        costs=LayeredCosts, nodes=Py_ssize_t, groups=Py_ssize_t, size=Py_ssize_t, length=Py_ssize_t, j=Py_ssize_t,
-        row=Py_ssize_t, k=Py_ssize_t, f=Py_ssize_t, best=double)
-    cdef void _retreat(self, Py_ssize_t position) noexcept
+    @cython.locals(best=double, costs=LayeredCosts, enter=double[:, ::1], row=Py_ssize_t, k=Py_ssize_t)
+    cdef void _limit_costs(self, Py_ssize_t position) noexcept
 
     @cython.locals(rest=double[:, ::1], enter=double[:, ::1], costs=LayeredCosts, nodes=Py_ssize_t, limits=Py_ssize_t, size=Py_ssize_t,
         row=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t, place=Py_ssize_t, entry=double[::1], limit=Py_ssize_t,
@@ -91,7 +94,7 @@ cdef class PathSearch:
     cdef void _advance(self, Py_ssize_t position) except *
 
     @cython.locals(endless=double, costs=LayeredCosts, nodes=Py_ssize_t, groups=Py_ssize_t, limits=Py_ssize_t, j=Py_ssize_t,
-        at=Py_ssize_t, f=Py_ssize_t, k=Py_ssize_t, place=Py_ssize_t, begin=Py_ssize_t,
+        row=Py_ssize_t, at=Py_ssize_t, f=Py_ssize_t, k=Py_ssize_t, place=Py_ssize_t, begin=Py_ssize_t,
         end=Py_ssize_t, most=double, source=double[:, ::1], label=int[::1], add=double[::1], start=Py_ssize_t,
         stop=Py_ssize_t, most_first=double, most_second=double, limit=Py_ssize_t, size=Py_ssize_t)
     cdef void _enter(self, Py_ssize_t position) except *
@@ -101,7 +104,7 @@ cdef class PathSearch:
 
     @cython.locals(endless=double, size=Py_ssize_t, f=Py_ssize_t, begin=Py_ssize_t,
         count=Py_ssize_t, least=double, place=Py_ssize_t, c=Py_ssize_t)
-    cdef void _gather_hubs(self) except *
+    cdef void _gather_hubs(self, Py_ssize_t row) except *
 
     @cython.locals(count=Py_ssize_t, total=Py_ssize_t, widest=Py_ssize_t, place=Py_ssize_t, k=Py_ssize_t,
         pairs=Py_ssize_t, middle=Py_ssize_t, stop=Py_ssize_t)

@@ -55,6 +55,9 @@ class LayeredCosts:
         self.nodes, self.groups = value.shape[1], enter_value.shape[1]
         self.size, self.limits = self.nodes // self.groups, consumption.shape[0]
         self.once = enter_value.shape[0] != value.shape[0]
+        self.some_closed = np.asarray(closed).any(axis=1).view(np.uint8)
+        if self.limits == 0:
+            raise ValueError("graphs without a limit")
         layers = starts.shape[0] - 1
         #: Room to work in.
         self.run, self.reach = np.empty(self.nodes), np.empty(self.nodes)
@@ -65,16 +68,18 @@ class LayeredCosts:
     def weigh_nodes(self, out: Floats, row: int, multipliers: Floats, value_weight: float) -> None:
         """Write what each node of a row costs into ``out`` (K,): infinite where it is closed."""
         endless = 1e300 * 1e300
+        weight = multipliers[0]
         for k in range(self.nodes):
-            out[k] = value_weight * self.value[row, k]
-        for limit in range(self.limits):
+            out[k] = value_weight * self.value[row, k] + weight * self.consumption[0, row, k]
+        for limit in range(1, self.limits):
             weight = multipliers[limit]
             if weight != 0.0:
                 for k in range(self.nodes):
                     out[k] += weight * self.consumption[limit, row, k]
-        for k in range(self.nodes):
-            if self.closed[row, k]:
-                out[k] = endless
+        if self.some_closed[row]:
+            for k in range(self.nodes):
+                if self.closed[row, k]:
+                    out[k] = endless
 
     def weigh_entries(self, out: Floats, row: int, multipliers: Floats, value_weight: float) -> None:
         """Write what entering each node costs from each group into ``out`` (F, K): infinite where that may not be."""
@@ -112,15 +117,16 @@ class LayeredCosts:
                         reach[k] = run[k] + enter[k // size, k]
                 else:
                     for k in range(self.nodes):
-                        best = reach[k]
-                        origin = k
-                        for f in range(groups):
-                            coming = least[f] + enter[f, k]
-                            if coming < best:
-                                best = coming
-                                origin = cheapest[f]
-                        source[j, k] = origin
-                        reach[k] = run[k] + best
+                        source[j, k] = k
+                    for f in range(groups):
+                        best, origin = least[f], cheapest[f]
+                        for k in range(self.nodes):
+                            coming = best + enter[f, k]
+                            better = coming < reach[k]
+                            reach[k] = coming if better else reach[k]
+                            source[j, k] = origin if better else source[j, k]
+                    for k in range(self.nodes):
+                        reach[k] += run[k]
                 self.find_least()
             best = endless
             origin = 0
@@ -178,9 +184,30 @@ class LayeredCosts:
                     self.reach[k] = best + self.run[k]
                 self.find_least()
 
-    def add_up_paths(
-        self, positions: Places, nodes: Numbers, total_value: Floats, total_consumption: Floats
-    ) -> None:
+    def find_rests(self, multipliers: Floats, rest: Floats, onwards: Floats) -> None:
+        """Write the least costs to the end under multipliers (L,).
+
+        ``rest`` (N, K) is from being at a node, itself included, and ``onwards`` (N, F) from leaving a group for some
+        node of the layer.
+        """
+        endless = 1e300 * 1e300
+        for position in range(self.lengths.shape[0]):
+            for j in range(self.lengths[position] - 1, -1, -1):
+                row = self.starts[j] + position
+                self.weigh_nodes(rest[row], row, multipliers, 1.0)
+                if j + 1 < self.lengths[position]:
+                    after = self.starts[j + 1] + position
+                    for k in range(self.nodes):
+                        rest[row, k] += min(rest[after, k], onwards[after, k // self.size])
+                if j + 1 == self.lengths[position] or not self.once:
+                    self.weigh_entries(self.enter, position if self.once else row, multipliers, 1.0)
+                for f in range(self.groups):
+                    best = endless
+                    for k in range(self.nodes):
+                        best = min(best, rest[row, k] + self.enter[f, k])
+                    onwards[row, f] = best
+
+    def add_up_paths(self, positions: Places, nodes: Numbers, total_value: Floats, total_consumption: Floats) -> None:
         """Write what given paths cost into ``total_value`` (P,) and ``total_consumption`` (P, L), summed step by step.
 
         ``nodes`` (P, E) are places in the graphs at ``positions`` (P,), ignored beyond a graph's last layer.
@@ -308,18 +335,22 @@ class PathSearch:
     """
 
     def __init__(
-        self, costs: LayeredCosts, order: Places, multipliers: Floats, allowance: float, rounding: float
+        self,
+        costs: LayeredCosts,
+        order: Places,
+        multipliers: Floats,
+        rests: tuple[Floats, Floats],
+        allowance: float,
+        rounding: float,
     ) -> None:
         self.costs, self.order = costs, order
         self.multipliers, self.allowance, self.rounding = multipliers, allowance, rounding
         nodes, groups, entry = self.costs.nodes, self.costs.groups, 2 + self.costs.limits  # typed as an attribute only
-        layers = self.costs.starts.shape[0] - 1
         #: The graph at work, by its place in ``order``, and its next layer.
         self.graph, self.layer = 0, 0
         self.limit, self.work = 0.0, 0
-        #: Least cost from being at a node to the end, and from a group left to the end; what entering costs.
-        self.rest = np.empty((layers, nodes))
-        self.onwards = np.empty((layers, groups))
+        #: Least costs as of :meth:`LayeredCosts.find_rests`; what entering costs.
+        self.rest, self.onwards = rests
         self.enter = np.empty((groups, nodes))
         self.run_cost = np.empty(nodes)
         #: Where each open node's list is, what its labels have in common, and its least cost before that.
@@ -356,7 +387,7 @@ class PathSearch:
         while self.graph < self.order.shape[0]:
             position = self.order[self.graph]
             if self.layer == 0:
-                self._retreat(position)
+                self._limit_costs(position)
                 self._begin(position)
                 self.layer = 1
             while self.layer < self.costs.lengths[position]:
@@ -378,31 +409,16 @@ class PathSearch:
                 nodes[layer] = self.node[label]
             label = self.parent[label]
 
-    def _retreat(self, position: int) -> None:
-        """Find the least costs from each node to the end, and up to what paths are worth a look."""
-        endless = 1e300 * 1e300
-        rest, onwards, enter = self.rest, self.onwards, self.enter
-        costs = self.costs
-        nodes, groups, size = costs.nodes, costs.groups, costs.size
-        length = costs.lengths[position]
-        for j in range(length - 1, -1, -1):
-            row = costs.starts[j] + position
-            costs.weigh_nodes(rest[j], row, self.multipliers, 1.0)
-            if j + 1 < length:
-                for k in range(nodes):
-                    rest[j, k] += min(rest[j + 1, k], onwards[j + 1, k // size])
-            if j == length - 1 or not costs.once:
-                costs.weigh_entries(enter, position if costs.once else row, self.multipliers, 1.0)
-            for f in range(groups):
-                best = endless
-                for k in range(nodes):
-                    best = min(best, rest[j, k] + enter[f, k])
-                onwards[j, f] = best
-        best = endless
-        for k in range(nodes):
-            best = min(best, rest[0, k] + enter[k // size, k])
+    def _limit_costs(self, position: int) -> None:
+        """Find up to what cost paths of a graph are worth a look, and weigh what entering costs."""
+        best = 1e300 * 1e300
+        costs, enter = self.costs, self.enter
+        row = costs.starts[0] + position
+        costs.weigh_entries(enter, position if costs.once else row, self.multipliers, 1.0)
+        for k in range(costs.nodes):
+            best = min(best, self.rest[row, k] + enter[k // costs.size, k])
         self.limit = best * (1.0 + self.rounding) + self.allowance
-        self.work += 2 * length * nodes
+        self.work += costs.nodes
 
     def _begin(self, position: int) -> None:
         """Enter the nodes of the first layer, each as from its own group."""
@@ -415,7 +431,7 @@ class PathSearch:
         self.num_open = 0
         costs.weigh_nodes(self.run_cost, row, self.multipliers, 1.0)
         for k in range(nodes):
-            if not rest[0, k] + enter[k // size, k] <= self.limit:
+            if not rest[row, k] + enter[k // size, k] <= self.limit:
                 continue
             place = self.num_open
             entry = self.lists[place]
@@ -440,7 +456,7 @@ class PathSearch:
         enters = False
         for place in range(self.num_open):
             k = self.open[place]
-            if self.cheapest[k] + self.common[k, 0] + self.onwards[j, k // size] <= self.limit:
+            if self.cheapest[k] + self.common[k, 0] + self.onwards[row, k // size] <= self.limit:
                 enters = True
                 break
         if enters:
@@ -449,7 +465,7 @@ class PathSearch:
         kept = 0
         for place in range(self.num_open):
             k = self.open[place]
-            if not self.cheapest[k] + self.common[k, 0] + self.rest[j, k] <= self.limit:
+            if not self.cheapest[k] + self.common[k, 0] + self.rest[row, k] <= self.limit:
                 continue
             self.open[kept] = k
             kept += 1
@@ -465,17 +481,18 @@ class PathSearch:
         endless = 1e300 * 1e300
         costs, j = self.costs, self.layer
         nodes, groups, limits = costs.nodes, costs.groups, costs.limits
-        at = position if costs.once else costs.starts[j] + position
+        row = costs.starts[j] + position
+        at = position if costs.once else row
         if not costs.once:
             costs.weigh_entries(self.enter, at, self.multipliers, 1.0)
-        self._gather_hubs()
+        self._gather_hubs(row)
         for k in range(nodes):
             self.is_open[k] = 0
         for place in range(self.num_open):
             self.is_open[self.open[place]] = 1
         self.num_open, begin = 0, 0
         for k in range(nodes):
-            most = self.limit - self.rest[j, k]
+            most = self.limit - self.rest[row, k]
             if not most >= 0.0:
                 continue
             source, label, add = self.lists, self.lists_label, self.common[k]
@@ -529,13 +546,13 @@ class PathSearch:
         self.open[self.num_open] = k
         self.num_open += 1
 
-    def _gather_hubs(self) -> None:
+    def _gather_hubs(self, row: int) -> None:
         """Merge for each group what can still enter some node from it."""
         endless = 1e300 * 1e300
         size = self.costs.size
         for f in range(self.costs.groups):
             begin = self.hub_end[f]
-            count = self._gather(f * size, f * size + size, self.limit - self.onwards[self.layer, f])
+            count = self._gather(f * size, f * size + size, self.limit - self.onwards[row, f])
             self._make_room(begin + count)
             least = endless
             for place in range(count):

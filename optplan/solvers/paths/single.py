@@ -22,7 +22,7 @@ from optplan.solvers.paths.solutions import PureSolution
 from optplan.solvers.paths.swaps import fill_slack
 
 #: First allowance, as a fraction of the gap and divided by the number of graphs (many graphs have many alternatives).
-_FIRST_FRACTION = 1.0 / 64.0
+_FIRST_FRACTION = 1.0 / 16.0
 #: First allowance as a fraction of the gap that is wanted, if that is more.
 _FIRST_OF_WANTED = 1.0 / 8.0
 #: How much greater the first allowance may be where the optimum is supposed further off: two rounds are saved at most,

@@ -51,13 +51,15 @@ def describe(module: ModuleType, graphs: LinkedGraphs, multipliers: np.ndarray) 
     through = np.empty(graphs.run_value.shape)
     costs.find_costs_through(multipliers, through)
     allowance = 0.2 * float(value.sum())
-    search = module.PathSearch(costs, np.arange(graphs.num_graphs), multipliers, allowance, ROUNDING)
+    rests = np.empty(graphs.run_value.shape), np.empty((len(graphs.run_value), graphs.num_groups))
+    costs.find_rests(multipliers, *rests)
+    search = module.PathSearch(costs, np.arange(graphs.num_graphs), multipliers, rests, allowance, ROUNDING)
     while not search.run(50):
         pass
     ends = np.asarray(search.ends)[: search.num_ends]
     path = np.zeros(graphs.num_layers, dtype=np.int32)
     search.trace(int(search.ends_label[0]), 0, path)
-    arrays = (nodes, value, used, through, ends, np.asarray(search.ends_of), path)
+    arrays = (nodes, value, used, through, *rests, ends, np.asarray(search.ends_of), path)
     return [np.asarray(each, dtype=float).ravel().tolist() for each in arrays]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.judge.following import follow_epochs, types_along
+from optplan.formulations.boa.judge.loops import recur_cells
 from optplan.formulations.boa.laws.demand import (
     STEADY,
     Crowd,
@@ -28,6 +29,8 @@ from optplan.schema import FloatArray
 
 #: Beyond this, chances are scaled down.
 _LARGE = 1e200
+#: Cells between two looks at the clock: about 10 ms at most.
+_AT_ONCE = 64
 
 
 def judge_demand(instance: BoaInstance, solution: BoaSolution, figures: list[str]) -> dict[str, float]:
@@ -111,18 +114,15 @@ def recur(crowd: Crowd, stopwatch: Stopwatch | None = None) -> Demand:
         members = np.arange(held.size)
         share = (1.0 - repeat) * repeat**members  # 0**0 is 1: clumps of one
         weights[held] += (held * share)[:, None] * clumps[:, place]
-    chances = np.zeros((size, hours))
-    chances[0] = 1.0
+    by_hour = np.ascontiguousarray(weights.T)
+    chances = np.zeros((hours, size))
+    chances[:, 0] = 1.0
     scale = -clumps.sum(axis=1)
-    for n in range(1, size):
+    for first in range(1, size, _AT_ONCE):
         if stopwatch is not None:
             stopwatch.require()
-        chances[n] = np.einsum("yh,yh->h", weights[1 : n + 1], chances[n - 1 :: -1]) / n
-        if (chances[n] > _LARGE).any():
-            large = np.where(chances[n] > _LARGE, _LARGE, 1.0)
-            chances[: n + 1] /= large
-            scale += np.log(large)
-    return read_chances(crowd, _unscale(chances, scale).T)
+        recur_cells(by_hour, chances, scale, first, min(first + _AT_ONCE, size), _LARGE)
+    return read_chances(crowd, _unscale(chances, scale[:, None]))
 
 
 def _unscale(chances: FloatArray, scale: FloatArray) -> FloatArray:

@@ -12,9 +12,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.judgement import PathCosts
+from optplan.contracts.judgement import PathCosts, keep_latest
 from optplan.contracts.result import BoundProof
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
+from optplan.formulations.boa.judge.loops import find_least_path
 from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
 from optplan.formulations.boa.laws.demand import Stay
 from optplan.progress import Stopwatch
@@ -26,6 +27,7 @@ from optplan.units import SECONDS_PER_HOUR
 Weigh: TypeAlias = Callable[[str, FloatArray], FloatArray]
 
 
+@keep_latest
 def path_costs(instance: BoaInstance, weigh: Sequence[Weigh] = ()) -> list[PathCosts]:
     """Compute what each step of a class's path costs, from Lemma 4.8.
 
@@ -157,9 +159,7 @@ def _repeat_layers(costs: FloatArray, layers: int) -> FloatArray:
     return costs if layers == 1 else np.broadcast_to(costs, (*costs.shape[:-2], layers, costs.shape[-1]))
 
 
-def dual_bound(
-    instance: BoaInstance, multipliers: dict[str, float], stopwatch: Stopwatch | None = None
-) -> float:
+def dual_bound(instance: BoaInstance, multipliers: dict[str, float], stopwatch: Stopwatch | None = None) -> float:
     """Re-derive the Lagrangian bound: sum of best paths at the multipliers, less multipliers times limits.
 
     Parameters
@@ -225,16 +225,9 @@ def least_path(costs: PathCosts, weights: FloatArray, *, value: float = 1.0) -> 
         Weight of the value.
     """
     run, enter = costs.weighted(weights, value=value)
-    members = [np.flatnonzero(costs.group == group) for group in range(len(enter))]
-    best = enter[costs.group, 0, np.arange(costs.group.size)] + run[0]
-    for layer in range(1, run.shape[0]):
-        if len(enter) == 1:  # all entries come from wherever it was least: asked often, and most instances are such
-            entered = best.min() + enter[0, layer]
-        else:
-            lists = zip(members, enter[:, layer], strict=True)
-            entered = np.min([best[nodes].min(initial=np.inf) + cost for nodes, cost in lists], axis=0)
-        best = run[layer] + np.minimum(best, entered)
-    return float(best.min())
+    group = np.ascontiguousarray(costs.group, dtype=np.intp)
+    best, least = np.empty(group.size), np.empty(len(enter))
+    return find_least_path(np.ascontiguousarray(run), np.ascontiguousarray(enter), group, best, least)
 
 
 def _least_continuous(instance: BoaInstance, name: str, weights: FloatArray, value: float) -> float:

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.contracts.judgement import JUDGE_ROUNDING, JUDGE_TOLERANCE, Check, Evaluation
+from optplan.contracts.judgement import JUDGE_ROUNDING, JUDGE_TOLERANCE, Check, Evaluation, keep_latest
 from optplan.formulations.boa.data.instance import (
     BUDGET,
     DUE,
@@ -105,6 +105,7 @@ class _Sum:
         return math.fsum(self._terms)
 
 
+@keep_latest
 def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     """Recompute objective, GPU use and every constraint from the widths.
 

@@ -7,12 +7,14 @@ from collections import defaultdict
 
 import numpy as np
 
+from optplan.contracts.judgement import keep_latest
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.following import epochs_by_type, follow_epochs
 from optplan.speedup import Evidence
 from optplan.speedup.evidence import find_weakest
 
 
+@keep_latest
 def share_evidence(instance: BoaInstance, solution: BoaSolution | None) -> dict[str, float]:
     """Return the shares of a plan's GPUs by where the speedups behind them come from; without a plan, of the load.
 

@@ -95,6 +95,10 @@ class BracketWalks:
         self.held: IntArray = needed if linear else np.arange(1, needed[-1] + 1)
         self.start_s, self.start_usd = growth(instance, 0, self.held)
 
+    def set_stopwatch(self, stopwatch: Stopwatch) -> None:
+        """Have another stopwatch end what takes long from now on."""
+        self.stopwatch = self.charges.stopwatch = stopwatch
+
     def best(self, usd_weight: float, s_weight: float) -> Point:
         """Return a walk of least weighted cost and time, without minimum charges."""
         arrive = usd_weight * self.start_usd + s_weight * self.start_s
@@ -154,7 +158,10 @@ class BracketWalks:
             for factor in _BESIDE:
                 weight = factor * s_weight
                 cuts.append(Cut(self, usd_weight, weight, (usd_weight * most_usd + weight * most_s) * slack))
-        walks = self._run_all(Walks.at_start(self.start_s, self.start_usd), 0, cuts)
+        near = np.ones(self.held.size, dtype=np.bool_)
+        for cut in cuts:
+            near &= cut.weigh(self.start_s, self.start_usd) + cut.ahead[0] <= cut.limit
+        walks = self._run_all(Walks.at_start(self.start_s, self.start_usd).take(np.flatnonzero(near)), 0, cuts)
         for stage in range(1, len(self.options)):
             walks = self._go_on(walks, stage, cuts)
         near = self.charge(walks)

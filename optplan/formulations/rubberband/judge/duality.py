@@ -142,8 +142,16 @@ def _price_of_limits(instance: RubberBandInstance, multipliers: dict[str, float]
 
 
 def _list_walks(instance: RubberBandInstance, stopwatch: Stopwatch | None) -> list[BracketWalks]:
-    watch = stopwatch if stopwatch is not None else Stopwatch()
-    return [BracketWalks(instance, bracket, watch) for bracket in range(len(instance.brackets))]
+    """List every bracket's walks; cached, since one check asks many times."""
+    watch, walks = stopwatch if stopwatch is not None else Stopwatch(), []
+    for bracket in range(len(instance.brackets)):
+        key = ("walks", bracket)
+        if key not in instance.judge_cache:
+            instance.judge_cache[key] = BracketWalks(instance, bracket, watch)
+        walk: BracketWalks = instance.judge_cache[key]
+        walk.set_stopwatch(watch)
+        walks.append(walk)
+    return walks
 
 
 def _pair(walks: list[BracketWalks], weighted: _Weighted) -> list[tuple[BracketWalks, float]]:

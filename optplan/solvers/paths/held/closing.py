@@ -23,8 +23,8 @@ from optplan.solvers.paths.held.sweeps import Cut, Sweep
 from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
 
 #: First allowance as a fraction of the gap, and its growth from round to round.
-_FIRST_FRACTION = 1.0 / 16.0
-_GROWTH = 2.0
+_FIRST_FRACTION = 1.0 / 4.0
+_GROWTH = 4.0
 #: Candidates that are charged exactly before the next are held against the best of them.
 _OFFERED_AT_ONCE = 1 << 4
 #: Multiples of the best multiplier whose shortest paths bound what a label can reach, too: labels that have spent more

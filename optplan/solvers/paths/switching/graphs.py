@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from optplan.solvers.limits import ROUNDING
@@ -82,7 +84,8 @@ class LinkedGraphs(LinkedLayers):
             When a limit of ``effort`` is met.
         """
         effort.charge_pass()
-        search = PathSearch(self.costs, self.position_of, np.ascontiguousarray(multipliers), allowance, ROUNDING)
+        weights = np.ascontiguousarray(multipliers)
+        search = PathSearch(self.costs, self.position_of, weights, self._find_rests(weights), allowance, ROUNDING)
         done, kept = False, 0
         while not done:
             done = search.run(_WORK)
@@ -98,3 +101,16 @@ class LinkedGraphs(LinkedLayers):
             return self.follow(np.arange(self.num_graphs), nodes)
 
         return PathSets(np.array(search.ends_of), found[:, 1].copy(), found[:, 2:].copy(), trace)
+
+    def _find_rests(self, multipliers: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the least costs to the end (N, K) and (N, F); kept, as allowances grow at the same multipliers."""
+        if self._rests and np.array_equal(self._rests[0][0], multipliers):
+            return self._rests[0][1]
+        rests = np.empty(self.run_value.shape), np.empty((len(self.run_value), self.num_groups))
+        self.costs.find_rests(multipliers, *rests)
+        self._rests[:] = [(multipliers.copy(), rests)]
+        return rests
+
+    @cached_property
+    def _rests(self) -> list[tuple[FloatArray, tuple[FloatArray, FloatArray]]]:
+        return []

@@ -1,0 +1,248 @@
+"""The judge's listing of paths from their ends on: the loops in which a check spends its time.
+
+``loops.pxd`` has the types with which Cython compiles this file; without a compiler it runs as it stands, slower.
+Written without sight of any solver, and shares no line with one.
+
+A point is what the end of a path takes: its value and its consumptions (1 + L,). Points of a node are one list, sorted
+by their numbers in turn, of which none undercuts another in everything.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+#: Comparisons of two points between two looks at the clock: about 1 ms.
+_COMPARED_AT_ONCE = 1 << 18
+
+
+class EndLists:
+    """Ends of a graph's paths, layer after layer from the last one.
+
+    Parameters
+    ----------
+    steps
+        (E, K, 1 + L) Value and consumptions of being at a node of a layer.
+    entries
+        (F, E, K, 1 + L) The same of coming to it from a group.
+    group
+        (K,) Group of each node.
+    prices
+        (1 + L,) What the numbers of a point count.
+    allowance
+        What a path may cost more than the cheapest one at these prices.
+    stopwatch
+        Its ``require`` is called now and then.
+    """
+
+    def __init__(
+        self,
+        steps: Floats,
+        entries: Floats,
+        group: Places,
+        prices: Floats,
+        allowance: float,
+        stopwatch: Any,  # noqa: ANN401 - an object to the compiler
+    ) -> None:
+        self.steps, self.entries, self.group = steps, entries, group
+        self.prices, self.stopwatch = prices, stopwatch
+        nodes, groups, self.width = steps.shape[1], entries.shape[0], prices.shape[0]
+        #: The lists of all nodes, one after another, and where each begins and ends; those to be; those of groups.
+        self.made, self.joined = np.empty((64, self.width)), np.empty((64, self.width))
+        self.shared, self.other = np.empty((64, self.width)), np.empty((64, self.width))
+        self.first, self.last = np.zeros(nodes, dtype=np.intp), np.zeros(nodes, dtype=np.intp)
+        self.bounds = np.zeros(nodes + 2, dtype=np.intp)
+        self.shared_end, self.shared_least = np.zeros(groups + 1, dtype=np.intp), np.zeros(groups)
+        self.compared, self.at_once = 0, _COMPARED_AT_ONCE
+        self.nothing = np.zeros(self.width)
+        self.lists = np.zeros((nodes, self.width))
+        #: The least price of a beginning that ends at, and includes, a node; what a path may cost.
+        self.reach = np.empty((steps.shape[0], nodes))
+        self.ceiling = self._reach_nodes() + allowance
+        for k in range(nodes):
+            self.first[k] = k
+            self.last[k] = k + (self.reach[steps.shape[0] - 1, k] <= self.ceiling)
+
+    def _reach_nodes(self) -> float:
+        """Find the least prices of beginnings, and return that of a path."""
+        endless = 1e300 * 1e300
+        nodes, groups = self.group.shape[0], self.entries.shape[0]
+        for layer in range(self.steps.shape[0]):
+            for k in range(nodes):
+                run = 0.0
+                for c in range(self.width):
+                    run += self.prices[c] * self.steps[layer, k, c]
+                best = endless if layer == 0 else self.reach[layer - 1, k]
+                for f in range(groups):
+                    if layer == 0 and f != self.group[k]:
+                        continue
+                    came = 0.0 if layer == 0 else self.shared_least[f]
+                    for c in range(self.width):
+                        came += self.prices[c] * self.entries[f, layer, k, c]
+                    best = min(best, came)
+                self.reach[layer, k] = best + run
+            for f in range(groups):
+                self.shared_least[f] = endless
+            for k in range(nodes):
+                self.shared_least[self.group[k]] = min(self.shared_least[self.group[k]], self.reach[layer, k])
+        best = endless
+        for f in range(groups):
+            best = min(best, self.shared_least[f])
+        return best
+
+    def go_back(self, layer: int) -> int:
+        """Go from a layer to the one before, and return how many points there are."""
+        nodes, at = self.group.shape[0], 0
+        self._share(layer)
+        for k in range(nodes):
+            f, begun = self.group[k], at
+            room = self.ceiling - self.reach[layer - 1, k]
+            begin, end = self.first[k], self.last[k]
+            start, stop = self.shared_end[f], self.shared_end[f + 1]
+            if not self.shared_least[f] <= room:
+                stop = start
+            if at + end - begin + stop - start > self.made.shape[0]:
+                self.made = _grow(self.made, at + end - begin + stop - start)
+            at = self._merge(
+                self.lists, begin, end, self.steps[layer, k], self.joined, start, stop, room, self.made, at
+            )  # fmt: skip
+            self.first[k], self.last[k] = begun, at
+        self.lists, self.made = self.made, self.lists
+        return at
+
+    def list_paths(self) -> Any:  # noqa: ANN401 - an array
+        """Return whole paths (P, 1 + L), each having entered its first node as from that node's own group."""
+        parts = []
+        for f in range(self.entries.shape[0]):
+            count = self._gather(0, f, self.ceiling, f)
+            parts.append(np.array(self.shared[:count]))
+        return np.concatenate(parts)
+
+    def _share(self, layer: int) -> None:
+        """List for each group what can follow its nodes by entering a node of a layer."""
+        endless = 1e300 * 1e300
+        total, groups = 0, self.entries.shape[0]
+        for f in range(groups):
+            least = endless
+            for k in range(self.group.shape[0]):
+                if self.group[k] == f:
+                    least = min(least, self.reach[layer - 1, k])
+            count = self._gather(layer, f, self.ceiling - least, -1)
+            self.shared_least[f] = endless
+            for place in range(count):
+                self.shared_least[f] = min(self.shared_least[f], self._weigh(self.shared, place))
+            if total + count > self.joined.shape[0]:
+                self.joined = _grow(self.joined, total + count)
+            for place in range(count):
+                for c in range(self.width):
+                    self.joined[total + place, c] = self.shared[place, c]
+            total += count
+            self.shared_end[f + 1] = total
+
+    def _gather(self, layer: int, left: int, room: float, only: int) -> int:
+        """Merge what follows by entering the nodes of a layer from a group into ``shared``; return how many points."""
+        nodes, total, count = self.group.shape[0], 0, 0
+        for k in range(nodes):
+            total += self.last[k] - self.first[k]
+        if total > self.shared.shape[0] or total > self.other.shape[0]:
+            self.shared, self.other = _grow(self.shared, total), _grow(self.other, total)
+        total = 0
+        for k in range(nodes):
+            if self.first[k] == self.last[k] or (only >= 0 and self.group[k] != only):
+                continue
+            begun = total
+            for place in range(self.first[k], self.last[k]):
+                for c in range(self.width):
+                    self.shared[total, c] = self.lists[place, c] + (
+                        self.steps[layer, k, c] + self.entries[left, layer, k, c]
+                    )
+                if self._weigh(self.shared, total) <= room:
+                    total += 1
+            if total > begun:
+                count += 1
+                self.bounds[count] = total
+        while count > 1:
+            pairs, at = 0, 0
+            for one in range(0, count, 2):
+                middle = self.bounds[one + 1]
+                stop = self.bounds[one + 2] if one + 1 < count else middle
+                at = self._merge(
+                    self.shared, self.bounds[one], middle, self.nothing, self.shared, middle, stop, room, self.other, at
+                )  # fmt: skip
+                pairs += 1
+                self.bounds[pairs] = at
+            self.shared, self.other = self.other, self.shared
+            count, total = pairs, at
+        return total
+
+    def _weigh(self, points: Floats, place: int) -> float:
+        """Return what a point costs at the prices."""
+        cost = 0.0
+        for c in range(self.width):
+            cost += self.prices[c] * points[place, c]
+        return cost
+
+    def _merge(
+        self,
+        one: Floats,
+        begin: int,
+        end: int,
+        more: Floats,
+        two: Floats,
+        start: int,
+        stop: int,
+        room: float,
+        out: Floats,
+        at: int,
+    ) -> int:
+        """Merge two lists, the first with ``more`` (1 + L,) on top, within what points may cost; return the end."""
+        begun, width = at, self.width
+        while begin < end or start < stop:
+            from_one = begin < end
+            if from_one and start < stop:
+                for c in range(width):
+                    ahead = (one[begin, c] + more[c]) - two[start, c]
+                    if ahead != 0.0:
+                        from_one = ahead < 0.0
+                        break
+            if from_one:
+                for c in range(width):
+                    out[at, c] = one[begin, c] + more[c]
+                begin += 1
+            else:
+                for c in range(width):
+                    out[at, c] = two[start, c]
+                start += 1
+            if not self._weigh(out, at) <= room:
+                continue
+            kept = True
+            # All before it have no greater value; with one limit the last of them has least of that.
+            other = begun if width > 2 or at == begun else at - 1
+            while other < at and kept:
+                kept = False
+                for c in range(1, width):
+                    if out[other, c] > out[at, c]:
+                        kept = True
+                        break
+                other += 1
+            self.compared += other - begun + 1
+            if kept:
+                at += 1
+            if self.compared > self.at_once:
+                self.compared = 0
+                self.stopwatch.require()
+        return at
+
+
+def _grow(array: Any, rows: int) -> Any:  # noqa: ANN401 - an array, or a view of one
+    """Return an array with at least so many rows that begins with the given ones."""
+    if rows <= array.shape[0]:
+        return array
+    wide = np.empty((max(rows, 2 * array.shape[0]), array.shape[1]))
+    wide[: array.shape[0]] = array
+    return wide
