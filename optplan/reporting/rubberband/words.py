@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import cast
 
-from optplan.contracts import Instance, Result, Solution, Status
+from optplan.contracts import Instance, Result, Solution, Status, Termination
 from optplan.formulations.rubberband.data.experiment import HyperbandExperiment, ShaExperiment
 from optplan.formulations.rubberband.data.instance import DEADLINE, Objective, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.execution import list_runs
@@ -109,7 +109,7 @@ def _format_chance(chance: float) -> str:
 
 def say_how_good(instance: RubberBandInstance, result: Result[Solution]) -> str:
     """Say how good that is, and what the proof is worth."""
-    if result.infeasibility is not None and instance.asks_for_both:
+    if result.infeasibility is not None and instance.confidence is not None and instance.is_random:
         return f"That is proven: every plan keeps {'both limits' if len(instance.limits) > 1 else 'it'} less often."
     helping = [one.limit for one in relaxations_of(result)]
     if result.infeasibility is not None and len(helping) > 1:
@@ -137,5 +137,6 @@ def say_largest(found: LargestSearch) -> str:
     if found.refusal is None:
         return f"{said} Larger ones cannot be stated."
     if found.refusal.infeasibility is None:
-        return f"{said} Whether one of {found.size + 1:,} keeps the limits is not known: give it more time."
+        unknown = f"{said} Whether one of {found.size + 1:,} keeps the limits is not known"
+        return f"{unknown}{'' if found.refusal.termination is Termination.COMPLETED else ': give it more time'}."
     return f"{said} That is proven: of {found.size + 1:,}, {found.refusal.infeasibility.reason}."

@@ -58,7 +58,8 @@ def continue_plan(
     Raises
     ------
     UnsupportedError
-        When the rest is no search of stages in which trials only become fewer.
+        When the rest is no search of stages in which trials only become fewer; when no plan is found for it that keeps
+        the limits with the confidence, and none is excluded.
     """
     if len(instance.brackets) > 1:
         raise UnsupportedError("its brackets run side by side, each as far as it is; only one chain is planned anew")
@@ -174,6 +175,8 @@ def _choose(
         elif result.infeasibility is not None and result.infeasibility.relaxations:
             needed = result.infeasibility.relaxations[0].least_feasible
     if not is_sure and left > 0:  # whether a probability is kept, the solver has judged
+        if not plans and needed == math.inf:
+            raise _nothing_found(result)
         return plans[0] if plans else needed
     if not plans and needed < math.inf:  # the quickest, or the cheapest: it may do from what is held
         result = solve(_limit(instance, needed * (1.0 + LIMIT_TOLERANCE)))
@@ -228,9 +231,16 @@ def _keep_both(rest: _Rest, instance: RubberBandInstance, standing: Standing, so
     if result.solution is not None:
         return Continuation(rest.build(result.solution.brackets[0], result))
     claim = result.infeasibility
-    for one in () if claim is None else claim.relaxations:
+    if claim is None:
+        raise _nothing_found(result)
+    for one in claim.relaxations:
         return Continuation(None, _explain(one.limit, *limits[one.limit], one.least_feasible))
     return Continuation(None, claim)
+
+
+def _nothing_found(result: Result[Any]) -> UnsupportedError:
+    """Return the error that no plan for the rest was found, and none was excluded."""
+    return UnsupportedError("; ".join(result.warnings) or f"no plan was found (stopped: {result.termination.value})")
 
 
 def _what_is_left(instance: RubberBandInstance, standing: Standing, name: str) -> tuple[float, float]:
