@@ -10,7 +10,7 @@ somewhat greater ones (:mod:`optplan.formulations.rubberband.laws.variation`), o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -81,6 +81,8 @@ def solve_with_confidence(instance: RubberBandInstance, request: SolveRequest) -
         bound = solve_held_paths(instance.of_means(share), request) if share > 0.0 else _NOTHING
         if bound.infeasibility is not None:
             return _refuse(instance, bound.infeasibility, share)
+        if bound.solution is not None and find_chance(instance, bound.solution) >= _least_chance(instance):
+            return replace(bound, shadow_prices={})
         search = _Search(instance, request)
     except (OutOfTime, OutOfEffortError):
         return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
@@ -99,8 +101,9 @@ class _Search:
         self.instance = instance
         self.request = request
         self.chains = state_chains(instance, request.stopwatch)
-        self.wanted = (instance.confidence or 0.0) - _SHORT_OF
-        self.chances: dict[str, float] = {}
+        self.wanted = _least_chance(instance)
+        #: What was found at each amount; from what a plan takes to there it is best.
+        self.found: list[tuple[float, _Plan]] = []
         self.best: _Plan | None = None
         self.likeliest: _Plan | None = None
 
@@ -141,20 +144,23 @@ class _Search:
 
     def _plan(self, amount: float) -> _Plan | None:
         """Return the plan that is best within an amount of the traded limit; judge it."""
+        known = next((plan for most, plan in self.found if plan.used <= amount <= most), None)
+        if known is not None:
+            return known
         found = [solve_chain(self.instance, chain, amount, self.request) for chain in self.chains]
         if self.request.stopwatch.expired:
             raise OutOfEffortError("time")
-        paths = [one.options for one in found if not isinstance(one, HeldShortfall) and one.options is not None]
-        if len(paths) < len(found):
+        solved = [one for one in found if not isinstance(one, HeldShortfall) and one.options is not None]
+        if len(solved) < len(found):
             return None
-        solution = write_solution(self.chains, paths)
-        key = solution.model_dump_json()
-        if key not in self.chances:
-            self.chances[key] = find_chance(self.instance, solution)
-        solved = [one for one in found if not isinstance(one, HeldShortfall)]
+        solution = write_solution(self.chains, [one.options for one in solved if one.options is not None])
         plan = _Plan(
-            solution, math.fsum(one.value for one in solved), max(one.consumption for one in solved), self.chances[key]
+            solution,
+            objective=math.fsum(one.value for one in solved),
+            used=max(one.consumption for one in solved),
+            chance=find_chance(self.instance, solution),
         )
+        self.found.append((amount, plan))
         if self.likeliest is None or plan.chance > self.likeliest.chance:
             self.likeliest = plan
         if plan.chance >= self.wanted and (self.best is None or plan.objective < self.best.objective):
@@ -186,9 +192,13 @@ def _conclude(
         bound=least,
         bound_proof=bound.bound_proof if least is not None else BoundProof.NONE,
         certificates=bound.certificates,
-        counters={"judged": float(len(search.chances))},
+        counters={"judged": float(len(search.found))},
         warnings=warnings,
     )
+
+
+def _least_chance(instance: RubberBandInstance) -> float:
+    return (instance.confidence or 0.0) - _SHORT_OF
 
 
 def _name_limits(instance: RubberBandInstance) -> str:
