@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import cast
 
-from optplan.contracts import Instance, Result, Solution, Status, Termination
+from optplan.contracts import Instance, Result, Solution, Status
 from optplan.formulations.rubberband.data.experiment import HyperbandExperiment, ShaExperiment
 from optplan.formulations.rubberband.data.instance import DEADLINE, Objective, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.execution import list_runs
@@ -133,10 +133,10 @@ def say_largest(found: LargestSearch) -> str:
         why = found.refusal.infeasibility if found.refusal is not None else None
         return f"Not even {one} keeps the limits{f': {why.reason}' if why is not None else ''}."
     size = one if found.size == 1 else f"{found.size:,} {many}"
-    said = f"The largest search {describe_limit(found.instance)} has {size}."
+    said = f"The largest search {'' if found.is_proven else 'found '}{describe_limit(found.instance)} has {size}."
     if found.refusal is None:
         return f"{said} Larger ones cannot be stated."
     if found.refusal.infeasibility is None:
-        unknown = f"{said} Whether one of {found.size + 1:,} keeps the limits is not known"
-        return f"{unknown}{'' if found.refusal.termination is Termination.COMPLETED else ': give it more time'}."
+        why = "; ".join(found.refusal.warnings) or "give it more time"
+        return f"{said} Whether one of {found.size + 1:,} keeps the limits is not known: {why}."
     return f"{said} That is proven: of {found.size + 1:,}, {found.refusal.infeasibility.reason}."

@@ -77,7 +77,9 @@ def continue_plan(
     saved = float(growth_s if instance.objective is Objective.COST else growth_usd)
     chosen = _choose(_Rest(whole, plan, standing, done), rest.without_ceiling(), left, saved, solve)
     if isinstance(chosen, float):
-        return Continuation(None, _explain(instance.limit_name, limit, left, chosen))
+        return Continuation(
+            None, _explain(instance.limit_name, limit, left, chosen, enough=instance.confidence is None)
+        )
     # The best plan for the rest keeps a ceiling of the objective if any does.
     if instance.ceiling is not None:
         ceiling = standing.limits.get(instance.ceiling_name, instance.ceiling)
@@ -234,7 +236,7 @@ def _keep_both(rest: _Rest, instance: RubberBandInstance, standing: Standing, so
     if claim is None:
         raise _nothing_found(result)
     for one in claim.relaxations:
-        return Continuation(None, _explain(one.limit, *limits[one.limit], one.least_feasible))
+        return Continuation(None, _explain(one.limit, *limits[one.limit], one.least_feasible, enough=False))
     return Continuation(None, claim)
 
 
@@ -249,8 +251,8 @@ def _what_is_left(instance: RubberBandInstance, standing: Standing, name: str) -
     return limit, limit - (standing.now_s if name == DEADLINE else standing.spent_usd or 0.0)
 
 
-def _explain(name: str, limit: float, left: float, needed: float) -> Infeasibility:
-    """Say what the rest needs of a limit, and which limit would do."""
+def _explain(name: str, limit: float, left: float, needed: float, *, enough: bool = True) -> Infeasibility:
+    """Say what the rest needs of a limit, and which limit would do; or may, where so much is not known to be enough."""
     in_time = name == DEADLINE
 
     def write(amount: float) -> str:
@@ -259,7 +261,8 @@ def _explain(name: str, limit: float, left: float, needed: float) -> Infeasibili
     what = f"{write(max(left, 0.0))} of the {name} of {write(limit)} are left"
     verb = "takes" if in_time else "costs"
     reason = (
-        f"the rest {verb} at least {write(needed)}, and {what}; a {name} of {write(limit - left + needed)} would do"
+        f"the rest {verb} at least {write(needed)}, and {what}; a {name} of {write(limit - left + needed)} "
+        f"{'would' if enough else 'may'} do"
     )
     relaxation = Relaxation(
         limit=name, given=limit, least_feasible=limit - left + needed, unit="s" if in_time else "usd"
