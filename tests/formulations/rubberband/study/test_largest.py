@@ -145,8 +145,8 @@ def test_that_no_larger_search_is_likely_enough_may_not_be_known() -> None:
     found = find_largest(_vary(0.0, confidence=0.99), Growing.TRIALS, solve)
     assert (found.size, found.is_proven) == (5, False)
     assert say_largest(found).startswith(
-        "The largest search found within 4 min 50 s and $0.550 with a probability of 99 % has 5 trials. Whether one of 6 "
-        "keeps the limits is not known: the likeliest plan found keeps the deadline of 290 s and the budget of 0.55 usd "
+        "The largest search found within 4 min 50 s and $0.550 with a probability of 99 % has 5 trials. Whether one of "
+        "6 keeps the limits is not known: the likeliest plan found keeps the deadline of 290 s and the budget of 0.55 "
     )
 
 
