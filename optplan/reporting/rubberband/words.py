@@ -137,6 +137,6 @@ def say_largest(found: LargestSearch) -> str:
     if found.refusal is None:
         return f"{said} Larger ones cannot be stated."
     if found.refusal.infeasibility is None:
-        why = "; ".join(found.refusal.warnings) or "give it more time"
-        return f"{said} Whether one of {found.size + 1:,} keeps the limits is not known: {why}."
+        open_why = "; ".join(found.refusal.warnings) or "give it more time"
+        return f"{said} Whether one of {found.size + 1:,} keeps the limits is not known: {open_why}."
     return f"{said} That is proven: of {found.size + 1:,}, {found.refusal.infeasibility.reason}."

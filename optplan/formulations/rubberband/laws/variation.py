@@ -20,8 +20,9 @@ from optplan.formulations.rubberband.laws.stages import stage_law
 
 #: Durations that are looked at; nothing is known of an instance that has more.
 _MOST_DURATIONS = 8_192
-#: By how much a plan that counts may fall short of the confidence, at most, and what its probability may be off.
-_ACCURACY = 1e-4
+#: By how much a plan that counts may fall short of the confidence, with what its probability may be off; and by how
+#: much, relatively, a deviation on a grid may be too small.
+_SHORT_OF, _NARROWED = 1e-4, 1e-3
 
 
 def share_of_limit(instance: RubberBandInstance, go_on: Callable[[], None] = lambda: None) -> float:
@@ -38,8 +39,9 @@ def share_of_limit(instance: RubberBandInstance, go_on: Callable[[], None] = lam
         At most 1; zero or less where nothing follows.
     """
     if "share" not in instance.law_cache:
-        probability = (instance.confidence or 0.0) - _ACCURACY
-        instance.law_cache["share"] = 1.0 - _vary(instance, go_on) * math.sqrt(1.0 / probability - 1.0)
+        probability = (instance.confidence or 0.0) - _SHORT_OF
+        most = (1.0 + _NARROWED) * _vary(instance, go_on)
+        instance.law_cache["share"] = 1.0 - most * math.sqrt(1.0 / probability - 1.0)
     share: float = instance.law_cache["share"]
     return share
 
