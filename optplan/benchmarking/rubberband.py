@@ -168,16 +168,13 @@ def _pair_rows(instance: RubberBandInstance, label: str, extra: dict[str, float 
 
 
 def _both_rows() -> Iterator[Row]:
-    """Measure a deadline and a budget that are both kept with a probability, by plan and by table, and not."""
+    """Measure a deadline and a budget that are both kept with a probability: proven, not found, and proven too low."""
     base = read_instance("rubberband-two-stages", RubberBandInstance)
     noise = NormalNoise(sd_fraction=0.1)
     noisy = base.replace(training=base.training.replace(iteration_noise=noise), confidence=0.95, deadline_s=290.0)
-    for usd in (0.4, 0.39):
+    for usd in (0.4, 0.39, 0.37):
         both, label = noisy.replace(budget=Amount(usd, BudgetUnit.USD)), f"rubberband-two-stages@confident-{usd:g}"
-        exact = _measure(both, label, "auto", {"confidence": 0.95})
-        yield exact
-        if exact.objective is not None:
-            yield compare_rows(_measure(both, label, "every-chance", {"confidence": 0.95}), exact)
+        yield _measure(both, label, "auto", {"confidence": 0.95})
 
 
 def _large_rows(*, quick: bool) -> Iterator[Row]:

@@ -61,10 +61,9 @@ def test_both_limits_and_the_largest_search_within_them(planners: Rows) -> None:
 
 
 def test_both_limits_with_a_confidence(planners: Rows) -> None:
-    """The search that takes plans in order and the table of every plan agree; a cent less is kept too seldom."""
-    ordered, table, refused = (row for row in planners if "@confident" in str(row["instance"]))
-    assert [row["status"] for row in (ordered, table, refused)] == ["optimal", "optimal", "infeasible"]
-    assert ordered["objective"] == pytest.approx(table["objective"])
+    """Of the cheapest plan within 0.4 usd the means prove it; of 0.39 usd nothing is known; 0.37 usd are too few."""
+    statuses = {str(row["instance"]): row["status"] for row in planners if "@confident" in str(row["instance"])}
+    assert list(statuses.values()) == ["optimal", "unknown", "infeasible"]
 
 
 def test_sampling_agrees_with_the_expectation(planners: Rows) -> None:

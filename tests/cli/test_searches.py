@@ -73,7 +73,7 @@ def test_deadlines_and_budgets_are_options(run: Runner) -> None:
     assert run("show", TEXTBOOK, "--policy", "fair", "--json").data["mode"] == "fair"
     assert run("solve", TEXTBOOK, "--policy", "fair", "--json").data["objective"] == pytest.approx(0.38)
     confident = ["--set", "confidence=0.9", "--problem", "cheapest-with-confidence"]
-    assert run("solve", TEXTBOOK, *confident, "--json").data["solver"] == "held-distributions"
+    assert run("solve", TEXTBOOK, *confident, "--json").data["solver"] == "bisection"
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,13 @@ def test_the_rest_keeps_both_limits_with_the_confidence() -> None:
     assert [outcome.code for outcome in outcomes] == [0, 3]
     assert outcomes[0].cost_usd == pytest.approx(1.74, abs=0.005)
     assert "the rest has become infeasible" in outcomes[1].why
+    assert "a budget of $1.81 may do" in outcomes[1].why
+    # Between the two no plan is found, and none is excluded: the run goes on, and says so.
+    unknown = run(make_plan(**changes, budget="1.83usd")[1], slower=1.3)
+    assert unknown.code == 0
+    (note,) = unknown.notes
+    assert note.startswith("the rest is not planned anew: the likeliest plan found keeps the deadline of ")
+    assert note.endswith("whether another one does better is not known; it goes on as planned")
 
 
 def test_the_rest_asks_for_no_more_than_there_is() -> None:

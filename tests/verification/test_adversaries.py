@@ -17,7 +17,7 @@ from optplan.contracts.packing import pack_integers
 from optplan.contracts.result import Status
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge import listing, peak, rows, switching
-from optplan.formulations.rubberband.judge import both_walks, bracket_walks, timed_walks
+from optplan.formulations.rubberband.judge import bracket_walks
 from optplan.formulations.seer.judge import node_spending
 from optplan.formulations.srift.judge import parts
 from optplan.formulations.srift.judge.offers import Offers
@@ -157,17 +157,12 @@ CASES: dict[str, Callable[[], Case]] = {
     "as many jobs as are looked at": lambda: crowded(4096.0, width=1.0, most=3_900.0),
     "a million jobs": lambda: crowded(1e6, width=1.0, most=9e5),
     "tiny slopes": lambda: crowded(100.0, slope=1e-300, most=9e5),
-    "a fine grid": lambda: (
-        search("rubberband-resnet50-512", confidence=0.9),
-        tree("rubberband-labels", 1e9, points=4096),
+    "a search with a confidence": lambda: within(
+        search("rubberband-resnet50-512", confidence=0.9), {"deadline": 0.0}, 1e5
     ),
-    "a coarse grid": lambda: (
-        search("rubberband-resnet50-512", confidence=0.9),
-        tree("rubberband-labels", 1e9, points=64),
-    ),
-    "a grid of both": lambda: (
+    "both limits with a confidence": lambda: (
         search("rubberband-resnet50-512", confidence=0.9, budget="5000usd"),
-        tree("rubberband-both-chance", 1e6, points=20),
+        tree("rubberband-both", 1e6, limit="deadline", multiplier=0.0, allowance=1e6),
     ),
     "all searches enumerated": lambda: within(*searched("rubberband-resnet50-stragglers")),
     "all large searches enumerated": lambda: within(*searched("rubberband-resnet50-512")),
@@ -229,10 +224,6 @@ def test_many_remedies_and_a_long_reason(measure: Measure) -> None:
         (rows, "_MOST_NUMBERS", "a row far above", "a class has more options than are looked at"),
         (enumeration, "_MOST_NUMBERS", "near plans enumerated", "the allowance leaves more plans than are listed"),
         (peak, "_MOST_JOBS", "as many jobs as are looked at", "4096 GPUs are those of more than 16 jobs"),
-        (timed_walks, "_MOST_CELLS", "a coarse grid", "counts of instances is more than is looked at"),
-        (timed_walks, "_MOST_NUMBERS", "a coarse grid", "options on a grid of 64 points are too many"),
-        (both_walks, "_MOST_STAGES", "a grid of both", "stages are more than the"),
-        (both_walks, "_MOST_STEPS", "a grid of both", "options take more than 16 steps on the grid"),
         (bracket_walks, "_MOST_CELLS", "all searches enumerated", "stages are more than are looked at"),
         (bracket_walks, "_MOST_NUMBERS", "all searches enumerated", "beginnings of plans are left, more than are"),
         (node_spending, "_MOST_NUMBERS", "all nodes", "there are more than"),
@@ -243,7 +234,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch, module: Any, c
     """A certificate that leaves more is refused for that, and not for want of time."""
     instance, certificates = CASES[name]()
     result = solve(instance, check=False, certify=False, time_limit_s=1.0).replace(certificates=certificates)
-    monkeypatch.setattr(module, cap, 3 if cap == "_MOST_STAGES" else 16)
+    monkeypatch.setattr(module, cap, 16)
     if module is rows:
         monkeypatch.setattr(switching, "_MOST_KEPT", 0)
     verification = verify(instance, result, time_limit_s=60.0)

@@ -51,7 +51,11 @@ INSTANCES: dict[str, tuple[str, tuple[str, ...]]] = {
     "boa-infeasible": ("boa-two-classes", ("budget=1gpu",)),
     "rubberband": ("rubberband-two-stages", ()),
     "rubberband-infeasible": ("rubberband-two-stages", ("deadline_s=60",)),
-    "rubberband-confidence": ("rubberband-resnet50-stragglers", ()),
+    "rubberband-confidence": ("rubberband-resnet50-stragglers", ("confidence=0.95",)),
+    "rubberband-confidence-infeasible": (
+        "rubberband-two-stages",
+        (*_NOISE, "deadline_s=290", "budget=0.37usd", "confidence=0.95"),
+    ),
     "seer": ("seer-paper-example", ()),
     "seer-infeasible": ("seer-paper-example", ("budget=0.1gpu-min",)),
     "srift": ("srift-interruption", ()),

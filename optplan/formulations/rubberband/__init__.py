@@ -45,11 +45,15 @@ FORMULATION = Formulation(
             "exact: paths over the instances held, a multiplier, then labels within the remaining gap",
             problems=_PLAIN,
         ),
-        _exact(
-            "held-distributions",
-            f"{_HERE}.exact.both_limits:solve_held_distributions",
-            "exact with a confidence: labels of cost and of time rounded down; of both limits plan by plan",
+        SolverEntry(
+            "bisection",
+            f"{_HERE}.exact.confidence:solve_with_confidence",
+            "with a confidence: bisection among the plans that are best for the means, judged by distribution",
+            proofs=PROVEN,
             problems=_CONFIDENT,
+            policies=_MODES,
+            exact=False,
+            features=_ALL,
         ),
         _general(
             "highs",
@@ -69,15 +73,6 @@ FORMULATION = Formulation(
             "looks at every plan; for tiny instances",
             proofs=frozenset({BoundProof.ENUMERATED}),
             max_cells=12,
-        ),
-        SolverEntry(
-            "every-chance",
-            f"{_HERE}.models.every_chance:solve_every_chance",
-            "looks at every plan with a confidence, from the best on; for tiny instances",
-            proofs=frozenset({BoundProof.ENGINE}),
-            problems=_CONFIDENT,
-            policies=_MODES,
-            max_cells=24,
         ),
         _heuristic(
             "static",

@@ -109,7 +109,7 @@ def _format_chance(chance: float) -> str:
 
 def say_how_good(instance: RubberBandInstance, result: Result[Solution]) -> str:
     """Say how good that is, and what the proof is worth."""
-    if result.infeasibility is not None and instance.asks_for_both:
+    if result.infeasibility is not None and instance.confidence is not None and instance.is_random:
         return f"That is proven: every plan keeps {'both limits' if len(instance.limits) > 1 else 'it'} less often."
     helping = [one.limit for one in relaxations_of(result)]
     if result.infeasibility is not None and len(helping) > 1:
@@ -133,9 +133,10 @@ def say_largest(found: LargestSearch) -> str:
         why = found.refusal.infeasibility if found.refusal is not None else None
         return f"Not even {one} keeps the limits{f': {why.reason}' if why is not None else ''}."
     size = one if found.size == 1 else f"{found.size:,} {many}"
-    said = f"The largest search {describe_limit(found.instance)} has {size}."
+    said = f"The largest search {'' if found.is_proven else 'found '}{describe_limit(found.instance)} has {size}."
     if found.refusal is None:
         return f"{said} Larger ones cannot be stated."
     if found.refusal.infeasibility is None:
-        return f"{said} Whether one of {found.size + 1:,} keeps the limits is not known: give it more time."
+        open_why = "; ".join(found.refusal.warnings) or "give it more time"
+        return f"{said} Whether one of {found.size + 1:,} keeps the limits is not known: {open_why}."
     return f"{said} That is proven: of {found.size + 1:,}, {found.refusal.infeasibility.reason}."

@@ -69,6 +69,27 @@ def read_allocations(instance: RubberBandInstance, trials: int, gpus: IntArray) 
     return Allocations(gpus, per_trial, slots, needed, spanned)
 
 
+def list_allowed(instance: RubberBandInstance, trials: int) -> Allocations:
+    """List every allocation that the rules allow a stage of so many trials, by instances and then by GPUs."""
+    training, cloud = instance.training, instance.cloud
+    slots = np.arange(1, trials, dtype=np.int64)
+    most = training.largest_gpus
+    if cloud.most_instances is not None:
+        # A trial on several instances has them for itself.
+        each = cloud.gpus_per_instance * max(cloud.most_instances // trials, 1)
+        most = each if most is None else min(most, each)
+    widths = np.arange(training.least_gpus, (most or 0) + 1, dtype=np.int64)
+    if instance.mode is AllocationRule.FAIR:
+        slots = slots[trials % slots == 0]
+        widths = widths[widths % training.least_gpus == 0]
+    read = read_allocations(instance, trials, np.concatenate([slots * training.least_gpus, widths * trials]))
+    allowed = training.knows(read.gpus_per_trial, read.spanned)
+    if cloud.most_instances is not None:
+        allowed &= read.instances <= cloud.most_instances
+    rows = np.flatnonzero(allowed)
+    return read.take(rows[np.lexsort((read.gpus[rows], read.instances[rows]))])
+
+
 def explain_refusal(instance: RubberBandInstance, stage: Stage, gpus: int) -> str:
     """Say why a stage cannot get that many GPUs; empty when it can.
 

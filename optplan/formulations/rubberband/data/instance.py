@@ -218,6 +218,15 @@ class RubberBandInstance(TimeAndMoney, Instance):
         """Return the problem without a limit of the objective itself."""
         return self.replace(**{"budget" if self.objective is Objective.COST else "deadline_s": None})
 
+    def of_means(self, share: float) -> RubberBandInstance:
+        """Return the problem in which the means keep the limits, divided by a number above zero, and not the runs."""
+        changes: dict[str, Any] = {"confidence": None}
+        if self.deadline_s is not None:
+            changes["deadline_s"] = self.deadline_s / share
+        if self.budget is not None:
+            changes["budget"] = Amount(self.budget.value / share, self.budget.unit)
+        return self.replace(**changes)
+
     def exchanged(self) -> RubberBandInstance:
         """Return the problem in which the other of time and cost is least; both limits stay."""
         return self.replace(objective=Objective.TIME if self.objective is Objective.COST else Objective.COST)

@@ -29,15 +29,14 @@ from optplan.contracts.result import (
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.data.rules import BOTH
 from optplan.formulations.rubberband.exact.chains import state_chains
-from optplan.formulations.rubberband.exact.chance.both import solve_both_confident
-from optplan.formulations.rubberband.exact.chance.on_time import solve_confident_deadline
 from optplan.formulations.rubberband.exact.held_paths import solve_one_limit
 from optplan.solvers.figures import write_apart, write_up
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.held import find_least
 
-_UNITS = {DEADLINE: "s", BUDGET: "usd"}
+#: Of the limits.
+UNITS = {DEADLINE: "s", BUDGET: "usd"}
 
 _Answer = Answer[RubberBandSolution]
 _Solver = Callable[[RubberBandInstance, SolveRequest], _Answer]
@@ -48,13 +47,9 @@ def keep_both(solve: _Solver) -> _Solver:
 
     @wraps(solve)
     def within_both(instance: RubberBandInstance, request: SolveRequest) -> _Answer:
-        if not instance.has_limit and (instance.asks_for_both or instance.ceiling is not None):
-            instance.limit_as_given(instance.limit_name)  # raises: the ceiling alone asks for another problem
-        if instance.asks_for_both:
-            return solve_both_confident(instance, request)
         if instance.ceiling is None:
             return solve(instance, request)
-        # From here on nothing is random, or the means are limited: a confidence asks for no more than these.
+        instance.limit_as_given(instance.limit_name)  # raises where the ceiling is alone: that asks for another problem
         answer = solve(instance.without_ceiling(), request)
         if answer.status is Status.INFEASIBLE:
             return _refuse(instance, answer, request)
@@ -78,7 +73,6 @@ def keep_both(solve: _Solver) -> _Solver:
 
 
 solve_held_paths = keep_both(solve_one_limit)
-solve_held_distributions = keep_both(solve_confident_deadline)
 
 
 def _keeps_ceiling(instance: RubberBandInstance, objective: float) -> bool:
@@ -202,16 +196,16 @@ def _say_why(instance: RubberBandInstance, best: _Answer, helps: dict[str, float
     if ceiling in helps:
         least = helps[ceiling]
         reason = (
-            f"within the {traded} of {given[traded]:,.6g} {_UNITS[traded]} a plan needs "
-            f"{write_apart(least, given[ceiling])} {_UNITS[ceiling]} at least; "
-            f"the {ceiling} is {write_apart(given[ceiling], least)} {_UNITS[ceiling]}"
+            f"within the {traded} of {given[traded]:,.6g} {UNITS[traded]} a plan needs "
+            f"{write_apart(least, given[ceiling])} {UNITS[ceiling]} at least; "
+            f"the {ceiling} is {write_apart(given[ceiling], least)} {UNITS[ceiling]}"
         )
     else:
         reason = best.infeasibility.reason if best.infeasibility is not None else f"no plan keeps the {traded}"
     if traded in helps:
-        wanted, within = write_apart(helps[traded], given[traded]), f"{given[ceiling]:,.6g} {_UNITS[ceiling]}"
-        return f"{reason}; within {within} a plan needs {wanted} {_UNITS[traded]}"
-    amount = f"{given[ceiling]:,.6g} {_UNITS[ceiling]}"
+        wanted, within = write_apart(helps[traded], given[traded]), f"{given[ceiling]:,.6g} {UNITS[ceiling]}"
+        return f"{reason}; within {within} a plan needs {wanted} {UNITS[traded]}"
+    amount = f"{given[ceiling]:,.6g} {UNITS[ceiling]}"
     return f"{reason}; and whatever the {traded}, no plan keeps the {ceiling} of {amount}"
 
 
@@ -226,7 +220,7 @@ def _say_what_both_need(instance: RubberBandInstance, found: list[_Answer], requ
         best = solve_one_limit(asked.replace(**field), request)
         if best.objective is not None:
             pair = ((limit, amount), (other, best.objective))
-            wishes = (f"a {name} of {write_up(each, instance.limits[name])} {_UNITS[name]}" for name, each in pair)
+            wishes = (f"a {name} of {write_up(each, instance.limits[name])} {UNITS[name]}" for name, each in pair)
             said.append(f"{' and '.join(wishes)} would do")
     return "".join(f"; {one}" for one in said)
 

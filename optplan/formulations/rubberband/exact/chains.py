@@ -9,7 +9,6 @@ then, and most of their steps break the rules of :mod:`optplan.solvers.paths.hel
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,8 +33,6 @@ from optplan.solvers.paths.held.thrift import Thrift
 
 #: Pairs of a number of instances and an allocation that a stage may have.
 _MOST_PAIRS = 4_000_000
-
-Chooser = Callable[[RubberBandInstance, int, int, IntArray], tuple[IntArray, IntArray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,18 +95,13 @@ def state_chains(instance: RubberBandInstance, stopwatch: Stopwatch | None = Non
     return tuple(state_chain(instance, bracket, stopwatch=stopwatch) for bracket in range(len(instance.brackets)))
 
 
-def state_chain(
-    instance: RubberBandInstance, bracket: int, choose: Chooser | None = None, *, stopwatch: Stopwatch | None = None
-) -> Chain:
+def state_chain(instance: RubberBandInstance, bracket: int, *, stopwatch: Stopwatch | None = None) -> Chain:
     """State one bracket.
 
     Parameters
     ----------
     instance
         The problem; its limit is not looked at.
-    choose
-        Returns nodes and positions of the options of a (bracket, stage) while so much (K,) is held; None for those that
-        can be best for some limit on expected time or cost.
     stopwatch
         Ends the statement when it has expired; None for no limit.
 
@@ -118,14 +110,13 @@ def state_chain(
     OutOfEffortError
         When time runs out.
     """
-    select = _choose_options if choose is None else choose
     stages = range(len(instance.brackets[bracket]))
     offered = [stage_options(instance, bracket, stage, stopwatch=stopwatch) for stage in stages]
     lasting = not instance.has_minimum_charges or all(
         lasts(instance, bracket, stage, options).all() for stage, options in enumerate(offered)
     )
     held = list_held(instance, offered, charged=not lasting)
-    chosen = [select(instance, bracket, stage, held) for stage in range(len(offered))]
+    chosen = [_choose_options(instance, bracket, stage, held) for stage in range(len(offered))]
     layers, gpus, needed = [], [], []
     for (node, position), options in zip(chosen, offered, strict=True):
         seconds = options.expected_s[position]
@@ -141,7 +132,7 @@ def state_chain(
     return chain.keep(Thrift(graph).list_useful()) if instance.cloud.is_per_instance else chain
 
 
-def require_size(pairs: int) -> None:
+def _require_size(pairs: int) -> None:
     """Raise when a stage has more pairs of a number of instances and an allocation than can be held in memory.
 
     Raises
@@ -222,7 +213,7 @@ def _choose_options(
         rows = np.flatnonzero(place == number)
         counts = np.searchsorted(slower, fits[rows])
         listed += int(counts.sum())
-        require_size(listed)
+        _require_size(listed)
         nodes.append(np.repeat(first + rows, counts))
         positions += [slower[:count] for count in counts.tolist()]
     node, position = np.concatenate(nodes), np.concatenate(positions)
@@ -241,7 +232,7 @@ def _list_undominated(options: StageOptions, fitting: IntArray) -> tuple[IntArra
             least = np.minimum.accumulate(options.busy_gpu_s[some])
             kept = some[np.append(True, options.busy_gpu_s[some][1:] < least[:-1])]
         listed += kept.size
-        require_size(listed)
+        _require_size(listed)
         nodes.append(np.full(kept.size, node))
         positions.append(kept)
     return np.concatenate(nodes), np.concatenate(positions)

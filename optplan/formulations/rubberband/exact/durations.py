@@ -1,4 +1,4 @@
-"""The solver's statement of durations: what growing takes and costs, completion, times on a grid.
+"""The solver's statement of durations: what growing takes and costs, and how likely limits are kept.
 
 The judge has a statement of its own. What both use is the mathematics of sums and maxima in ``laws``.
 """
@@ -6,15 +6,17 @@ The judge has a statement of its own. What both use is the mathematics of sums a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.laws.both import both_chance
 from optplan.formulations.rubberband.laws.lives import completion_law, expected_latest_s
-from optplan.formulations.rubberband.laws.rounding import round_down
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
+
+#: Cells of the grid on which a probability is computed first, and how near the confidence it is computed anew.
+_FEW_CELLS, _NEAR = 1 << 17, 0.01
 
 
 def growth(
@@ -36,25 +38,18 @@ def growth(
     return seconds, price * (before * seconds + added * wait_s) + added * cloud.data_usd_per_instance
 
 
-def find_chance(instance: RubberBandInstance, plans: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float:
-    """Return the probability that all brackets complete by the deadline.
+def find_chance(instance: RubberBandInstance, solution: RubberBandSolution) -> float:
+    """Return the probability that all limits of an instance are kept, those of all brackets.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its deadline.
-    plans
-        By bracket: instances held and GPUs used in each stage.
+    Of a budget, where the probability is far from the confidence, roughly.
     """
-    deadline_s = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
-    reached = np.array([deadline_s])
-    laws = (completion_law(instance, bracket, held, gpus) for bracket, (held, gpus) in enumerate(plans))
-    return math.prod(float(law.cdf(reached)[0]) for law in laws)
-
-
-def round_growth_down(instance: RubberBandInstance, added: int, grid_s: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (G,) each the distributions of a request and of the last of its initialisations, rounded down."""
-    # The end of a constant delay is on a grid point in spite of rounding.
-    later = grid_s * (1.0 + LIMIT_TOLERANCE)
-    scale = round_down(instance.cloud.provision_s.cdf(later))
-    return scale, round_down(np.power(instance.cloud.initialise_s.cdf(later), added))
+    limits = {limit: amount * (1.0 + LIMIT_TOLERANCE) for limit, amount in instance.limits.items()}
+    plans = [([one.instances for one in chain], [one.gpus for one in chain]) for chain in solution.brackets]
+    if not instance.asks_for_both:
+        reached = np.array([limits[DEADLINE]])
+        laws = (completion_law(instance, bracket, held, gpus) for bracket, (held, gpus) in enumerate(plans))
+        return math.prod(float(law.cdf(reached)[0]) for law in laws)
+    ((held, gpus),) = plans
+    both = (limits.get(DEADLINE, math.inf), limits[BUDGET])
+    rough = both_chance(instance, held, gpus, *both, cells=_FEW_CELLS)
+    return both_chance(instance, held, gpus, *both) if abs(rough - (instance.confidence or 0.0)) < _NEAR else rough

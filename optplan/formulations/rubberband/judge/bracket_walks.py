@@ -292,7 +292,7 @@ class BracketWalks:
             seconds.append(there_s[some])
             usd.append(there_usd[some])
         if not rows:
-            return self.no_walks(stage + 1)
+            return self._no_walks(stage + 1)
         moved = walks.move(np.concatenate(rows), np.concatenate(nodes), np.concatenate(seconds), np.concatenate(usd))
         return self._run_all(moved, stage, cuts)
 
@@ -313,7 +313,7 @@ class BracketWalks:
                 kept.append(run.take(done.pass_through(run)) if self._is_held_for_free else run)
                 count += kept[-1].node.size
                 self._require_room(count, stage + 1)
-        return join_walks(kept) if kept else self.no_walks(stage + 1)
+        return join_walks(kept) if kept else self._no_walks(stage + 1)
 
     def _require_room(self, count: int, stages: int) -> None:
         """Raise when so many walks of so many stages are more than are kept."""
@@ -332,7 +332,7 @@ class BracketWalks:
             inside &= cut.weigh(seconds, usd) + cut.rest[stage][node] <= cut.limit
         rows = np.flatnonzero(inside)
         row, choice = row[rows], choice[rows]
-        run = self.extend(here.take(row), stage, choice, held[rows], seconds[rows], usd[rows])
+        run = self._extend(here.take(row), stage, choice, held[rows], seconds[rows], usd[rows])
         low, high = bound_charges(self.instance, run)
         rows = _find_undominated(run.seconds, run.usd + low, run.usd + high)
         inside = np.ones(rows.size, dtype=np.bool_)
@@ -341,7 +341,7 @@ class BracketWalks:
             inside &= least <= cut.limit
         return run.take(rows[inside])
 
-    def extend(
+    def _extend(
         self, walks: Walks, stage: int, choice: IntArray, held: IntArray, seconds: FloatArray, usd: FloatArray
     ) -> Walks:
         """Return walks after options (L,) of a stage, with the time and cost that they have come to."""
@@ -371,7 +371,7 @@ class BracketWalks:
         least = np.minimum.accumulate(np.append(math.inf, usd[order]))[:-1]
         return np.asarray(fitting[order[usd[order] < least]])
 
-    def no_walks(self, stages: int) -> Walks:
+    def _no_walks(self, stages: int) -> Walks:
         """Return no walks of so many stages."""
         whole, real, nothing = np.zeros((0, stages), dtype=np.int64), np.zeros((0, stages)), np.zeros(0)
         return Walks(np.zeros(0, dtype=np.int64), nothing, nothing, whole, whole, real, real, whole)

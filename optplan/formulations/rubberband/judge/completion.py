@@ -1,4 +1,4 @@
-"""What the judge says of completion: chances, quantiles, and distributions on a grid."""
+"""What the judge says of completion: chances and quantiles."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
 from optplan.formulations.rubberband.laws.both import both_chance
 from optplan.formulations.rubberband.laws.convolutions import GridLaw
 from optplan.formulations.rubberband.laws.lives import completion_law
-from optplan.formulations.rubberband.laws.rounding import round_down
-from optplan.schema import FloatArray
 
 
 def _list_laws(instance: RubberBandInstance, solution: RubberBandSolution) -> list[GridLaw]:
@@ -77,11 +75,3 @@ def completion_quantile(instance: RubberBandInstance, solution: RubberBandSoluti
     if 0 < reached < times.size and not all(law.is_constant for law in laws):
         return float(np.interp(probability, chances[reached - 1 : reached + 1], times[reached - 1 : reached + 1]))
     return float(times[min(reached, times.size - 1)])
-
-
-def round_growth(instance: RubberBandInstance, added: int, grid_s: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (G,) each the distributions of SCALE and of the last INIT of a growth, rounded down to a grid."""
-    # The end of a constant delay is on a grid point in spite of rounding.
-    later = grid_s * (1 + TOLERANCE)
-    scale = round_down(instance.cloud.provision_s.cdf(later))
-    return scale, round_down(np.power(instance.cloud.initialise_s.cdf(later), added))

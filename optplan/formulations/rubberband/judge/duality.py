@@ -15,6 +15,7 @@ import numpy as np
 
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
 from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks, NearWalks
+from optplan.formulations.rubberband.judge.means import limit_means
 from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
@@ -48,8 +49,11 @@ def dual_bound(
     Returns
     -------
     float
-        No plan within the limits has less expected cost (or time).
+        No plan within the limits has less expected cost (or time); minus infinity where nothing follows.
     """
+    instance, share = limit_means(instance, stopwatch)
+    if share <= 0.0:
+        return -math.inf
     weighted = _weigh(_list_walks(instance, stopwatch), *_weights(instance, multipliers))
     return weighted.least - _price_of_limits(instance, multipliers)
 
@@ -73,8 +77,12 @@ def least_consumption(
     dict of str to float
         With a deadline the slowest bracket alone, because it decides; with a budget all brackets; with both the search
         as a whole. What minimum charges add is proven by trees (:mod:`optplan.formulations.rubberband.judge.trees`).
+        With a confidence, of what is kept so often.
     """
-    walks = _list_walks(instance, stopwatch)
+    instance, share = limit_means(instance, stopwatch)
+    if share <= 0.0:
+        return {"search": 0.0}
+    walks, weights = _list_walks(instance, stopwatch), share * weights
     if instance.ceiling is not None:
         named = dict(zip(instance.limits, weights.tolist(), strict=True))
         return {"search": _weigh(walks, named[BUDGET], named[DEADLINE]).least}
@@ -108,8 +116,12 @@ def least_within(
     Returns
     -------
     float
-        Minimum charges included; infinity when no plan that keeps the limits lies within the allowance.
+        Minimum charges included; infinity when no plan that keeps the limits lies within the allowance, minus infinity
+        where nothing follows.
     """
+    instance, share = limit_means(instance, stopwatch)
+    if share <= 0.0:
+        return -math.inf
     walks = _list_walks(instance, stopwatch)
     limit = instance.limits[instance.limit_name] * (1.0 + TOLERANCE)
     usd_weight, s_weight = _weights(instance, multipliers)

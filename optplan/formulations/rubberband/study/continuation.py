@@ -58,7 +58,8 @@ def continue_plan(
     Raises
     ------
     UnsupportedError
-        When the rest is no search of stages in which trials only become fewer.
+        When the rest is no search of stages in which trials only become fewer; when no plan is found for it that keeps
+        the limits with the confidence, and none is excluded.
     """
     if len(instance.brackets) > 1:
         raise UnsupportedError("its brackets run side by side, each as far as it is; only one chain is planned anew")
@@ -76,7 +77,9 @@ def continue_plan(
     saved = float(growth_s if instance.objective is Objective.COST else growth_usd)
     chosen = _choose(_Rest(whole, plan, standing, done), rest.without_ceiling(), left, saved, solve)
     if isinstance(chosen, float):
-        return Continuation(None, _explain(instance.limit_name, limit, left, chosen))
+        return Continuation(
+            None, _explain(instance.limit_name, limit, left, chosen, enough=instance.confidence is None)
+        )
     # The best plan for the rest keeps a ceiling of the objective if any does.
     if instance.ceiling is not None:
         ceiling = standing.limits.get(instance.ceiling_name, instance.ceiling)
@@ -174,6 +177,8 @@ def _choose(
         elif result.infeasibility is not None and result.infeasibility.relaxations:
             needed = result.infeasibility.relaxations[0].least_feasible
     if not is_sure and left > 0:  # whether a probability is kept, the solver has judged
+        if not plans and needed == math.inf:
+            raise _nothing_found(result)
         return plans[0] if plans else needed
     if not plans and needed < math.inf:  # the quickest, or the cheapest: it may do from what is held
         result = solve(_limit(instance, needed * (1.0 + LIMIT_TOLERANCE)))
@@ -228,9 +233,16 @@ def _keep_both(rest: _Rest, instance: RubberBandInstance, standing: Standing, so
     if result.solution is not None:
         return Continuation(rest.build(result.solution.brackets[0], result))
     claim = result.infeasibility
-    for one in () if claim is None else claim.relaxations:
-        return Continuation(None, _explain(one.limit, *limits[one.limit], one.least_feasible))
+    if claim is None:
+        raise _nothing_found(result)
+    for one in claim.relaxations:
+        return Continuation(None, _explain(one.limit, *limits[one.limit], one.least_feasible, enough=False))
     return Continuation(None, claim)
+
+
+def _nothing_found(result: Result[Any]) -> UnsupportedError:
+    """Return the error that no plan for the rest was found, and none was excluded."""
+    return UnsupportedError("; ".join(result.warnings) or f"no plan was found (stopped: {result.termination.value})")
 
 
 def _what_is_left(instance: RubberBandInstance, standing: Standing, name: str) -> tuple[float, float]:
@@ -239,8 +251,8 @@ def _what_is_left(instance: RubberBandInstance, standing: Standing, name: str) -
     return limit, limit - (standing.now_s if name == DEADLINE else standing.spent_usd or 0.0)
 
 
-def _explain(name: str, limit: float, left: float, needed: float) -> Infeasibility:
-    """Say what the rest needs of a limit, and which limit would do."""
+def _explain(name: str, limit: float, left: float, needed: float, *, enough: bool = True) -> Infeasibility:
+    """Say what the rest needs of a limit, and which limit would do; or may, where so much is not known to be enough."""
     in_time = name == DEADLINE
 
     def write(amount: float) -> str:
@@ -249,7 +261,8 @@ def _explain(name: str, limit: float, left: float, needed: float) -> Infeasibili
     what = f"{write(max(left, 0.0))} of the {name} of {write(limit)} are left"
     verb = "takes" if in_time else "costs"
     reason = (
-        f"the rest {verb} at least {write(needed)}, and {what}; a {name} of {write(limit - left + needed)} would do"
+        f"the rest {verb} at least {write(needed)}, and {what}; a {name} of {write(limit - left + needed)} "
+        f"{'would' if enough else 'may'} do"
     )
     relaxation = Relaxation(
         limit=name, given=limit, least_feasible=limit - left + needed, unit="s" if in_time else "usd"

@@ -14,13 +14,9 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance, Ru
 from optplan.formulations.rubberband.judge.completion import (
     completion_quantile,
     on_time_probability,
-    round_growth,
 )
 from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_shortfall_s, growth
-from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.formulations.rubberband.laws.lives import completion_law, expected_latest_s, latest_law
-from optplan.formulations.rubberband.laws.rounding import round_down
-from optplan.formulations.rubberband.laws.stages import stage_cdf
 from optplan.schema import FloatArray
 
 STAGES = [{"trials": 4, "iterations": 2}, {"trials": 2, "iterations": 3}, {"trials": 1, "iterations": 10}]
@@ -255,28 +251,6 @@ def test_constant_plans_are_on_time_or_not() -> None:
     assert completion_quantile(instance, plan, 0.9) == pytest.approx(127)
     evaluation = evaluate(_make(deadline_s=127, confidence=0.99), plan)
     assert not _failures(evaluation)
-
-
-def test_rounded_times_are_earlier_by_less_than_a_step() -> None:
-    """Rounded down to a grid beyond which next to nothing lies, times keep all mass and move by less than 2.5 s."""
-    instance = _make(**NOISY[1])
-    grid = np.arange(0.0, 1000.0, 2.5)
-    rounded = [round_down(stage_cdf(instance, 0, 0, 4, grid)), *round_growth(instance, 2, grid)]
-    expected = [
-        float(cost_of(instance, 0, 0, 4).expected_s[0]),
-        instance.cloud.provision_s.expected_s,
-        float(expected_latest_s(instance, np.array(2))),
-    ]
-    for times, mean in zip(rounded, expected, strict=True):
-        assert times.sum() == pytest.approx(1.0)
-        assert times @ grid <= mean <= times @ grid + 2.5 + 1e-9
-
-
-def test_constants_are_rounded_down_by_a_step_at_most() -> None:
-    """On a grid of 2.5 s, a request of 5 s takes 2.5 or 5 s, and an initialisation of 7 s 5 s."""
-    scale, latest = round_growth(_make(), 2, np.array([0.0, 2.5, 5.0, 7.5]))
-    assert scale[1:3].sum() == 1
-    assert latest.tolist() == [0, 0, 1, 0]
 
 
 @pytest.mark.parametrize("form", ["normal", "log-normal"])

@@ -11,6 +11,7 @@ from optplan.contracts.result import Status
 from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.study.largest import Growing, find_largest, resize
+from optplan.reporting.rubberband.words import say_largest
 from optplan.solving import solve
 from optplan.verification import verify
 
@@ -137,6 +138,16 @@ def test_both_limits_are_kept_with_the_confidence() -> None:
     assert found.larger is not None
     assert found.refusal is not None
     assert verify(found.larger, found.refusal).nothing_wrong
+
+
+def test_that_no_larger_search_is_likely_enough_may_not_be_known() -> None:
+    """With 0.99, 5 trials keep 0.55 usd; of 6 the mean does, and the likeliest plan found does not often enough."""
+    found = find_largest(_vary(0.0, confidence=0.99), Growing.TRIALS, solve)
+    assert (found.size, found.is_proven) == (5, False)
+    assert say_largest(found).startswith(
+        "The largest search found within 4 min 50 s and $0.550 with a probability of 99 % has 5 trials. Whether one of "
+        "6 keeps the limits is not known: the likeliest plan found keeps the deadline of 290 s and the budget of 0.55 "
+    )
 
 
 def test_expected_minimum_charges_leave_no_largest_with_a_confidence() -> None:

@@ -1,1 +1,0 @@
-"""Limits that hold with a probability: the deadline alone, and deadline and budget together."""
