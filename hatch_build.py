@@ -15,8 +15,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-#: What is compiled: a module of Python with its types beside it.
-KERNELS = ("optplan/solvers/paths/kernel",)
+#: What is compiled: modules of Python with their types beside them.
+KERNELS = ("optplan/solvers/paths/kernel", "optplan/formulations/srift/laws/exchange")
 #: The same bits as Python on every processor: no operation is fused with another.
 FLAGS = ["-O3", "-ffp-contract=off", "-g0"]
 DIRECTIVES = {
