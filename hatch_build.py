@@ -15,8 +15,13 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-#: What is compiled: modules of Python with their types beside them, of the solvers and of the judge.
-KERNELS = ("optplan/solvers/paths/kernel", "optplan/verification/loops", "optplan/formulations/boa/judge/loops")
+#: What is compiled: modules of Python with their types beside them, of the solvers, of the judges, and of what both use.
+KERNELS = (
+    "optplan/solvers/paths/kernel",
+    "optplan/verification/loops",
+    "optplan/formulations/boa/judge/loops",
+    "optplan/formulations/srift/laws/exchange",
+)
 #: The same bits as Python on every processor: no operation is fused with another.
 FLAGS = ["-O3", "-ffp-contract=off", "-g0"]
 DIRECTIVES = {

@@ -35,11 +35,11 @@ def write_manifest(changed: Mapping[str, Mapping[str, Any]]) -> None:
     Parameters
     ----------
     changed
-        By instance, its ``origin`` and ``licence`` and its records ``best``; the other instances keep theirs.
+        By instance, what is said of it, such as its ``origin``, and its records ``best``; the others keep theirs.
     """
     lines = [*_HEADING]
     for name, facts in (dict(manifest()) | dict(changed)).items():
-        lines += ["", f'["{name}"]', f'origin = "{facts["origin"]}"', f'licence = "{facts["licence"]}"']
+        lines += ["", f'["{name}"]', *(f"{field} = {_write(value)}" for field, value in facts.items() if field != "best")]
         for entry in facts["best"]:
             lines += ["", f'[["{name}".best]]', *(f"{field} = {_write(value)}" for field, value in entry.items())]
     (LIBRARY / "manifest.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -66,9 +66,9 @@ def take(folder: Path) -> None:
     print("took", sum(map(len, found.values())), "values into", LIBRARY / "manifest.toml")
 
 
-def _write(value: str | float) -> str:
-    """Write text or a number as TOML does."""
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+def _write(value: str | float | list[str]) -> str:
+    """Write text, a number or a list of texts as TOML does."""
+    return repr(value) if isinstance(value, int | float) else json.dumps(value, ensure_ascii=False)
 
 
 if __name__ == "__main__":

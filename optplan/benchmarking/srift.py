@@ -31,7 +31,7 @@ _ENGINE_LIMIT_S = 30.0
 _MOST, _BATCH, _CHOICES, _LIMIT_S = 64, 8192, 6, 10.0
 _SEEDS = 6
 #: What grows, one at a time, from 4 types with 16 VMs.
-_TYPES, _COUNTS, _GROWN_BATCH = (2, 4, 6, 8, 12), (8, 16, 32, 64), 2048
+_TYPES, _COUNTS, _GROWN_BATCH = (2, 4, 6, 8, 12, 24), (8, 16, 32, 64), 2048
 _EVALUATIONS = 200
 
 
@@ -45,7 +45,7 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     for name in _CASES[1:3] if quick else _CASES:
         yield from _case_rows(read_instance(name, SriftInstance), engines=not quick)
     seeds = range(1 if quick else _SEEDS * (3 if full else 1))
-    for types in (4,) if quick else (4, 12):
+    for types in (4,) if quick else (4, 12, 24):
         for seed in seeds:
             yield from _large_rows(types, seed, engine=full)
     if not quick:

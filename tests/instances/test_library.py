@@ -13,6 +13,7 @@ from optplan.contracts import BoundProof, Status
 from optplan.errors import DataError, UsageError
 from optplan.formulations import formulation_of
 from optplan.instances import library
+from optplan.instances.changes import apply_changes, parse_change
 from optplan.instances.library import GENERATED, SIZES, build_named, manifest, names
 from optplan.solving import choose_solver, solve
 from optplan.verification import verify
@@ -22,9 +23,10 @@ RECORDS = [(name, record) for name in NAMED for record in manifest()[name].get("
 
 
 def test_the_manifest_lists_the_files_and_nothing_else() -> None:
-    """No file without a record, no record without a file."""
+    """No file without a record, no record without a file or a base that has one."""
     stored = {path.name.removesuffix(".json") for path in files(library).iterdir() if path.name.endswith(".json")}
-    assert stored == set(NAMED)
+    assert stored == {name for name in NAMED if "base" not in manifest()[name]}
+    assert stored >= {facts["base"] for facts in manifest().values() if "base" in facts}
     assert names() == [*NAMED, *GENERATED]
     assert NAMED
 
@@ -40,6 +42,18 @@ def test_every_instance_loads(name: str) -> None:
         assert manifest()[name]["origin"]
         assert manifest()[name]["licence"]
     assert solve(instance).status is (Status.OPTIMAL if choose_solver(instance).exact else Status.FEASIBLE)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if "base" in manifest()[name]])
+def test_instances_without_a_file_are_another_one_with_changes(name: str) -> None:
+    """All of its data but what the changes say, which its source names."""
+    facts = manifest()[name]
+    base, own = build_named(facts["base"]), build_named(name)
+    assert own.source["changes"] == "; ".join(facts["changes"])
+    assert own.description == facts["description"] != base.description
+    changed = apply_changes(base, [parse_change(text) for text in facts["changes"]])
+    assert changed != base
+    assert changed.replace(name=own.name, description=own.description) == own
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -1,7 +1,8 @@
 """The library of named instances, and what is known about each of them.
 
 ``manifest.toml`` lists them with the best objective and bound known for every budget that has been solved, who proved
-it and when. The instances are derived figures with their provenance; no trace is copied here.
+it and when. The instances are derived figures with their provenance; no trace is copied here. One with a ``base`` has no
+file: it is that instance with ``changes``, in the words of :mod:`optplan.instances.changes`.
 """
 
 from __future__ import annotations
@@ -62,6 +63,24 @@ def build_named(name: str, **sizes: int) -> Instance:
 
         generate: Callable[..., Instance] = random_boa
         return generate(**sizes)
+    facts = manifest()[name]
+    if "base" in facts:
+        from optplan.instances.changes import apply_changes, parse_change  # which most instances do without
+
+        changed = apply_changes(build_named(facts["base"]), [parse_change(text) for text in facts["changes"]])
+        return changed.replace(name=name, description=facts["description"])
+    facts = manifest()[name]
+    if "base" in facts:
+        from optplan.instances.changes import apply_changes, parse_change  # which most instances do without
+
+        changed = apply_changes(build_named(facts["base"]), [parse_change(text) for text in facts["changes"]])
+        return changed.replace(name=name, description=facts["description"])
+    facts = manifest()[name]
+    if "base" in facts:
+        from optplan.instances.changes import apply_changes, parse_change  # which most instances do without
+
+        changed = apply_changes(build_named(facts["base"]), [parse_change(text) for text in facts["changes"]])
+        return changed.replace(name=name, description=facts["description"])
     text = files(__package__).joinpath(f"{name}.json").read_text(encoding="utf-8")
     return parse_instance(json.loads(text), path=name)
 
@@ -69,6 +88,12 @@ def build_named(name: str, **sizes: int) -> Instance:
 @cache
 def manifest() -> dict[str, dict[str, Any]]:
     """Return what is recorded about each named instance: ``origin``, ``licence`` and a list ``best``.
+
+    One without a file has ``base``, ``changes`` and ``description``, too.
+
+    One without a file has ``base``, ``changes`` and ``description``, too.
+
+    One without a file has ``base``, ``changes`` and ``description``, too.
 
     Each entry of ``best`` has ``problem``, ``policy``, ``budget``, ``objective``, ``bound``, ``proof``, ``solver`` and
     ``date``.

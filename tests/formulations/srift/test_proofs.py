@@ -16,8 +16,9 @@ from optplan.errors import VerificationError
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
 from optplan.formulations.srift.exact.bounds import bound_training
 from optplan.formulations.srift.exact.incumbents import FleetJudge, JudgedFleet
-from optplan.formulations.srift.judge.bounds import ExchangeFloor, StragglerFloor
+from optplan.formulations.srift.judge.bounds import StragglerFloor
 from optplan.formulations.srift.judge.evaluation import measure_fleet
+from optplan.formulations.srift.judge.exchanges import Group
 from optplan.formulations.srift.judge.needs import Needs
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray
@@ -114,9 +115,7 @@ def test_a_wrong_price_of_the_judge_shows(golden: Golden, monkeypatch: pytest.Mo
     assert any(check.family == "certificate" for check in verify(instance, result).failures)
 
 
-@pytest.mark.parametrize(
-    ("part", "method"), [(StragglerFloor, "seconds"), (ExchangeFloor, "seconds"), (Needs, "least")]
-)
+@pytest.mark.parametrize(("part", "method"), [(StragglerFloor, "seconds"), (Group, "iteration_s"), (Needs, "least")])
 def test_bounds_of_the_judge_that_are_too_low_show(
     draw_instance: DrawInstance, golden: Golden, monkeypatch: pytest.MonkeyPatch, part: type, method: str
 ) -> None:

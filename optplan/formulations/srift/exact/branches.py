@@ -5,32 +5,24 @@ Where the VMs of a type may get several batches, each batch is a level of its ow
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.srift.data.instance import VmGroup
-from optplan.formulations.srift.exact.bounds import MOST_COUNTED, Choice, StragglerBound, bound_training
+from optplan.formulations.srift.exact.bounds import Choice, StragglerBound, bound_training
+from optplan.formulations.srift.exact.exchanges import MOST_NETWORKS
 from optplan.formulations.srift.exact.incumbents import JudgedFleet
-from optplan.formulations.srift.exact.kinds import MOST_NETWORKS, Kind, Setting, list_others
+from optplan.formulations.srift.exact.kinds import Kind, Setting, list_others
 from optplan.formulations.srift.exact.partial_fleets import Decided, Nodes
 from optplan.formulations.srift.exact.remainders import QUANTITIES, Level, Remainders
-from optplan.formulations.srift.laws.stragglers import expected_maximum, standard_maximum
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import ROUNDING
 
 #: Says of fleets, by lower bounds of their time, cost and VMs, which are worth keeping.
 Keeps = Callable[[FloatArray, FloatArray, FloatArray], NDArray[np.bool_]]
-#: Backward passes that one simulation serves: powers of e to the first of these, and of what that does not exclude to
-#: the second.
-_COARSE, _FINE = 0.008, 0.001
-#: Error of the straggler's seconds where they are computed exactly, relatively.
-_EXACT = 2e-9
-#: What the straggler's seconds may leave open, relatively, before they are computed exactly.
-_LOOSE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +30,6 @@ class _Options:
     """What can be chosen at a level; arrays over the options, the first of which may be to take no VM."""
 
     number: int
-    choices: dict[int, Choice]
     batches: IntArray
     counts: IntArray
     samples: IntArray
@@ -46,7 +37,6 @@ class _Options:
     risk: FloatArray
     networks: IntArray
     logarithms: FloatArray
-    left_out_s: FloatArray
     running: int
     available: int
     starts_type: bool
@@ -76,7 +66,6 @@ class Branch:
         self._gpu = setting.instance.types[self._slowest.name].gpu
         self._remainders = Remainders([self._level(column) for column in columns], setting.instance.global_batch)
         self._options = [self._list_options(columns, place) for place in range(len(columns))]
-        self._stragglers_s: dict[bytes, float] = {}
         #: Complete fleets that were looked at, by their picks.
         self.judged: dict[bytes, JudgedFleet] = {}
         #: Whether some type that must be there cannot be.
@@ -101,8 +90,8 @@ class Branch:
         """Return how many options there are at a level."""
         return self._options[level].counts.size
 
-    def start(self) -> Nodes:
-        """Return the fleets in which only the number of VMs of the slowest choice is decided."""
+    def start(self, keeps: Keeps) -> Nodes:
+        """Return the fleets worth keeping in which only the number of VMs of the slowest choice is decided."""
         instance, slowest = self._setting.instance, self._slowest
         vm = instance.types[slowest.name]
         ends = not self._options or self._options[0].starts_type
@@ -125,7 +114,7 @@ class Branch:
             risk=counts * np.float64(vm.interruptions_per_hour),
             networks=np.full(counts.size, bit, dtype=np.int64),
         )
-        return self._assess(decided, self._straggler.logarithms(slowest, counts), least_more)
+        return self._assess(decided, self._straggler.logarithms(slowest, counts), least_more, keeps)
 
     def decide(self, nodes: Nodes, keeps: Keeps) -> Nodes:
         """Decide one more level.
@@ -173,92 +162,7 @@ class Branch:
             networks=nodes.networks[parent] | options.networks[option],
         )
         logarithms = self._sum_logarithms(nodes)[parent] + options.logarithms[option]
-        new = self._assess(decided, logarithms, least_more)
-        return new.take(np.flatnonzero(keeps(new.time_s, new.cost_usd, new.vms)))
-
-    def sharpen(self, nodes: Nodes, keeps: Keeps) -> Nodes:
-        """Simulate the exchange of complete fleets, many at once, and return them with bounds from that.
-
-        Let F(t) be the end of the exchange when the backward pass takes t, with the same networks and ranks. F(t) / t
-        does not grow with t:
-
-        * With time counted in units of t the transfers are ready at the same times whatever t is, and a transfer of V
-          bytes takes as many units as one of V / t takes seconds: F(t) / t is the end of an exchange of such sizes.
-        * That grows with the sizes. By equation 2 no transfer gets less when others are no longer active: all get what
-          they get alone, or the least of that and an equal share. So of two exchanges with the same ready times, that
-          with smaller sizes has less left of each transfer at any time.
-
-        Hence ``F(t) >= F(T) t / T`` for any T >= t: one simulation serves all fleets whose backward passes are a
-        little shorter. How long those are at most need not be known well; where it matters, as the fleets are still
-        worth keeping, it is computed. Where there are too many networks to be told apart, nothing is simulated.
-        """
-        if self._network is None:
-            return nodes
-        least_s = self._straggler.seconds(self._sum_logarithms(nodes))
-        most_s = (least_s + self._most_error(nodes)) * (1.0 + ROUNDING)
-        sharpened = self._simulate(nodes, least_s, most_s, _COARSE)
-        kept = np.flatnonzero(keeps(sharpened.time_s, sharpened.cost_usd, sharpened.vms))
-        if not kept.size:
-            return sharpened
-        least_s, most_s = least_s[kept], most_s[kept]
-        for number in np.flatnonzero(~(most_s <= least_s * (1.0 + _LOOSE))).tolist():
-            exact_s = self._straggler_s(nodes.picks[kept[number]])
-            least_s[number], most_s[number] = exact_s * (1.0 - _EXACT), exact_s * (1.0 + _EXACT)
-        fine = self._simulate(nodes.take(kept), least_s, most_s, _FINE)
-        time_s, cost_usd = sharpened.time_s.copy(), sharpened.cost_usd.copy()
-        time_s[kept], cost_usd[kept] = fine.time_s, fine.cost_usd
-        return replace(sharpened, time_s=time_s, cost_usd=cost_usd)
-
-    def _simulate(self, nodes: Nodes, least_s: FloatArray, most_s: FloatArray, step: float) -> Nodes:
-        """Return complete fleets with bounds by what the straggler takes at least and at most, (N,) each.
-
-        Backward passes are rounded up to powers of e to the step, so that many fleets share a simulation.
-        """
-        backward_s, longest_s = (1.0 - self._forward) * least_s, (1.0 - self._forward) * most_s
-        known = (longest_s > 0.0) & np.isfinite(longest_s)
-        steps = np.ceil(np.log(np.where(known, longest_s, 1.0)) / step).astype(np.int64)
-        # Without tables a set of types is as fast as its least network, which is that of the branch.
-        networks = np.zeros_like(nodes.networks) if self._setting.exchange.plain else nodes.networks
-        keys = np.column_stack([networks, nodes.amounts[1].astype(np.int64), steps])[known]
-        different, place = np.unique(keys, axis=0, return_inverse=True)
-        paces = np.array([self._pace(each, ranks, power * step) for each, ranks, power in different.tolist()])
-        exchange_s = np.zeros(len(nodes))
-        exchange_s[known] = paces[place.reshape(-1)] * backward_s[known]
-        bounded = self._bound(nodes, least_s, exchange_s, nodes.amounts)
-        better = np.maximum(bounded.time_s, nodes.time_s), np.maximum(bounded.cost_usd, nodes.cost_usd)
-        return replace(bounded, time_s=better[0], cost_usd=better[1])
-
-    def _straggler_s(self, picks: IntArray) -> float:
-        """Return the mean seconds of a complete fleet's straggler."""
-        key = picks.tobytes()
-        if key not in self._stragglers_s:
-            counts, choices = [int(picks[0])], [self._slowest]
-            for options, pick in zip(self._options, picks[1:].tolist(), strict=True):
-                if pick:
-                    counts.append(int(options.counts[pick]))
-                    choices.append(options.choices[int(options.batches[pick])])
-            means, deviations = [each.raw_s for each in choices], [each.deviation_s for each in choices]
-            self._stragglers_s[key] = expected_maximum(means, deviations, counts)
-        return self._stragglers_s[key]
-
-    def _most_error(self, nodes: Nodes) -> FloatArray:
-        """Return (N,) by how much the straggler's time may be larger than its bound.
-
-        A slowest choice that stands for its mean: n of it exceed that by no more than the largest of n deviations and
-        zero, whose mean is no more than that of n + 1 deviations (Jensen's inequality).
-        """
-        counts, place = np.unique(nodes.picks[:, 0], return_inverse=True)
-        missed = [0.0 if self._straggler.whole else standard_maximum(count + 1) for count in counts.tolist()]
-        total = 2.0 * self._straggler.margin_s + self._slowest.deviation_s * np.array(missed)[place.reshape(-1)]
-        for options, picks in zip(self._options, nodes.picks[:, 1:].T, strict=True):
-            total = total + options.left_out_s[picks]
-        return np.where(nodes.picks[:, 0] > MOST_COUNTED, np.inf, total)
-
-    def _pace(self, networks: int, ranks: int, power: float) -> float:
-        """Return F(T) / T of a set of networks (none: the branch's own), for e to a power as T."""
-        names = self._setting.exchange.types_of(networks or 1 << (self._network or 0))
-        backward_s = math.exp(power)
-        return self._setting.model.exchange_s(names, ranks, self._gpu, backward_s) / backward_s * (1.0 - ROUNDING)
+        return self._assess(decided, logarithms, least_more, keeps)
 
     def write(self, picks: IntArray) -> tuple[VmGroup, ...]:
         """Return the groups of a fleet, in the order of the instance's types, the largest batch first."""
@@ -302,13 +206,11 @@ class Branch:
         counts = np.concatenate([np.zeros(1, dtype=np.int64), *spans])
         batches = np.repeat([0, *(each.batch for each in column)], [1, *(span.size for span in spans)])
         logarithms = [self._straggler.logarithms(each, span) for each, span in zip(column, spans, strict=True)]
-        left_out = [self._straggler.left_out(each, span) for each, span in zip(column, spans, strict=True)]
         before = self._slowest.number if place == 0 else columns[place - 1][0].number
         after = None if place + 1 == len(columns) else columns[place + 1][0].number
         bit = self._network_bit(number)
         return _Options(
             number=number,
-            choices={each.batch: each for each in column},
             batches=batches,
             counts=counts,
             samples=counts * batches,
@@ -316,7 +218,6 @@ class Branch:
             risk=counts * vm.interruptions_per_hour,
             networks=np.where(counts > 0, bit, 0),
             logarithms=np.concatenate([np.zeros((1, logarithms[0].shape[1])), *logarithms]),
-            left_out_s=np.concatenate([np.zeros(1), *left_out]),
             running=vm.running,
             available=most,
             starts_type=before != number,
@@ -349,38 +250,46 @@ class Branch:
             total += options.logarithms[picks]
         return np.asarray(total, dtype=np.float64)
 
-    def _assess(self, decided: Decided, logarithms: FloatArray, least_more: FloatArray) -> Nodes:
-        """Bound what fleets take and cost."""
-        total = decided.amounts + least_more
-        compute_s = self._straggler.seconds(logarithms)
-        exchange_s = self._bound_exchange(decided, total[1].astype(np.int64), (1.0 - self._forward) * compute_s)
-        return self._bound(decided, compute_s, exchange_s, total)
+    def _assess(self, decided: Decided, logarithms: FloatArray, least_more: FloatArray, keeps: Keeps) -> Nodes:
+        """Bound what fleets take and cost, and return those that are worth keeping."""
+        amounts, compute_s = decided.amounts + least_more, self._straggler.seconds(logarithms)
+        for by_floor in (True, False):
+            iteration_s = self._bound_iteration(decided, amounts[1].astype(np.int64), compute_s, by_floor=by_floor)
+            nodes = self._bound(decided, iteration_s, amounts)
+            kept = np.flatnonzero(keeps(nodes.time_s, nodes.cost_usd, nodes.vms))
+            decided, amounts, compute_s = nodes.take(kept), amounts[:, kept], compute_s[kept]
+        return nodes.take(kept)
 
-    def _bound(self, decided: Decided, compute_s: FloatArray, exchange_s: FloatArray, total: FloatArray) -> Nodes:
-        """Bound time and cost by the least compute time, exchange time, price and VMs."""
+    def _bound(self, decided: Decided, iteration_s: FloatArray, amounts: FloatArray) -> Nodes:
+        """Bound time and cost by the least seconds of an iteration, and price and VMs."""
         instance = self._setting.instance
-        backward_s = (1.0 - self._forward) * compute_s
-        iteration_s = (self._forward * compute_s + np.maximum(backward_s, exchange_s)) * (1.0 - ROUNDING)
         training_s, billed_s = bound_training(instance, instance.iterations * iteration_s, decided.risk)
         launch_s = decided.launched * instance.launch_s
         billed_s = billed_s + (launch_s if instance.launch_billed else 0.0)
         return Nodes(
             **{field.name: getattr(decided, field.name) for field in fields(Decided)},
             time_s=launch_s + training_s,
-            cost_usd=total[0] * billed_s * (1.0 - ROUNDING),
-            vms=total[2],
+            cost_usd=amounts[0] * billed_s * (1.0 - ROUNDING),
+            vms=amounts[2],
         )
 
-    def _bound_exchange(self, decided: Decided, ranks: IntArray, backward_s: FloatArray) -> FloatArray:
-        exchange, complete = self._setting.exchange, decided.level == self.levels
-        least = np.zeros(backward_s.size)
-        if self._network is not None:
-            least = exchange.seconds(self._gpu, self._network, ranks, backward_s, complete=complete)
-            if exchange.plain:
-                return least
-        for network in range(min(MOST_NETWORKS, exchange.networks)):
-            which = np.flatnonzero(decided.networks >> network & 1)
-            if which.size and network != self._network:
-                found = exchange.seconds(self._gpu, network, ranks[which], backward_s[which], complete=complete)
-                least[which] = np.maximum(least[which], found)
-        return least
+    def _bound_iteration(
+        self, decided: Decided, ranks: IntArray, compute_s: FloatArray, *, by_floor: bool
+    ) -> FloatArray:
+        """Return (N,) the least seconds of an iteration, by what an exchange always takes or by simulation."""
+        complete, least_s = decided.level == self.levels, compute_s.copy()
+        own = 0 if self._network is None else 1 << self._network
+        present = self._setting.exchange.stand_for(decided.networks | own)
+        for networks in np.unique(present).tolist() if self._forward < 1.0 else []:
+            which = np.flatnonzero((present == networks) & (ranks > 1) & (compute_s > 0.0))
+            if not networks or not which.size:
+                continue
+            paces = self._setting.exchange.paces(self._gpu, networks, complete=complete)
+            backward_s = (1.0 - self._forward) * compute_s[which]
+            if by_floor:
+                exchange_s = paces.floor_s(ranks[which])
+                least_s[which] = self._forward * compute_s[which] + np.maximum(backward_s, exchange_s)
+            else:
+                forward = self._forward / (1.0 - self._forward)
+                least_s[which] = paces.iteration_s(ranks[which], backward_s, forward)
+        return least_s * (1.0 - ROUNDING)

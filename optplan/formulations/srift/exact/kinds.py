@@ -8,12 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.exact.bounds import Choice, ExchangeBound
+from optplan.formulations.srift.exact.bounds import Choice
+from optplan.formulations.srift.exact.exchanges import MOST_NETWORKS, ExchangeBound
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray
-
-#: Networks that are told apart; with more, fleets are not sorted by them, and bounds leave the others out.
-MOST_NETWORKS = 62
 
 
 @dataclass(frozen=True)

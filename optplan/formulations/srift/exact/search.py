@@ -13,12 +13,12 @@ from heapq import heappop, heappush
 from itertools import count
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optplan.contracts.result import Termination
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
-from optplan.formulations.srift.exact.bounds import Choice, ExchangeBound, bound_training, list_choices
+from optplan.formulations.srift.exact.bounds import Choice, bound_training, list_choices
 from optplan.formulations.srift.exact.branches import Branch
+from optplan.formulations.srift.exact.exchanges import ExchangeBound
 from optplan.formulations.srift.exact.goals import SAME, Goal
 from optplan.formulations.srift.exact.incumbents import FleetJudge, JudgedFleet
 from optplan.formulations.srift.exact.kinds import Kind, Setting, list_kinds, list_others
@@ -30,8 +30,8 @@ from optplan.schema import FloatArray, IntArray
 
 #: Pairs of a fleet and an option that one step looks at.
 _PAIRS = 150_000
-#: Complete fleets that one step judges, and whose exchange one step simulates together once so many were judged.
-_JUDGED, _SHARPENED, _FEW = 8, 128, 64
+#: Complete fleets that one step judges.
+_JUDGED = 8
 #: Partial fleets that are decided at once down to the end, and after how many steps again.
 _PLUNGED, _PLUNGE_EVERY = 4, 16
 #: Fleets that may wait; each takes about 150 bytes.
@@ -75,7 +75,6 @@ class _Waiting:
     nodes: Nodes
     ranks: FloatArray
     start: int = 0
-    sharpened: bool = False
 
 
 @dataclass
@@ -196,39 +195,30 @@ class FleetSpace:
 
     def _open(self, goal: Goal, kind: Kind) -> None:
         branch = self.branch(kind)
-        nodes = branch.start()
+        nodes = branch.start(goal.keeps)
         self._decided += len(nodes)
-        self._wait(goal, branch, nodes.take(np.flatnonzero(keeps_of(goal, nodes))))
+        self._wait(goal, branch, nodes)
 
     def _step(self, goal: Goal, waiting: _Waiting) -> None:
         """Decide a slice further, or judge the first complete fleets."""
         branch = waiting.branch
         complete = waiting.nodes.level == branch.levels
-        nodes = self._next(goal, waiting, branch, complete=complete)
-        if complete and self._is_ready(waiting):
+        width = _JUDGED if complete else max(1, _PAIRS // branch.widest(waiting.nodes.level))
+        nodes = self._next(goal, waiting, width)
+        if complete:
             self._judge_all(goal, branch, nodes)
-        elif complete:
-            self._wait(goal, branch, branch.sharpen(nodes, goal.keeps), sharpened=True)
         elif len(nodes):
             self._decided += len(nodes) * branch.widest(nodes.level)
             self._wait(goal, branch, branch.decide(nodes, goal.keeps))
 
-    def _is_ready(self, waiting: _Waiting) -> bool:
-        """Whether complete fleets are to be judged one by one; where there are many, they are sharpened before."""
-        return waiting.sharpened or self._judged < _FEW
-
-    def _next(self, goal: Goal, waiting: _Waiting, branch: Branch, *, complete: bool) -> Nodes:
+    def _next(self, goal: Goal, waiting: _Waiting, width: int) -> Nodes:
         """Take the next slice; the rest waits on."""
-        if complete:
-            width = _JUDGED if self._is_ready(waiting) else _SHARPENED
-        else:
-            width = max(1, _PAIRS // branch.widest(waiting.nodes.level))
         end = min(waiting.start + width, len(waiting.nodes))
         nodes = waiting.nodes.take(slice(waiting.start, end))
         self._waiting -= end - waiting.start
         if end < len(waiting.nodes):
             self._push(replace(waiting, start=end))
-        return nodes.take(np.flatnonzero(keeps_of(goal, nodes)))
+        return nodes.take(np.flatnonzero(goal.keeps(nodes.time_s, nodes.cost_usd, nodes.vms)))
 
     def _judge_all(self, goal: Goal, branch: Branch, nodes: Nodes) -> None:
         for picks in nodes.picks:
@@ -237,13 +227,13 @@ class FleetSpace:
                 self._judged += 1
                 goal.offer(fleet)
 
-    def _wait(self, goal: Goal, branch: Branch, nodes: Nodes, *, sharpened: bool = False) -> None:
+    def _wait(self, goal: Goal, branch: Branch, nodes: Nodes) -> None:
         if not len(nodes):
             return
         ranks = goal.rank(nodes.time_s, nodes.cost_usd)
         order: IntArray = np.argsort(ranks, kind="stable")
         self._waiting += len(nodes)
-        self._push(_Waiting(branch, nodes.take(order), ranks[order], sharpened=sharpened))
+        self._push(_Waiting(branch, nodes.take(order), ranks[order]))
 
     def _push(self, waiting: _Waiting) -> None:
         heappush(self._heap, (float(waiting.ranks[waiting.start]), next(self._ticket), waiting))
@@ -264,8 +254,8 @@ class FleetSpace:
         backward_s = np.array([slowest.raw_s - slowest.forward_s])
         if kind.network is not None:
             gpu, least = self.instance.types[slowest.name].gpu, np.array([math.ceil(ranks * (1.0 - SAME))])
-            exchange_s = exchange.seconds(gpu, kind.network, least, backward_s, complete=False)
-            backward_s = np.maximum(backward_s, exchange_s)
+            paces = exchange.paces(gpu, 1 << kind.network, complete=False)
+            backward_s = np.maximum(backward_s, paces.floor_s(least))
         work_s = self.instance.iterations * (slowest.forward_s + backward_s) * (1.0 - SAME)
         training_s, billed_s = bound_training(self.instance, work_s, np.zeros(1))
         return training_s, billed_s * price * (1.0 - SAME), np.array([vms])
@@ -295,11 +285,6 @@ class FleetSpace:
 
     def _end(self, termination: Termination, bound: float, steps: int) -> SearchEnd:
         return SearchEnd(termination, bound, steps, self._decided, self._judged)
-
-
-def keeps_of(goal: Goal, nodes: Nodes) -> NDArray[np.bool_]:
-    """Say which fleets a goal keeps."""
-    return goal.keeps(nodes.time_s, nodes.cost_usd, nodes.vms)
 
 
 def _order_types(instance: SriftInstance) -> list[int]:

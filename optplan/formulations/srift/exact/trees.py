@@ -31,8 +31,8 @@ _MARGIN = 5e-10
 _CLEAR = 1e-11
 #: Characters that the numbers of a certificate may take.
 _MOST_CHARACTERS = 900_000
-#: Pairs of a fleet and an option, and complete fleets, that are looked at together.
-_PAIRS, _SHARPENED = 150_000, 1024
+#: Pairs of a fleet and an option that are looked at together.
+_PAIRS = 150_000
 
 
 @dataclass
@@ -122,8 +122,7 @@ class _Writer:
 
     def divide(self, space: FleetSpace, claim: _Claim, branch: Branch) -> list[JsonValue] | None:
         """Return by level the numbers of divided fleets, each as its distance from the one before; None: given up."""
-        nodes, found = branch.start(), []
-        nodes = nodes.take(np.flatnonzero(claim.keeps(nodes.time_s, nodes.cost_usd, nodes.vms)))
+        nodes, found = branch.start(claim.keeps), []
         while len(nodes) and nodes.level < branch.levels:
             steps = np.diff(nodes.numbers, prepend=-1).tolist()
             self.characters += sum(len(str(step)) + 1 for step in steps)
@@ -142,12 +141,7 @@ class _Writer:
 
     def _exclude(self, space: FleetSpace, claim: _Claim, branch: Branch, nodes: Nodes) -> bool:
         """Whether no complete fleet refutes the claim."""
-        known = np.array([picks.tobytes() in branch.judged for picks in nodes.picks], dtype=np.bool_)
-        for start in range(0, len(nodes), _SHARPENED):
-            places = np.arange(start, min(start + _SHARPENED, len(nodes)))
-            new = branch.sharpen(nodes.take(places[~known[places]]), claim.keeps)
-            left = new.picks[claim.keeps(new.time_s, new.cost_usd, new.vms)]
-            for picks in (*nodes.picks[places[known[places]]], *left):
-                if self.stopwatch.expired or not claim.allows(space.judge_once(branch, picks)):
-                    return False
+        for picks in nodes.picks:
+            if self.stopwatch.expired or not claim.allows(space.judge_once(branch, picks)):
+                return False
         return not self.stopwatch.expired

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,12 +10,12 @@ from numpy.typing import NDArray
 
 from optplan.contracts.judgement import RefutedError
 from optplan.formulations.srift.data.instance import VmGroup
-from optplan.formulations.srift.judge.bounds import ROUNDING, ExchangeFloor, StragglerFloor
+from optplan.formulations.srift.judge.bounds import ROUNDING, StragglerFloor
 from optplan.formulations.srift.judge.evaluation import measure_fleet
+from optplan.formulations.srift.judge.exchanges import ExchangeFloor
 from optplan.formulations.srift.judge.needs import Needs, Supply, divide
 from optplan.formulations.srift.judge.offers import Kind, Offers
 from optplan.formulations.srift.laws.interruptions import expected_seconds
-from optplan.formulations.srift.laws.stragglers import expected_maximum
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
@@ -25,12 +24,10 @@ from optplan.units import SECONDS_PER_HOUR
 MARGIN = 1e-9
 #: Pairs of a part and an option that are looked at together, and parts whose bounds are computed together.
 _PAIRS, _BOUNDED = 1 << 17, 1 << 13
+#: Single fleets that are evaluated between two looks at the stopwatch.
+_EVALUATED = 32
 #: Most numbers of the divided parts of a level.
 _MOST_NUMBERS = 1 << 24
-#: Error of the evaluator's straggler, relatively.
-_STRAGGLER_ERROR = 2e-9
-#: Logarithms of backward passes that one simulation serves: at first, and for what is left then.
-_COARSE, _FINE = 0.008, 0.001
 
 
 @dataclass(frozen=True)
@@ -121,6 +118,7 @@ class KindOfFleets:
         self._types: IntArray = np.array([load.type for load in self._loads], dtype=np.int64)
         self._batches: IntArray = np.array([load.batch for load in self._loads], dtype=np.int64)
         self._networks: IntArray = np.array([offers.network_of[number] for number in self._types], dtype=np.int64)
+        self._different: list[int] = sorted({*self._networks.tolist(), kind.network})
         raw_s = self._slowest.raw_s
         self._forward = self._slowest.forward_s / raw_s if raw_s > 0.0 else 0.0
         self._gpu = offers.gpus[self._slowest.type]
@@ -137,9 +135,10 @@ class KindOfFleets:
         if not np.isfinite(price[0]):
             return True
         compute_s = np.array([self._slowest.raw_s * (1.0 - ROUNDING)])
-        backward_s = (1.0 - self._forward) * compute_s
-        exchange_s = self._exchange.seconds(self._gpu, self._kind.network, _whole(ranks), backward_s, exactly=False)
-        time_s, billed_s = self._add_up(compute_s, exchange_s, np.zeros(1), np.zeros(1))
+        group = self._exchange.group(self._gpu, [self._kind.network], self._different, exactly=False)
+        exchange_s = group.always_s(_whole(ranks))
+        iteration_s = np.maximum(compute_s, self._forward * compute_s + exchange_s)
+        time_s, billed_s = self._add_up(iteration_s, np.zeros(1), np.zeros(1))
         return bool(claim.excludes(time_s, price * billed_s * (1.0 - ROUNDING))[0])
 
     def check(self, claim: BoundClaim, listed: Sequence[IntArray], stopwatch: Stopwatch) -> None:
@@ -180,7 +179,7 @@ class KindOfFleets:
                 found += len(parts)
                 divided.append(parts)
                 if complete:
-                    self._settle(claim, left, stopwatch)
+                    self._evaluate(claim, left, stopwatch)
                 elif len(left.price):
                     raise RefutedError(f"fleets of {self} with {self._write(left.counts[0])} are not excluded")
             if found < wanted.size:
@@ -200,7 +199,8 @@ class KindOfFleets:
         # What a parent takes holds for its children; with their own price, many need no closer look.
         least = np.full(len(parents), np.inf)
         np.minimum.at(least, parent, ranks)
-        time_s, billed_s = self._bound(parents, _whole(np.where(np.isfinite(least), least, 1.0)), exactly=False)
+        least_ranks = _whole(np.where(np.isfinite(least), least, 1.0))
+        time_s, billed_s = self._bound(parents, least_ranks, exactly=False, simulated=place > 0)
         open_ = ~listed & ~claim.excludes(time_s[parent], price * billed_s[parent] * (1.0 - ROUNDING))
         parent, option = parent[open_], option[open_]
         counts = parents[parent]
@@ -209,9 +209,12 @@ class KindOfFleets:
         complete = place == self._last
         kept = np.zeros(len(counts), dtype=np.bool_)
         for start in range(0, len(counts), _BOUNDED):
-            some = slice(start, start + _BOUNDED)
-            time_s, billed_s = self._bound(left.counts[some], left.ranks[some], exactly=complete)
-            kept[some] = ~claim.excludes(time_s, left.price[some] * billed_s * (1.0 - ROUNDING))
+            which = np.arange(start, min(start + _BOUNDED, len(counts)))
+            for simulated in (False, True):
+                some = left.take(which)
+                time_s, billed_s = self._bound(some.counts, some.ranks, exactly=complete, simulated=simulated)
+                which = which[~claim.excludes(time_s, some.price * billed_s * (1.0 - ROUNDING))]
+            kept[which] = True
         return divided, left.take(kept)
 
     def _list_children(
@@ -238,76 +241,40 @@ class KindOfFleets:
         )
         return parent, option, total[0], total[1]
 
-    def _settle(self, claim: BoundClaim, fleets: _Parts, stopwatch: Stopwatch) -> None:
-        """Look at single fleets: many by one simulation, what is left one by one.
-
-        With F(t) the end of the exchange when the backward pass takes t, F(t) / t does not grow with t: in units of t
-        transfers are ready at the same times, and a longer t makes them shorter, which by equation 2 slows no other. So
-        ``F(t) >= t F(T) / T`` for T >= t. (Simulating at a t that is too small would prove nothing: equation 2 jumps.)
-        """
-        least_s = self._straggler.seconds(fleets.counts)
-        most_s = least_s + self._straggler.slack(fleets.counts)
-        fleets = fleets.take(self._outlast(claim, fleets, (least_s, most_s), _COARSE, stopwatch))
-        exact_s = np.array([self._straggler_s(counts, stopwatch) for counts in fleets.counts])
-        ends = exact_s * (1.0 - _STRAGGLER_ERROR), exact_s * (1.0 + _STRAGGLER_ERROR)
-        for counts in fleets.counts[self._outlast(claim, fleets, ends, _FINE, stopwatch)]:
-            stopwatch.require()
+    def _evaluate(self, claim: BoundClaim, fleets: _Parts, stopwatch: Stopwatch) -> None:
+        """Look at single fleets, one by one."""
+        for number, counts in enumerate(fleets.counts):
+            if number % _EVALUATED == 0:
+                stopwatch.require()
             measures = measure_fleet(self._offers.model, self._write_groups(counts))
             taken = np.array([measures["time_s"]]), np.array([measures["cost_usd"]])
             if not claim.excludes(*taken)[0]:
                 said = f"takes {taken[0][0]:.12g} s and {taken[1][0]:.12g} usd"
                 raise RefutedError(f"the fleet {self._write(counts)} refutes it: it {said}")
 
-    def _outlast(
-        self,
-        claim: BoundClaim,
-        fleets: _Parts,
-        ends_s: tuple[FloatArray, FloatArray],
-        step: float,
-        stopwatch: Stopwatch,
-    ) -> NDArray[np.bool_]:
-        """Say which fleets are not excluded, by what their stragglers take at least and at most, (N,) each.
-
-        One simulation serves backward passes up to each power of e to the step.
-        """
-        least_s, most_s = ends_s
-        backward_s, longest_s = (1.0 - self._forward) * least_s, (1.0 - self._forward) * most_s
-        known = (longest_s > 0.0) & np.isfinite(longest_s) & (fleets.ranks > 1)
-        steps = np.ceil(np.log(np.where(known, longest_s, 1.0)) / step).astype(np.int64)
-        # Without tables the networks of a fleet are as fast as the least of them, which is that of the kind.
-        present = [self._networks == network for network in np.unique(self._networks)]
-        has = [np.any(fleets.counts[:, columns] > 0, axis=1) for columns in ([] if self._offers.plain else present)]
-        keys = np.column_stack([fleets.ranks, steps, *has])[known]
-        different, first, place = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        paces = np.zeros(len(different))
-        for number, (ranks, power) in enumerate(different[:, :2].tolist()):
-            stopwatch.require()
-            names, longer_s = self._name_networks(fleets.counts[known][first[number]]), math.exp(power * step)
-            paces[number] = self._offers.model.exchange_s(names, ranks, self._gpu, longer_s) / longer_s
-        exchange_s = np.zeros(len(least_s))
-        exchange_s[known] = paces[place.reshape(-1)] * backward_s[known] * (1.0 - ROUNDING)
-        time_s, billed_s = self._add_up(least_s, exchange_s, *self._risks(fleets.counts))
-        return ~claim.excludes(time_s, fleets.price * billed_s * (1.0 - ROUNDING))
-
-    def _straggler_s(self, counts: IntArray, stopwatch: Stopwatch) -> float:
-        """Return what the evaluator takes for the straggler's mean of a fleet."""
-        stopwatch.require()
-        present = [(load, count) for load, count in zip(self._loads, counts.tolist(), strict=True) if count]
-        means, deviations = [load.raw_s for load, _ in present], [load.deviation_s for load, _ in present]
-        return expected_maximum(means, deviations, [count for _, count in present])
-
-    def _bound(self, counts: IntArray, ranks: IntArray, *, exactly: bool) -> tuple[FloatArray, FloatArray]:
+    def _bound(
+        self, counts: IntArray, ranks: IntArray, *, exactly: bool, simulated: bool
+    ) -> tuple[FloatArray, FloatArray]:
         """Return (N,) the least time, and the least time that is billed, of fleets that have certain VMs at least."""
         compute_s = self._straggler.seconds(counts)
-        backward_s = (1.0 - self._forward) * compute_s
-        exchange_s = self._exchange.seconds(self._gpu, self._kind.network, ranks, backward_s, exactly=exactly)
-        if not self._offers.plain:
-            for network in np.unique(self._networks).tolist():
-                has = (counts[:, self._networks == network] > 0).any(axis=1)
-                if network != self._kind.network and has.any():
-                    there = self._exchange.seconds(self._gpu, network, ranks[has], backward_s[has], exactly=exactly)
-                    exchange_s[has] = np.maximum(exchange_s[has], there)
-        return self._add_up(compute_s, exchange_s, *self._risks(counts))
+        iteration_s = compute_s.copy()
+        has = np.column_stack([(counts[:, self._networks == one] > 0).any(axis=1) for one in self._different])
+        has[:, self._different.index(self._kind.network)] = True
+        sets, which_set = (has[:1], np.zeros(len(counts))) if self._offers.plain else _number_rows(has)
+        exchanging = (ranks > 1) & (compute_s > 0.0)
+        for number, present in enumerate(sets if self._forward < 1.0 else []):
+            some = np.flatnonzero((which_set == number) & exchanging)
+            if some.size:
+                there = [one for one, is_there in zip(self._different, present.tolist(), strict=True) if is_there]
+                group = self._exchange.group(self._gpu, there, there if exactly else self._different, exactly=exactly)
+                backward_s = (1.0 - self._forward) * compute_s[some]
+                if simulated:
+                    forward = self._forward / (1.0 - self._forward)
+                    iteration_s[some] = group.iteration_s(ranks[some], backward_s, forward)
+                else:
+                    exchange_s = group.always_s(ranks[some])
+                    iteration_s[some] += np.maximum(exchange_s - backward_s, 0.0)
+        return self._add_up(iteration_s, *self._risks(counts))
 
     def _risks(self, counts: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return (N,) interruptions per hour, and whether some VM has to be launched, of VMs that are there already."""
@@ -318,11 +285,10 @@ class KindOfFleets:
         return per_hour, launched.astype(np.float64)
 
     def _add_up(
-        self, compute_s: FloatArray, exchange_s: FloatArray, per_hour: FloatArray, launched: FloatArray
+        self, iteration_s: FloatArray, per_hour: FloatArray, launched: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return (N,) time, and billed time, of compute and exchange times."""
+        """Return (N,) time, and billed time, of iterations that take so long."""
         instance = self._instance
-        iteration_s = self._forward * compute_s + np.maximum((1.0 - self._forward) * compute_s, exchange_s)
         rate_per_s = per_hour / SECONDS_PER_HOUR * (1.0 - ROUNDING)
         work_s = instance.iterations * iteration_s * (1.0 - ROUNDING)
         training_s, billed_s = expected_seconds(work_s, rate_per_s, instance.interruptions)
@@ -377,12 +343,6 @@ class KindOfFleets:
         each = np.array([self._offers.price_usd_per_s[number], float(self._offers.ranks[number])])
         return Supply(int(number), tuple(batches), least, int(self._offers.most[number]), each)
 
-    def _name_networks(self, counts: IntArray) -> tuple[str, ...]:
-        """Return types that stand for the networks of a fleet, sorted."""
-        if self._offers.plain:
-            return (self._offers.type_with[self._kind.network],)
-        return tuple(sorted({self._offers.type_with[number] for number in self._networks[counts > 0].tolist()}))
-
     def _write_groups(self, counts: IntArray) -> tuple[VmGroup, ...]:
         present = [(load, int(count)) for load, count in zip(self._loads, counts.tolist(), strict=True) if count]
         present.sort(key=lambda each: (each[0].type, -each[0].batch))
@@ -398,3 +358,9 @@ class KindOfFleets:
 def _whole(ranks: FloatArray) -> IntArray:
     """Return the whole numbers that ranks are at least, up to rounding."""
     return np.ceil(ranks * (1.0 - MARGIN)).astype(np.int64)
+
+
+def _number_rows(rows: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], IntArray]:
+    """Return (S, K) the different rows, and (N,) which each is."""
+    different, which = np.unique(rows, axis=0, return_inverse=True)
+    return different, which.reshape(-1)

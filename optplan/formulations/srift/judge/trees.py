@@ -33,8 +33,8 @@ import numpy as np
 from optplan.contracts.judgement import RefutedError
 from optplan.contracts.result import BoundProof, TreeCertificate
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance
-from optplan.formulations.srift.judge.bounds import ExchangeFloor
 from optplan.formulations.srift.judge.evaluation import TOLERANCE
+from optplan.formulations.srift.judge.exchanges import ExchangeFloor
 from optplan.formulations.srift.judge.offers import Offers
 from optplan.formulations.srift.judge.parts import BoundClaim, KindOfFleets
 from optplan.formulations.srift.judge.reach import has_batch

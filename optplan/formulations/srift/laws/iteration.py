@@ -13,7 +13,7 @@ import numpy as np
 
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, volume_factor
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
-from optplan.formulations.srift.laws.exchange import exchange_seconds, exchange_times
+from optplan.formulations.srift.laws.exchange import Exchange
 from optplan.formulations.srift.laws.stragglers import expected_maximum
 from optplan.schema import FloatArray
 
@@ -90,7 +90,7 @@ class IterationModel:
         self.instance = instance
         self._passes: dict[tuple[str, int], tuple[float, float]] = {}
         self._bandwidths: dict[tuple[tuple[str, ...], int], FloatArray] = {}
-        self._exchanges: dict[tuple[tuple[str, ...], int, str, float], float] = {}
+        self._exchanges: dict[tuple[tuple[str, ...], int, str], Exchange] = {}
         self._buckets = _fill_buckets(instance)
         instance.require_profiles()
         gpus = {vm.gpu for vm in instance.types.values()}
@@ -147,14 +147,13 @@ class IterationModel:
         backward_s
             Its backward pass.
         """
-        if ranks == 1:
-            return 0.0
-        key = (names, ranks, gpu, backward_s)
-        known = self._exchanges.get(key)
+        return 0.0 if ranks == 1 else self._exchange(names, ranks, gpu).seconds(backward_s)
+
+    def _exchange(self, names: tuple[str, ...], ranks: int, gpu: str) -> Exchange:
+        known = self._exchanges.get((names, ranks, gpu))
         if known is None:
             volumes = self._buckets.gradient_bytes * volume_factor(ranks)
-            own, capacity = self.bus_of(names, ranks)
-            known = self._exchanges[key] = exchange_seconds(self._ready[gpu] * backward_s, volumes, own, capacity)
+            known = self._exchanges[names, ranks, gpu] = Exchange(self._ready[gpu], volumes, *self.bus_of(names, ranks))
         return known
 
     def bus_of(self, names: tuple[str, ...], ranks: int) -> tuple[FloatArray, float]:
@@ -175,9 +174,9 @@ class IterationModel:
         names = tuple(sorted({group.type for group in groups}))
         if found.ranks == 1:
             return found, ()
-        ready = self._ready[self.instance.types[groups[found.slowest].type].gpu] * found.backward_s
-        volumes = self._buckets.gradient_bytes * volume_factor(found.ranks)
-        ends = exchange_times(ready, volumes, *self.bus_of(names, found.ranks))
+        gpu = self.instance.types[groups[found.slowest].type].gpu
+        ready = self._ready[gpu] * found.backward_s
+        ends = self._exchange(names, found.ranks, gpu).times(found.backward_s)
         rows = zip(self._buckets.labels, ready, ends, self._buckets.gradient_bytes, strict=True)
         return found, tuple(
             Transfer(label, found.forward_s + float(start), found.forward_s + float(end), float(size))

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import importlib.util
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.formulations.srift.laws.exchange import exchange_seconds, exchange_times
+from optplan.formulations.srift.laws import exchange as compiled
+from optplan.formulations.srift.laws.exchange import Exchange
 
 
 def _simulate_plainly(ready: list[float], volumes: list[float], own: list[float], capacity: float) -> list[float]:
@@ -34,9 +37,9 @@ def _simulate_plainly(ready: list[float], volumes: list[float], own: list[float]
 
 
 def _run(ready: list[float], volumes: list[float], own: list[float], capacity: float) -> list[float]:
-    arrays = [np.array(each) for each in (ready, volumes, own)]
-    ends: list[float] = exchange_times(arrays[0], arrays[1], arrays[2], capacity).tolist()
-    assert exchange_seconds(arrays[0], arrays[1], arrays[2], capacity) == max(ends)
+    exchange = Exchange(np.array(ready), np.array(volumes), np.array(own), capacity)
+    ends: list[float] = exchange.times(1.0).tolist()
+    assert exchange.seconds(1.0) == max(ends)
     return ends
 
 
@@ -98,3 +101,57 @@ def test_no_transfer_is_faster_than_bus_and_readiness_allow(
         assert end >= (start + volume / pace) * (1 - 1e-9)
     for first in range(len(ready)):
         assert max(ends) >= (ready[first] + sum(volumes[first:]) / capacity) * (1 - 1e-9)
+
+
+@given(st.lists(_TRANSFER, min_size=1, max_size=12), st.floats(2.0, 6.0), st.floats(0.2, 3.0), st.floats(1.0, 2.0))
+def test_a_longer_pass_lengthens_the_exchange_by_no_larger_share(
+    transfers: list[tuple[float, float, float]], capacity: float, backward_s: float, factor: float
+) -> None:
+    """F(t) / t does not grow with t, wherever equation 2 jumps."""
+    ready, volumes, own = np.array(sorted(transfers)).T
+    exchange = Exchange(ready, volumes, own, capacity + 1e-3 * math.pi)
+    paces = [exchange.seconds(each) / each for each in (backward_s, factor * backward_s)]
+    assert paces[1] <= paces[0] * (1 + 1e-9)
+
+
+_SPREAD = st.lists(st.tuples(_TRANSFER, st.floats(0.0, 1.0), st.floats(0.0, 1.0)), min_size=1, max_size=12)
+
+
+@given(_SPREAD, st.floats(2.0, 6.0), st.floats(0.5, 1.0))
+def test_a_relaxation_ends_no_later_than_what_lies_within_it(
+    spread: list[tuple[tuple[float, float, float], float, float]], capacity: float, smaller: float
+) -> None:
+    """Transfers that are no smaller, no quicker alone than its bandwidths and no slower than what it adds up."""
+    ready, volumes, own = np.array(sorted(each for each, _, _ in spread)).T
+    between, below = np.array([each[1:] for each in spread]).T
+    true, least = own * (1.0 - 0.3 * between), own * (1.0 - 0.3 * between) * (1.0 - 0.3 * below)
+    relaxed = Exchange(ready, volumes * smaller, own, capacity, least).seconds(1.0)
+    assert relaxed <= Exchange(ready, volumes, true, capacity).seconds(1.0) * (1 + 1e-9)
+
+
+def test_a_relaxation_by_hand() -> None:
+    """Bandwidths 2 and 9 on a bus of 10: added up as 2 and 7 they leave 9 B/s to the second, which ends at 10 / 9 s.
+
+    With the sum of their own, it has 5 B/s until the first ends at 1 s (see above).
+    """
+    ready, volumes, own = np.zeros(2), np.array([2.0, 10.0]), np.array([2.0, 9.0])
+    assert Exchange(ready, volumes, own, 10.0, np.array([2.0, 7.0])).seconds(1.0) == pytest.approx(10.0 / 9.0)
+    assert Exchange(ready, volumes, own, 10.0, own).seconds(1.0) == pytest.approx(1.0 + 5.0 / 9.0)
+
+
+@pytest.mark.skipif(compiled.__file__.endswith(".py"), reason="not compiled: no C compiler when optplan was installed")
+def test_the_compiled_exchange_is_that_of_python_to_the_bit() -> None:
+    """Ends of 60 transfers in ten classes, at three lengths of the backward pass."""
+    spec = importlib.util.spec_from_file_location("interpreted", Path(compiled.__file__).with_name("exchange.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    interpreted = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(interpreted)
+    stream = np.random.default_rng(0)
+    ready, volumes = np.sort(stream.uniform(0.0, 1.0, 60)), stream.lognormal(0.0, 1.5, 60)
+    own = stream.choice(stream.uniform(0.1, 20.0, 10), 60)
+    for least in (None, 0.9 * own):
+        found, wanted = (kind(ready, volumes, own, 25.0, least) for kind in (Exchange, interpreted.Exchange))
+        for backward_s in (0.1, 1.0, 30.0):
+            assert found.times(backward_s).tolist() == wanted.times(backward_s).tolist()
+            assert found.seconds(backward_s) == wanted.seconds(backward_s) == found.times(backward_s).max()

@@ -9,7 +9,7 @@ import pytest
 
 from optplan.formulations.srift.data.bandwidth import volume_factor
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
-from optplan.formulations.srift.laws.exchange import exchange_seconds
+from optplan.formulations.srift.laws.exchange import Exchange
 from optplan.formulations.srift.laws.iteration import IterationModel, predict_iteration
 from optplan.schema import FloatArray
 
@@ -43,7 +43,7 @@ def sample_iterations(sample_maximum: Sample) -> Sample:
         exchange_s = np.zeros(iterations)
         for number, (backward, volume) in enumerate(zip(backward_s.tolist(), volumes, strict=True)):
             sent = volume > 0.0
-            exchange_s[number] = exchange_seconds(ready[sent] * backward, volume[sent], own[sent], capacity)
+            exchange_s[number] = Exchange(ready[sent], volume[sent], own[sent], capacity).seconds(backward)
         drawn: FloatArray = compute_s - backward_s + np.maximum(backward_s, exchange_s)
         return drawn
 
