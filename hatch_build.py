@@ -15,7 +15,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-#: What is compiled: modules of Python with their types beside them, of the solvers, of the judges, and of what both use.
+#: What is compiled: modules of Python with their types beside them, of solvers, of judges, and of what both use.
 KERNELS = (
     "optplan/solvers/paths/kernel",
     "optplan/verification/loops",
