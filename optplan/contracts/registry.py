@@ -73,6 +73,8 @@ class SolverEntry:
         Whether it closes the gap when given time.
     needs
         The importable package behind it; empty when it needs nothing beyond the core.
+    extra
+        The extra of optplan that brings that package; empty where none does.
     max_cells
         Largest instance (in the formulation's own count of choices) it accepts; None for no limit.
     features
@@ -92,6 +94,7 @@ class SolverEntry:
     proofs: frozenset[BoundProof] = frozenset()
     exact: bool = True
     needs: str = ""
+    extra: str = ""
     max_cells: int | None = None
     features: frozenset[str] = frozenset()
     prices: bool = False
@@ -123,7 +126,8 @@ class SolverEntry:
         if self.max_cells is not None and asked.cells > self.max_cells:
             return f"solver {self.name!r} takes at most {self.max_cells} choices (this instance has {asked.cells})"
         if not self.available():
-            return f"solver {self.name!r} needs the package {self.needs!r}, which is not installed"
+            way = f'; run: pip install "optplan[{self.extra}]"' if self.extra else ""
+            return f"solver {self.name!r} needs the package {self.needs!r}, which is not installed{way}"
         if self.supports:
             return cast(Supports, load(self.supports))(instance) or None
         return None
