@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from optplan.contracts.instance import Instance, Solution
 from optplan.contracts.parts import (
@@ -42,10 +42,12 @@ from optplan.contracts.parts import (
     Supports,
     load,
 )
-from optplan.contracts.plan import Plan
 from optplan.contracts.result import BoundProof, Result
-from optplan.contracts.sensitivity import Sensitivity
 from optplan.errors import UsageError, nearest_name_hint
+
+if TYPE_CHECKING:
+    from optplan.contracts.plan import Plan
+    from optplan.contracts.sensitivity import Sensitivity
 
 #: What our own exact solvers prove by.
 PROVEN = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE, BoundProof.SEARCHED})
