@@ -1,4 +1,4 @@
-"""The names of ``optplan.contracts``, each written once: type checkers read them here, and the package where they are."""
+"""The names of ``optplan.contracts``, each written once: type checkers read them here, the package where they are."""
 
 from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
 from optplan.contracts.frontier import Frontier, FrontierPoint
