@@ -51,7 +51,8 @@ demo-run: $(STAMPS)/plot,run,demo-$(CHECKSUM) ## Train an elastic search here, b
 # whose server has the bucket that exported tasks mount.
 SKYPILOT := .venv/skypilot/bin/moto_server
 
-TESTED := $(STAMPS)/test,plot,search,bayes,pollux,learn,torch,run,serve-$(CHECKSUM)
+EXTRAS := conic,cp-sat,graphs,plot,search,bayes,pollux,learn,torch,run,serve
+TESTED := $(STAMPS)/test,$(EXTRAS)-$(CHECKSUM)
 
 test: $(TESTED) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
 	$(BIN)/python -P -m pytest -n 2 -m "not real" $(PYTEST_FLAGS)
@@ -62,18 +63,18 @@ test-quick: $(TESTED) ## Run the tests that take less than a minute together
 test-golden: $(TESTED) ## Run the examples of the docs and the tests that compare with figures written down
 	$(BIN)/python -P -m pytest -n 2 -m "golden and not real" $(PYTEST_FLAGS)
 
-test-real: $(STAMPS)/test,plot,search,bayes,pollux,learn,torch,run,serve,ray-$(CHECKSUM) $(SKYPILOT) ## Run the tests that start processes that talk to one another, as on a cluster
+test-real: $(STAMPS)/test,$(EXTRAS),ray-$(CHECKSUM) $(SKYPILOT) ## Run the tests that start processes that talk to one another, as on a cluster
 	$(BIN)/python -P -m pytest -m real $(PYTEST_FLAGS)
 
 fuzz: $(TESTED) ## Try changed inputs, shown answers and changed results, CASES=20000 from SEED=1 on, and say which break anything
 	OPTPLAN_FUZZ_CASES=$(CASES) OPTPLAN_FUZZ_SEED=$(SEED) $(BIN)/python -P -m pytest -n 2 tests/fuzz tests/verification/test_mutations.py $(PYTEST_FLAGS)
 
-check: $(STAMPS)/dev,test,plot,search,bayes,pollux,learn,torch,run,serve-$(CHECKSUM) ## Lint, check the types, keep the import rules
+check: $(STAMPS)/dev,test,$(EXTRAS)-$(CHECKSUM) ## Lint, check the types, keep the import rules
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 
-bench: $(STAMPS)/plot-$(CHECKSUM) ## Run every benchmark suite in its quick form, check what is best known, write out/bench.json, bench.html
+bench: $(STAMPS)/conic,cp-sat,plot-$(CHECKSUM) ## Run every benchmark suite in its quick form, check what is best known, write out/bench.json, bench.html
 	@mkdir -p out
 	$(BIN)/$(BENCH)
 

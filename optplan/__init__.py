@@ -12,30 +12,16 @@ so that importing the package is quick and loads no engine.
 
 from __future__ import annotations
 
-import ast
 from functools import cache
-from importlib import import_module
 
+from optplan.public_names import load_on_use
 
-def _read_homes() -> dict[str, str]:
-    """Return by public name the module that it comes from, as the stub imports it."""
-    with open(f"{__file__}i", encoding="utf-8") as stub:  # beside this file, with the ending .pyi
-        imports = [node for node in ast.parse(stub.read()).body if isinstance(node, ast.ImportFrom)]
-    return {name.name: node.module for node in imports if node.module for name in node.names}
-
-
-_HOMES = _read_homes()
-
-__all__ = sorted(_HOMES)  # noqa: PLE0605 - a list
+_load, __all__ = load_on_use(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:
     """Load a public name on first use."""
-    if name == "__version__":
-        return _read_version()
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'optplan' has no attribute {name!r}")
+    return _read_version() if name == "__version__" else _load(name)
 
 
 @cache  # looking it up takes a good part of a small solve

@@ -91,7 +91,10 @@ class FrozenModel(BaseModel):
         many more there are.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+    # Deferred: a record is made ready for data when the first of its kind is read, and most never are.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False, defer_build=True
+    )
 
     #: Fields that came after hashes were written down: where they are empty, records have the hash that they had.
     LATER: ClassVar[frozenset[str]] = frozenset()

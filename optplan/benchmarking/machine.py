@@ -6,6 +6,7 @@ import os
 import platform
 import re
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 #: Packages whose versions matter to the figures.
@@ -25,8 +26,8 @@ def describe_machine() -> str:
 
 
 def describe_versions() -> str:
-    """Say which versions of the packages that matter are installed."""
-    return ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    """Say which versions of the packages that matter are installed; those of extras need not be."""
+    return ", ".join(f"{name} {version(name)}" for name in PACKAGES if find_spec(name) is not None)
 
 
 def count_processors() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import click
@@ -145,17 +146,40 @@ def repeat_command(*dropped: str, result: str = "result.json") -> list[str]:
 
 
 class Group(click.Group):
-    """A command that has commands, in the order in which they were added, with examples."""
+    """A command that has commands, in the order in which they were added, with examples.
+
+    Parameters
+    ----------
+    examples
+        As those of a command.
+    later
+        Commands that follow those that are added, by name as ``module:attribute``, loaded when they are used.
+    """
 
     command_class = Command
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:  # noqa: ANN401 - click's own
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401 - click's own
+        examples: Sequence[str] = (),
+        later: Mapping[str, str] | None = None,
+        **kwargs: Any,  # noqa: ANN401 - click's own
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.examples = tuple(examples)
+        self._later = dict(later or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """List the commands as they were added, not by the alphabet."""
-        return list(self.commands)
+        return [*self.commands, *self._later]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, if there is one."""
+        if cmd_name in self._later:
+            module, _, attribute = self._later[cmd_name].partition(":")
+            command: click.Command = getattr(import_module(module), attribute)
+            return command
+        return super().get_command(ctx, cmd_name)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, one to a line."""

@@ -75,6 +75,13 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
 @click.group(
     name="import",
     cls=Group,
+    later={
+        "jobs": "optplan.cli.job_imports:import_jobs",
+        "prices": "optplan.cli.price_imports:import_prices",
+        "spot-trace": "optplan.cli.spot_imports:import_spot_trace",
+        "throughputs": "optplan.cli.throughput_imports:import_throughputs",
+        "nccl-tests": "optplan.cli.bandwidth:import_nccl_tests",
+    },
     examples=(
         "optplan import jobs jobs.txt --from sacct --throughput throughput.csv --price aws:p4d.24xlarge -o mine.json",
         _SIA_EXAMPLES[0],

@@ -8,20 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Generic, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
 
-from optplan.contracts.explanation import Explanation
-from optplan.contracts.frontier import Frontier
 from optplan.contracts.instance import Instance
 from optplan.contracts.judgement import Evaluation, PathCosts
-from optplan.contracts.pareto import ParetoFrontier
-from optplan.contracts.plan import Plan
 from optplan.contracts.result import Answer, BoundProof, Result, SolveRequest, TreeCertificate
-from optplan.contracts.sensitivity import Sensitivity, SensitivityRequest
-from optplan.contracts.standing import Continuation, Solver, Standing
 from optplan.errors import UnsupportedError
 from optplan.progress import Listener, Stopwatch
 from optplan.schema import FloatArray
+
+if TYPE_CHECKING:
+    from optplan.contracts.explanation import Explanation
+    from optplan.contracts.frontier import Frontier
+    from optplan.contracts.pareto import ParetoFrontier
+    from optplan.contracts.plan import Plan
+    from optplan.contracts.sensitivity import Sensitivity, SensitivityRequest
+    from optplan.contracts.standing import Continuation, Solver, Standing
 
 PartT = TypeVar("PartT")
 
@@ -209,7 +211,7 @@ class ContinuePlan(Protocol):
 
 
 #: The same decisions, elsewhere: a plan with what its segments take under another instance's times and prices.
-Retime = Callable[[Any, Any], Plan]
+Retime = Callable[[Any, Any], "Plan"]
 
 
 class Calibrate(Protocol):
@@ -240,7 +242,7 @@ class BuildFrontier(Protocol):
 
 
 #: The trade-off where plans cannot be mixed: every plan that no other beats in both the limit and the objective.
-BuildPareto = Callable[[Any, SolveRequest], ParetoFrontier]
+BuildPareto = Callable[[Any, SolveRequest], "ParetoFrontier"]
 
 
 class Explain(Protocol):
@@ -260,7 +262,7 @@ class Explain(Protocol):
 
 
 #: What becomes of a solution under sampled errors, which the formulation's ``estimate_errors`` makes.
-AnalyseSensitivity = Callable[[Any, Any, Any, SensitivityRequest], Sensitivity]
+AnalyseSensitivity = Callable[[Any, Any, Any, "SensitivityRequest"], "Sensitivity"]
 
 
 class ListInstances(Protocol):

@@ -11,9 +11,10 @@ from optplan.errors import RegistrationWarning, show_value
 DeclaredT = TypeVar("DeclaredT")
 
 
-def list_entries(group: str) -> list[EntryPoint]:
-    """Return what is registered in a group, by name."""
-    return sorted(entry_points(group=group), key=lambda entry: entry.name)
+def list_entries(*groups: str) -> list[EntryPoint]:
+    """Return what is registered in some groups, one group after the other, each by name."""
+    registered = entry_points()  # once: it reads the metadata of every package that is installed
+    return [each for group in groups for each in sorted(registered.select(group=group), key=lambda entry: entry.name)]
 
 
 def load_entry(entry: EntryPoint, kind: type[DeclaredT]) -> DeclaredT | None:

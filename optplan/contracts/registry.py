@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from optplan.contracts.instance import Instance, Solution
 from optplan.contracts.parts import (
@@ -42,10 +42,12 @@ from optplan.contracts.parts import (
     Supports,
     load,
 )
-from optplan.contracts.plan import Plan
 from optplan.contracts.result import BoundProof, Result
-from optplan.contracts.sensitivity import Sensitivity
 from optplan.errors import UsageError, nearest_name_hint
+
+if TYPE_CHECKING:
+    from optplan.contracts.plan import Plan
+    from optplan.contracts.sensitivity import Sensitivity
 
 #: What our own exact solvers prove by.
 PROVEN = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE, BoundProof.SEARCHED})
@@ -73,6 +75,8 @@ class SolverEntry:
         Whether it closes the gap when given time.
     needs
         The importable package behind it; empty when it needs nothing beyond the core.
+    extra
+        The extra of optplan that brings that package; empty where none does.
     max_cells
         Largest instance (in the formulation's own count of choices) it accepts; None for no limit.
     features
@@ -92,6 +96,7 @@ class SolverEntry:
     proofs: frozenset[BoundProof] = frozenset()
     exact: bool = True
     needs: str = ""
+    extra: str = ""
     max_cells: int | None = None
     features: frozenset[str] = frozenset()
     prices: bool = False
@@ -123,7 +128,8 @@ class SolverEntry:
         if self.max_cells is not None and asked.cells > self.max_cells:
             return f"solver {self.name!r} takes at most {self.max_cells} choices (this instance has {asked.cells})"
         if not self.available():
-            return f"solver {self.name!r} needs the package {self.needs!r}, which is not installed"
+            way = f'; run: pip install "optplan[{self.extra}]"' if self.extra else ""
+            return f"solver {self.name!r} needs the package {self.needs!r}, which is not installed{way}"
         if self.supports:
             return cast(Supports, load(self.supports))(instance) or None
         return None

@@ -30,7 +30,10 @@ def formulations() -> dict[str, Formulation]:
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
     own = {name: getattr(import_module(f"{__name__}.{name}"), "FORMULATION", None) for name in names}
     found = {name: formulation for name, formulation in own.items() if formulation is not None}
-    for entry in list_entries(FORMULATION_GROUP):
+    for entry in list_entries(FORMULATION_GROUP, SOLVER_GROUP):
+        if entry.group == SOLVER_GROUP:
+            _add_solver(found, entry)
+            continue
         formulation = load_entry(entry, Formulation)
         if formulation is None:
             continue
@@ -39,8 +42,6 @@ def formulations() -> dict[str, Formulation]:
             leave_out(entry, f"its name {formulation.name!r} {known}")
         else:
             found[formulation.name] = formulation
-    for entry in list_entries(SOLVER_GROUP):
-        _add_solver(found, entry)
     return found
 
 

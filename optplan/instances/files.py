@@ -10,19 +10,22 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
-from optplan.contracts import Instance, Plan, Result, Solution
+from optplan.contracts import Instance, Result, Solution
 from optplan.errors import OutputError, UsageError, show_value
 from optplan.instances.parsing import parse_instance, parse_plan, parse_record, parse_result
 from optplan.instances.plain_data import STDIN, YAML_ENDINGS, read_data
 from optplan.schema import FrozenModel
 
+if TYPE_CHECKING:
+    from optplan.contracts import Plan
+
 #: Bytes of a result: what is written of the largest ones has a tenth of that.
 LARGEST_RESULT = 10_000_000
 
 InstanceT = TypeVar("InstanceT", bound=Instance)
-PlanT = TypeVar("PlanT", bound=Plan)
+PlanT = TypeVar("PlanT", bound="Plan")
 RecordT = TypeVar("RecordT", bound=FrozenModel)
 
 
@@ -92,7 +95,7 @@ def read_plan(path: Path | str) -> Plan: ...
 def read_plan(path: Path | str, kind: type[PlanT]) -> PlanT: ...
 
 
-def read_plan(path: Path | str, kind: type[Plan] = Plan) -> Plan:
+def read_plan(path: Path | str, kind: type[Plan] | None = None) -> Plan:
     """Read a plan written by :func:`write_json`.
 
     Parameters
@@ -111,7 +114,7 @@ def read_plan(path: Path | str, kind: type[Plan] = Plan) -> Plan:
     """
     _require_path(path)
     plan = parse_plan(read_data(Path(path)), path=Path(path).name)
-    return _require_type(plan, kind, path)
+    return plan if kind is None else _require_type(plan, kind, path)
 
 
 def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:

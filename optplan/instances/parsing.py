@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from optplan.contracts import Instance, Plan, Result, Solution
+from optplan.contracts import Instance, Result, Solution
 from optplan.contracts.registry import Formulation
 from optplan.errors import DataError, name_field, name_kind, nearest_name_hint
 from optplan.formulations import formulations
 from optplan.schema import FrozenModel
+
+if TYPE_CHECKING:
+    from optplan.contracts import Plan
 
 #: Characters of a certificate's content, written as JSON; solvers go without one that would be larger.
 LARGEST_CERTIFICATE = 1 << 20

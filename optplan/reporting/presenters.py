@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution, Verification
 from optplan.errors import UsageError
 from optplan.formulations import formulation_of
-from optplan.reporting.pages import Page
-from optplan.reporting.style import Figure
-from optplan.reporting.tables import Shown
+
+if TYPE_CHECKING:
+    from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution, Verification
+    from optplan.reporting.pages import Page
+    from optplan.reporting.style import Figure
+    from optplan.reporting.tables import Shown
 
 _Kind = TypeVar("_Kind")
 

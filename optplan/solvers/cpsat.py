@@ -14,8 +14,9 @@ Each limit has a unit of its own. A unit is ``1 / resolution`` of the budget and
 small that the sum of a constraint's coefficients leaves 64-bit integers. Scales are powers of two, so that scaling
 itself does not round. With the default resolution the second solve is not needed.
 
-CP-SAT heeds its time limit and requests to stop, but not while a large model is built and presolved: those are solved
-in a process of their own (:mod:`optplan.solvers.engine_process`), which reports incumbents and bounds.
+CP-SAT runs in a process of its own that is kept for the next call (:mod:`optplan.solvers.engine_process`): OR-Tools
+brings a HiGHS along, and beside another one either may not load (google/or-tools#5246). It also ends in time where
+CP-SAT heeds no limit, as while it presolves a large model, with the best that was reported.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Protocol
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import SolveRequest, Status, Termination
-from optplan.errors import EngineError
+from optplan.errors import EngineError, MissingExtraError
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import (
@@ -44,7 +46,7 @@ from optplan.solvers.budgeted_paths import (
     WeightedPath,
     least_path,
 )
-from optplan.solvers.engine_process import Report, call_bounded
+from optplan.solvers.engine_process import OutcomeT, Report, call_elsewhere
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -57,8 +59,6 @@ DEFAULT_RESOLUTION = 2**32
 _LARGEST_SUM = 2.0**60
 #: A choice exactly at a budget is kept, however its terms were added up.
 _BUDGET_SLACK = 5e-10
-#: Literals from which on a model is solved in a process of its own.
-_MANY_LITERALS = 8_000
 #: Seconds between looks at the stopwatch while CP-SAT runs.
 _LOOK_S = 0.05
 #: CP-SAT stops a little before the gap that was asked for, so that scaling back does not leave it a little after.
@@ -130,9 +130,25 @@ def solve_cp_sat(
         When CP-SAT refuses the model or fails.
     """
     request.stopwatch.emit("cp-sat")
-    settings = (problem, request.gap, request.seed, resolution)
-    is_large = sum(graph.run_value.size + graph.enter_value.size for graph in problem.graphs) >= _MANY_LITERALS
-    return call_bounded(run_cp_sat, settings, request.stopwatch, is_large=is_large, otherwise=_nothing_yet())
+    found = call_with_cp_sat(run_cp_sat, (problem, request.gap, request.seed, resolution), request.stopwatch)
+    return _nothing_yet() if found is None else found
+
+
+def call_with_cp_sat(
+    target: Callable[..., OutcomeT], arguments: tuple[Any, ...], stopwatch: Stopwatch
+) -> OutcomeT | None:
+    """Call a function that uses CP-SAT in the process that is kept for it, and stop it once the stopwatch has expired.
+
+    Parameters and outcome are those of :func:`~optplan.solvers.engine_process.call_elsewhere`.
+
+    Raises
+    ------
+    MissingExtraError
+        Without OR-Tools.
+    """
+    if find_spec("ortools") is None:
+        raise MissingExtraError("ortools", "cp-sat")
+    return call_elsewhere(target, arguments, stopwatch, keep=True)
 
 
 def run_cp_sat(
@@ -143,7 +159,7 @@ def run_cp_sat(
     stopwatch: Stopwatch,
     report: Report[PathsOutcome] | None = None,
 ) -> PathsOutcome:
-    """Solve budgeted paths with CP-SAT in this process.
+    """Solve budgeted paths with CP-SAT in this process, which has to be one of its own.
 
     Parameters
     ----------

@@ -4,11 +4,13 @@ General engines look at the clock when they please: presolve, root nodes and the
 seconds in which nothing can be stopped. A call made here is made by a fresh interpreter, which reports what the engine
 finds on the way. When the time is over, or somebody asks for an end, it is stopped, and the last report counts.
 
-Starting costs some tenths of a second, so small models, whose engines heed their limits, are solved where they are.
+Starting costs some tenths of a second. So small models of engines that heed their limits are solved where they are, and
+CP-SAT, whose library cannot share a process with every HiGHS, has a process that is kept for the next call.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import queue
@@ -19,10 +21,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from typing import IO, Any, TypeVar
+from io import BufferedReader, FileIO
+from typing import Any, TypeVar, cast
 
 from optplan.errors import EngineError, OptplanError
-from optplan.progress import Stopwatch
+from optplan.progress import Listener, Stopwatch
 
 OutcomeT = TypeVar("OutcomeT")
 
@@ -33,6 +36,10 @@ Report = Callable[[OutcomeT], None]
 PATIENCE_S = 0.3
 #: Seconds between looks at the stopwatch.
 _LOOK_S = 0.05
+#: What an event says besides its stage; its time is that of whoever hears it.
+_KNOWN = ("objective", "bound", "fraction")
+#: Seconds without a call after which a kept process ends; it gets none after half of them.
+_KEPT_S = 60.0
 #: What the fresh interpreter runs: modules are found where they are found here.
 _START = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
@@ -66,7 +73,7 @@ def call_bounded(
 
 
 def call_elsewhere(
-    target: Callable[..., OutcomeT], arguments: tuple[Any, ...], stopwatch: Stopwatch
+    target: Callable[..., OutcomeT], arguments: tuple[Any, ...], stopwatch: Stopwatch, *, keep: bool = False
 ) -> OutcomeT | None:
     """Call a function in a process of its own, and stop that once the stopwatch has expired.
 
@@ -74,11 +81,13 @@ def call_elsewhere(
     ----------
     target
         A function of a module. It is called with the arguments, a :class:`~optplan.progress.Stopwatch` with the time
-        that is left, and a :data:`Report`.
+        that is left, and a :data:`Report`. The stopwatch hears of interruptions here, and its events are emitted here.
     arguments
         Whatever can be pickled.
     stopwatch
         Limits the call, the start of the process included.
+    keep
+        Whether the process is one that was kept, and is kept again: for engines of one kind.
 
     Returns
     -------
@@ -94,95 +103,191 @@ def call_elsewhere(
     """
     if not sys.executable:  # nobody knows which interpreter this is, so there can be no other one
         return target(*arguments, stopwatch)
-    messages: queue.Queue[tuple[str, Any]] = queue.Queue()
-    with _start() as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    engine = _take_kept() if keep else _EngineProcess()
+    try:
+        found: OutcomeT | None = engine.call(target, arguments, stopwatch)
+        return found
+    finally:
+        if keep and engine.is_ready:
+            engine.ready_since = time.monotonic()
+            _KEPT.append(engine)
+        else:
+            engine.end()
+
+
+class _EngineProcess:
+    """A fresh interpreter, which makes one call after the other for this process, and ends with it."""
+
+    def __init__(self) -> None:
+        # Unbuffered, so that a fork of this process can close its copies and send nothing.
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,  # a Ctrl-C is for the process that waits
+        )
+        self._calls = cast(FileIO, self._process.stdin)
+        self._answers = BufferedReader(cast(FileIO, self._process.stdout))
+        #: Whether it has answered all that it was asked.
+        self.is_ready = True
+        self.ready_since = time.monotonic()
+        _ALIVE.add(self)
+
+    def call(self, target: Callable[..., OutcomeT], arguments: tuple[Any, ...], stopwatch: Stopwatch) -> Any:  # noqa: ANN401 - what the function returns
+        """Make a call, and wait for the result, or until the stopwatch and patience have ended."""
+        self.is_ready = False
+        left_s = stopwatch.remaining_s
+        deadline = None if left_s is None else time.monotonic() + left_s
+        work = (target.__module__, target.__qualname__, arguments, deadline)
+        messages: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, args=(messages,), daemon=True).start()
+        sending = threading.Thread(target=self._send, args=work, daemon=True)
+        sending.start()
+        last, end = None, None
+        while end is None or time.perf_counter() < end:
+            if end is None and stopwatch.expired:
+                end = time.perf_counter() + PATIENCE_S
+                if stopwatch.interrupted and not sending.is_alive():
+                    self._write(pickle.dumps(None))
+            try:
+                kind, content = messages.get(timeout=_LOOK_S)
+            except queue.Empty:
+                continue
+            if kind == "end":
+                raise EngineError(f"the engine's process ended with code {self._process.wait()} and without a result")
+            self.is_ready = kind in ("result", "raised")
+            if kind == "result":
+                return content
+            if kind == "raised":
+                raise content
+            if kind == "event":
+                stopwatch.emit(content.stage, **{name: getattr(content, name) for name in _KNOWN})
+            else:
+                last = content
+        return last
+
+    def is_fresh(self) -> bool:
+        """Whether it runs, and will wait for another call for a while."""
+        return self._process.poll() is None and time.monotonic() - self.ready_since < _KEPT_S / 2
+
+    def end(self) -> None:
+        """End it, whatever it is doing."""
+        _ALIVE.discard(self)
+        self._process.kill()
+        self._process.wait()
+        self._close()
+
+    def forget(self) -> None:
+        """Leave it to the process that this one is a fork of: it must not hold up its end."""
+        self._process.returncode = 0  # it is no child of this one to be waited for
+        self._close()
+
+    def _close(self) -> None:
+        self._calls.close()
+        self._answers.raw.close()  # past the lock that a thread may hold which a fork has not
+
+    def _send(self, module: str, name: str, arguments: tuple[Any, ...], deadline: float | None) -> None:
+        """Send paths and work; the stream stays open, for its end is the end of the other process."""
+        self._write(pickle.dumps(sys.path) + pickle.dumps((module, name, pickle.dumps(arguments), deadline)))
+
+    def _write(self, content: bytes) -> None:
+        rest = memoryview(content)
+        with suppress(OSError, ValueError):  # it was stopped meanwhile, or has ended: whoever waits finds that out
+            while rest:
+                rest = rest[self._calls.write(rest) :]
+
+    def _listen(self, messages: queue.SimpleQueue[tuple[str, Any]]) -> None:
+        """Pass on what comes, until nothing more can come."""
+        kind = ""
+        while kind not in ("result", "raised", "end"):
+            try:
+                kind, content = pickle.load(self._answers)
+            except Exception:  # noqa: BLE001 - cut off in the middle, or not to be read: there is no answer
+                kind, content = "end", None
+            messages.put((kind, content))
+
+
+#: Those that have not been ended, and of them those that wait for a call.
+_ALIVE: set[_EngineProcess] = set()
+_KEPT: list[_EngineProcess] = []
+
+
+def _take_kept() -> _EngineProcess:
+    """Take the process that was kept last, or start one; each is one call's alone until it is kept again."""
+    while True:
         try:
-            threading.Thread(target=_listen, args=(process.stdout, messages), daemon=True).start()
-            work = (target.__module__, target.__qualname__, arguments, stopwatch.remaining_s)
-            threading.Thread(target=_send, args=(process.stdin, work), daemon=True).start()
-            outcome: OutcomeT | None = _await(process, messages, stopwatch)
-            return outcome
-        finally:
-            process.kill()
-            with suppress(OSError):  # what was still to be sent goes nowhere now
-                process.stdin.close()
+            engine = _KEPT.pop()
+        except IndexError:
+            return _EngineProcess()
+        if engine.is_fresh():
+            return engine
+        engine.end()
+
+
+@atexit.register
+def _end_kept() -> None:
+    while _KEPT:
+        _KEPT.pop().end()
+
+
+def _forget_all() -> None:
+    for engine in _ALIVE:
+        engine.forget()
+    _ALIVE.clear()
+    _KEPT.clear()
+
+
+os.register_at_fork(after_in_child=_forget_all)
 
 
 def serve() -> None:
-    """Make one call for the process that started this one; its own standard output is for that one alone."""
+    """Make calls for the process that started this one; its own standard output is for that one alone."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())  # engines write there as they please
     os.close(nowhere)
-    module, name, arguments, remaining_s = pickle.load(sys.stdin.buffer)
-    stopwatch = Stopwatch(remaining_s)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    calls: queue.SimpleQueue[tuple[str, str, bytes, Stopwatch]] = queue.SimpleQueue()
+    telling = threading.Lock()
 
     def tell(kind: str, content: object) -> None:
-        pickle.dump((kind, content), answers)
-        answers.flush()
+        message = pickle.dumps((kind, content))
+        with telling:
+            try:
+                answers.write(message)
+                answers.flush()
+            except OSError:  # nobody is left to hear it
+                os._exit(1)
 
-    try:
-        target = getattr(import_module(module), name)
-        tell("result", target(*arguments, stopwatch, lambda outcome: tell("report", outcome)))
-    except OptplanError as error:
-        tell("raised", error)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other process has to hear of it
-        tell("raised", EngineError(f"{type(error).__name__}: {error}"))
-    os._exit(0)  # engines that still run must not hold up the end
-
-
-def _start() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", _START],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,  # a Ctrl-C is for the process that waits
-    )
-
-
-def _send(stream: IO[bytes], work: tuple[Any, ...]) -> None:
-    """Send paths and work; the stream stays open, for its end is the end of the other process."""
-    try:
-        pickle.dump(sys.path, stream)
-        pickle.dump(work, stream)
-        stream.flush()
-    except (OSError, ValueError):  # it was stopped meanwhile, or has ended: whoever waits finds that out
-        pass
+    threading.Thread(target=_hear, args=(calls, lambda event: tell("event", event)), daemon=True).start()
+    while True:
+        try:
+            module, name, arguments, stopwatch = calls.get(timeout=_KEPT_S)
+        except queue.Empty:
+            os._exit(0)
+        try:
+            target = getattr(import_module(module), name)
+            tell("result", target(*pickle.loads(arguments), stopwatch, lambda outcome: tell("report", outcome)))
+        except OptplanError as error:
+            tell("raised", error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other process has to hear of it
+            tell("raised", EngineError(f"{type(error).__name__}: {error}"))
 
 
-def _listen(stream: IO[bytes], messages: queue.Queue[tuple[str, Any]]) -> None:
-    """Pass on what comes, until nothing more can come."""
+def _hear(calls: queue.SimpleQueue[tuple[str, str, bytes, Stopwatch]], listener: Listener) -> None:
+    """Take in paths, calls and interruptions; end this process when the one that started it has, whatever runs."""
+    stopwatch = Stopwatch()
     try:
         while True:
-            messages.put(pickle.load(stream))
-    except (EOFError, OSError, ValueError, pickle.UnpicklingError):  # also cut off in the middle of a message
-        messages.put(("end", None))
-
-
-def _await(process: subprocess.Popen[bytes], messages: queue.Queue[tuple[str, Any]], stopwatch: Stopwatch) -> Any:  # noqa: ANN401 - what the function returns
-    """Wait for the result, or until the stopwatch and patience have ended."""
-    last, end = None, None
-    while end is None or time.perf_counter() < end:
-        if end is None and stopwatch.expired:
-            end = time.perf_counter() + (_LOOK_S if stopwatch.interrupted else PATIENCE_S)
-        try:
-            kind, content = messages.get(timeout=_LOOK_S)
-        except queue.Empty:
-            continue
-        if kind == "result":
-            return content
-        if kind == "raised":
-            raise content
-        if kind == "end":
-            raise EngineError(f"the engine's process ended with code {process.wait()} and without a result")
-        last = content
-    return last
-
-
-def _end_with_parent() -> None:
-    """End this process when the one that started it has, which closes the stream."""
-    sys.stdin.buffer.read()
-    os._exit(1)
+            said = pickle.load(sys.stdin.buffer)
+            if said is None:
+                stopwatch.interrupt()
+            elif isinstance(said, list):
+                sys.path[:] = said
+            else:
+                module, name, arguments, deadline = said
+                left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+                stopwatch = Stopwatch(left_s, listener)
+                calls.put((module, name, arguments, stopwatch))
+    finally:
+        os._exit(1)

@@ -285,7 +285,8 @@ def _pass_model(engine: highspy.Highs, model: Program) -> None:
 def _make_engine() -> highspy.Highs:
     import highspy
 
-    engine = highspy.Highs()
+    with standard_output_aside():
+        engine = highspy.Highs()
     engine.setOptionValue("output_flag", False)
     engine.setOptionValue("small_matrix_value", _LEAST_ENTRY)
     return engine

@@ -7,18 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-from optplan.contracts import (
-    Explanation,
-    Instance,
-    Plan,
-    Result,
-    Sensitivity,
-    Solution,
-    SolveRequest,
-)
+from optplan.contracts import Instance, Result, Solution, SolveRequest
 from optplan.contracts.registry import SolverEntry
 from optplan.contracts.result import require_result, require_solution
-from optplan.contracts.sensitivity import SensitivityRequest
 from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations import formulation_of
 from optplan.progress import Listener, Stopwatch, interruptible
@@ -37,6 +28,7 @@ from optplan.solving.trajectory import Trajectory
 from optplan.verification import verify
 
 if TYPE_CHECKING:
+    from optplan.contracts import Explanation, Plan, Sensitivity
     from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
     from optplan.formulations.boa.planning import BoaPlan
     from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
@@ -322,6 +314,8 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
         require_whole(name, number, least)
     require_listener(on_event)
     formulation = formulation_of(instance)
+    from optplan.contracts import SensitivityRequest
+
     analyse = formulation.analyse_sensitivity
     request = SensitivityRequest(samples, robust_samples, compare, seed, result.gap_target, processes, on_event)
     return analyse(instance, solution, formulation.estimate_errors(**errors), request)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from optplan.contracts import Frontier, Instance, ParetoFrontier, SolveRequest
+from optplan.contracts import Instance, SolveRequest
 from optplan.errors import UsageError, show_value
 from optplan.formulations import formulation_of
 from optplan.progress import Listener, Stopwatch
 from optplan.solving.asking import AUTO, blaming_nobody, require_settings, require_time_limit
+
+if TYPE_CHECKING:
+    from optplan.contracts import Frontier, ParetoFrontier
 
 
 def frontier(instance: Instance, *, time_limit_s: float | None = None) -> Frontier:

@@ -35,7 +35,10 @@ def walk(command: click.Command, *words: str) -> Iterator[tuple[tuple[str, ...],
     if words:
         yield words, command
     if isinstance(command, click.Group):
-        for name, part in command.commands.items():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            part = command.get_command(context, name)
+            assert part is not None
             yield from walk(part, *words, name)
 
 
@@ -74,6 +77,7 @@ def test_help_of_every_command_has_its_examples(run: Runner, words: tuple[str, .
     shown = run(*words, "--help")
     assert shown.code == 0
     assert isinstance(command, Command | Group)
+    assert command.name == words[-1]
     assert command.examples
     for example in command.examples:
         assert f"  {example}\n" in shown.out
@@ -87,7 +91,7 @@ def test_every_example_is_accepted(example: str) -> None:
     command: click.Command = application
     rest = words[1:]
     while isinstance(command, click.Group):
-        command = command.commands[rest[0]]
+        command = command.resolve_command(click.Context(command), rest)[1]  # type: ignore[assignment]
         rest = rest[1:]
     context = command.make_context(words[1], rest)
     assert context.params

@@ -81,7 +81,9 @@ def test_shared_options_stand_under_headings(run: Runner) -> None:
 )
 def test_options_stand_only_where_they_do_something(command: str, missing: list[str]) -> None:
     """Limits play no part in scaling; classes of jobs have no deadline."""
-    options = {option for param in application.commands[command].params for option in param.opts}
+    found = application.get_command(click.Context(application), command)
+    assert found is not None
+    options = {option for param in found.params for option in param.opts}
     assert not options & set(missing)
     assert "--set" in options
 

@@ -23,9 +23,16 @@ if TYPE_CHECKING:
 POSITIVE = st.floats(min_value=1e-6, max_value=1e9)
 
 
+def load(name: str) -> click.Command:
+    """Return the command of that name."""
+    command = application.get_command(click.Context(application), name)
+    assert command is not None
+    return command
+
+
 def complete(command: str, option: str, text: str) -> list[str]:
     """Return what the shell offers for a text."""
-    found = application.commands[command]
+    found = load(command)
     context = click.Context(found)
     parameter = next(p for p in found.params if option in (*p.opts, p.name))
     return [item.value for item in parameter.shell_complete(context, text)]
@@ -85,13 +92,13 @@ def test_what_the_shell_reads_names_no_object(
     "name",
     sorted(
         name
-        for name, command in application.commands.items()
-        if any(isinstance(p, click.Argument) and p.metavar in ("INSTANCE", "INSTANCE...") for p in command.params)
+        for name in application.list_commands(click.Context(application))
+        if any(isinstance(p, click.Argument) and p.metavar in ("INSTANCE", "INSTANCE...") for p in load(name).params)
     ),
 )
 def test_every_command_with_an_instance_takes_changes(name: str) -> None:
     """Who reads an instance can ask what if."""
-    assert any("--set" in parameter.opts for parameter in application.commands[name].params)
+    assert any("--set" in parameter.opts for parameter in load(name).params)
 
 
 def test_changes_of_any_field_are_written_first() -> None:

@@ -90,6 +90,8 @@ def test_a_missing_package_is_a_refusal() -> None:
     assert entry.refusal(INSTANCE, PLAIN) == (
         "solver 'tiny' needs the package 'no_such_package_anywhere', which is not installed"
     )
+    extra = str(replace(entry, extra="toy").refusal(INSTANCE, PLAIN))
+    assert extra.endswith('which is not installed; run: pip install "optplan[toy]"')
     assert replace(ENTRY, needs="numpy").refusal(INSTANCE, PLAIN) is None
 
 

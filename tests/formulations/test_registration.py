@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from types import ModuleType
 from typing import Any
 
@@ -40,7 +40,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     entries: list[EntryPoint] = []
     vars(package).update(ANNEALING=ANNEALING, OUTER=declare("outer"), BOA=declare("boa"))
     monkeypatch.setitem(sys.modules, "outer", package)
-    monkeypatch.setattr(registrations, "entry_points", lambda *, group: [e for e in entries if e.group == group])
+    monkeypatch.setattr(registrations, "entry_points", lambda: EntryPoints(entries))
     formulations.cache_clear()
     yield entries
     formulations.cache_clear()

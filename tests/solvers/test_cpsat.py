@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from optplan.contracts import SolveRequest, Status, Termination
 from optplan.contracts.judgement import PathCosts
-from optplan.errors import EngineError
+from optplan.errors import EngineError, MissingExtraError
 from optplan.progress import Stopwatch
 from optplan.solvers import cpsat
 from optplan.solvers.budgeted_paths import BudgetedPaths, least_path
@@ -175,4 +175,11 @@ def test_an_unknown_status_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None
     """A status that the table does not know is not guessed at."""
     monkeypatch.setattr(cpsat, "_ENDINGS", {})
     with pytest.raises(EngineError, match="CP-SAT ended with status OPTIMAL, which has no meaning for this problem"):
+        cpsat.run_cp_sat(knapsack(2.0), 0.0, 0, cpsat.DEFAULT_RESOLUTION, Stopwatch())
+
+
+def test_without_or_tools_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is known before anything is started."""
+    monkeypatch.setattr(cpsat, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=r'ortools is not installed; run: pip install "optplan\[cp-sat\]"'):
         cpsat.solve_cp_sat(knapsack(2.0), REQUEST)

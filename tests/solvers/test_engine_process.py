@@ -1,22 +1,27 @@
-"""Calls in a process of their own: results, reports, failures, and ends that do not wait for anybody."""
+"""Calls in a process of their own: results, reports, failures, ends that do not wait, and processes that are kept."""
 
 from __future__ import annotations
 
 import importlib
-import pickle
+import multiprocessing
+import os
+import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
 
 from optplan.contracts import PathCosts, SolveRequest, Status, Termination
 from optplan.errors import EngineError, UsageError
-from optplan.progress import Interruption, Stopwatch, interruptible
+from optplan.progress import Event, Interruption, Stopwatch, interruptible
 from optplan.solvers import cpsat, engine_process, milp
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
 from optplan.solvers.engine_process import call_elsewhere
@@ -53,6 +58,22 @@ def fail(stopwatch, report):
 
 def vanish(stopwatch, report):
     os._exit(7)
+
+def name_process(stopwatch, report):
+    return os.getpid()
+
+def heed(path, stopwatch, report):
+    stopwatch.emit("halfway", objective=3.0, bound=1.0)
+    open(path, "w").close()
+    while not stopwatch.expired:
+        threading.Event().wait(0.01)
+    return "heard"
+
+def meet(own, other, stopwatch, report):
+    with open(__file__ + own, "w"):
+        while not os.path.exists(__file__ + other):
+            threading.Event().wait(0.01)
+    return os.getpid()
 """
 
 
@@ -68,13 +89,26 @@ class UntilFile(Stopwatch):
         return self.path.exists()
 
 
+@dataclass
+class InterruptedByFile(UntilFile):
+    """A stopwatch that is interrupted when a file is there."""
+
+    @property
+    def expired(self) -> bool:
+        """Whether the file is there."""
+        if self.path.exists():
+            self.interrupt()
+        return self.interrupted
+
+
 @pytest.fixture
-def targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return the module of targets."""
+def targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """Return the module of targets; what was kept ends."""
     (tmp_path / "engine_targets.py").write_text(TARGETS, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "engine_targets", raising=False)
-    return importlib.import_module("engine_targets")
+    yield importlib.import_module("engine_targets")
+    engine_process._end_kept()
 
 
 def test_results_come_back(targets: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
@@ -121,15 +155,98 @@ def test_failures_are_raised_here(targets: ModuleType) -> None:
         call_elsewhere(targets.vanish, (), Stopwatch())
 
 
-def test_it_ends_with_the_process_that_waits(targets: ModuleType, tmp_path: Path) -> None:
-    """When nobody is left to send anything, it goes, whatever the engine does."""
-    work = (targets.__name__, "hang", (str(tmp_path / "hangs"),), None)
-    with engine_process._start() as process:
-        assert process.stdin is not None
-        pickle.dump(sys.path, process.stdin)
-        pickle.dump(work, process.stdin)
-        process.stdin.close()
-        assert process.wait(timeout=60) == 1
+def test_interruptions_and_events_go_through(targets: ModuleType, tmp_path: Path) -> None:
+    """Whoever listens here hears the engine's events, and an engine that heeds an interruption returns what it has."""
+    events: list[Event] = []
+    stopwatch = InterruptedByFile(listener=events.append, path=tmp_path / "runs")
+    assert call_elsewhere(targets.heed, (str(stopwatch.path),), stopwatch) == "heard"
+    assert [(event.stage, event.objective, event.bound) for event in events] == [("halfway", 3.0, 1.0)]
+
+
+def test_a_kept_process_makes_call_after_call(targets: ModuleType, tmp_path: Path) -> None:
+    """Also after an error; one that was stopped in a call is not used again, nor is one that has ended."""
+    first = call_elsewhere(targets.name_process, (), Stopwatch(), keep=True)
+    assert call_elsewhere(targets.name_process, (), Stopwatch(), keep=True) == first
+    with pytest.raises(UsageError, match="not like this"):
+        call_elsewhere(targets.refuse, (), Stopwatch(), keep=True)
+    assert call_elsewhere(targets.name_process, (), Stopwatch(), keep=True) == first
+    assert call_elsewhere(targets.name_process, (), Stopwatch()) != first
+    path = tmp_path / "hangs"
+    assert call_elsewhere(targets.hang, (str(path),), UntilFile(path=path), keep=True) is None
+    second = call_elsewhere(targets.name_process, (), Stopwatch(), keep=True)
+    assert second is not None
+    assert second != first
+    os.kill(second, signal.SIGKILL)
+    engine_process._KEPT[-1]._process.wait()
+    assert call_elsewhere(targets.name_process, (), Stopwatch(), keep=True) not in (first, second)
+
+
+def test_nothing_is_kept_for_long(targets: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that waited for half its time gets no call any more, and one that waited for all of it ends."""
+    first = call_elsewhere(targets.name_process, (), Stopwatch(), keep=True)
+    monkeypatch.setattr(engine_process, "_KEPT_S", 0.0)
+    assert call_elsewhere(targets.name_process, (), Stopwatch(), keep=True) != first
+    unasked = "from optplan.solvers import engine_process as each; each._KEPT_S = 0.0; each.serve()"
+    with subprocess.Popen([sys.executable, "-P", "-c", unasked], stdin=subprocess.PIPE) as waiting:
+        assert waiting.wait(timeout=60) == 0
+
+
+def test_threads_have_a_process_each(targets: ModuleType) -> None:
+    """Two calls at a time never share one: each waits until the other has begun."""
+    names = [str(uuid4()), str(uuid4())]
+    with ThreadPoolExecutor(2) as threads:
+        calls = [
+            threads.submit(call_elsewhere, targets.meet, (own, other), Stopwatch(), keep=True)
+            for own, other in (names, names[::-1])
+        ]
+        assert len({call.result() for call in calls}) == 2
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_children_have_their_own(targets: ModuleType, method: str) -> None:
+    """A process that this one starts uses no process that is kept here, and leaves it usable."""
+    own = call_elsewhere(targets.name_process, (), Stopwatch(), keep=True)
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        others = [pool.apply(call_elsewhere, (targets.name_process, (), Stopwatch()), {"keep": True}) for _ in "ab"]
+    assert others[0] == others[1] != own
+    assert call_elsewhere(targets.name_process, (), Stopwatch(), keep=True) == own
+
+
+#: Keeps a process for calls; then a fork of this one goes on without a trace, and this one waits to be killed.
+KEEPS = """
+import os, sys, threading
+sys.path.append(sys.argv[3])
+from optplan.progress import Stopwatch
+from optplan.solvers.engine_process import call_elsewhere
+import engine_targets
+call_elsewhere(engine_targets.name_process, (), Stopwatch(), keep=True)
+fork = os.fork()
+if not fork:
+    os.close(1)
+    os.close(2)
+    threading.Event().wait()
+if sys.argv[1] == "waits":
+    threading.Thread(target=call_elsewhere, args=(engine_targets.hang, (sys.argv[2],), Stopwatch())).start()
+    while not os.path.exists(sys.argv[2]):
+        threading.Event().wait(0.01)
+print(fork, flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("state", ["kept", "waits"])
+def test_it_ends_with_the_process_that_started_it(targets: ModuleType, state: str, tmp_path: Path) -> None:
+    """Also when that is killed while its fork lives on, whatever the engine does: nobody is left on standard error."""
+    assert targets.__file__ is not None
+    command = [sys.executable, "-P", "-c", KEEPS, state, str(tmp_path / "hangs"), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        fork = int(started.stdout.readline())
+        try:
+            started.kill()
+            assert started.communicate(timeout=60) == ("", "")
+        finally:
+            os.kill(fork, signal.SIGKILL)
 
 
 def test_without_an_interpreter_it_is_called_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,25 +264,46 @@ def ladder(layers: int, nodes: int) -> BudgetedPaths:
     return BudgetedPaths((graph,), np.array([2.03 * layers]))
 
 
-@pytest.mark.parametrize(
-    ("module", "solve", "most"),
-    [(milp, milp.solve_milp, "_MANY_COLUMNS"), (cpsat, cpsat.solve_cp_sat, "_MANY_LITERALS")],
-)
-def test_large_models_are_solved_elsewhere_and_agree(
-    module: ModuleType, solve: Callable[..., Any], most: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_models_are_solved_elsewhere_and_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same value and bound as here; out of time there is nothing but the engine's name."""
     problem = ladder(6, 4)
-    here = solve(problem, SolveRequest())
-    monkeypatch.setattr(module, most, 1)
+    here = milp.solve_milp(problem, SolveRequest())
+    monkeypatch.setattr(milp, "_MANY_COLUMNS", 1)
+    require_same(milp.solve_milp, problem, here)
+
+
+def test_cp_sat_runs_elsewhere_and_agrees() -> None:
+    """The same as in this process."""
+    problem = ladder(6, 4)
+    here = cpsat.run_cp_sat(problem, SolveRequest().gap, 0, cpsat.DEFAULT_RESOLUTION, Stopwatch())
+    require_same(cpsat.solve_cp_sat, problem, here)
+
+
+def require_same(solve: Callable[..., Any], problem: BudgetedPaths, here: PathsOutcome) -> None:
+    """Require what was found here, and out of time nothing."""
     elsewhere = solve(problem, SolveRequest())
     assert here.status is elsewhere.status is Status.OPTIMAL
     assert elsewhere.bound == here.bound
+    assert here.choice is not None
     assert problem.totals(elsewhere.choice)[0] == problem.totals(here.choice)[0]
     assert (elsewhere.engine, elsewhere.engine_version) == (here.engine, here.engine_version)
     late = solve(problem, SolveRequest(stopwatch=Stopwatch(0.0)))
     assert (late.status, late.termination, late.choice) == (Status.UNKNOWN, Termination.TIME_LIMIT, None)
     assert late.engine == here.engine
+
+
+def test_cp_sat_and_highs_never_meet() -> None:
+    """Neither OR-Tools nor pandas, which it brings along, is loaded where optplan is, whatever solver runs."""
+    script = (
+        "import sys, optplan\n"
+        "for solver in ('highs', 'cp-sat', 'highs'):\n"
+        "    assert optplan.solve(optplan.read_instance('boa-two-classes'), solver=solver).status == 'optimal'\n"
+        "for name in ('srift-case3', 'seer-paper-example'):\n"
+        "    optplan.solve(optplan.read_instance(name), solver='cp-sat')\n"
+        "sys.stdout.write(' '.join(sorted({'highspy', 'ortools', 'pandas'} & set(sys.modules))))\n"
+    )
+    ran = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, timeout=300, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "highspy", "")
 
 
 @pytest.mark.parametrize("run", [milp.run_highs, cpsat.run_cp_sat])

@@ -97,6 +97,7 @@ FORMULATION = Formulation(
             f"{_HERE}.models.conic:solve_conic",
             "Theorem B.1 as a disciplined convex program in CVXPY",
             needs="cvxpy",
+            extra="conic",
         ),
         _real(
             "highs-lp",
@@ -123,6 +124,7 @@ FORMULATION = Formulation(
             "CP-SAT on costs rounded to integers; the bound is widened by the rounding error",
             policies=_PURE,
             needs="ortools",
+            extra="cp-sat",
             max_cells=20_000,
         ),
         _general(
@@ -143,6 +145,7 @@ FORMULATION = Formulation(
             f"{_HERE}.published.algorithm1:solve_algorithm1_cvxpy",
             "the same with the paper's convex program in CVXPY as inner solver",
             needs="cvxpy",
+            extra="conic",
         ),
         _heuristic(
             "fixed-width",

@@ -66,6 +66,7 @@ FORMULATION = Formulation(
             f"{_HERE}.models.general_engines:solve_cp_sat",
             "CP-SAT on costs rounded to integers; the bound is widened by the rounding error",
             needs="ortools",
+            extra="cp-sat",
         ),
         _general(
             "enumeration",

@@ -47,6 +47,7 @@ FORMULATION = Formulation(
             proofs=frozenset({BoundProof.ENGINE, BoundProof.LAGRANGIAN}),
             problems=_SPEND,
             needs="ortools",
+            extra="cp-sat",
             max_cells=20_000,
         ),
         _solver(

@@ -42,6 +42,7 @@ FORMULATION = Formulation(
             "CP-SAT on fleets under a bound of their time, and the true time of those that it proposes",
             proofs=frozenset({BoundProof.ENGINE}),
             needs="ortools",
+            extra="cp-sat",
             max_cells=2_000,
         ),
         _exact(
@@ -76,6 +77,7 @@ FORMULATION = Formulation(
             f"{_HERE}.published.bayesian:solve_bayesian",
             "black-box Bayesian optimisation of counts and batches (4.4)",
             needs="bayes_opt",
+            extra="bayes",
         ),
     ),
 )

@@ -8,7 +8,6 @@ file: it is that instance with ``changes``, in the words of :mod:`optplan.instan
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
@@ -52,7 +51,8 @@ def build_named(name: str, **sizes: int) -> Instance:
     UsageError
         When sizes are given that the instance does not have.
     """
-    if name not in names():
+    stored = {each.name for each in files(__package__).iterdir()}  # quicker than what is recorded about them
+    if name not in GENERATED and f"{name}.json" not in stored:
         raise DataError("", f"no instance named {name!r} in the library", nearest_name_hint(name, names()))
     unknown = [size for size in sizes if name not in GENERATED or size not in SIZES]
     if unknown:
@@ -98,6 +98,8 @@ def manifest() -> dict[str, dict[str, Any]]:
     Each entry of ``best`` has ``problem``, ``policy``, ``budget``, ``objective``, ``bound``, ``proof``, ``solver`` and
     ``date``.
     """
+    import tomllib
+
     text = files(__package__).joinpath("manifest.toml").read_text(encoding="utf-8")
     recorded: dict[str, dict[str, Any]] = tomllib.loads(text)
     return recorded

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution
 from optplan.errors import UsageError
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
-from optplan.formulations.boa.judge.evaluation import EpochTimes, follow_epochs, types_along
-from optplan.schema import FloatArray
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
+from optplan.formulations.boa.judge.evaluation import follow_epochs, types_along
 from optplan.units import SECONDS_PER_HOUR
+
+if TYPE_CHECKING:
+    from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution
+    from optplan.formulations.boa.data.instance import Branch
+    from optplan.formulations.boa.judge.evaluation import EpochTimes
+    from optplan.schema import FloatArray
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.peak.demand import find_demand, forecast_demand
 from optplan.formulations.boa.laws.demand import FIGURES, STEADY, Demand, has_patterns
@@ -13,6 +14,9 @@ from optplan.reporting.pages import Block, Charts, Items, Section
 from optplan.reporting.phrases import NOTHING, format_gpus, format_share
 from optplan.reporting.style import BLUE, GREY, Figure, color_types, escape_text, new_figure
 from optplan.reporting.tables import Column, Table, numbers
+
+if TYPE_CHECKING:
+    from optplan.contracts import Result, Solution
 
 _WORDS = {"p50": "P50", "p95": "P95", "p99": "P99", "busiest_p95": "busiest hour's P95"}
 _STEADY_WORDS = "if arrivals were steady"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from optplan.contracts import BoundProof, EnumeratedCertificate, Infeasibility, LagrangianCertificate, Result, Solution
-from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Policy, Problem
-from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.reporting.boa.breakdown import has_types, load_gpus
 from optplan.reporting.boa.demand import list_extras
 from optplan.reporting.boa.phrases import (
@@ -28,9 +27,13 @@ from optplan.reporting.phrases import (
     format_small_duration,
     join_words,
 )
-from optplan.schema import IntArray
 from optplan.speedup import Speedup, TableSpeedup
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit, format_duration
+
+if TYPE_CHECKING:
+    from optplan.formulations.boa.data.gpu_types import GpuType
+    from optplan.formulations.boa.data.job_classes import JobClass
+    from optplan.schema import IntArray
 
 #: Allowed widths up to which a list names them all.
 _MOST_WIDTHS = 8

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from optplan.contracts import Frontier, FrontierPoint, Result, Solution
 from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Problem
 from optplan.reporting.boa.breakdown import has_types, load_gpus, price_usd_per_hour
@@ -26,6 +26,9 @@ from optplan.reporting.pages import Card
 from optplan.reporting.phrases import NOTHING, count_gpus, format_gpus, format_share, format_small_duration, format_usd
 from optplan.reporting.sections import bounds_nothing, list_origin, list_status
 from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, format_duration
+
+if TYPE_CHECKING:
+    from optplan.contracts import Frontier, FrontierPoint, Result, Solution
 
 
 def list_facts(instance: BoaInstance) -> list[tuple[str, str]]:

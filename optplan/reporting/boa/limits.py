@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from optplan.contracts import Frontier, Result, ShadowPrice, Solution
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance
 from optplan.reporting.boa.breakdown import has_types
 from optplan.reporting.boa.phrases import (
@@ -19,6 +19,9 @@ from optplan.reporting.boa.phrases import (
 )
 from optplan.reporting.phrases import NOTHING, count_gpus, format_gpus, format_share, format_small_duration, format_usd
 from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_MINUTE, Amount, BudgetUnit, format_duration
+
+if TYPE_CHECKING:
+    from optplan.contracts import Frontier, Result, ShadowPrice, Solution
 
 #: How the row with the sums is called.
 TOTAL = "all types"

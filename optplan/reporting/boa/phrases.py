@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from optplan.contracts import Frontier, FrontierPoint, Result, ShadowPrice, Solution, Status, Termination
-from optplan.formulations.boa.data.gpu_types import GpuType
-from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Policy, Problem
+from optplan.contracts import Status, Termination
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, Policy, Problem
 from optplan.reporting.boa.breakdown import price_usd_per_hour
 from optplan.reporting.phrases import (
     ROUNDING,
@@ -22,6 +22,11 @@ from optplan.reporting.phrases import (
 )
 from optplan.reporting.sections import say_bound
 from optplan.units import HOURS_PER_MONTH, PERIOD_HOURS, Amount, BudgetUnit, format_duration
+
+if TYPE_CHECKING:
+    from optplan.contracts import Frontier, FrontierPoint, Result, ShadowPrice, Solution
+    from optplan.formulations.boa.data.gpu_types import GpuType
+    from optplan.formulations.boa.data.instance import BoaInstance
 
 _PERIOD_NAMES = {
     BudgetUnit.USD_PER_HOUR: "an hour",

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
+from typing import TYPE_CHECKING
 
-from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
 from optplan.formulations import formulation_of
 from optplan.formulations.boa.data.instance import DUE, FLOOR, BoaInstance
 from optplan.reporting.boa.breakdown import (
@@ -20,7 +20,6 @@ from optplan.reporting.boa.breakdown import (
     type_prices,
 )
 from optplan.reporting.boa.explanations import describe_classes
-from optplan.reporting.boa.frontier_figures import SweepPoint
 from optplan.reporting.boa.limits import list_limit_uses, list_types
 from optplan.reporting.boa.phrases import BUDGET_WORDS, cost_of_month, cost_usd_per_hour, name_limit, name_objective
 from optplan.reporting.phrases import (
@@ -36,6 +35,10 @@ from optplan.reporting.phrases import (
 from optplan.reporting.sections import STANDING_COLUMNS, name_status, relaxations_of, write_standing
 from optplan.reporting.tables import Cell, Column, Content, Row, Table, numbers
 from optplan.units import BudgetUnit, format_duration
+
+if TYPE_CHECKING:
+    from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
+    from optplan.reporting.boa.frontier_figures import SweepPoint
 
 #: Classes that a terminal lists before it says how many more there are: laying out tens of thousands takes longer than
 #: solving them.

@@ -17,7 +17,8 @@ def start_engine(**options: float | str) -> highspy.Highs:
     """Return HiGHS without a model, quiet and in one thread; options are its own, and come on top."""
     import highspy
 
-    engine = highspy.Highs()
+    with standard_output_aside():
+        engine = highspy.Highs()
     usual: dict[str, float | str] = {"output_flag": False, "threads": 1, "parallel": "off", "random_seed": 0}
     for name, option in (usual | options).items():
         engine.setOptionValue(name, option)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from optplan.solvers.paths.bounds import LinkedBound
-from optplan.solvers.paths.branching import Region
 from optplan.solvers.paths.families import FloatArray, PathBatch
 from optplan.solvers.paths.gap import Exhaustion, relative_gap
 from optplan.solvers.paths.secants import LagrangianBound
-from optplan.solvers.paths.switching.trails import Trails
+
+if TYPE_CHECKING:
+    from optplan.solvers.paths.bounds import LinkedBound
+    from optplan.solvers.paths.branching import Region
+    from optplan.solvers.paths.switching.trails import Trails
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -192,7 +192,7 @@ def test_moves_are_those_that_cannot_be_avoided(chain: list[tuple[int, int]], mo
 @given(data=st.data(), gpus=st.sampled_from([1, 2]), per_instance=st.sampled_from([2, 4]))
 def test_moves_bound_those_of_the_placement_controller(data: st.DataObject, gpus: int, per_instance: int) -> None:
     """Whichever trials go on, the exact controller moves no more of them than the plan says."""
-    pytest.importorskip("ortools", reason='ortools is not installed; pip install "optplan[search]" brings it')
+    pytest.importorskip("ortools", reason='ortools is not installed; pip install "optplan[cp-sat]" brings it')
     trials = data.draw(st.integers(2, 8))
     going = data.draw(st.integers(1, trials))
     survivors = data.draw(st.permutations(range(trials)))[:going]

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -529,7 +529,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "another_package", module)
     targets = {"nomad": "another_package:NOMAD", "slurm": "another_package:NOMAD", "pbs": "another_package:write"}
     points = [EntryPoint(name, value, EXPORTER_GROUP) for name, value in targets.items()]
-    monkeypatch.setattr(registrations, "entry_points", lambda group: [e for e in points if e.group == group])
+    monkeypatch.setattr(registrations, "entry_points", lambda: EntryPoints(points))
     exporters.cache_clear()
     yield
     exporters.cache_clear()

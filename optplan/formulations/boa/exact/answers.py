@@ -21,11 +21,9 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Pol
 from optplan.formulations.boa.exact.costs import bound_at, cost_steps
 from optplan.formulations.boa.exact.feasibility import raise_to_least, state_linked
 from optplan.formulations.boa.exact.paths import write_branch
-from optplan.formulations.boa.exact.trees import explain_division
 from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import TOLERANCE, BudgetedPaths, Choice, PathsOutcome
 from optplan.solvers.limits import is_lost
-from optplan.solvers.paths import closing, solutions
 from optplan.solvers.paths.effort import Effort
 
 #: Bounds that differ by less, relatively, are the same.
@@ -146,6 +144,9 @@ def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> 
     EngineError
         When there is a plan.
     """
+    from optplan.formulations.boa.exact.trees import explain_division
+    from optplan.solvers.paths import closing, solutions
+
     family, found = state_linked(instance), None
     if len(instance.limit_names) > 1 and instance.policy is Policy.PURE:
         found = closing.solve_pure(family, effort=Effort(request.stopwatch))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import TYPE_CHECKING
 
 from optplan.contracts import (
     Answer,
@@ -26,10 +27,11 @@ from optplan.contracts.result import status_of
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.answers import certify_bound
-from optplan.formulations.boa.exact.choices import state_choices
 from optplan.formulations.boa.exact.feasibility import UNIT_WORDS, infeasible_answer, least_budget
 from optplan.formulations.boa.exact.orders import in_order
-from optplan.solvers import slopes
+
+if TYPE_CHECKING:
+    from optplan.solvers import slopes
 
 #: Points that a frontier's drawing has at most; queries between them are exact.
 _DRAWN_POINTS = 1000
@@ -46,6 +48,9 @@ def solve_sorted_slopes(instance: BoaInstance, request: SolveRequest) -> Answer[
     UnsupportedError
         When several types meet closed forms.
     """
+    from optplan.formulations.boa.exact.choices import state_choices
+    from optplan.solvers import slopes
+
     budget = instance.budget_amount()
     stated = state_choices(instance)
     found = slopes.solve_budget(stated.blocks, budget)
@@ -77,6 +82,9 @@ def build_continuous_frontier(instance: BoaInstance) -> Frontier:
     Frontier
         Piecewise linear where all speedups are tables; with closed forms every query is an exact search.
     """
+    from optplan.formulations.boa.exact.choices import state_choices
+    from optplan.solvers import slopes
+
     start = time.perf_counter()
     stated = state_choices(instance)
     line = slopes.trace_frontier(stated.blocks)

@@ -12,6 +12,7 @@ epoch (problem (1)), and with rescaling a pause of each job in each epoch in whi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,10 +20,12 @@ from optplan.contracts.judgement import PathCosts
 from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
 from optplan.schema import FloatArray
-from optplan.solvers import slopes
 from optplan.solvers.budgeted_paths import least_path
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup
 from optplan.units import SECONDS_PER_HOUR
+
+if TYPE_CHECKING:
+    from optplan.solvers import slopes
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +148,8 @@ def state_curve(instance: BoaInstance, name: str, gpu_type: str) -> slopes.Smoot
     UnsupportedError
         When it has none.
     """
+    from optplan.solvers import slopes
+
     curve = instance.classes[name].speedup[gpu_type]
     if isinstance(curve, AmdahlSpeedup):
         form, parameter = slopes.SmoothForm.AMDAHL, curve.serial_fraction

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.progress import Stopwatch
 from optplan.solvers.figures import count_digits, write_digits, write_down, write_up
 from optplan.solvers.limits import most_within
-from optplan.solvers.paths import bounds, families, switching
+from optplan.solvers.paths import switching
 from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.levels.blocks import BlockGraph, layer_blocks
 from optplan.units import Amount, BudgetUnit
+
+if TYPE_CHECKING:
+    from optplan.solvers.paths import bounds, families
+    from optplan.solvers.paths.levels.blocks import BlockGraph
 
 #: Amounts that differ by less, relatively, are the same.
 _SAME = 1e-6
@@ -63,6 +67,8 @@ def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = No
     stopwatch
         Time limit. With several limits the answer may be None when it runs out, because nobody knows yet.
     """
+    from optplan.solvers.paths import bounds
+
     total, parts = least_budget(instance)
     if not instance.further_limits:
         fits = total <= most_within(instance.budget_amount())
@@ -86,6 +92,8 @@ def follow_types(instance: BoaInstance) -> switching.Trails | None:
 
 def divide_types(instance: BoaInstance) -> list[BlockGraph] | None:
     """State the same by the sets of GPU types that jobs use; None with one type, or too many."""
+    from optplan.solvers.paths.levels.blocks import layer_blocks
+
     return layer_blocks(cost_steps(instance), [instance.options(name).group for name in instance.classes])
 
 
@@ -174,6 +182,8 @@ def explain_shortfall(
         With status INFEASIBLE; figures are in the units of the instance's own fields. Where the budget is the only
         limit, it is that of :func:`infeasible_answer`.
     """
+    from optplan.solvers.paths import bounds
+
     if not instance.further_limits:
         return infeasible_answer(instance, *least_budget(instance))
     pure = instance.policy is Policy.PURE and instance.problem is not Problem.CONTINUOUS

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import JsonValue
@@ -32,17 +33,17 @@ from optplan.contracts.result import status_of
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.exact.answers import certify_bound
-from optplan.formulations.boa.exact.barred import find_barred, frontier_without_barred
 from optplan.formulations.boa.exact.continuous import build_continuous_frontier, price_of, too_fast, too_little
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, infeasible_answer, least_budget
-from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
 from optplan.formulations.boa.exact.paths import write_branch, write_columns, write_mixture
-from optplan.formulations.boa.exact.typed_choices import build_typed_frontier
 from optplan.progress import Stopwatch
-from optplan.solvers.paths import frontier, mixing, secants, single, switching
+from optplan.solvers.paths import mixing, secants, single, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
+
+if TYPE_CHECKING:
+    from optplan.solvers.paths import frontier
 
 
 def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
@@ -145,6 +146,11 @@ def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None)
     Frontier
         Budgets in ``instance.budget_unit``, objectives in seconds of (weighted) mean completion time.
     """
+    from optplan.formulations.boa.exact.barred import find_barred, frontier_without_barred
+    from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
+    from optplan.formulations.boa.exact.typed_choices import build_typed_frontier
+    from optplan.solvers.paths import frontier
+
     if find_barred(instance):
         return frontier_without_barred(instance, partial(build_frontier, stopwatch=stopwatch))
     features = describe(instance).features

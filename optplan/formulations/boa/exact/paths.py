@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,11 @@ from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.paths import bounds, closing, mixing, secants, single, switching
+from optplan.solvers.paths import mixing, secants, single, switching
 from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.levels.blocks import layer_blocks
-from optplan.solvers.paths.levels.memory import Memory
+
+if TYPE_CHECKING:
+    from optplan.solvers.paths.levels.memory import Memory
 
 #: A limit of at most this fraction of the least use of it leaves a plan, or a mixture, nothing to gain.
 _NOTHING = 1e-10
@@ -97,6 +99,9 @@ def _solve_linked(
     effort: Effort,
     memory: Memory | None,
 ) -> PathsAnswer | None:
+    from optplan.solvers.paths import bounds, closing
+    from optplan.solvers.paths.levels.blocks import layer_blocks
+
     stated = _state_linked(costs, amounts)
     if stated is None:
         return None

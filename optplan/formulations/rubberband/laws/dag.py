@@ -13,6 +13,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from optplan.errors import MissingExtraError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.execution import StageRun, list_runs
 
@@ -56,9 +57,13 @@ def build_dag(instance: RubberBandInstance, solution: RubberBandSolution, bracke
     ------
     DataError
         When the solution has other stages than the experiment.
+    MissingExtraError
+        Without networkx.
     """
-    import networkx
-
+    try:
+        import networkx
+    except ImportError:
+        raise MissingExtraError("networkx", "graphs") from None
     runs = list_runs(instance, solution, bracket)
     graph = networkx.DiGraph(runs=runs, bracket=bracket)
     frontier: list[Node] = []

@@ -95,6 +95,8 @@ def place(
         When numbers of GPUs are too large for the exact method.
     EngineError
         When CP-SAT refuses the exact model.
+    MissingExtraError
+        When the exact method is to be taken, and OR-Tools is not installed.
     """
     last = last or Placement()
     _check_nodes(nodes, node_gpus)

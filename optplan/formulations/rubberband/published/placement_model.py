@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.published.placement_task import PlacementTask, Places, rank_places
 from optplan.progress import Stopwatch
-from optplan.solvers.cpsat import new_solver, solve_watched
+from optplan.solvers.cpsat import call_with_cp_sat, new_solver, solve_watched
+from optplan.solvers.engine_process import Report
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -159,10 +160,27 @@ def place_exactly(
         When numbers of GPUs are too large for CP-SAT.
     EngineError
         When CP-SAT refuses the model.
+    MissingExtraError
+        Without OR-Tools.
     """
+    found = call_with_cp_sat(_place, (task, start, leaving, named, WORK_LIMIT), Stopwatch())
+    return (start, leaving, False) if found is None else found
+
+
+def _place(
+    task: PlacementTask,
+    start: Places,
+    leaving: tuple[str, ...],
+    named: bool,  # noqa: FBT001 - calls elsewhere pass by position
+    work_limit: float,
+    stopwatch: Stopwatch,
+    report: Report[tuple[Places, tuple[str, ...], bool]] | None = None,
+) -> tuple[Places, tuple[str, ...], bool]:
+    """Place trials with CP-SAT in this process; there is nothing to report before the end."""
+    del report
     stated = _PlacementModel(task, leaving, named=named)
     stated.hint(start)
-    solver, found = _solve(stated.model)
+    solver, found = _solve(stated.model, work_limit, stopwatch)
     places, emptied = stated.read(solver) if found else (start, leaving)
     if rank_places(task, start) <= rank_places(task, places):
         places, emptied = start, leaving
@@ -172,8 +190,8 @@ def place_exactly(
     return places, emptied, solver.best_objective_bound > least - 0.5
 
 
-def _solve(model: cp_model.CpModel) -> tuple[cp_model.CpSolver, bool]:
+def _solve(model: cp_model.CpModel, work_limit: float, stopwatch: Stopwatch) -> tuple[cp_model.CpSolver, bool]:
     solver = new_solver(0)
     solver.parameters.linearization_level = 2
-    solver.parameters.max_deterministic_time = WORK_LIMIT
-    return solver, solve_watched(solver, model, Stopwatch(), is_feasible=True) != "UNKNOWN"
+    solver.parameters.max_deterministic_time = work_limit
+    return solver, solve_watched(solver, model, stopwatch, is_feasible=True) != "UNKNOWN"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,16 +21,17 @@ from optplan.formulations.seer.exact.answers import answer_with
 from optplan.formulations.seer.exact.feasibility import infeasible_answer
 from optplan.formulations.seer.exact.rows import SpendProblem, list_rows
 from optplan.formulations.seer.exact.spending import TIE
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.cpsat import new_solver, solve_watched
-
-if TYPE_CHECKING:
-    pass
+from optplan.solvers.cpsat import call_with_cp_sat, new_solver, solve_watched
+from optplan.solvers.engine_process import Report
 
 #: Most choices that enumeration looks at.
 MOST_CHOICES = 300_000
 #: Units that a budget is divided into where amounts are no multiples of t_1.
 _RESOLUTION = 2.0**40
+#: What CP-SAT has found: a row of each bracket, the bound, how it ended, and how much was done.
+_Spent = tuple[tuple[int, ...], float, Termination, dict[str, float]]
 #: Units that the GPUs of a cluster are counted in; one of them, and one for each bracket, is a rounding error.
 _HELD = 2**40
 
@@ -51,17 +52,10 @@ def solve_cp_sat(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSo
         return infeasible_answer(instance)
     problem = list_rows(instance, published)
     request.stopwatch.emit("cp-sat", bound=instance.budget_gpu_min)
-    run = _Run(problem, request)
-    first = run.maximise(run.training)
-    rows, bound, termination = run.rows, run.bound(), first
-    scaled = True
-    for amounts, is_scaled in run.tie_breakers() if first is Termination.COMPLETED else ():
-        run.keep(scaled=scaled)
-        scaled = is_scaled
-        if run.maximise(amounts) is not Termination.COMPLETED:
-            termination = Termination.TIME_LIMIT
-            break
-        rows = run.rows
+    published_rows = (0,) * len(problem.brackets)
+    nothing_yet: _Spent = (published_rows, math.inf, Termination.TIME_LIMIT, {"solves": 0.0, "branches": 0.0})
+    found = call_with_cp_sat(_spend, (problem, request.seed), request.stopwatch) or nothing_yet
+    rows, bound, termination, counters = found
     if not problem.complete:
         bound, termination = instance.budget_gpu_min, Termination.WORK_LIMIT
     return answer_with(
@@ -71,9 +65,27 @@ def solve_cp_sat(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSo
         bound=bound,
         proof=BoundProof.ENGINE,
         termination=termination,
-        counters={"solves": float(run.solves), "branches": float(run.branches)},
+        counters=counters,
         engine=("CP-SAT", version("ortools")),
     )
+
+
+def _spend(problem: SpendProblem, seed: int, stopwatch: Stopwatch, report: Report[_Spent] | None = None) -> _Spent:
+    """Maximise what is trained, then what breaks ties, with CP-SAT in this process."""
+    run = _Run(problem, SolveRequest(seed=seed, stopwatch=stopwatch))
+    termination = run.maximise(run.training)
+    rows, bound = run.rows, run.bound()
+    scaled = True
+    for amounts, is_scaled in run.tie_breakers() if termination is Termination.COMPLETED else ():
+        if report is not None:
+            report((rows, bound, Termination.TIME_LIMIT, run.counters()))
+        run.keep(scaled=scaled)
+        scaled = is_scaled
+        if run.maximise(amounts) is not Termination.COMPLETED:
+            termination = Termination.TIME_LIMIT
+            break
+        rows = run.rows
+    return rows, bound, termination, run.counters()
 
 
 class _Run:
@@ -146,6 +158,10 @@ class _Run:
         """Let what was reached last be a constraint; ties of rounded amounts differ by a unit for each bracket."""
         slack = 2 * len(self.literals) if scaled and self.unit != self.problem.round_min else 0
         self.model.add(self._objective >= self._reached - slack)
+
+    def counters(self) -> dict[str, float]:
+        """Return how much was done."""
+        return {"solves": float(self.solves), "branches": float(self.branches)}
 
     def bound(self) -> float:
         """Return the bound of the objective maximised last, in GPU-minutes, widened by what rounding can hide."""

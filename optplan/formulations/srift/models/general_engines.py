@@ -14,9 +14,13 @@ from optplan.formulations.srift.data.instance import SriftInstance, SriftSolutio
 from optplan.formulations.srift.exact.fleet_by_fleet import FleetSearch, answer_without_fleet
 from optplan.formulations.srift.exact.incumbents import FleetJudge, JudgedFleet
 from optplan.formulations.srift.models.fleet_model import FleetModel
+from optplan.progress import Stopwatch
+from optplan.solvers.cpsat import call_with_cp_sat
+from optplan.solvers.engine_process import Report
 
 #: Most choices of counts and batches that enumeration goes through.
 MOST_CHOICES = 500_000
+_NO_FLEET = "CP-SAT has found no fleet that reaches the batch within the limits"
 
 
 def solve_cp_sat(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
@@ -34,6 +38,19 @@ def solve_cp_sat(instance: SriftInstance, request: SolveRequest) -> Answer[Srift
         When CP-SAT refuses the model or fails.
     """
     request.stopwatch.emit("cp-sat")
+    found = call_with_cp_sat(_search, (instance, request.gap, request.seed), request.stopwatch)
+    return answer_without_fleet(instance, request, _NO_FLEET, Termination.TIME_LIMIT) if found is None else found
+
+
+def _search(
+    instance: SriftInstance,
+    gap: float,
+    seed: int,
+    stopwatch: Stopwatch,
+    report: Report[Answer[SriftSolution]] | None = None,
+) -> Answer[SriftSolution]:
+    """Look for fleets with CP-SAT in this process."""
+    request = SolveRequest(gap=gap, seed=seed, stopwatch=stopwatch)
     search = FleetSearch(instance, request.stopwatch)
     model = FleetModel(instance, request)
     while not closes_gap(search.objective, model.bound, request.gap) and not request.stopwatch.expired:
@@ -45,6 +62,8 @@ def solve_cp_sat(instance: SriftInstance, request: SolveRequest) -> Answer[Srift
         if search.objective is not None and search.objective != known:
             model.require_better_than(search.objective)
             request.stopwatch.emit("cp-sat", objective=search.objective, bound=model.bound)
+            if report is not None:
+                report(_answer(instance, request, search, model))
     return _answer(instance, request, search, model)
 
 
@@ -55,8 +74,7 @@ def _answer(
     closed = model.exhausted or closes_gap(search.objective, model.bound, request.gap)
     ended = Termination.COMPLETED if closed else Termination.TIME_LIMIT
     if search.best is None:
-        message = "CP-SAT has found no fleet that reaches the batch within the limits"
-        answer = answer_without_fleet(instance, request, message, ended, counters)
+        answer = answer_without_fleet(instance, request, _NO_FLEET, ended, counters)
         known = answer.status is Status.UNKNOWN and model.bound > 0.0
         return replace(answer, bound=model.bound, bound_proof=BoundProof.ENGINE) if known else answer
     objective = search.best.objective

@@ -10,7 +10,7 @@ from typing import Any
 import networkx
 import pytest
 
-from optplan.errors import DataError
+from optplan.errors import DataError, MissingExtraError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.dag import Node, Task, build_dag
 
@@ -145,3 +145,10 @@ def test_networkx_loads_on_use() -> None:
     """Importing the module leaves networkx alone."""
     program = "import sys, optplan.formulations.rubberband.laws.dag; sys.exit('networkx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_without_networkx_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the graph needs it, not the plan."""
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(MissingExtraError, match=r'networkx is not installed; run: pip install "optplan\[graphs\]"'):
+        build_dag(build((1, 1)), allocate((1, 1)))

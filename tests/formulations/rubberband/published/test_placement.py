@@ -189,7 +189,8 @@ def test_numbers_that_the_engine_cannot_hold_are_refused(monkeypatch: pytest.Mon
         UnsupportedError, match="method: the exact one cannot weigh 4294967296 GPUs against moves; take"
     ):
         place(**asked, last=last)
-    monkeypatch.setattr(placement_model, "_LARGEST_VALUE", 2**200)
+    monkeypatch.setattr(placement_model, "_LARGEST_VALUE", 2**200)  # which another process would not hear of
+    monkeypatch.setattr(placement_model, "call_with_cp_sat", lambda target, given, watch: target(*given, watch))
     with pytest.raises(EngineError, match=r"CP-SAT refuses the model: .*overflow"):
         place(**asked, last=last)
 

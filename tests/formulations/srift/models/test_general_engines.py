@@ -13,7 +13,7 @@ from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Terminat
 from optplan.errors import EngineError, UnsupportedError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
-from optplan.formulations.srift.models import fleet_model
+from optplan.formulations.srift.models import fleet_model, general_engines
 from optplan.formulations.srift.models.general_engines import solve_cp_sat, solve_enumeration
 from optplan.progress import Stopwatch
 
@@ -193,7 +193,7 @@ def test_an_ending_without_meaning_is_an_error(make_instance: MakeInstance, monk
 
     monkeypatch.setattr(cp_model.CpSolver, "solve", end)
     with pytest.raises(EngineError, match="CP-SAT ended with status MODEL_INVALID, which has no meaning"):
-        solve_cp_sat(make_instance(), REQUEST)
+        general_engines._search(make_instance(), 0.0, 0, Stopwatch())
 
 
 def test_enumeration_has_a_limit(make_instance: MakeInstance) -> None:

@@ -1,0 +1,76 @@
+"""The names of ``optplan.contracts``, each written once: type checkers read them here, the package where they are."""
+
+from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
+from optplan.contracts.frontier import Frontier, FrontierPoint
+from optplan.contracts.instance import Instance, Sense, Solution
+from optplan.contracts.judgement import Check, Evaluation, PathCosts, Verification
+from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
+from optplan.contracts.parts import Description
+from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
+from optplan.contracts.resources import Billing, Price, Resource
+from optplan.contracts.result import (
+    Answer,
+    BoundProof,
+    Certificate,
+    EnumeratedCertificate,
+    Hopeless,
+    Infeasibility,
+    LagrangianCertificate,
+    Relaxation,
+    Result,
+    ShadowPrice,
+    SolveEvent,
+    SolveRequest,
+    Status,
+    Termination,
+    TreeCertificate,
+)
+from optplan.contracts.sensitivity import SampledPlan, Sensitivity, SensitivityRequest
+
+__all__ = [
+    "Alternative",
+    "Answer",
+    "Billing",
+    "Binding",
+    "BoundProof",
+    "Certificate",
+    "Check",
+    "Description",
+    "Direction",
+    "EnumeratedCertificate",
+    "Evaluation",
+    "Expected",
+    "ExplainedChoice",
+    "Explanation",
+    "Frontier",
+    "FrontierPoint",
+    "Hopeless",
+    "Infeasibility",
+    "Instance",
+    "LagrangianCertificate",
+    "Limit",
+    "ParetoFrontier",
+    "ParetoPoint",
+    "PathCosts",
+    "Plan",
+    "Price",
+    "Relaxation",
+    "Resource",
+    "Result",
+    "SampledPlan",
+    "Segment",
+    "Semantics",
+    "Sense",
+    "Sensitivity",
+    "SensitivityRequest",
+    "ShadowPrice",
+    "Solution",
+    "SolveEvent",
+    "SolveRequest",
+    "Status",
+    "Termination",
+    "TreeCertificate",
+    "Unit",
+    "UnitKind",
+    "Verification",
+]

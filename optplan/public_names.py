@@ -1,0 +1,30 @@
+"""Packages whose names are loaded on first use: they stand in the package's stub, for type checkers and here alike.
+
+So importing a package is quick, and loads of its modules those alone from which something is taken.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from importlib import import_module
+
+
+def load_on_use(package: str, file: str) -> tuple[Callable[[str], object], list[str]]:
+    """Return what a package needs of this: its ``__getattr__`` and its ``__all__``.
+
+    Parameters
+    ----------
+    package, file
+        Its ``__name__`` and ``__file__``; the stub lies beside the file, with the ending ``.pyi``.
+    """
+    with open(f"{file}i", encoding="utf-8") as stub:
+        imports = [node for node in ast.parse(stub.read()).body if isinstance(node, ast.ImportFrom)]
+    homes = {name.name: node.module for node in imports if node.module for name in node.names}
+
+    def load(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    return load, sorted(homes)
