@@ -39,7 +39,8 @@ def write_manifest(changed: Mapping[str, Mapping[str, Any]]) -> None:
     """
     lines = [*_HEADING]
     for name, facts in (dict(manifest()) | dict(changed)).items():
-        lines += ["", f'["{name}"]', *(f"{field} = {_write(value)}" for field, value in facts.items() if field != "best")]
+        said = (f"{field} = {_write(value)}" for field, value in facts.items() if field != "best")
+        lines += ["", f'["{name}"]', *said]
         for entry in facts["best"]:
             lines += ["", f'[["{name}".best]]', *(f"{field} = {_write(value)}" for field, value in entry.items())]
     (LIBRARY / "manifest.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,8 +1,8 @@
 """The library of named instances, and what is known about each of them.
 
 ``manifest.toml`` lists them with the best objective and bound known for every budget that has been solved, who proved
-it and when. The instances are derived figures with their provenance; no trace is copied here. One with a ``base`` has no
-file: it is that instance with ``changes``, in the words of :mod:`optplan.instances.changes`.
+it and when. The instances are derived figures with their provenance; no trace is copied here. One with a ``base`` has
+no file: it is that instance with ``changes``, in the words of :mod:`optplan.instances.changes`.
 """
 
 from __future__ import annotations

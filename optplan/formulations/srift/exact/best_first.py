@@ -1,4 +1,8 @@
-"""The exact solver: best-first search of all fleets under lower bounds, proven by a tree (design 4.7)."""
+"""The exact solver: branch and bound over all fleets, best first with plunging, proven by a tree.
+
+Land and Doig ("An automatic method of solving discrete programming problems", Econometrica 28, 1960), each node being
+fleets of which some types are decided.
+"""
 
 from __future__ import annotations
 

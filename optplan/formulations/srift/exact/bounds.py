@@ -1,4 +1,4 @@
-"""Lower bounds of what fleets take, from what is known of them so far (design 4.7).
+"""Lower bounds of what fleets take, from what is known of them so far.
 
 Fleets are sorted by their slowest VM: of all pairs of a type and a batch, that with the largest raw time, which must be
 there, while all others may be as slow at most. For each bound the reason why no fleet can pass it stands with it.

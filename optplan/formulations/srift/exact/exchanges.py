@@ -79,7 +79,7 @@ class Paces:
         later = np.full((wanted.size, paces.shape[1] + 1), np.inf)
         later[:, :-1] = np.exp(self._step * (start + np.arange(paces.shape[1]))) * (forward + paces)
         least = np.minimum.accumulate(later[:, ::-1], axis=1)[:, ::-1]
-        return np.minimum(reached, least[own[0], own[1] + 1]) * (1.0 - ROUNDING)
+        return np.asarray(np.minimum(reached, least[own[0], own[1] + 1]) * (1.0 - ROUNDING), dtype=np.float64)
 
     def _rows(self, ranks: IntArray) -> IntArray:
         return np.asarray(np.searchsorted(self._fewest, ranks, side="right") - 1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The least price, ranks and VMs that the rest of a fleet needs to reach the global batch (design 4.7).
+"""The least price, ranks and VMs that the rest of a fleet needs to reach the global batch.
 
 A dynamic program over samples, in units of their greatest common divisor: table j holds, for every number of samples,
 the least that the types from level j on can give them for. With one batch per type the price that it finds is that of

@@ -92,7 +92,7 @@ class _Parts:
     price: FloatArray
     ranks: IntArray
 
-    def take(self, which: NDArray[np.bool_] | slice) -> _Parts:
+    def take(self, which: NDArray[np.bool_] | IntArray) -> _Parts:
         return _Parts(self.counts[which], self.price[which], self.ranks[which])
 
 
@@ -209,7 +209,7 @@ class KindOfFleets:
         complete = place == self._last
         kept = np.zeros(len(counts), dtype=np.bool_)
         for start in range(0, len(counts), _BOUNDED):
-            which = np.arange(start, min(start + _BOUNDED, len(counts)))
+            which: IntArray = np.arange(start, min(start + _BOUNDED, len(counts)), dtype=np.int64)
             for simulated in (False, True):
                 some = left.take(which)
                 time_s, billed_s = self._bound(some.counts, some.ranks, exactly=complete, simulated=simulated)

@@ -15,7 +15,8 @@ lies in exactly one part whatever the certificate says:
   first from -1. Being listed excludes nothing: it only asks the judge to look at all children instead.
 * A child that is not listed must be impossible (no fleet has such VMs, or it is of another kind) or excluded: its least
   time or cost is beyond a limit, or its least objective is not below the bound, less 1e-9 of it. A fleet that never
-  ends is none. Children of the last level are single fleets, which are evaluated where no bound does.
+  ends is none. Children of the last level are single fleets, which are evaluated where no bound does. How near to the
+  truth the judge's own bounds are decides how far a tree has to divide (:mod:`.bounds`, :mod:`.exchanges`).
 
 Where ``limit`` names a limit, that one is dropped, and ``bound`` is about it instead of the objective.
 
