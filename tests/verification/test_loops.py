@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from types import ModuleType
 
@@ -56,7 +56,7 @@ def test_every_undominated_path_within_the_allowance_is_listed(seed: int, limits
     every = []
     for path in product(range(group.size), repeat=len(steps)):
         sums = entries[group[path[0]], 0, path[0]] + steps[0, path[0]]
-        for layer, (left, node) in enumerate(zip(path, path[1:], strict=False), start=1):
+        for layer, (left, node) in enumerate(pairwise(path), start=1):
             sums = sums + steps[layer, node] + (entries[group[left], layer, node] if node != left else 0.0)
         every.append(sums)
     sums = np.array(every)

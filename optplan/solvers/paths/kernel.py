@@ -144,7 +144,7 @@ class LayeredCosts:
                     origin = self.source[j, origin]
 
     def find_least(self) -> None:
-        """Find the cheapest node reached of each group: the least of four chains, which the processor follows at once."""
+        """Find the cheapest node reached of each group, by four chains, which the processor follows at once."""
         reach = self.reach
         for f in range(self.groups):
             begin, end = f * self.size, f * self.size + self.size

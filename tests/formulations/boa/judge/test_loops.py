@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from types import ModuleType
 
@@ -36,7 +36,7 @@ def find_least(module: ModuleType, seed: int) -> tuple[float, float]:
     costs = []
     for path in product(range(nodes), repeat=layers):
         cost = enter[group[path[0]], 0, path[0]] + run[0, path[0]]
-        for layer, (left, node) in enumerate(zip(path, path[1:], strict=False), start=1):
+        for layer, (left, node) in enumerate(pairwise(path), start=1):
             cost += run[layer, node] + (enter[group[left], layer, node] if node != left else 0.0)
         costs.append(cost)
     return module.find_least_path(run, enter, group, np.empty(nodes), np.empty(groups)), min(costs)
