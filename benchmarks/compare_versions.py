@@ -17,6 +17,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -135,28 +136,28 @@ def answer_requests() -> None:
 def list_questions() -> Iterator[tuple[str, Callable[[], Row]]]:
     """Yield what can be asked, by name."""
     from optplan.benchmarking import best_known
-    from optplan.instances import library
 
     for name, record in best_known.list_questions(quick=False):
-        yield (
-            best_known.name_record(name, record),
-            lambda name=name, record=record: solve(best_known.ask_as_recorded(library.build_named(name), record)),
-        )
+        yield best_known.name_record(name, record), partial(measure, solve, read_recorded, name, record)
     kinds = {
         (name, record["problem"], record["policy"]): record for name, record in best_known.list_questions(quick=True)
     }
     for (name, problem, policy), record in kinds.items():
         label = best_known.name_record(name, record)
-        ask_it = lambda name=name, record=record: best_known.ask_as_recorded(library.build_named(name), record)  # noqa: E731
         if name.startswith("boa") and policy == "mixed" and name != "boa-gavel":
-            yield f"frontier-{label}", lambda ask_it=ask_it: trade(ask_it())
+            yield f"frontier-{label}", partial(measure, trade, read_recorded, name, record)
         if name in EXPLAINED and problem == "rescaling":
-            yield f"explain-{label}", lambda ask_it=ask_it: tell(ask_it())
+            yield f"explain-{label}", partial(measure, tell, read_recorded, name, record)
     for name, changes in RUBBERBAND:
         words = "-".join(
             f"{field}={value if not isinstance(value, dict) else value['form']}" for field, value in changes.items()
         )
-        yield f"rubberband+{name[11:]}-{words}", lambda name=name, changes=changes: solve(vary(name, changes))
+        yield f"rubberband+{name[11:]}-{words}", partial(measure, solve, vary, name, changes)
+
+
+def measure(how: Callable[[Any], Row], read: Callable[[str, Any], Any], name: str, what: object) -> Row:
+    """Measure on an instance that is read anew."""
+    return how(read(name, what))
 
 
 #: What is explained, too.
@@ -179,6 +180,14 @@ RUBBERBAND: tuple[tuple[str, dict[str, Any]], ...] = (
         {"experiment": SIDE_BY_SIDE, "deadline_s": None, "objective": "time", "budget": "40usd"},
     ),
 )
+
+
+def read_recorded(name: str, record: dict[str, Any]) -> Any:  # noqa: ANN401 - an instance
+    """Return an instance of the library as a record asks it."""
+    from optplan.benchmarking import best_known
+    from optplan.instances import library
+
+    return best_known.ask_as_recorded(library.build_named(name), record)
 
 
 def vary(name: str, changes: dict[str, Any]) -> Any:  # noqa: ANN401 - an instance

@@ -32,7 +32,8 @@ cdef class LayeredCosts:
     cpdef void find_best_nodes(self, const Py_ssize_t[::1] positions, const double[:, ::1] multipliers,
         double value_weight, int[:, ::1] nodes) noexcept
 
-    @cython.locals(endless=double, reach=double[::1], f=Py_ssize_t, k=Py_ssize_t, best=double, origin=int)
+    @cython.locals(reach=double[::1], f=Py_ssize_t, begin=Py_ssize_t, end=Py_ssize_t, one=double, two=double,
+        three=double, four=double, k=Py_ssize_t, origin=int)
     cdef void find_least(self) noexcept nogil
 
     @cython.locals(endless=double, position=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, after=Py_ssize_t, k=Py_ssize_t,

@@ -158,10 +158,11 @@ class BracketWalks:
             for factor in _BESIDE:
                 weight = factor * s_weight
                 cuts.append(Cut(self, usd_weight, weight, (usd_weight * most_usd + weight * most_s) * slack))
-        near = np.ones(self.held.size, dtype=np.bool_)
+        begins = np.ones(self.held.size, dtype=np.bool_)
         for cut in cuts:
-            near &= cut.weigh(self.start_s, self.start_usd) + cut.ahead[0] <= cut.limit
-        walks = self._run_all(Walks.at_start(self.start_s, self.start_usd).take(np.flatnonzero(near)), 0, cuts)
+            begins &= cut.weigh(self.start_s, self.start_usd) + cut.ahead[0] <= cut.limit
+        walks = Walks.at_start(self.start_s, self.start_usd).take(np.flatnonzero(begins))
+        walks = self._run_all(walks, 0, cuts)
         for stage in range(1, len(self.options)):
             walks = self._go_on(walks, stage, cuts)
         near = self.charge(walks)

@@ -102,9 +102,9 @@ class LinkedLayers:
         stack = _Stack(columns.reshape(len(graphs), -1), starts, order.size, columns.shape[1])
         per_layer = any(_enters_by_layer(graph) for graph in graphs)
         run_value = stack.rows()
-        run_consumption = np.stack([stack.rows() for _ in limits])
+        run_consumption = np.zeros((limits.size, *run_value.shape))
         enter_value = stack.entries(per_layer=per_layer)
-        enter_consumption = np.stack([stack.entries(per_layer=per_layer) for _ in limits])
+        enter_consumption = np.zeros((limits.size, *enter_value.shape))
         for position, graph in enumerate(graphs[number] for number in order.tolist()):
             stack.fill(run_value, position, graph.run_value)
             stack.fill_entries(enter_value, position, graph.enter_value)

@@ -1,0 +1,92 @@
+"""The judge's compiled loops: ends of paths within an allowance, held against all paths, and the same as Python."""
+
+from __future__ import annotations
+
+import importlib.util
+from itertools import pairwise, product
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from optplan.progress import Stopwatch
+from optplan.verification import loops
+
+COMPILED = Path(loops.__file__).suffix != ".py"
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> ModuleType:
+    """Return the loops as Python runs them."""
+    spec = importlib.util.spec_from_file_location("interpreted", Path(loops.__file__).with_name("loops.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def draw(seed: int, limits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Draw steps (E, K, 1 + L), entries (F, E, K, 1 + L), groups (K,) and prices of a small graph."""
+    random = np.random.default_rng(seed)
+    layers, nodes, groups = (int(random.integers(1, most)) for most in (5, 5, 4))
+    steps = random.integers(0, 6, (layers, nodes, 1 + limits)).astype(float)
+    entries = random.integers(0, 3, (groups, layers, nodes, 1 + limits)).astype(float)
+    group = np.sort(random.integers(0, groups, nodes)).astype(np.intp)
+    return steps, entries, group, np.concatenate([[1.0], random.uniform(0.0, 2.0, limits)])
+
+
+def list_paths(
+    module: ModuleType, graph: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], allowance: float
+) -> np.ndarray:
+    """Return what the loops list."""
+    ends = module.EndLists(*graph, allowance, Stopwatch())
+    for layer in range(len(graph[0]) - 1, 0, -1):
+        ends.go_back(layer)
+    return np.asarray(ends.list_paths())
+
+
+@pytest.mark.parametrize("limits", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(60))
+def test_every_undominated_path_within_the_allowance_is_listed(seed: int, limits: int) -> None:
+    """What is listed are sums of paths, and of those within the allowance nothing beats all that is listed."""
+    steps, entries, group, prices = graph = draw(seed, limits)
+    allowance = float(np.random.default_rng(seed).uniform(0.0, 8.0))
+    every = []
+    for path in product(range(group.size), repeat=len(steps)):
+        sums = entries[group[path[0]], 0, path[0]] + steps[0, path[0]]
+        for layer, (left, node) in enumerate(pairwise(path), start=1):
+            sums = sums + steps[layer, node] + (entries[group[left], layer, node] if node != left else 0.0)
+        every.append(sums)
+    sums = np.array(every)
+    costs = sums @ prices
+    near = sums[costs <= costs.min() + allowance - 1e-9]
+    found = list_paths(loops, graph, allowance)
+    assert all((np.abs(sums - point).max(axis=1) < 1e-9).any() for point in found)
+    assert all((found <= point + 1e-9).all(axis=1).any() for point in near)
+
+
+@pytest.mark.skipif(not COMPILED, reason="optplan was installed without a C compiler: the loops run as Python")
+@pytest.mark.parametrize("limits", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(10))
+def test_compiled_and_interpreted_agree_to_the_bit(interpreted: ModuleType, seed: int, limits: int) -> None:
+    """Nothing is fused, reordered or rounded differently by the compiler."""
+    graph = draw(seed, limits)
+    assert list_paths(loops, graph, 4.3).tolist() == list_paths(interpreted, graph, 4.3).tolist()
+
+
+def test_a_long_list_minds_the_stopwatch() -> None:
+    """Points on a line in three numbers are all undominated, and comparing them ends when time is over."""
+    count = 3000
+    part = np.arange(count, dtype=float)
+    steps = np.stack([part, count - part, part % 7.0], axis=1)[None]
+    entries = np.zeros((1, 1, count, 3))
+
+    class Over(Stopwatch):
+        def require(self) -> None:
+            raise TimeoutError
+
+    ends = loops.EndLists(steps, entries, np.zeros(count, dtype=np.intp), np.ones(3), 1e9, Over())
+    with pytest.raises(TimeoutError):
+        ends.list_paths()
