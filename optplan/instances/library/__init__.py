@@ -52,7 +52,8 @@ def build_named(name: str, **sizes: int) -> Instance:
         When sizes are given that the instance does not have.
     """
     stored = {each.name for each in files(__package__).iterdir()}  # quicker than what is recorded about them
-    if name not in GENERATED and f"{name}.json" not in stored:
+    has_file = f"{name}.json" in stored
+    if not has_file and name not in names():
         raise DataError("", f"no instance named {name!r} in the library", nearest_name_hint(name, names()))
     unknown = [size for size in sizes if name not in GENERATED or size not in SIZES]
     if unknown:
@@ -63,22 +64,10 @@ def build_named(name: str, **sizes: int) -> Instance:
 
         generate: Callable[..., Instance] = random_boa
         return generate(**sizes)
-    facts = manifest()[name]
-    if "base" in facts:
+    if not has_file:
         from optplan.instances.changes import apply_changes, parse_change  # which most instances do without
 
-        changed = apply_changes(build_named(facts["base"]), [parse_change(text) for text in facts["changes"]])
-        return changed.replace(name=name, description=facts["description"])
-    facts = manifest()[name]
-    if "base" in facts:
-        from optplan.instances.changes import apply_changes, parse_change  # which most instances do without
-
-        changed = apply_changes(build_named(facts["base"]), [parse_change(text) for text in facts["changes"]])
-        return changed.replace(name=name, description=facts["description"])
-    facts = manifest()[name]
-    if "base" in facts:
-        from optplan.instances.changes import apply_changes, parse_change  # which most instances do without
-
+        facts = manifest()[name]
         changed = apply_changes(build_named(facts["base"]), [parse_change(text) for text in facts["changes"]])
         return changed.replace(name=name, description=facts["description"])
     text = files(__package__).joinpath(f"{name}.json").read_text(encoding="utf-8")
@@ -88,10 +77,6 @@ def build_named(name: str, **sizes: int) -> Instance:
 @cache
 def manifest() -> dict[str, dict[str, Any]]:
     """Return what is recorded about each named instance: ``origin``, ``licence`` and a list ``best``.
-
-    One without a file has ``base``, ``changes`` and ``description``, too.
-
-    One without a file has ``base``, ``changes`` and ``description``, too.
 
     One without a file has ``base``, ``changes`` and ``description``, too.
 
