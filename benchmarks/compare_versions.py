@@ -105,8 +105,9 @@ def is_same(before: list[Any], after: list[Any]) -> bool:
 
 def print_summary(rows: list[Row]) -> None:
     """Print what the rows amount to."""
-    for kind in sorted({row["name"].split("-")[0] for row in rows}):
-        own = [row for row in rows if row["name"].startswith(kind)]
+    kinds = {row["name"]: re.split("[-+]", row["name"])[0] for row in rows}
+    for kind in sorted(set(kinds.values())):
+        own = [row for row in rows if kinds[row["name"]] == kind]
         long = [row["old"]["ms"] / row["new"]["ms"] for row in own if row["old"]["ms"] > LONG_MS]
         slower = max(own, key=lambda row: row["new"]["ms"] - row["old"]["ms"])
         checks = [row["new"]["check_ms"] / max(row["new"]["solver_ms"], LONG_MS) for row in own]

@@ -29,6 +29,8 @@ _MOST_CELLS = 4096
 _LEFT = 1e-12
 #: Exponentials that are computed at once: enough to drown the cost of a call, few enough to stay in the cache.
 _AT_ONCE = 1 << 16
+#: Slopes at which a tail is bounded, as shares of the steepest.
+_SLOPES = np.geomspace(1e-6, 0.95, 120)
 #: What a chance may miss a level by and still reach it: rounding must not decide.
 _SLACK = 1e-9
 
@@ -260,7 +262,7 @@ def _count_gpus(gpus: FloatArray, repeat: FloatArray, jobs: FloatArray) -> int:
         return 1
     # A clump that goes on for long needs a slope below that at which its generating function ends.
     steepest = np.min(np.where(repeat > 0.0, -np.log(np.maximum(repeat, 1e-300)), 40.0) / np.maximum(gpus, 1e-300))
-    slopes = steepest * np.geomspace(1e-6, 0.95, 120)
+    slopes = steepest * _SLOPES
     most = np.full(len(jobs), np.inf)
     for some in np.array_split(slopes, min(slopes.size, 1 + slopes.size * gpus.size // _AT_ONCE)):
         rise = np.exp(np.minimum(some[:, None] * gpus, 300.0))
