@@ -122,7 +122,7 @@ def _continuous_rows(classes: int, epochs: int, *, widths: int, noise: float) ->
         )
     name = f"random-boa-continuous-{classes * epochs}x{widths}" + ("-noisy" if noise else "")
     size: dict[str, float | str] = {"pairs": float(classes * epochs), "seed": float(SEED), "noise": noise}
-    yield measure_solve(instance, f"{name}@{instance.budget_amount():g}", "sorted-slopes", extra=size)
+    yield measure_solve(instance, f"{name}@{instance.budget_amount():g}", "layered-paths", extra=size)
     yield measure_frontier(instance, name)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 #: What Clarabel is asked for, relative and absolute, on a program whose totals are about one.
-_ENGINE_TOLERANCE = 1e-9
+_ENGINE_TOLERANCE = 1e-10
 
 #: Settings that are tried one after another: with shorter steps it gets out of corners of power cones in which it
 #: otherwise makes no progress.

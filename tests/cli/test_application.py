@@ -194,7 +194,7 @@ def test_a_wrong_command_line_exits_with_2(run: Runner, arguments: list[str], me
             "--deadline: instance 'boa-one-table' is of formulation 'boa', which has no deadline; leave it out "
             "(there is: --budget, --policy, --problem)",
         ),
-        (["--solver", "sorted-slopes"], "solver 'sorted-slopes' does not solve the 'whole' problem"),
+        (["--solver", "conic"], "solver 'conic' does not solve the 'whole' problem"),
         (["--compare", "published-algorithm1"], "solver 'published-algorithm1' does not solve the 'whole' problem"),
         (["--output", "x.json", "--plan", "x.json"], "--output and --plan both name x.json; give each its own file"),
     ],

@@ -118,7 +118,7 @@ def test_list_as_json(run: Runner) -> None:
     solvers = run("list", "solvers", "--json").data
     assert solvers == {"solvers": every["solvers"]}
     exact = next(record for record in solvers["solvers"] if record["name"] == "layered-paths")
-    assert exact["problems"] == ["rescaling", "whole"]
+    assert exact["problems"] == ["continuous", "rescaling", "whole"]
     assert exact["proofs"] == ["enumerated", "lagrangian", "searched", "tree"]
     assert exact["needs"] is None
     assert exact["missing"] is None

@@ -289,9 +289,9 @@ def test_tables_of_solvers(run: Runner) -> None:
 
 def test_a_solver_that_does_not_take_the_instance_is_refused_first(run: Runner) -> None:
     """No frontier is computed for nothing."""
-    told = run("frontier", "boa-two-classes", "--solver", "sorted-slopes")
+    told = run("frontier", "boa-two-classes", "--solver", "conic")
     assert (told.code, told.out) == (2, "")
-    assert "solver 'sorted-slopes' does not solve the 'rescaling' problem" in told.err
+    assert "solver 'conic' does not solve the 'rescaling' problem" in told.err
 
 
 def test_budgets_in_dollars(run: Runner, write_instance: Callable[..., Path]) -> None:

@@ -430,7 +430,7 @@ def test_yaml_is_read(run: Runner, tmp_path: Path, write_instance: InstanceWrite
 
 def test_warnings_about_data_are_shown_once(run: Runner) -> None:
     """How a table is understood is said once on stderr, without file names of the library; stdout stays JSON."""
-    told = run("solve", "random-boa", "--problem", "continuous", "--compare", "sorted-slopes", "--json")
+    told = run("solve", "random-boa", "--problem", "continuous", "--compare", "layered-paths", "--json")
     assert told.code == 0
     assert len(told.data) == 2
     assert told.err.count("warning: ") == 1

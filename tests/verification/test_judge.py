@@ -34,7 +34,11 @@ CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "searched": ("boa-two-classes", "enumeration", {}),
     "enumerated": ("boa-two-classes", "layered-paths", {}),
     "lagrangian": ("boa-two-epochs", "layered-paths", {"policy": Policy.MIXED}),
-    "continuous": ("boa-two-epochs", "sorted-slopes", {"problem": Problem.CONTINUOUS}),
+    "continuous": (
+        "boa-one-table",
+        "layered-paths",
+        {"problem": Problem.CONTINUOUS, "budget": Amount(1.1, BudgetUnit.GPU)},
+    ),
     "heuristic": ("boa-two-classes", "published-algorithm1", {}),
     "infeasible": ("boa-two-classes", "layered-paths", {"budget": Amount(1.0, BudgetUnit.GPU)}),
     "money": ("boa-two-classes", "layered-paths", {"budget": Amount(1000.0, BudgetUnit.USD_PER_MONTH)}),

@@ -6,23 +6,16 @@ from optplan.contracts.registry import PROVEN, Formulation, SolverEntry
 from optplan.contracts.result import BoundProof
 
 _WHOLE = frozenset({"whole", "rescaling"})
+_EVERY = _WHOLE | {"continuous"}
 _BOTH = frozenset({"pure", "mixed"})
 _PURE = frozenset({"pure"})
 _TYPES = frozenset({"gpu-types", "whole-nodes"})
 _ALL = frozenset({"gpu-types", "quotas", "due-dates", "floors", "type-changes", "whole-nodes"})
-_REAL = frozenset({"gpu-types", "quotas", "real-widths"})
 _MODELLED = frozenset({"gpu-types", "quotas", "due-dates", "floors", "type-changes"})
 _HERE = "optplan.formulations.boa"
 
 #: Solvers that differ in little.
-_exact = partial(SolverEntry, proofs=PROVEN, problems=_WHOLE, policies=_BOTH, prices=True)
-_real = partial(
-    SolverEntry,
-    proofs=frozenset({BoundProof.LAGRANGIAN}),
-    problems=frozenset({"continuous"}),
-    policies=frozenset({"mixed"}),
-    features=_REAL,
-)
+_exact = partial(SolverEntry, proofs=PROVEN, problems=_EVERY, policies=_BOTH, prices=True)
 _general = partial(
     SolverEntry,
     proofs=frozenset({BoundProof.ENGINE, BoundProof.LAGRANGIAN}),
@@ -50,7 +43,7 @@ FORMULATION = Formulation(
     check_tree=f"{_HERE}.judge.trees:check_tree",
     describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
-    build_frontier=f"{_HERE}.exact.layered_paths:build_frontier",
+    build_frontier=f"{_HERE}.study.frontiers:build_frontier",
     explain=f"{_HERE}.study.explaining:explain",
     analyse_sensitivity=f"{_HERE}.study.sensitivity:analyse_sensitivity",
     estimate_errors=f"{_HERE}.study.sampling:EstimateErrors",
@@ -79,31 +72,16 @@ FORMULATION = Formulation(
             features=_ALL | {"most-gpus"},
             supports=f"{_HERE}.exact.peak.capped:refuse_uncapped",
         ),
-        _real(
-            "sorted-slopes",
-            f"{_HERE}.exact.continuous:solve_sorted_slopes",
-            "exact for real widths: hull segments by slope, closed forms for Amdahl and power law",
-            features=frozenset({"gpu-types"}),
-            prices=True,
-        ),
-        _real(
-            "typed-choices",
-            f"{_HERE}.exact.typed_choices:solve_typed_choices",
-            "exact for real widths on several types and with quotas: a multiplier for each limit",
-            prices=True,
-        ),
-        _real(
-            "conic",
-            f"{_HERE}.models.conic:solve_conic",
-            "Theorem B.1 as a disciplined convex program in CVXPY",
+        SolverEntry(
+            name="conic",
+            target=f"{_HERE}.models.conic:solve_conic",
+            summary="real widths, closed forms included: Theorem B.1 as a disciplined convex program in CVXPY",
+            proofs=frozenset({BoundProof.LAGRANGIAN}),
+            problems=frozenset({"continuous"}),
+            policies=frozenset({"mixed"}),
+            features=frozenset({"gpu-types", "quotas", "real-widths"}),
             needs="cvxpy",
             extra="conic",
-        ),
-        _real(
-            "highs-lp",
-            f"{_HERE}.models.linear:solve_highs_lp",
-            "real widths as a linear program on HiGHS, with tangents in place of curves",
-            needs="scipy",
         ),
         _general(
             "pyomo-highs",

@@ -40,8 +40,8 @@ class LayeredPoint:
     less_multiplier, more_multiplier
         Value lost per unit when the budget shrinks, gained when it grows; +inf where it cannot shrink, 0 where growth
         gains nothing. They differ at breakpoints only.
-    position
-        (G,) Position of each graph's path in :attr:`LayeredFrontier.paths`.
+    segment
+        How many segments of the frontier lie at lesser budgets.
     mixed_graph
         The graph that is split between its path and the next; None at breakpoints.
     fraction
@@ -52,7 +52,7 @@ class LayeredPoint:
     value: float
     less_multiplier: float
     more_multiplier: float
-    position: IntArray
+    segment: int
     mixed_graph: int | None
     fraction: float
 
@@ -125,8 +125,8 @@ class LayeredFrontier:
         last = float(self.value[-1])
         if value < last - LIMIT_TOLERANCE * abs(last):
             return None
-        # Values decrease, so their negatives are in order for the bisection.
-        segment = int(np.searchsorted(-self.value, -value * (1.0 - ROUNDING), side="right")) - 1
+        # Values decrease, so from behind they are in order for the bisection.
+        segment = self.value.size - int(np.searchsorted(self.value[::-1], value * (1.0 - ROUNDING))) - 1
         if segment < 0:
             return self._locate(0, 0.0)
         if segment >= self.multiplier.size:
@@ -135,25 +135,25 @@ class LayeredFrontier:
 
     def plan_at(self, point: LayeredPoint) -> Mixture:
         """Return the paths of a point of this frontier."""
-        paths = self.paths.take(point.position)
+        position = self.starts[:-1] + np.bincount(self.owner[: point.segment], minlength=self.starts.size - 1)
+        paths = self.paths.take(position)
         graph = 0 if point.mixed_graph is None else point.mixed_graph
-        other = point.position[graph] + (0 if point.mixed_graph is None else 1)
+        other = position[graph] + (0 if point.mixed_graph is None else 1)
         return split_graph(paths, graph, self.paths.take(np.array([other])), point.fraction)
 
     def _locate(self, segment: int, rest: float) -> LayeredPoint:
         """Return the point that lies ``rest`` of consumption into a segment."""
-        position = self.starts[:-1] + np.bincount(self.owner[:segment], minlength=self.starts.size - 1)
         base = float(self.consumption[segment])
         less = float(self.multiplier[segment - 1]) if segment > 0 else np.inf
         if segment == self.multiplier.size:
-            return LayeredPoint(base, float(self.value[segment]), less, 0.0, position, None, 0.0)
+            return LayeredPoint(base, float(self.value[segment]), less, 0.0, segment, None, 0.0)
         more = float(self.multiplier[segment])
         value = float(self.value[segment])
         if rest <= ROUNDING * base:
-            return LayeredPoint(base, value, less, more, position, None, 0.0)
+            return LayeredPoint(base, value, less, more, segment, None, 0.0)
         fraction = rest / float(self.consumption[segment + 1] - self.consumption[segment])
         return LayeredPoint(
-            base + rest, value - more * rest, more, more, position, int(self.owner[segment]), min(1.0, fraction)
+            base + rest, value - more * rest, more, more, segment, int(self.owner[segment]), min(1.0, fraction)
         )
 
 
@@ -165,9 +165,23 @@ def build_frontier(family: GraphFamily) -> LayeredFrontier:
     LayeredFrontier
         From the least consumption on.
     """
-    paths, owner, passes = _find_hulls(family)
+    return merge_hulls(*_find_hulls(family))
+
+
+def merge_hulls(paths: PathBatch, owner: IntArray, passes: int = 0) -> LayeredFrontier:
+    """Return the optimum for all budgets of graphs whose hulls are known.
+
+    Parameters
+    ----------
+    paths
+        The hull paths of all graphs, each graph's by increasing consumption.
+    owner
+        (V,) The graphs they belong to, increasing; each at least once.
+    passes
+        What it took to find them.
+    """
     paths, owner = _straighten(paths, owner)
-    starts = np.searchsorted(owner, np.arange(family.num_graphs + 1))
+    starts = np.searchsorted(owner, np.arange(int(owner[-1]) + 2))
     inner = np.flatnonzero(owner[1:] == owner[:-1])
     step, drop = _measure_steps(paths, inner)
     order = np.argsort(-drop / step, kind="stable")

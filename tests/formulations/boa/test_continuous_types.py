@@ -1,4 +1,4 @@
-"""Problem (7): several GPU types at real widths, with and without quotas, by four solvers and one judge."""
+"""Problem (7): several GPU types at real widths, with and without quotas, by mixed plans and a cone program."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from hypothesis import strategies as st
 from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Termination
 from optplan.errors import InfeasibleError, UnsupportedError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.exact.continuous import solve_sorted_slopes
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.exact.feasibility import least_budget
-from optplan.formulations.boa.exact.layered_paths import build_frontier
-from optplan.formulations.boa.exact.typed_choices import solve_typed_choices
+from optplan.formulations.boa.exact.layered_paths import solve_layered_paths, state_graphs
+from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.models.conic import solve_conic
-from optplan.formulations.boa.models.linear import solve_highs_lp
+from optplan.formulations.boa.study.frontiers import build_frontier
 from optplan.progress import Stopwatch
+from optplan.solvers.paths.frontier import LayeredPoint
+from optplan.solvers.paths.frontier import build_frontier as build_path_frontier
+from optplan.solving import solve
 
 REQUEST = SolveRequest()
 Solver = Callable[[BoaInstance, SolveRequest], Answer[BoaSolution]]
-#: Those that take every instance; sorted slopes take tables without quotas.
-SOLVERS: dict[str, Solver] = {"typed-choices": solve_typed_choices, "conic": solve_conic, "highs-lp": solve_highs_lp}
+#: Those that take tables with quotas; closed forms are for the cone program alone.
+ON_TABLES = (solve_linked_paths, solve_conic)
 #: Relative accuracy of what comes out of an interior-point method.
 ACCURACY = 1e-6
 
@@ -37,6 +39,8 @@ T4_TABLE = {"form": "table", "gpus": [1, 2], "speedup": [1.0, 1.6]}
 V100_TABLE = {"form": "table", "gpus": [1], "speedup": [1.5]}
 A100_TABLE = {"form": "table", "gpus": [1, 2], "speedup": [4.0, 6.0]}
 ROOT = {"form": "power", "exponent": 0.5}
+#: Solvers with a curve that they take.
+ON_CURVES = [(solve_linked_paths, T4_TABLE), (solve_conic, T4_TABLE), (solve_conic, ROOT)]
 
 
 def make(speedup: dict[str, Any], gpu_types: dict[str, Any], budget: str, **fields: object) -> BoaInstance:
@@ -99,7 +103,7 @@ def require_proven(instance: BoaInstance, answer: Answer[BoaSolution]) -> float:
     return evaluation.objective
 
 
-@pytest.mark.parametrize("solve", [solve_sorted_slopes, *SOLVERS.values()])
+@pytest.mark.parametrize("solve", [solve_layered_paths, *ON_TABLES])
 def test_the_union_hull_by_hand(solve: Solver) -> None:
     """1.625 usd is halfway between (1.25, 0.625) and (2, 0.25): half the jobs on 2 T4, half on 1 A100; 0.4375 h."""
     instance = tables("1.625usd/hour")
@@ -111,7 +115,7 @@ def test_the_union_hull_by_hand(solve: Solver) -> None:
         assert answer.shadow_prices["budget"].more == pytest.approx(1800.0, rel=1e-5)
 
 
-@pytest.mark.parametrize("solve", SOLVERS.values())
+@pytest.mark.parametrize("solve", ON_TABLES)
 def test_with_quotas_the_union_hull_is_wrong(solve: Solver) -> None:
     """What the quotas leave runs on V100, although that is off the hull of the union.
 
@@ -131,7 +135,7 @@ def test_with_quotas_the_union_hull_is_wrong(solve: Solver) -> None:
 
 def test_the_union_hull_alone_would_be_infeasible() -> None:
     """Without V100 the same quotas cannot be kept, and the answer says what would do."""
-    answer = solve_typed_choices(tables("10usd/hour", t4=0.5, a100=0.05), REQUEST)
+    answer = solve_linked_paths(tables("10usd/hour", t4=0.5, a100=0.05), REQUEST)
     assert answer.status is Status.INFEASIBLE
     assert answer.infeasibility is not None
     # T4 alone takes what A100 leaves: 0.8 jobs on 1 GPU each; A100 takes what T4 leaves: 0.5 jobs on 0.25 GPUs.
@@ -140,8 +144,7 @@ def test_the_union_hull_alone_would_be_infeasible() -> None:
     assert "has no plan that keeps the budget and all quotas; one of these would do" in answer.infeasibility.reason
 
 
-@pytest.mark.parametrize("solve", SOLVERS.values())
-def test_real_widths_with_a_quota_by_hand(solve: Solver) -> None:
+def test_real_widths_with_a_quota_by_hand() -> None:
     """S = k^0.5 on both types: a fraction p with GPU-time u takes p^2 / u, best divided 1 / (u + v) for u and v.
 
     With a quota u = 1 at 1 usd, and v at 2 usd, a budget b leaves v = (b - u) / 2: at 3 usd v = 1 and half an hour. The
@@ -150,19 +153,18 @@ def test_real_widths_with_a_quota_by_hand(solve: Solver) -> None:
     instance = make(
         {"cheap": ROOT, "dear": ROOT}, {"cheap": price(1.0, 1.0), "dear": price(2.0)}, "3usd/hour", widths={"max": 64}
     )
-    answer = solve(instance, REQUEST)
+    answer = solve_conic(instance, REQUEST)
     assert require_proven(instance, answer) == pytest.approx(1800.0, rel=ACCURACY)
     for found in answer.shadow_prices.values():
         assert found.more == pytest.approx(450.0, rel=1e-3)
 
 
-@pytest.mark.parametrize("solve", SOLVERS.values())
-def test_without_quotas_real_widths_use_the_cheaper_of_equal_types(solve: Solver) -> None:
+def test_without_quotas_real_widths_use_the_cheaper_of_equal_types() -> None:
     """S = k^0.5 on both: 3 usd buy 3 GPUs of time at 1 usd, so 9 at a time, and a third of an hour."""
     instance = make(
         {"cheap": ROOT, "dear": ROOT}, {"cheap": price(1.0), "dear": price(2.0)}, "3usd/hour", widths={"max": 64}
     )
-    answer = solve(instance, REQUEST)
+    answer = solve_conic(instance, REQUEST)
     assert require_proven(instance, answer) == pytest.approx(1200.0, rel=ACCURACY)
     ((gpu_type, width),) = held(answer)
     assert gpu_type == "cheap"
@@ -177,27 +179,29 @@ def test_where_a_type_gives_way_to_another_one_row_is_divided() -> None:
     """
     curves = {"cheap": ROOT, "dear": {"form": "amdahl", "serial_fraction": 0.0}}
     instance = make(curves, {"cheap": price(1.0), "dear": price(4.0)}, "3usd/hour", widths={"max": 16})
-    answer = solve_typed_choices(instance, REQUEST)
+    answer = solve_conic(instance, REQUEST)
     touching = 16.0 - 192.0**0.5  # 2.1436
     share = (3.0 - touching) / (4.0 - touching)
     expected = (1.0 - share) / touching + share / 16.0
-    assert require_proven(instance, answer) == pytest.approx(expected * 3600, rel=1e-9)
-    rounded = {(name, round(width, 9)): fraction for (name, width), fraction in held(answer).items()}
-    assert rounded == pytest.approx({("cheap", round(touching**2, 9)): 1.0 - share, ("dear", 16.0): share})
-    assert answer.shadow_prices["budget"].less == pytest.approx(3600.0 / touching**2)
-    assert answer.shadow_prices["budget"].more == pytest.approx(3600.0 / touching**2)
+    assert require_proven(instance, answer) == pytest.approx(expected * 3600, rel=1e-8)
+    rounded = {(name, round(width, 2)): fraction for (name, width), fraction in held(answer).items()}
+    assert rounded == pytest.approx({("cheap", round(touching**2, 2)): 1.0 - share, ("dear", 16.0): share}, rel=1e-4)
+    assert answer.shadow_prices["budget"].less == pytest.approx(3600.0 / touching**2, rel=1e-4)
+    assert answer.shadow_prices["budget"].more == pytest.approx(3600.0 / touching**2, rel=1e-4)
 
 
-@pytest.mark.parametrize("solve", SOLVERS.values())
-@pytest.mark.parametrize("curve", [T4_TABLE, ROOT])
+@pytest.mark.parametrize(("solve", "curve"), ON_CURVES)
 def test_one_type_with_a_quota_has_the_lesser_limit(solve: Solver, curve: dict[str, object]) -> None:
     """With one type a quota below the budget is the budget; its price is the budget's, which is none."""
     instance = make({"t4": curve}, {"t4": {"quota_gpus": 1.1}}, "1.2gpu", widths={"max": 2})
     alone = make({"t4": curve}, {"t4": {}}, "1.1gpu", widths={"max": 2})
     answer = solve(instance, REQUEST)
-    assert require_proven(instance, answer) == pytest.approx(
-        solve_sorted_slopes(alone, REQUEST).objective, rel=ACCURACY
-    )
+    assert require_proven(instance, answer) == pytest.approx(solve(alone, REQUEST).objective, rel=ACCURACY)
+    if solve is solve_linked_paths:
+        # 0.4 of the jobs on 2 GPUs hold 1.1 GPUs for 0.85 h: one real width.
+        assert answer.solution is not None
+        (branch,) = answer.solution.branches["a"]
+        assert branch.widths == pytest.approx([1.1 / 0.85], rel=1e-9)
     if answer.shadow_prices:
         assert answer.shadow_prices["budget"].more == pytest.approx(0.0, abs=0.1)
         assert answer.shadow_prices["quota.t4"].more > 1000.0
@@ -208,7 +212,7 @@ def test_interruptions_count_in_time_and_in_money(curve: dict[str, object]) -> N
     """One spot GPU that is interrupted once an hour and loses 6 minutes each time takes and holds 1 / 0.9 as long."""
     spot = {"interruptions_per_gpu_hour": 1.0, "restart_s": 360.0}
     instance = make({"t4": curve}, {"t4": {"spot": spot}}, "2gpu", widths={"only": [1]})
-    answers = [solve(instance, REQUEST) for solve in (solve_sorted_slopes, *SOLVERS.values())]
+    answers = [solve(instance, REQUEST) for solve in (solve_layered_paths, *ON_TABLES)]
     for answer in answers:
         assert require_proven(instance, answer) == pytest.approx(4000.0)
         assert answer.solution is not None
@@ -217,14 +221,14 @@ def test_interruptions_count_in_time_and_in_money(curve: dict[str, object]) -> N
 
 def test_equal_types_give_the_homogeneous_answer() -> None:
     """Which of two equal types a job runs on does not matter, with closed forms and with tables."""
-    for curve, solve in ((ROOT, solve_typed_choices), (T4_TABLE, solve_sorted_slopes), (T4_TABLE, solve_typed_choices)):
+    for solver, curve in (*ON_CURVES, (solve_layered_paths, T4_TABLE)):
         one = make({"a": curve}, {"a": price(2.0)}, "2.3usd/hour", widths={"max": 2})
         two = make({"a": curve, "b": curve}, {"a": price(2.0), "b": price(2.0)}, "2.3usd/hour", widths={"max": 2})
-        assert solve(two, REQUEST).objective == pytest.approx(solve_sorted_slopes(one, REQUEST).objective, rel=1e-12)
+        accuracy = 1e-8 if solver is solve_conic else 1e-12
+        assert solver(two, REQUEST).objective == pytest.approx(solver(one, REQUEST).objective, rel=accuracy)
 
 
-@pytest.mark.parametrize("solve", SOLVERS.values())
-@pytest.mark.parametrize("curve", [T4_TABLE, ROOT])
+@pytest.mark.parametrize(("solve", "curve"), ON_CURVES)
 def test_the_least_limits_are_enough(solve: Solver, curve: dict[str, object]) -> None:
     """At the least budget there is a plan; a little below there is none, and the reason is the same for all."""
     instance = make({"a": curve, "b": curve}, {"a": price(2.0), "b": price(3.0, 0.3)}, "2usd/hour", widths={"max": 2})
@@ -241,11 +245,11 @@ def test_the_least_limits_are_enough(solve: Solver, curve: dict[str, object]) ->
 def test_at_the_least_budget_nothing_less_is_feasible() -> None:
     """The price on the lesser side is None; that of more is the first slope: d(1 / u) / du = -1 at u = 1 GPU."""
     instance = make({"a": ROOT, "b": ROOT}, {"a": price(1.0), "b": price(1.5)}, "1usd/hour", widths={"max": 9})
-    answer = solve_typed_choices(instance, REQUEST)
+    answer = solve_conic(instance, REQUEST)
     assert require_proven(instance, answer) == pytest.approx(3600.0)
     assert answer.shadow_prices["budget"].less is None
-    assert answer.shadow_prices["budget"].more == pytest.approx(3600.0)
-    below = solve_typed_choices(instance.replace(budget="0.9usd/hour"), REQUEST)
+    assert answer.shadow_prices["budget"].more == pytest.approx(3600.0, rel=1e-2)
+    below = solve_conic(instance.replace(budget="0.9usd/hour"), REQUEST)
     assert below.infeasibility is not None
     assert "is 1 usd/hour (a 1); the budget is 0.9" in below.infeasibility.reason
 
@@ -253,7 +257,7 @@ def test_at_the_least_budget_nothing_less_is_feasible() -> None:
 def test_more_than_enough_has_no_price() -> None:
     """At 3 GPUs' time nothing is left to gain with at most 9 GPUs a job."""
     instance = make({"a": ROOT, "b": ROOT}, {"a": price(1.0), "b": price(1.5)}, "5usd/hour", widths={"max": 9})
-    answer = solve_typed_choices(instance, REQUEST)
+    answer = solve_conic(instance, REQUEST)
     assert require_proven(instance, answer) == pytest.approx(1200.0)
     assert (answer.shadow_prices["budget"].less, answer.shadow_prices["budget"].more) == (0.0, 0.0)
 
@@ -304,24 +308,25 @@ def instances(draw: st.DrawFn, forms: tuple[str, ...] = ("table", "amdahl", "pow
 @settings(max_examples=60)
 @given(instance=instances())
 def test_all_solvers_agree(instance: BoaInstance) -> None:
-    """Multipliers with closed forms, an interior-point method and a simplex method find and prove one optimum."""
-    answers = {name: solve(instance, REQUEST) for name, solve in SOLVERS.items()}
-    if describe(instance).features <= {"gpu-types"}:
-        answers["sorted-slopes"] = solve_sorted_slopes(instance, REQUEST)
-    infeasible = {answer.status is Status.INFEASIBLE for answer in answers.values()}
+    """Mixed plans of paths and an interior-point method find and prove one optimum; the latter closed forms, too."""
+    features = describe(instance).features
+    answers = [solve_conic(instance, REQUEST)]
+    answers += [] if "real-widths" in features else [solve_linked_paths(instance, REQUEST)]
+    answers += [solve_layered_paths(instance, REQUEST)] if features <= {"gpu-types"} else []
+    infeasible = {answer.status is Status.INFEASIBLE for answer in answers}
     assert len(infeasible) == 1
     if infeasible == {True}:
         return
-    objectives = {name: require_proven(instance, answer) for name, answer in answers.items()}
-    for objective in objectives.values():
-        assert objective == pytest.approx(objectives["typed-choices"], rel=2 * ACCURACY)
+    objectives = [require_proven(instance, answer) for answer in answers]
+    assert objectives == pytest.approx([objectives[-1]] * len(objectives), rel=2 * ACCURACY)
+    assert objectives[1:] == pytest.approx([objectives[-1]] * len(objectives[1:]), rel=1e-9)
 
 
 @settings(max_examples=60)
-@given(instance=instances())
-def test_at_most_as_many_rows_are_divided_as_limits_bind(instance: BoaInstance) -> None:
-    """Without quotas one (class, epoch) at most; with them one for each limit that is used up."""
-    answer = solve_typed_choices(instance, REQUEST)
+@given(instance=instances(forms=("table",)))
+def test_at_most_as_many_classes_are_divided_as_limits_bind(instance: BoaInstance) -> None:
+    """Without quotas one class at most; with them one more row for each limit that is used up."""
+    answer = solve_linked_paths(instance, REQUEST)
     if answer.solution is None:
         return
     used = evaluate(instance, answer.solution).consumption
@@ -330,10 +335,10 @@ def test_at_most_as_many_rows_are_divided_as_limits_bind(instance: BoaInstance) 
 
 
 @settings(max_examples=40)
-@given(instance=instances(), data=st.data())
+@given(instance=instances(forms=("table",)), data=st.data())
 def test_another_type_and_a_higher_limit_never_hurt(instance: BoaInstance, data: st.DataObject) -> None:
     """What was possible still is; and a copy of a type that costs more is of no use without quotas."""
-    before = solve_typed_choices(instance, REQUEST).objective
+    before = solve_linked_paths(instance, REQUEST).objective
     if before is None:
         return
     first = next(iter(instance.gpu_types))
@@ -345,7 +350,7 @@ def test_another_type_and_a_higher_limit_never_hurt(instance: BoaInstance, data:
             name: c.replace(speedup=dict(c.speedup) | {"new": c.speedup[first]}) for name, c in instance.classes.items()
         }
         more = instance.replace(gpu_types=dict(instance.gpu_types) | {"new": copy}, classes=classes)
-        after = solve_typed_choices(more, REQUEST).objective
+        after = solve_linked_paths(more, REQUEST).objective
         assert after is not None
         assert after <= before * (1.0 + 1e-9)
         if not instance.quotas and factor >= 1.0:
@@ -354,7 +359,7 @@ def test_another_type_and_a_higher_limit_never_hurt(instance: BoaInstance, data:
         name: t.replace(quota_gpus=None if t.quota_gpus is None else 1.3 * t.quota_gpus)
         for name, t in instance.gpu_types.items()
     }
-    after = solve_typed_choices(instance.replace(gpu_types=raised), REQUEST).objective
+    after = solve_linked_paths(instance.replace(gpu_types=raised), REQUEST).objective
     assert after is not None
     assert after <= before * (1.0 + 1e-9)
 
@@ -363,18 +368,18 @@ def test_another_type_and_a_higher_limit_never_hurt(instance: BoaInstance, data:
 @given(instance=instances(forms=("amdahl", "power")))
 def test_prices_are_slopes_of_the_optimum(instance: BoaInstance) -> None:
     """A little more budget gains no more than its price says, a little less loses no less."""
-    answer = solve_typed_choices(instance, REQUEST)
+    answer = solve_conic(instance, REQUEST)
     if answer.objective is None:
         return
     found = answer.shadow_prices["budget"]
     amount, step = instance.budget_amount(), 1e-3
     assert instance.budget is not None
     unit = instance.budget.unit.value
-    more = solve_typed_choices(instance.replace(budget=f"{amount * (1 + step)!r}{unit}"), REQUEST).objective
-    slack = 1e-8 * answer.objective
+    more = solve_conic(instance.replace(budget=f"{amount * (1 + step)!r}{unit}"), REQUEST).objective
+    slack = 1e-7 * answer.objective
     assert more is not None
     assert more >= answer.objective - found.more * amount * step - slack
-    less = solve_typed_choices(instance.replace(budget=f"{amount * (1 - step)!r}{unit}"), REQUEST).objective
+    less = solve_conic(instance.replace(budget=f"{amount * (1 - step)!r}{unit}"), REQUEST).objective
     if less is not None and found.less is not None:
         assert less >= answer.objective + found.less * amount * step - slack
 
@@ -390,9 +395,10 @@ def test_the_frontier_is_what_solving_says(quota: float | None) -> None:
     slopes = np.diff(line.objectives) / np.diff(line.budgets)
     assert np.all(slopes < 0)
     assert np.all(np.diff(slopes) > -1e-6 * abs(slopes[0]))
-    point, answer = line.at(2.2), solve_typed_choices(instance, REQUEST)
+    point, answer = line.at(2.2), solve_conic(instance, REQUEST)
     assert point.objective == pytest.approx(answer.objective, rel=1e-9)
     assert point.certificate.bound == pytest.approx(answer.bound, rel=1e-9)
+    assert dual_bound(instance, dict(point.certificate.multipliers)) == pytest.approx(point.objective, rel=1e-7)
     assert line.budget_for(point.objective).budget == pytest.approx(2.2, rel=1e-6)
     solution = line.solution_at(2.2)
     assert isinstance(solution, BoaSolution)
@@ -417,20 +423,49 @@ def test_the_frontier_of_tables_is_exact_between_its_points() -> None:
     assert len(solution.branches["a"]) == 2
 
 
-def test_sorted_slopes_leave_closed_forms_on_several_types() -> None:
-    """The call names the solver that takes them."""
+def test_the_frontier_of_closed_forms_ends_where_nothing_is_gained() -> None:
+    """An epoch with s = 1 takes 1 GPU's time at the least, one with s = k^0.5 4 GPUs' for a quarter of an hour."""
+    curve = {"form": "power", "exponent": [0.0, 0.5]}
+    line = build_frontier(make({"a": curve}, {"a": {}}, "3gpu", epoch_size_gpu_hours=[1.0, 1.0], widths={"max": 16}))
+    assert line.budgets[[0, -1]].tolist() == pytest.approx([2.0, 5.0], rel=1e-9)
+    first, last, beyond = (line.at(budget) for budget in (2.0, 5.0, 9.0))
+    assert (first.shadow_price.less, last.shadow_price.more) == (None, 0.0)
+    assert (beyond.budget, beyond.shadow_price.less, beyond.shadow_price.more) == (pytest.approx(5.0), 0.0, 0.0)
+    assert last.objective == pytest.approx(1.25 * 3600, rel=1e-7)
+
+
+@settings(max_examples=30)
+@given(instance=instances(forms=("table",)), share=st.floats(0.0, 1.1))
+def test_hulls_of_single_epochs_make_the_frontier_of_paths(instance: BoaInstance, share: float) -> None:
+    """Where changes cost nothing, paths of whole classes have the same trade-off, and decisions attain it."""
+    free = instance.replace(gpu_types={name: t.replace(quota_gpus=None) for name, t in instance.gpu_types.items()})
+    line, paths = build_frontier(free), build_path_frontier(state_graphs(free))
+    assert line.budgets[[0, -1]] == pytest.approx(paths.consumption[[0, -1]], rel=1e-9)
+    budget = float(line.budgets[0] + share * (line.budgets[-1] - line.budgets[0]))
+    point = paths.at(budget)
+    assert isinstance(point, LayeredPoint)
+    assert line.at(budget).objective == pytest.approx(point.value, rel=1e-9)
+    solution = line.solution_at(budget)
+    assert isinstance(solution, BoaSolution)
+    assert evaluate(free, solution).objective == pytest.approx(point.value, rel=1e-9)
+
+
+def test_paths_leave_closed_forms_to_the_cone_program() -> None:
+    """The message names what is missing; asked for none in particular, the solver is the one that takes them."""
     instance = make({"a": ROOT, "b": ROOT}, {"a": price(1.0), "b": price(1.5)}, "2usd/hour", widths={"max": 9})
-    with pytest.raises(UnsupportedError, match="for one GPU type only; solver 'typed-choices' takes several"):
-        solve_sorted_slopes(instance, REQUEST)
+    with pytest.raises(UnsupportedError, match="'layered-paths' cannot handle real-widths; solvers that take"):
+        solve(instance, solver="layered-paths")
+    assert solve(instance).solver == "conic"
 
 
-@pytest.mark.parametrize("solve", SOLVERS.values())
-def test_out_of_time_the_bound_stands(solve: Solver) -> None:
+@pytest.mark.parametrize(("solve_late", "curve"), ON_CURVES)
+def test_out_of_time_the_bound_stands(solve_late: Solver, curve: dict[str, object]) -> None:
     """Stopped at once, an answer has no plan or a valid one, and a bound that holds."""
-    instance = make({"a": ROOT, "b": ROOT}, {"a": price(1.0, 1.0), "b": price(1.5)}, "2.2usd/hour", widths={"max": 9})
-    best = solve_typed_choices(instance, REQUEST).objective
+    types, widths = {"a": price(1.0, 0.4), "b": price(1.5)}, {"max": 9}
+    instance = make({"a": curve, "b": curve}, types, "1.6usd/hour", widths=widths)
+    best = solve_conic(instance, REQUEST).objective
     stopwatch = Stopwatch(limit_s=1e-9)
-    answer = solve(instance, SolveRequest(stopwatch=stopwatch))
+    answer = solve_late(instance, SolveRequest(stopwatch=stopwatch))
     assert answer.termination is Termination.TIME_LIMIT
     assert answer.bound is not None
     assert best is not None
@@ -438,7 +473,7 @@ def test_out_of_time_the_bound_stands(solve: Solver) -> None:
     assert answer.solution is None or all(check.holds for check in evaluate(instance, answer.solution).checks)
 
 
-@pytest.mark.parametrize("solve", SOLVERS.values())
+@pytest.mark.parametrize("solve", ON_TABLES)
 def test_a_budget_is_needed(solve: Solver) -> None:
     """Without one the call is wrong, and the message says how to give one."""
     with pytest.raises(UsageError, match="has no budget; give one"):

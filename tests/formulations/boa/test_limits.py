@@ -164,11 +164,11 @@ def test_quotas_of_next_to_nothing(quota: float, kind: str) -> None:
     changes = {"problem": "continuous", "policy": "mixed"} if kind == "continuous" else {"policy": kind}
     instance = BoaInstance.parse(data | changes)
     found = solve_by_all(instance)
-    assert len(found) >= 3
+    assert len(found) >= (2 if kind == "continuous" else 3)
     for solver, result in found.items():
         assert result.status is Status.OPTIMAL, solver
         assert result.objective == pytest.approx(3960.0, rel=1e-6), solver
-    own = found["typed-choices" if kind == "continuous" else "linked-paths"]
+    own = found["linked-paths"]
     assert verify(instance, own).ok
     # A job on the quick type takes a third of the time: 0.1 GPU-hours moved there save 240 s on 0.0333 GPUs.
     assert own.shadow_prices["quota.b"].more == pytest.approx(7200.0, rel=1e-6)

@@ -269,6 +269,11 @@ class BoaInstance(Instance):
         """Whether it matters what GPUs a job holds, and not only how many: several types, or interruptions."""
         return len(self.gpu_types) > 1 or any(gpu_type.spot is not None for gpu_type in self.gpu_types.values())
 
+    @property
+    def is_mixed(self) -> bool:
+        """Whether jobs of a class may be divided: in mixed plans, and with real widths, which stand for that."""
+        return self.policy is Policy.MIXED or self.problem is Problem.CONTINUOUS
+
     @cached_property
     def budget_unit(self) -> BudgetUnit:
         """What :attr:`limits` count the budget in: GPUs where there is one type, or no price, or a budget in GPUs."""

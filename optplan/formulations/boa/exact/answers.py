@@ -17,7 +17,7 @@ from optplan.contracts.result import (
     status_of,
 )
 from optplan.errors import EngineError
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.exact.costs import bound_at, cost_steps
 from optplan.formulations.boa.exact.feasibility import raise_to_least, state_linked
 from optplan.formulations.boa.exact.paths import write_branch
@@ -154,6 +154,13 @@ def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> 
         raise EngineError(f"{engine} finds no plan within the limits, although there is one")
     answer = explain_division(instance, family, found if math.isinf(found.bound) else None, request)
     return replace(answer, engine=engine)
+
+
+def price_of(instance: BoaInstance, less: float, more: float, limit: str = BUDGET) -> ShadowPrice:
+    """Return the shadow price of a limit; infinite on the side on which nothing is feasible becomes None."""
+    # Where the two are the same, rounding may turn their order.
+    ends = (max(less, more), more)
+    return ShadowPrice(less=ends[0] if math.isfinite(less) else None, more=ends[1], unit=instance.price_unit(limit))
 
 
 def price_at(instance: BoaInstance, limit: str, multipliers: dict[str, float]) -> ShadowPrice:

@@ -12,20 +12,16 @@ epoch (problem (1)), and with rescaling a pause of each job in each epoch in whi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optplan.contracts.judgement import PathCosts
-from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
+from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
 from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import least_path
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup
 from optplan.units import SECONDS_PER_HOUR
-
-if TYPE_CHECKING:
-    from optplan.solvers import slopes
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,34 +136,6 @@ def _for_all_layers(costs: FloatArray, layers: int) -> FloatArray:
     return np.broadcast_to(costs[..., None, :], (*costs.shape[:-1], layers, costs.shape[-1]))
 
 
-def state_curve(instance: BoaInstance, name: str, gpu_type: str) -> slopes.SmoothBlock:
-    """State the epochs of a class on one GPU type, on which it has a closed form; consumption in GPUs.
-
-    Raises
-    ------
-    UnsupportedError
-        When it has none.
-    """
-    from optplan.solvers import slopes
-
-    curve = instance.classes[name].speedup[gpu_type]
-    if isinstance(curve, AmdahlSpeedup):
-        form, parameter = slopes.SmoothForm.AMDAHL, curve.serial_fraction
-    elif isinstance(curve, PowerSpeedup):
-        form, parameter = slopes.SmoothForm.POWER_LAW, curve.exponent
-    else:
-        raise UnsupportedError(f"class {name} has no closed form on {gpu_type}")
-    load, widths = load_of(instance, name), instance.allowed_widths(name, gpu_type).astype(float)
-    return slopes.SmoothBlock(
-        form=form,
-        scale=load,
-        weight=np.full(load.size, seconds_per_hour(instance, name)),
-        parameter=np.broadcast_to(parameter, load.shape).astype(float),
-        width_min=np.full(load.size, widths[0]),
-        width_max=np.full(load.size, widths[-1]),
-    )
-
-
 def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: float = 1.0) -> dict[str, float]:
     """Return by class the least of ``value_weight`` times its part of the objective plus weighted consumptions.
 
@@ -199,12 +167,17 @@ def _find_least_apart(instance: BoaInstance, name: str, multipliers: FloatArray,
     """Return the least weighted cost of a class whose epochs choose apart, on any real width."""
     options, hourly = instance.options(name), cost_options(instance, name)
     cost = value_weight * hourly.seconds + multipliers @ hourly.consumption
-    best = (cost / options.speeds).min(axis=1) * load_of(instance, name)
+    best = (cost / options.speeds).min(axis=1)
+    second = value_weight * seconds_per_hour(instance, name)
     for gpu_type in options.gpu_types:
+        curve = instance.classes[name].speedup[gpu_type]
+        if not has_real_widths(instance, name, gpu_type) or not isinstance(curve, AmdahlSpeedup | PowerSpeedup):
+            continue
         # Where consumption alone counts no real width is better than the least one: k / s(k) never falls.
-        if value_weight > 0.0 and has_real_widths(instance, name, gpu_type):
-            block = state_curve(instance, name, gpu_type)
-            price = float(multipliers @ hourly.counts[:, options.of_type(gpu_type).start])
-            width = block.widths(price / value_weight)
-            best = np.minimum(best, value_weight * block.value(width) + price * block.consumption(width))
-    return float(best.sum())
+        if value_weight > 0.0:
+            pairs = options.of_type(gpu_type)
+            least, largest = options.widths[pairs][[0, -1]].astype(float).tolist()
+            price = float(multipliers @ hourly.counts[:, pairs.start])
+            width = best_width(curve, second, price, least, largest)
+            best = np.minimum(best, (second + price * width) / formula_speed(curve, width))
+    return float((best * load_of(instance, name)).sum())

@@ -295,3 +295,14 @@ def _name_unit(unit: str) -> str:
 def _weigh(instance: BoaInstance) -> dict[str, float]:
     """Weigh the budget alone."""
     return {limit: float(limit == BUDGET) for limit in instance.limit_names}
+
+
+def too_little(instance: BoaInstance, least: float, budget: float) -> str:
+    """Say that a frontier does not reach down to a budget."""
+    unit = _name_unit(instance.budget_unit.value)
+    return f"the frontier starts at a budget of {least:.6g} {unit}; got {budget:.6g}"
+
+
+def too_fast(least_s: float, asked_s: float) -> str:
+    """Say that no budget reaches a mean completion time."""
+    return f"no budget brings the mean completion time below {least_s:.6g} s; got {asked_s:.6g} s"

@@ -1,15 +1,18 @@
-"""Whole widths, with and without rescaling, on the engine of budgeted layered paths (design 4.1 and 4.3).
+"""Whole widths, with and without rescaling, and real widths of tables, on the engine of budgeted layered paths.
 
 A class is a graph: layers are epochs, nodes are widths (of several GPU types: pairs of type and width), a switch is a
 change of either. Without quotas, and where leaving a type costs nothing extra, types make no other problem. Tables are
 taken as they are: widths off the hull can be optimal.
+
+Where changes cost nothing, epochs choose apart. A mixed plan then has, in each epoch, fractions of the jobs on whole
+widths: a point on the lower-left hull of (k / s, 1 / s), which is what a real width of a table stands for. So problem
+(1), and (7) with tables, is that of mixed plans, and its frontier is made of the hulls of single epochs.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,29 +34,39 @@ from optplan.contracts import (
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import status_of
 from optplan.errors import InfeasibleError
-from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.exact.answers import certify_bound
-from optplan.formulations.boa.exact.continuous import build_continuous_frontier, price_of, too_fast, too_little
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
+from optplan.formulations.boa.exact.answers import certify_bound, price_of
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.description import describe
-from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, infeasible_answer, least_budget
+from optplan.formulations.boa.exact.feasibility import (
+    answer_if_infeasible,
+    infeasible_answer,
+    least_budget,
+    too_fast,
+    too_little,
+)
+from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.exact.paths import write_branch, write_columns, write_mixture
 from optplan.progress import Stopwatch
+from optplan.schema import IntArray
 from optplan.solvers.paths import mixing, secants, single, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths.families import PathBatch
+from optplan.speedup import lower_left_hull
 
 if TYPE_CHECKING:
     from optplan.solvers.paths import frontier
 
 
+@in_order
 def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Solve the problems with whole widths exactly.
+    """Solve exactly: the problems with whole widths, and that with real ones of tables.
 
     With a Lagrangian certificate, and an enumerated one where the bound of a pure plan rests on it; one-sided
     shadow prices of the mixed problem.
     """
     budget, graphs = instance.budget_amount(), state_graphs(instance)
-    if instance.policy is Policy.MIXED:
+    if instance.is_mixed:
         return _solve_mixed(instance, request, graphs, budget)
     found = single.solve_pure(
         graphs, budget, gap=request.gap, effort=Effort(request.stopwatch), near=find_near(request)
@@ -131,36 +144,25 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     )
 
 
-def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None) -> Frontier:
-    """Compute the whole frontier of the instance's problem, of mixed plans; its breakpoints are pure plans.
+def build_whole_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Frontier:
+    """Compute the whole frontier of mixed plans, of any problem but closed forms.
 
     Parameters
     ----------
     instance
-        Its budget, its policy and its limit on the GPUs at once are ignored.
+        Without quotas of nothing; its budget, its policy and its limit on the GPUs at once are ignored.
     stopwatch
         With quotas, or types that cost to leave, points that are not known when it has expired are left out.
-
-    Returns
-    -------
-    Frontier
-        Budgets in ``instance.budget_unit``, objectives in seconds of (weighted) mean completion time.
     """
-    from optplan.formulations.boa.exact.barred import find_barred, frontier_without_barred
-    from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
-    from optplan.formulations.boa.exact.typed_choices import build_typed_frontier
+    if not describe(instance).features <= {"gpu-types", "whole-nodes", "most-gpus"}:
+        from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
+
+        return build_linked_frontier(instance, stopwatch=stopwatch)
     from optplan.solvers.paths import frontier
 
-    if find_barred(instance):
-        return frontier_without_barred(instance, partial(build_frontier, stopwatch=stopwatch))
-    features = describe(instance).features
-    if instance.problem is Problem.CONTINUOUS:
-        beyond = {"quotas", "real-widths"} & features
-        return build_typed_frontier(instance, stopwatch) if beyond else build_continuous_frontier(instance)
-    if not features <= {"gpu-types", "whole-nodes", "most-gpus"}:
-        return build_linked_frontier(instance, stopwatch=stopwatch)
     start = time.perf_counter()
-    line = frontier.build_frontier(state_graphs(instance))
+    apart = instance.problem is not Problem.RESCALING
+    line = frontier.merge_hulls(*_find_hulls(instance)) if apart else frontier.build_frontier(state_graphs(instance))
 
     def locate(budget: float) -> frontier.LayeredPoint:
         point = line.at(budget)
@@ -174,6 +176,15 @@ def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None)
             raise InfeasibleError(too_fast(float(line.value[-1]), objective_s))
         return _write_point(instance, point)
 
+    def solution_at(budget: float) -> BoaSolution:
+        point = locate(budget)
+        if not apart:
+            return write_mixture(instance, line.plan_at(point))
+        found = secants.maximise_bound(state_graphs(instance), budget, near=point.more_multiplier)
+        if isinstance(found, secants.BudgetShortfall):
+            raise InfeasibleError(too_little(instance, found.least_budget, budget))
+        return write_mixture(instance, mixing.mix_paths(found))
+
     return Frontier(
         **instance.origin(),
         budget_unit=instance.budget_unit.value,
@@ -182,7 +193,7 @@ def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None)
         objectives=line.value,
         at=lambda budget: _write_point(instance, locate(budget)),
         budget_for=budget_for,
-        solution_at=lambda budget: write_mixture(instance, line.plan_at(locate(budget))),
+        solution_at=solution_at,
         exact_between=True,
         solve_seconds=time.perf_counter() - start,
     )
@@ -198,6 +209,21 @@ def state_graphs(instance: BoaInstance) -> switching.LinkedGraphs:
         weights).
     """
     return switching.LinkedGraphs.from_costs(cost_steps(instance))
+
+
+def _find_hulls(instance: BoaInstance) -> tuple[PathBatch, IntArray]:
+    """Return the vertices of the hulls of all epochs, by epoch and consumption, and the epochs they belong to.
+
+    Epochs are those of all classes; each chooses apart, since changes cost nothing.
+    """
+    graphs = state_graphs(instance)
+    used, value = graphs.run_consumption[0], graphs.run_value
+    if graphs.closed.any():
+        used = np.where(graphs.closed, np.inf, used)
+    epochs, nodes = np.nonzero(lower_left_hull(used, value))
+    order = np.lexsort((used[epochs, nodes], epochs))
+    epochs, nodes = epochs[order], nodes[order]
+    return PathBatch(value[epochs, nodes], used[epochs, nodes][:, None], nodes[:, None]), epochs
 
 
 def _merge_layers(costs: PathCosts) -> PathCosts:

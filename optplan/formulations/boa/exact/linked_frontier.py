@@ -3,8 +3,8 @@
 The optimum of mixed plans as a function of the budget is convex for fixed quotas, too, and with whole widths piecewise
 linear. Between two budgets it is a line where the multipliers that are best at one are best at the other; where they
 are not, the two lines meet at a budget in between, which is solved next, starting from the paths of both. So all
-breakpoints are found exactly, and every query is a look-up that carries its own proof. With real widths there may be no
-end of pieces; there, and beyond a number of them, queries are solved.
+breakpoints are found exactly, and every query is a look-up that carries its own proof. Beyond a number of pieces
+queries are solved.
 """
 
 from __future__ import annotations
@@ -12,26 +12,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from optplan.contracts import Frontier, FrontierPoint, LagrangianCertificate
 from optplan.errors import EngineError, InfeasibleError
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.exact.continuous import too_fast, too_little
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_budget
+from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_budget, too_fast, too_little
 from optplan.formulations.boa.exact.linked_limits import certify, find_price, write_price
 from optplan.formulations.boa.exact.paths import write_mixture
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.paths import bounds, families, mixing, switching
+from optplan.solvers.paths import bounds, mixing, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.units import Amount
-
-State = Callable[[FloatArray], families.PathFamily]
 
 #: Points that the frontier is drawn from where its pieces are not known; queries between them are solved.
 _POINTS = 60
@@ -45,16 +43,17 @@ _REACHED = 1e-12
 
 
 class _Solver:
-    """Solves one problem at many budgets."""
+    """Solves one problem, whose own budget is not looked at, for many budgets."""
 
-    def __init__(self, instance: BoaInstance, state: State) -> None:
-        self.instance = instance
-        self._state = state
+    def __init__(self, instance: BoaInstance) -> None:
+        self.instance = instance.replace(budget=None)
         self._others = list(instance.further_limits.values())
+        # Budgets differ in one limit: what the graphs are is stated once.
+        self._graphs = switching.LinkedGraphs.from_costs(cost_steps(self.instance))
         self.solve = lru_cache(maxsize=1024)(self._solve)
 
-    def family(self, budget: float) -> families.PathFamily:
-        return self._state(np.array([budget, *self._others]))
+    def family(self, budget: float) -> switching.LinkedGraphs:
+        return replace(self._graphs, limits=np.array([budget, *self._others]))
 
     def _solve(self, budget: float) -> bounds.LinkedBound | bounds.LinkedShortfall:
         return bounds.maximise_bound(self.family(budget))
@@ -109,6 +108,14 @@ class _Solver:
                 reason = answer.infeasibility.reason if answer.infeasibility else reason
             raise InfeasibleError(reason)
         return relaxation.least
+
+    def find_ends(self) -> Ends:
+        """Find the least budget, the most that is of use, and the objective there."""
+        least = self.find_least()
+        ample = self.solve(_AMPLE * least)
+        if isinstance(ample, bounds.LinkedShortfall) or ample.mixture is None:
+            raise InfeasibleError(too_little(self.instance, least, _AMPLE * least))
+        return Ends(least, max(least, float(ample.mixture.consumption[0])), ample.mixture.value)
 
 
 def _find_meeting(left: bounds.LinkedBound, right: bounds.LinkedBound) -> float | None:
@@ -186,39 +193,75 @@ class _Pieces:
         return min(max(budget, float(self.budgets[place - 1])), float(self.budgets[place]))
 
 
-class _Line:
-    """The frontier of one problem: its ends, the points known, its pieces where all are, and what is asked of it.
+class Ends(NamedTuple):
+    """The least budget of a frontier, the most that is of use, and the objective there."""
 
-    ``in_pieces`` says whether its breakpoints are to be found; without, it is drawn from some points.
-    """
+    least: float
+    most: float
+    fastest_s: float
 
-    def __init__(self, instance: BoaInstance, solver: _Solver, stopwatch: Stopwatch, *, in_pieces: bool) -> None:
-        self._instance = instance
-        self._solver = solver
-        self._least = least = solver.find_least()
-        ample = solver.solve(_AMPLE * least)
-        if isinstance(ample, bounds.LinkedShortfall) or ample.mixture is None:
-            raise InfeasibleError(too_little(instance, least, _AMPLE * least))
-        most = max(least, float(ample.mixture.consumption[0]))
-        self._fastest_s = ample.mixture.value
-        has_length = most > least * (1.0 + _REACHED)
-        ends = (self.locate(least)[0], self.locate(most)[0]) if in_pieces and has_length else None
-        traced = None if ends is None else solver.trace(*ends, stopwatch)
-        self.pieces = _Pieces(solver.at_budget(least), traced[0]) if traced is not None and traced[1] else None
-        if traced is not None:
-            self.budgets, self.objectives = _list_points(traced[0])
-        else:
-            budgets = np.geomspace(least, most, _POINTS) if has_length else np.array([least])
-            self.budgets, self.objectives = self._draw(budgets, stopwatch)
-
-    def _draw(self, budgets: FloatArray, stopwatch: Stopwatch) -> tuple[FloatArray, FloatArray]:
-        """Return those of some budgets that are solved in time, both ends among them, and their objectives."""
-        known = {float(end): self.locate(float(end))[1].value for end in budgets[[0, -1]]}
+    def draw(self, value_at: Callable[[float], float], stopwatch: Stopwatch) -> tuple[FloatArray, FloatArray]:
+        """Return budgets from end to end that are solved in time, both ends among them, and their objectives."""
+        has_length = self.most > self.least * (1.0 + _REACHED)
+        budgets = np.geomspace(self.least, self.most, _POINTS) if has_length else np.array([self.least])
+        known = {float(end): value_at(float(end)) for end in budgets[[0, -1]]}
         for budget in budgets[1:-1].tolist():
             if stopwatch.expired:
                 break
-            known[budget] = self.locate(budget)[1].value
+            known[budget] = value_at(budget)
         return np.array(sorted(known)), np.array([known[budget] for budget in sorted(known)])
+
+
+def find_ends(instance: BoaInstance) -> Ends:
+    """Find the ends of the frontier of mixed plans; those of real widths, which are at whole ones, too.
+
+    Raises
+    ------
+    InfeasibleError
+        When no budget is enough for quotas and due dates.
+    """
+    return _Solver(instance).find_ends()
+
+
+def reach(objective_s: float, start: float, tangent_at: Callable[[float], tuple[float, float]]) -> float:
+    """Return the least budget with which a convex frontier has an objective: Newton's method.
+
+    Parameters
+    ----------
+    objective_s
+        One that is reached somewhere.
+    start
+        A budget with which it is not, or just so.
+    tangent_at
+        Returns the objective at a budget, and what it loses per unit more.
+    """
+    budget = start
+    while True:
+        value, slope = tangent_at(budget)
+        excess = value - objective_s
+        # A convex line lies above its tangents, so a step never goes too far.
+        step = excess / slope if slope > 0.0 else 0.0
+        if excess <= _REACHED * objective_s or budget + step <= budget * (1.0 + _REACHED):
+            return budget
+        budget += step
+
+
+class _Line:
+    """The frontier of one problem: its ends, the points known, its pieces where all are, and what is asked of it."""
+
+    def __init__(self, instance: BoaInstance, solver: _Solver, stopwatch: Stopwatch) -> None:
+        self._instance = instance
+        self._solver = solver
+        ends = solver.find_ends()
+        self._least, self._fastest_s = ends.least, ends.fastest_s
+        traced = None
+        if ends.most > ends.least * (1.0 + _REACHED):
+            traced = solver.trace(self.locate(ends.least)[0], self.locate(ends.most)[0], stopwatch)
+        self.pieces = _Pieces(solver.at_budget(ends.least), traced[0]) if traced is not None and traced[1] else None
+        if traced is not None:
+            self.budgets, self.objectives = _list_points(traced[0])
+        else:
+            self.budgets, self.objectives = ends.draw(lambda budget: self.locate(budget)[1].value, stopwatch)
 
     def locate(self, budget: float) -> tuple[bounds.LinkedBound, mixing.Mixture]:
         """Return the bound at a budget, and the mixture that attains it."""
@@ -256,41 +299,21 @@ class _Line:
             return self.at(known)
         # The drawn points are known already: the last one that is not quick enough is the nearest start.
         slow = np.flatnonzero(self.objectives >= objective_s)
-        budget = float(self.budgets[slow[-1]]) if slow.size else self._least
-        while True:
-            found, mixture = self.locate(budget)
-            excess = mixture.value - objective_s
-            multiplier = float(found.multipliers[0])
-            # A convex line lies above its tangents, so a step never goes too far.
-            if excess <= _REACHED * objective_s or multiplier <= 0.0:
-                return self.at(budget)
-            step = excess / multiplier
-            if budget + step <= budget * (1.0 + _REACHED):
-                return self.at(budget)
-            budget += step
+        return self.at(reach(objective_s, float(self.budgets[slow[-1]]) if slow.size else self._least, self._touch))
+
+    def _touch(self, budget: float) -> tuple[float, float]:
+        """Return the objective at a budget, and what it loses per unit more."""
+        found, mixture = self.locate(budget)
+        return mixture.value, float(found.multipliers[0])
 
 
-def _limit(graphs: switching.LinkedGraphs, limits: FloatArray) -> switching.LinkedGraphs:
-    return replace(graphs, limits=limits)
-
-
-def build_linked_frontier(
-    instance: BoaInstance,
-    *,
-    state: State | None = None,
-    write: Callable[[mixing.Mixture], BoaSolution] | None = None,
-    stopwatch: Stopwatch | None = None,
-) -> Frontier:
-    """Compute points of the frontier of mixed plans; queries between them are solved, too.
+def build_linked_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None) -> Frontier:
+    """Compute the frontier of mixed plans; queries between its points are look-ups, or solved where they are too many.
 
     Parameters
     ----------
     instance
-        Any problem; its budget and policy are ignored.
-    state
-        States the problem for limits (L,); None states whole widths as layered graphs.
-    write
-        Writes a mixture of that statement as a solution.
+        Any problem but closed forms; its budget and policy are ignored.
     stopwatch
         Points that are not known when it has expired are left out; queries between the others are solved.
 
@@ -305,11 +328,7 @@ def build_linked_frontier(
         When no budget is enough for quotas and due dates.
     """
     start, stopwatch = time.perf_counter(), stopwatch or Stopwatch()
-    in_pieces = state is None
-    # Budgets differ in one limit: what the graphs are is stated once.
-    state = state or partial(_limit, switching.LinkedGraphs.from_costs(cost_steps(instance)))
-    write = write or partial(write_mixture, instance)
-    line = _Line(instance, _Solver(instance.replace(budget=None), state), stopwatch, in_pieces=in_pieces)
+    line = _Line(instance, _Solver(instance), stopwatch)
     return Frontier(
         **instance.origin(),
         budget_unit=instance.budget_unit.value,
@@ -318,7 +337,7 @@ def build_linked_frontier(
         objectives=line.objectives,
         at=line.at,
         budget_for=line.budget_for,
-        solution_at=lambda budget: write(line.locate(budget)[1]),
+        solution_at=lambda budget: write_mixture(instance, line.locate(budget)[1]),
         exact_between=line.pieces is not None,
         solve_seconds=time.perf_counter() - start,
     )

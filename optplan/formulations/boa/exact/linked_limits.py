@@ -1,4 +1,4 @@
-"""Quotas, and types that cost to leave: whole widths on the engine of linked paths (design 4.1 and 4.4).
+"""Quotas, and types that cost to leave, on the engine of linked paths.
 
 A class is a layered graph as in :mod:`optplan.formulations.boa.exact.layered_paths`; its nodes are pairs of GPU type
 and width, a switch costs by the type left, and every quota is a limit of its own beside the budget. The bound is a
@@ -22,30 +22,32 @@ from optplan.contracts import (
     TreeCertificate,
 )
 from optplan.contracts.result import status_of
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.exact.answers import price_of
 from optplan.formulations.boa.exact.barred import without_barred
-from optplan.formulations.boa.exact.continuous import price_of
 from optplan.formulations.boa.exact.feasibility import (
     divide_types,
     explain_shortfall,
     follow_types,
     state_linked,
 )
+from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
 from optplan.formulations.boa.exact.trees import explain_division, relax_limit, write_rows, write_tree
 from optplan.solvers.paths import bounds, closing, families, solutions, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 
 
+@in_order
 @without_barred
 def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Solve the problems with whole widths exactly, with any limits and changes.
+    """Solve exactly with any limits and changes: whole widths, and real ones of tables.
 
     With a Lagrangian certificate, and an enumerated one or a tree where the bound of a pure plan rests on it;
     one-sided shadow prices, of the mixed problem, of every limit.
     """
     family, effort = state_linked(instance), Effort(request.stopwatch)
-    if instance.policy is Policy.PURE:
+    if not instance.is_mixed:
         closed = closing.solve_pure(
             family,
             gap=request.gap,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 
 from optplan.contracts import Answer, SolveRequest
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Problem
 
 Solve = Callable[[BoaInstance, SolveRequest], Answer[BoaSolution]]
 
@@ -26,8 +26,8 @@ def in_order(solve: Solve) -> Solve:
 
 
 def put_in_order(instance: BoaInstance) -> BoaInstance:
-    """Return the instance with classes and types in the order of their names; itself with one type only."""
-    if len(instance.gpu_types) == 1:
+    """Return the instance with classes and types in the order of their names; itself with one type, or whole widths."""
+    if len(instance.gpu_types) == 1 or instance.problem is not Problem.CONTINUOUS:
         return instance
     fields = {name: getattr(instance, name) for name in type(instance).model_fields}
     fields["gpu_types"] = dict(sorted(instance.gpu_types.items()))

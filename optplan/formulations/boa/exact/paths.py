@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.paths import mixing, secants, single, switching
@@ -169,14 +169,24 @@ def write_columns(instance: BoaInstance, nodes: NDArray[np.int32]) -> BoaSolutio
 
 
 def write_mixture(instance: BoaInstance, mixture: mixing.Mixture) -> BoaSolution:
-    """Write paths with fractions as widths."""
-    nodes, fractions = mixture.columns.payload, mixture.fraction.tolist()
-    return BoaSolution(
-        branches={
-            name: tuple(
-                write_branch(instance, name, nodes[path, : job_class.num_epochs], fractions[path])
-                for path in np.flatnonzero(mixture.graph == position).tolist()
-            )
-            for position, (name, job_class) in enumerate(instance.classes.items())
-        }
-    )
+    """Write paths with fractions as widths; in the problem with real widths, on one type, as one row of these."""
+    nodes, ends = mixture.columns.payload, np.searchsorted(mixture.graph, np.arange(len(instance.classes) + 1))
+    averages = instance.problem is Problem.CONTINUOUS and not instance.is_typed
+    branches: dict[str, tuple[Branch, ...]] = {}
+    for (name, job_class), first, behind in zip(instance.classes.items(), ends[:-1], ends[1:], strict=True):
+        columns, fraction = nodes[first:behind, : job_class.num_epochs], mixture.fraction[first:behind]
+        if averages:
+            branches[name] = (Branch(widths=_average(instance, name, columns, fraction)),)
+        else:
+            pairs = zip(columns, fraction.tolist(), strict=True)
+            branches[name] = tuple(write_branch(instance, name, column, share) for column, share in pairs)
+    return BoaSolution(branches=branches)
+
+
+def _average(instance: BoaInstance, name: str, columns: NDArray[np.int32], fraction: FloatArray) -> FloatArray:
+    """Return the real widths (E,) that take the GPU-hours, and the hours, of fractions (P,) of jobs on rows (P, E)."""
+    options, epochs = instance.options(name), np.arange(columns.shape[1])
+    widths = options.widths[columns].astype(float)
+    hours = fraction[:, None] / np.broadcast_to(options.speeds, (epochs.size, options.widths.size))[epochs, columns]
+    average: FloatArray = (hours * widths).sum(axis=0) / hours.sum(axis=0)
+    return np.where((widths == widths[0]).all(axis=0), widths[0], average)

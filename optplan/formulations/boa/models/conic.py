@@ -23,7 +23,7 @@ second derivative in the proof is beta''(1/z) / z^3. The lower bound on z there 
 1 / s(least width). Widths have an upper limit here, and tables are read on the lower-left hull, which assumes nothing
 about them.
 
-This is the independent check of ``sorted-slopes`` and ``typed-choices``, with which it shares no statement. The
+This solves closed forms, and is the independent check of mixed plans on tables, with which it shares no statement. The
 engine's point is moved towards one that all limits have room for until it keeps them, and the bound is re-derived from
 the engine's multipliers, so that neither rests on the engine's tolerances. An interior-point method
 ends in the middle of a set of optima, so more rows may be divided than limits bind.
@@ -36,12 +36,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.contracts.result import Answer, BoundProof, SolveRequest, Termination, status_of
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, status_of
 from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.answers import certificate_at, price_at
 from optplan.formulations.boa.exact.barred import without_barred
-from optplan.formulations.boa.exact.feasibility import answer_if_infeasible
+from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, least_budget
 from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.progress import Stopwatch
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 #: By how much limits have to leave room, relatively, for the program to have an interior.
 _ROOM = 1e-7
+#: A limit of which more than this share is left is not used up.
+_SPENT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     -------
     Answer
         The bound is what the engine's dual values of the limits prove. Shadow prices are these dual values; where the
-        optimum has a kink, they lie between the prices of the two sides.
+        optimum has a kink, they lie between the prices of the two sides, and are not proven.
 
     Raises
     ------
@@ -116,12 +118,18 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         kept = pieces.keep_limits(found.division, leanest)
         solution = pieces.write_widths(kept) if is_plain else pieces.write_solution(kept)
         objective = pieces.value(kept)
+        # What is not used up is worth nothing, of which an interior point leaves a little.
+        spent = pieces.consumption(kept) >= pieces.limits * (1.0 - _SPENT)
+        without = certificate_at(instance, *np.where(spent, found.multipliers, 0.0).tolist())
+        certificate = max(without, certificate, key=lambda proof: proof.bound)
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
     prices = {limit: price_at(instance, limit, certificate.multipliers) for limit in instance.limit_names}
-    if is_least:
-        prices[BUDGET] = prices[BUDGET].replace(less=None)
+    if pieces.limits[0] <= least_budget(instance)[0] * (1.0 + TOLERANCE):
+        alone = {limit: float(limit == BUDGET) for limit in instance.limit_names}
+        prices[BUDGET] = prices[BUDGET].replace(less=None, less_multipliers={} if len(alone) == 1 else alone)
+    status = status_of(objective, bound, request.gap)
     return Answer(
-        status=status_of(objective, bound, request.gap),
+        status=status,
         termination=found.run.termination,
         solution=solution,
         objective=objective,
@@ -132,7 +140,7 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         counters={"iterations": found.run.iterations},
         engine=ENGINE,
         engine_version=engine_version(),
-        warnings=found.run.warnings,
+        warnings=() if status is Status.OPTIMAL else found.run.warnings,  # what is proven leaves nothing to warn of
     )
 
 

@@ -14,8 +14,8 @@ GPU-time ``U = p u``. In these terms consumption is linear, and time, ``p z(U / 
 Where a curve has nothing to decide (one width; s(k) = 1, where the least is as fast as any; s(k) = k, where the largest
 uses as little as any) it is a point.
 
-This is the statement of the independent checks ``conic`` and ``highs-lp``; what a GPU and an hour cost is that of all
-solvers (:mod:`optplan.formulations.boa.exact.costs`), the rest shares nothing with the exact solver's.
+What a GPU and an hour cost is the statement of all solvers (:mod:`optplan.formulations.boa.exact.costs`); the rest
+shares nothing with that of paths.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 #: A smaller fraction of a row's jobs, which engines leave everywhere, is dropped.
-_LEAST_FRACTION = 1e-7
+_LEAST_FRACTION = 1e-9
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import pytest
 
 from optplan.contracts import Status, Termination
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.models import conic, linear, pyomo_engine
+from optplan.formulations.boa.models import conic, pyomo_engine
 from optplan.instances.library import build_named
 from optplan.solvers import milp
 from optplan.solving import solve
@@ -46,7 +46,6 @@ WIDTH_OF_A_MILLION = {
     ("solver", "module", "most", "problem", "policy"),
     [
         ("conic", conic, "MANY_ROWS", "continuous", "mixed"),
-        ("highs-lp", linear, "_MANY_ROWS", "continuous", "mixed"),
         ("pyomo-highs", pyomo_engine, "_MANY_CELLS", "rescaling", "pure"),
         ("highs", milp, "_MANY_COLUMNS", "rescaling", "mixed"),
     ],

@@ -1,0 +1,123 @@
+"""BOA's frontier; with closed forms at real widths, points of the convex program, and every query is solved.
+
+A closed form uses least at its least width and is quickest at its largest, so the ends are those of whole widths.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache, partial
+
+import numpy as np
+
+from optplan.contracts import Answer, Frontier, FrontierPoint, LagrangianCertificate, SolveRequest
+from optplan.errors import InfeasibleError
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
+from optplan.formulations.boa.exact.answers import price_at
+from optplan.formulations.boa.exact.barred import find_barred, frontier_without_barred
+from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.feasibility import too_fast, too_little
+from optplan.formulations.boa.exact.layered_paths import build_whole_frontier
+from optplan.formulations.boa.exact.linked_frontier import Ends, find_ends, reach
+from optplan.progress import Stopwatch
+from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.units import Amount
+
+
+def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None) -> Frontier:
+    """Compute the whole frontier of the instance's problem, of mixed plans; its breakpoints are pure plans.
+
+    Parameters
+    ----------
+    instance
+        Its budget, its policy and its limit on the GPUs at once are ignored.
+    stopwatch
+        With quotas, types that cost to leave, or closed forms, points that are not known when it has expired are left
+        out.
+
+    Returns
+    -------
+    Frontier
+        Budgets in ``instance.budget_unit``, objectives in seconds of (weighted) mean completion time. With closed forms
+        at real widths points are those of a convex program, to its accuracy, about 1e-8.
+    """
+    if find_barred(instance):
+        return frontier_without_barred(instance, partial(build_frontier, stopwatch=stopwatch))
+    build = _build_curved_frontier if "real-widths" in describe(instance).features else build_whole_frontier
+    return build(instance, stopwatch or Stopwatch())
+
+
+def _find_ends(instance: BoaInstance, stopwatch: Stopwatch) -> Ends:
+    """Find the ends of the frontier, at whole widths."""
+    if instance.quotas:
+        return find_ends(instance)
+    line = build_whole_frontier(instance.replace(problem=Problem.WHOLE), stopwatch)
+    return Ends(float(line.budgets[0]), float(line.budgets[-1]), float(line.objectives[-1]))
+
+
+def _build_curved_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Frontier:
+    """Compute points of the frontier with closed forms at real widths."""
+    # Loaded on use, as the program is: other frontiers need none of it.
+    from optplan.formulations.boa.models.conic import solve_conic
+
+    start = time.perf_counter()
+    ends = _find_ends(instance, stopwatch)
+
+    @lru_cache(maxsize=1024)
+    def solve_at(budget: float) -> Answer[BoaSolution]:
+        """Solve for a budget from end to end."""
+        return solve_conic(instance.replace(budget=Amount(budget, instance.budget_unit)), SolveRequest())
+
+    def locate(budget: float) -> Answer[BoaSolution]:
+        if budget < ends.least * (1.0 - LIMIT_TOLERANCE):
+            raise InfeasibleError(too_little(instance, ends.least, budget))
+        return solve_at(min(max(budget, ends.least), ends.most))
+
+    def at(budget: float) -> FrontierPoint:
+        certificate = proof_at(budget)
+        price = price_at(instance, BUDGET, certificate.multipliers)
+        if budget <= ends.least * (1.0 + LIMIT_TOLERANCE):
+            price = price.replace(less=None)
+        elif budget > ends.most * (1.0 + LIMIT_TOLERANCE):
+            price = price.replace(less=0.0)
+        if budget >= ends.most * (1.0 - LIMIT_TOLERANCE):
+            price = price.replace(more=0.0)
+        return FrontierPoint(
+            budget=min(budget, ends.most), objective=value_at(budget), shadow_price=price, certificate=certificate
+        )
+
+    def value_at(budget: float) -> float:
+        return float(locate(budget).objective or np.inf)
+
+    def proof_at(budget: float) -> LagrangianCertificate:
+        (certificate,) = locate(budget).certificates
+        assert isinstance(certificate, LagrangianCertificate)
+        return certificate
+
+    def tangent_at(budget: float) -> tuple[float, float]:
+        return value_at(budget), proof_at(budget).multipliers[BUDGET]
+
+    def budget_for(objective_s: float) -> FrontierPoint:
+        if objective_s < ends.fastest_s * (1.0 - LIMIT_TOLERANCE):
+            raise InfeasibleError(too_fast(ends.fastest_s, objective_s))
+        slow = np.flatnonzero(objectives >= objective_s)
+        return at(reach(objective_s, float(budgets[slow[-1]]) if slow.size else ends.least, tangent_at))
+
+    def solution_at(budget: float) -> BoaSolution:
+        solution = locate(budget).solution
+        assert solution is not None
+        return solution
+
+    budgets, objectives = ends.draw(value_at, stopwatch)
+    return Frontier(
+        **instance.origin(),
+        budget_unit=instance.budget_unit.value,
+        objective_unit="s",
+        budgets=budgets,
+        objectives=objectives,
+        at=at,
+        budget_for=budget_for,
+        solution_at=solution_at,
+        exact_between=False,
+        solve_seconds=time.perf_counter() - start,
+    )
