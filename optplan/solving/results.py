@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 
 import optplan
-from optplan.contracts import Answer, Instance, Result, Solution, SolveRequest, Termination, Verification
+from optplan.contracts import (
+    Answer,
+    EnumeratedCertificate,
+    Instance,
+    Result,
+    Solution,
+    SolveRequest,
+    Termination,
+    Verification,
+)
 from optplan.contracts.registry import Formulation, SolverEntry
 from optplan.contracts.result import OPTIMAL_GAP, BoundProof, status_of
 from optplan.solving.trajectory import Trajectory
@@ -68,7 +77,7 @@ def assemble_result(
 
 def rest_on_search(result: Result[Solution]) -> Result[Solution]:
     """Return the result without enumerations of which the judge cannot list what they leave: it trusts the search."""
-    kept = tuple(each for each in result.certificates if each.form != BoundProof.ENUMERATED)
+    kept = tuple(each for each in result.certificates if not isinstance(each, EnumeratedCertificate))
     return result.replace(certificates=kept, bound_proof=BoundProof.SEARCHED)
 
 
