@@ -32,6 +32,7 @@ from optplan.solving.asking import (
     require_whole,
 )
 from optplan.solving.frontiers import frontier, pareto
+from optplan.solving.modelling import Model, graph, model, result_of
 from optplan.solving.results import assemble_result
 from optplan.solving.trajectory import Trajectory
 from optplan.verification import verify
@@ -48,13 +49,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUTO",
+    "Model",
     "SolveSettings",
     "analyse_sensitivity",
     "build_plan",
     "choose_solver",
     "explain",
     "frontier",
+    "graph",
+    "model",
     "pareto",
+    "result_of",
     "solve",
 ]
 
@@ -158,7 +163,7 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
         with blaming_nobody(f"solver {entry.name!r} of {formulation.name}"):
             answer = run(instance, attempt)
             seconds = time.perf_counter() - start
-            result = assemble_result(formulation, instance, entry, attempt, answer, seconds, trajectory)
+            result = assemble_result(formulation, instance, entry.name, attempt, answer, seconds, trajectory)
         if not check:
             return result
         with interruptible():  # whoever interrupts the solve wants its result, which is checked as ever

@@ -50,6 +50,7 @@ FORMULATION = Formulation(
     check_tree=f"{_HERE}.judge.trees:check_tree",
     describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
+    state_model=f"{_HERE}.models.statement:state_model",
     build_frontier=f"{_HERE}.exact.layered_paths:build_frontier",
     explain=f"{_HERE}.study.explaining:explain",
     analyse_sensitivity=f"{_HERE}.study.sensitivity:analyse_sensitivity",

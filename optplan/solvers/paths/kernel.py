@@ -178,9 +178,7 @@ class LayeredCosts:
                     self.reach[k] = best + self.run[k]
                 self.find_least()
 
-    def add_up_paths(
-        self, positions: Places, nodes: Numbers, total_value: Floats, total_consumption: Floats
-    ) -> None:
+    def add_up_paths(self, positions: Places, nodes: Numbers, total_value: Floats, total_consumption: Floats) -> None:
         """Write what given paths cost into ``total_value`` (P,) and ``total_consumption`` (P, L), summed step by step.
 
         ``nodes`` (P, E) are places in the graphs at ``positions`` (P,), ignored beyond a graph's last layer.

@@ -31,6 +31,9 @@ Parameters
 ``d[i, g, h]``
     Mean time that a change from type g to type h takes more, hours (``type_change_s``, ``type_change_s_from``); zero
     for g = h and in the problem whole.
+``paid[h, k]``
+    GPUs that a job on k GPUs of type h pays for: k, or those of its whole nodes where jobs share none
+    (``gpus_per_node``).
 ``wall[h, k]``, ``held[h, k]``
     Factors by which interruptions of spot GPUs stretch what a job takes, and the time for which it holds its GPUs; 1
     for GPUs that stay. See *Interruptions*.
@@ -57,6 +60,13 @@ Variables
     In place of z for the classes with some d above zero: share that comes to k GPUs of type h from type g, and share
     that keeps them, at the start of epoch j >= 2; at least 0.
 
+Expressions
+-----------
+``width[i, j]``
+    GPUs that jobs of class i hold in epoch j, in the mean of mixed plans: ``sum_(h,k) k * x[i,j,h,k]``.
+``mean_jct_s``, ``jct_s[i]``, ``gpus[h]``, ``gpus_running[i]``
+    The sums of the objective and of the limits, below.
+
 Objective
 ---------
 Least mean completion time in seconds, (2) with weights, types and interruptions::
@@ -70,16 +80,17 @@ Constraint families, by the names that the evaluator and its messages use
 -------------------------------------------------------------------------
 ``budget``
     (3), or with r = 0 the constraints of (1) and (7): ``sum_h c[h] * gpus[h] <= b``, where
-    ``gpus[h] = sum_i arrivals[i] sum_(j,k) k * held[h,k] * hours[i,j,h,k]`` are the time-average GPUs of type h.
+    ``gpus[h] = sum_i arrivals[i] sum_(j,k) paid[h,k] * held[h,k] * hours[i,j,h,k]`` are the time-average GPUs of type
+    h.
 ``quota.<type>``
     ``gpus[h] <= q[h]``.
 ``due.<class>``
     ``jct_s[i] <= D[i]``, where ``jct_s[i] = 3600 * sum_(j,h,k) wall[h,k] * hours[i,j,h,k]`` is the mean completion time
     of class i, whatever its weight.
 ``floor.<class>``
-    ``gpus_running[i] >= f[i]``, where ``gpus_running[i] = arrivals[i] sum_(j,h,k) k * held[h,k] * X[i,j] / s[i,j,h,k] *
-    x[i,j,h,k]`` are the time-average GPUs on which jobs of class i run. GPUs held in a pause do no work and do not
-    count: else a plan could keep a floor by stopping and starting jobs.
+    ``gpus_running[i] >= f[i]``, where ``gpus_running[i] = arrivals[i] sum_(j,h,k) paid[h,k] * held[h,k] * X[i,j] /
+    s[i,j,h,k] * x[i,j,h,k]`` are the time-average GPUs on which jobs of class i run. GPUs held in a pause do no work
+    and do not count: else a plan could keep a floor by stopping and starting jobs.
 ``row-length``
     One width on one type per epoch: ``sum_(h,k) x[i,j,h,k] == 1``.
 ``one-path``, ``fraction-sum``
@@ -169,8 +180,8 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
         With the sets, variables and parameters of the sheet, the constraints ``budget``, ``quota``, ``due``, ``floor``,
         ``row_length``, ``width_change``, ``entered``, ``kept`` and ``left``, and the expressions ``mean_jct_s``
         (seconds), ``jct_s`` (seconds, by class with a due date), ``gpus_running`` (time-average GPUs, by class with a
-        floor) and ``gpus`` (by type). Objective and limits are divided by ``scale_s`` and ``scale_limit``, so that the
-        units of the data do not matter to an engine's absolute tolerances.
+        floor), ``gpus`` (by type) and ``width`` (GPUs, by class and epoch). Objective and limits are divided by
+        ``scale_s`` and ``scale_limit``, so that the units of the data do not matter to an engine's absolute tolerances.
 
     Raises
     ------
@@ -180,7 +191,9 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
         When time runs out before the model is complete.
     """
     if instance.problem is Problem.CONTINUOUS:
-        raise UnsupportedError("this model has whole widths; the problem 'continuous' is stated in the solver 'conic'")
+        raise UnsupportedError(
+            "this model has whole widths; the problem 'continuous' is stated in CVXPY: engine='cvxpy'"
+        )
     effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
     effort.charge_pass()
     import pyomo.environ as pyo
@@ -192,6 +205,7 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
         lambda model: add_data(model, instance),
         lambda model: _add_variables(model, pyo.Binary if pure else pyo.UnitInterval),
         _add_totals,
+        _add_widths,
         lambda model: _add_limits(model, slack=slack),
         _add_rows,
         _add_width_changes,
@@ -212,6 +226,15 @@ def _add_variables(model: Any, domain: Any) -> None:  # noqa: ANN401 - Pyomo has
     model.z = pyo.Var(model.CHANGES, domain=pyo.UnitInterval)
     model.u = pyo.Var(model.KEPT, domain=pyo.UnitInterval)
     model.y = pyo.Var(model.TYPE_CHANGES, domain=pyo.UnitInterval)
+
+
+def _add_widths(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
+    import pyomo.environ as pyo
+
+    def width(m: Any, i: str, j: int) -> Any:  # noqa: ANN401 - Pyomo has no types
+        return pyo.quicksum(k * m.x[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h])
+
+    model.width = pyo.Expression([(i, j) for i in model.CLASSES for j in model.EPOCHS[i]], rule=width)
 
 
 def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
@@ -235,11 +258,11 @@ def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     m.jct_s = pyo.Expression(list(m.D), initialize={i: pyo.quicksum(by_class[i]) for i in m.D})
     running: dict[str, list[Any]] = {i: [] for i in m.CLASSES}
     for i, j, h, k in m.CELLS:
-        running[i].append(m.arrivals[i] * k * m.held[h, k] * m.X[i, j] / m.s[i, j, h, k] * m.x[i, j, h, k])
+        running[i].append(m.arrivals[i] * m.paid[h, k] * m.held[h, k] * m.X[i, j] / m.s[i, j, h, k] * m.x[i, j, h, k])
     m.gpus_running = pyo.Expression(list(m.f), initialize={i: pyo.quicksum(running[i]) for i in m.f})
     by_type: dict[str, list[Any]] = {h: [] for h in m.TYPES}
     for i, h, k, each, variable in terms:
-        by_type[h].append(m.arrivals[i] * k * m.held[h, k] * each * variable)
+        by_type[h].append(m.arrivals[i] * m.paid[h, k] * m.held[h, k] * each * variable)
     m.gpus = pyo.Expression(m.TYPES, initialize={h: pyo.quicksum(used) for h, used in by_type.items()})
     least_s = sum(
         per_hour[i] * min(m.wall[h, k] * hours[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h])
@@ -258,7 +281,7 @@ def _add_limits(model: Any, *, slack: float) -> None:  # noqa: ANN401 - Pyomo ha
     limits = {BUDGET: m.b.value} | {f"{QUOTA}{h}": m.q[h] for h in m.q} | {f"{DUE}{i}": m.D[i] for i in m.D}
     limits |= {f"{FLOOR}{i}": m.f[i] for i in m.f}
     m.scale_limit = pyo.Param(
-        list(limits), initialize={limit: amount / _count_epochs(m) for limit, amount in limits.items()}
+        list(limits), initialize={limit: (amount or 1.0) / _count_epochs(m) for limit, amount in limits.items()}
     )
 
     def at_most(used: Any, limit: str) -> Any:  # noqa: ANN401 - Pyomo has no types
