@@ -44,6 +44,8 @@ class HeldModel(Protocol):
 
     native: Any
     leaves_out: str
+    index: dict[str, list[Any]]
+    expressions: dict[str, Any]
     unit: float
     default_engine: str
 
@@ -61,6 +63,9 @@ class HeldModel(Protocol):
 
     def forget_cuts(self) -> None:
         """Forbid nothing any more."""
+
+    def write(self, form: Literal["lp", "mps"]) -> str:
+        """Write it as text."""
 
     def has_none_without_own(self, request: SolveRequest) -> bool:
         """Whether the problem as stated is infeasible."""
@@ -84,6 +89,10 @@ class Model:
         objective set.
     leaves_out
         What the instance has and the model has not, so that the model is a relaxation; empty where it is exact.
+    index, expressions
+        Of CVXPY, which knows arrays only: by variable or expression, what each entry is about; and by name what is
+        added up of variables. Pyomo's model has both itself. CVXPY's problems cannot be changed: set ``native`` to
+        another one, of the same variables, with what is to be added.
     """
 
     def __init__(self, instance: Instance, engine: str, held: HeldModel) -> None:
@@ -91,12 +100,27 @@ class Model:
         self.engine = engine
         self.native = held.native
         self.leaves_out = held.leaves_out
+        self.index = held.index
+        self.expressions = held.expressions
         self._held = held
 
     def __repr__(self) -> str:
         """Say of what it is a model."""
         exact = f"a relaxation: it leaves out {self.leaves_out}" if self.leaves_out else "exact"
         return f"<Model of {self.instance.name} in {self.engine}, {exact}>"
+
+    def write(self, form: Literal["lp", "mps"]) -> str:
+        """Write the model as it is now, as text that other programs read: CPLEX LP or free MPS.
+
+        Columns and rows have the names of the sheet, as ``x_bert_1_v100_4_``: characters that the formats do not allow
+        become underscores. A model whose objective is a most is written as the least of its opposite.
+
+        Raises
+        ------
+        UnsupportedError
+            When it is not linear, or CVXPY's.
+        """
+        return self._held.write(form)
 
     def solve(
         self, engine: str = "", *, gap: float = 1e-6, time_limit_s: float | None = None, seed: int = 0

@@ -32,6 +32,7 @@ FORMULATION = Formulation(
     describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
     state_model=f"{_HERE}.models.statement:state_model",
+    draw_graph=f"{_HERE}.models.layered_graph:draw_graph",
     continue_plan=f"{_HERE}.study.continuation:continue_plan",
     retime=f"{_HERE}.planning:retime",
     calibrate=f"{_HERE}.study.calibration:calibrate",

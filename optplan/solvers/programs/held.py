@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pyomo.environ as pyo
 
@@ -11,6 +11,8 @@ from optplan.contracts.result import SolveRequest, Status
 from optplan.errors import UnsupportedError
 from optplan.solvers.programs.changes import Changes, Snapshot
 from optplan.solvers.programs.engines import HIGHS, EngineAnswer, find_violations, run_engine
+from optplan.solvers.programs.highs import write_program
+from optplan.solvers.programs.program import read_program
 from optplan.solvers.programs.statement import Statement
 
 
@@ -28,6 +30,8 @@ class HeldPyomo:
     def __init__(self, statement: Statement) -> None:
         self.native: Any = statement.native
         self.leaves_out, self.unit = statement.leaves_out, statement.unit
+        self.index: dict[str, list[Any]] = {}
+        self.expressions: dict[str, Any] = {}
         self._statement = statement
         self._snapshot = Snapshot(statement.native)
 
@@ -51,6 +55,16 @@ class HeldPyomo:
         """Forbid nothing any more."""
         if self.native.component(Statement.CUTS) is not None:
             self.native.del_component(Statement.CUTS)
+
+    def write(self, form: Literal["lp", "mps"]) -> str:
+        """Write it as text: CPLEX LP or free MPS.
+
+        Raises
+        ------
+        UnsupportedError
+            When it is not linear.
+        """
+        return write_program(read_program(self.native).program, form)
 
     def has_none_without_own(self, request: SolveRequest) -> bool:
         """Whether the model is infeasible without one's own constraints, too; fixed variables stay as they are."""

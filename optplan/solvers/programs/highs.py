@@ -7,8 +7,9 @@ in a process of their own (:mod:`optplan.solvers.engine_process`), which reports
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
@@ -242,14 +243,23 @@ def write_program(program: Program, form: Literal["lp", "mps"]) -> str:
     """
     engine = _make_engine()
     _pass_model(engine, program)
-    for number, name in enumerate(program.columns):
+    for number, name in enumerate(_clean(program.columns)):
         engine.passColName(number, name)
-    for number, name in enumerate(program.rows):
+    for number, name in enumerate(_clean(program.rows)):
         engine.passRowName(number, name)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"model.{form}"
         _require_ok(engine.writeModel(str(path)), f"cannot write the model as {form}")
         return path.read_text(encoding="utf-8")
+
+
+def _clean(names: Iterable[str]) -> list[str]:
+    """Make names such as the formats allow; those that then coincide are numbered."""
+    cleaned: dict[str, None] = {}
+    for number, name in enumerate(names, start=1):
+        clean = re.sub(r"[^A-Za-z0-9_.]", "_", name)
+        cleaned[f"{clean}_{number}" if clean in cleaned else clean] = None
+    return list(cleaned)
 
 
 def _pass_model(engine: highspy.Highs, program: Program) -> None:
