@@ -63,19 +63,12 @@ class Snapshot:
             if id(each) not in present:
                 missing.append(each)
                 continue
+            ends, stated = (each.lb, _negate(each.ub)), (lower, _negate(upper))
             if each.fixed:
                 fixed.append(each)
-            elif (
-                _is_above(each.lb, lower)
-                or _is_above(_negate(upper), _negate(each.ub))
-                or (was_continuous and not each.is_continuous())
-            ):
+            elif any(map(_is_above, ends, stated)) or (was_continuous and not each.is_continuous()):
                 tighter.append(each)
-            if (
-                (each.is_continuous() and not was_continuous)
-                or _is_above(lower, each.lb)
-                or _is_above(_negate(each.ub), _negate(upper))
-            ):
+            if any(map(_is_above, stated, ends)) or (each.is_continuous() and not was_continuous):
                 relaxed.append(each)
         added += [f"{name} (fixed)" for name in _name(fixed)] + [f"{name} (bounds)" for name in _name(tighter)]
         objectives = list(native.component_data_objects(pyo.Objective, active=True))

@@ -150,7 +150,13 @@ def run_highs(
     values = duals = bound = None
     found = info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible)
     # An interrupted linear program leaves values that need not be feasible; an interrupted search leaves an incumbent.
-    if found and name != "kUnbounded" and status is not Status.INFEASIBLE and (is_integer or status is Status.OPTIMAL):
+    # Values of an optimum may miss a row by more than the tolerance once the program is scaled back: they are judged.
+    if (
+        (found or status is Status.OPTIMAL)
+        and name != "kUnbounded"
+        and status is not Status.INFEASIBLE
+        and (is_integer or status is Status.OPTIMAL)
+    ):
         values = np.asarray(engine.getSolution().col_value)
         status = Status.FEASIBLE if status is Status.UNKNOWN else status
     if is_integer:

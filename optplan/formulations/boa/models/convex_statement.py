@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.models.conic import least_times, state_curves
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
@@ -22,17 +21,9 @@ def state_convex_model(instance: BoaInstance) -> ConvexStatement | None:
     Variables ``y``, ``p`` are the shares of the jobs of each (class, epoch) at points and on curves; expressions ``U``
     and ``Z`` are the GPU-time and the time per unit of work on the curves, ``gpus`` the time-average GPUs of each
     (class, epoch), and ``mean_jct_s`` the objective in seconds.
-
-    Raises
-    ------
-    UnsupportedError
-        When the instance has limits that this problem does not know.
     """
     if instance.problem is not Problem.CONTINUOUS:
         return None
-    if instance.due_s or instance.floors or instance.whole_nodes:
-        message = "due dates, floors and whole nodes are limits of problems with whole widths"
-        raise UnsupportedError(f"{message}; take engine='pyomo' and policy 'mixed'")
     import cvxpy as cp
 
     from optplan.solvers.programs.convex import ConvexStatement
