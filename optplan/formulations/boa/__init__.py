@@ -11,7 +11,6 @@ _PURE = frozenset({"pure"})
 _TYPES = frozenset({"gpu-types", "whole-nodes"})
 _ALL = frozenset({"gpu-types", "quotas", "due-dates", "floors", "type-changes", "whole-nodes"})
 _REAL = frozenset({"gpu-types", "quotas", "real-widths"})
-_MODELLED = frozenset({"gpu-types", "quotas", "due-dates", "floors", "type-changes"})
 _HERE = "optplan.formulations.boa"
 
 #: Solvers that differ in little.
@@ -108,16 +107,9 @@ FORMULATION = Formulation(
             needs="scipy",
         ),
         _general(
-            "pyomo-highs",
-            f"{_HERE}.models.pyomo_engine:solve_pyomo",
-            "the mixed-integer model in Pyomo, solved by HiGHS",
-            needs="pyomo",
-            features=_MODELLED,
-        ),
-        _general(
             "highs",
-            f"{_HERE}.models.general_engines:solve_highs",
-            "the same mixed-integer model handed to HiGHS directly",
+            f"{_HERE}.models.highs_engine:solve_highs",
+            "the declarative mixed-integer model, handed to HiGHS",
             needs="highspy",
         ),
         _general(

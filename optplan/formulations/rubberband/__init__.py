@@ -55,8 +55,8 @@ FORMULATION = Formulation(
         ),
         _general(
             "highs",
-            f"{_HERE}.models.general_engines:solve_highs",
-            "the same paths as a mixed-integer program on HiGHS",
+            f"{_HERE}.models.highs_engine:solve_highs",
+            "the declarative mixed-integer model, handed to HiGHS",
             needs="highspy",
         ),
         _general(

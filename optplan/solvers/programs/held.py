@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import pyomo.environ as pyo
@@ -64,7 +65,9 @@ class HeldPyomo:
         UnsupportedError
             When it is not linear.
         """
-        return write_program(read_program(self.native).program, form)
+        program = read_program(self.native).program
+        own_unit = replace(program, cost=program.cost * self.unit, offset=program.offset * self.unit)
+        return write_program(own_unit, form)
 
     def has_none_without_own(self, request: SolveRequest) -> bool:
         """Whether the model is infeasible without one's own constraints, too; fixed variables stay as they are."""

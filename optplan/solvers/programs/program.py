@@ -6,6 +6,7 @@ the expressions (:mod:`pyomo.repn.plugins.standard_form`).
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,10 @@ from optplan.schema import FloatArray
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+
+#: Pyomo's compiler keeps what it imports, and the garbage collector's pause, for the whole process: one at a time.
+_READING = threading.Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +172,8 @@ def _compile(compiler: Any, native: Any) -> Any:  # noqa: ANN401 - Pyomo has no 
     from pyomo.common.errors import InfeasibleConstraintException, InvalidConstraintError, InvalidExpressionError
 
     try:
-        return compiler.write(native, mixed_form=True)
+        with _READING:
+            return compiler.write(native, mixed_form=True)
     except InfeasibleConstraintException as error:
         raise TrivialInfeasibilityError(str(error)) from None
     except (InvalidConstraintError, InvalidExpressionError, ValueError) as error:

@@ -199,13 +199,12 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
     import pyomo.environ as pyo
 
     pure = instance.policy is Policy.PURE
-    # As in the module milp: one budget of a linear program is at least the least one, of several nobody knows.
+    # One budget of a linear program is at least the least one, of several nobody knows.
     slack = _BUDGET_SLACK if pure or instance.further_limits else 0.0
     parts: tuple[Callable[[Any], None], ...] = (
         lambda model: add_data(model, instance),
         lambda model: _add_variables(model, pyo.Binary if pure else pyo.UnitInterval),
         _add_totals,
-        _add_widths,
         lambda model: _add_limits(model, slack=slack),
         _add_rows,
         _add_width_changes,
@@ -228,44 +227,40 @@ def _add_variables(model: Any, domain: Any) -> None:  # noqa: ANN401 - Pyomo has
     model.y = pyo.Var(model.TYPE_CHANGES, domain=pyo.UnitInterval)
 
 
-def _add_widths(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
-    import pyomo.environ as pyo
-
-    def width(m: Any, i: str, j: int) -> Any:  # noqa: ANN401 - Pyomo has no types
-        return pyo.quicksum(k * m.x[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h])
-
-    model.width = pyo.Expression([(i, j) for i in model.CLASSES for j in model.EPOCHS[i]], rule=width)
-
-
 def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     """Add the sums of Lemma 4.8 as expressions, the second by GPU type, the scale of the first, and the objective."""
     import pyomo.environ as pyo
 
     m = model
-    total_rate = sum(m.w[i] * m.arrivals[i] for i in m.CLASSES)
-    per_hour = {i: SECONDS_PER_HOUR * m.w[i] * m.arrivals[i] / total_rate for i in m.CLASSES}
+    # Looked up once: asking Pyomo for each of a million parameters would take most of the time.
+    arrivals, w, wall, held = (each.extract_values() for each in (m.arrivals, m.w, m.wall, m.held))
+    paid, work, speed, r, d = (each.extract_values() for each in (m.paid, m.X, m.s, m.r, m.d))
+    total_rate = sum(w[i] * arrivals[i] for i in m.CLASSES)
+    per_hour = {i: SECONDS_PER_HOUR * w[i] * arrivals[i] / total_rate for i in m.CLASSES}
     #: Hours that a job spends at a node, interruptions not counted: the epoch, and in the first one the start.
-    hours = {(i, j, h, k): m.X[i, j] / m.s[i, j, h, k] + (m.r[i, h] if j == 1 else 0.0) for i, j, h, k in m.CELLS}
+    hours = {(i, j, h, k): work[i, j] / speed[i, j, h, k] + (r[i, h] if j == 1 else 0.0) for i, j, h, k in m.CELLS}
     terms = [(i, h, k, hours[i, j, h, k], m.x[i, j, h, k]) for i, j, h, k in m.CELLS]
-    terms += [(i, h, k, m.r[i, h], m.z[i, j, h, k]) for i, j, h, k in m.CHANGES]
-    terms += [(i, h, k, m.r[i, h] + m.d[i, g, h], m.y[i, j, g, h, k]) for i, j, g, h, k in m.TYPE_CHANGES]
+    terms += [(i, h, k, r[i, h], m.z[i, j, h, k]) for i, j, h, k in m.CHANGES]
+    terms += [(i, h, k, r[i, h] + d[i, g, h], m.y[i, j, g, h, k]) for i, j, g, h, k in m.TYPE_CHANGES]
     m.mean_jct_s = pyo.Expression(
-        expr=pyo.quicksum(per_hour[i] * m.wall[h, k] * each * variable for i, h, k, each, variable in terms)
+        expr=pyo.quicksum(per_hour[i] * wall[h, k] * each * variable for i, h, k, each, variable in terms)
     )
-    by_class: dict[str, list[Any]] = {i: [] for i in m.CLASSES}
-    for i, h, k, each, variable in terms:
-        by_class[i].append(SECONDS_PER_HOUR * m.wall[h, k] * each * variable)
+    by_class: dict[str, list[Any]] = {i: [] for i in m.D}
+    for i, h, k, each, variable in terms if by_class else ():
+        if i in by_class:
+            by_class[i].append(SECONDS_PER_HOUR * wall[h, k] * each * variable)
     m.jct_s = pyo.Expression(list(m.D), initialize={i: pyo.quicksum(by_class[i]) for i in m.D})
-    running: dict[str, list[Any]] = {i: [] for i in m.CLASSES}
-    for i, j, h, k in m.CELLS:
-        running[i].append(m.arrivals[i] * m.paid[h, k] * m.held[h, k] * m.X[i, j] / m.s[i, j, h, k] * m.x[i, j, h, k])
+    running: dict[str, list[Any]] = {i: [] for i in m.f}
+    for i, j, h, k in m.CELLS if running else ():
+        if i in running:
+            running[i].append(arrivals[i] * paid[h, k] * held[h, k] * work[i, j] / speed[i, j, h, k] * m.x[i, j, h, k])
     m.gpus_running = pyo.Expression(list(m.f), initialize={i: pyo.quicksum(running[i]) for i in m.f})
     by_type: dict[str, list[Any]] = {h: [] for h in m.TYPES}
     for i, h, k, each, variable in terms:
-        by_type[h].append(m.arrivals[i] * m.paid[h, k] * m.held[h, k] * each * variable)
+        by_type[h].append(arrivals[i] * paid[h, k] * held[h, k] * each * variable)
     m.gpus = pyo.Expression(m.TYPES, initialize={h: pyo.quicksum(used) for h, used in by_type.items()})
     least_s = sum(
-        per_hour[i] * min(m.wall[h, k] * hours[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h])
+        per_hour[i] * min(wall[h, k] * hours[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h])
         for i in m.CLASSES
         for j in m.EPOCHS[i]
     )
@@ -300,8 +295,13 @@ def _add_limits(model: Any, *, slack: float) -> None:  # noqa: ANN401 - Pyomo ha
 def _add_rows(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     import pyomo.environ as pyo
 
+    rows = [(i, j) for i in model.CLASSES for j in model.EPOCHS[i]]
+    model.width = pyo.Expression(
+        rows,
+        rule=lambda m, i, j: pyo.quicksum(k * m.x[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h]),
+    )
     model.row_length = pyo.Constraint(
-        [(i, j) for i in model.CLASSES for j in model.EPOCHS[i]],
+        rows,
         rule=lambda m, i, j: pyo.quicksum(m.x[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h]) == 1,
     )
 

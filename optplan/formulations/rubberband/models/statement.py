@@ -101,6 +101,7 @@ from optplan.formulations.rubberband.exact.charges import lasts
 from optplan.formulations.rubberband.exact.durations import growth
 from optplan.formulations.rubberband.exact.stage_options import stage_options
 from optplan.formulations.rubberband.laws.stages import StageOptions
+from optplan.progress import Stopwatch
 from optplan.schema import IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.statement import Statement, are_whole, list_ones
@@ -109,22 +110,32 @@ from optplan.solvers.programs.statement import Statement, are_whole, list_ones
 _MOST_CHOICES = 500_000
 
 
-def state_model(instance: RubberBandInstance) -> Statement:
-    """State an instance in the terms of this module's sheet, with every allocation that the rules allow.
+def state_model(instance: RubberBandInstance, *, every: bool = True, stopwatch: Stopwatch | None = None) -> Statement:
+    """State an instance in the terms of this module's sheet.
 
-    Constraints of one's own may make an allocation the best that cannot be without them, so that none is left out.
+    Parameters
+    ----------
+    every
+        Whether every allocation is listed that the rules allow: constraints of one's own may make one the best that
+        cannot be without them. Otherwise those that can be best.
+    stopwatch
+        Ends the statement when it has expired; None for no limit.
 
     Raises
     ------
     UnsupportedError
         When the instance has a confidence, or too many choices.
+    OutOfEffortError
+        When time runs out.
     """
     if instance.confidence is not None and instance.is_random:
         message = f"a confidence ({instance.confidence:g}) is about distributions, which no linear model states"
         raise UnsupportedError(f"{message}; leave it out: instance.replace(confidence=None)")
     m = pyo.ConcreteModel(name=instance.name)
     offered = {
-        (b, s): stage_options(instance, b - 1, s - 1, _list_allowed(instance, stage.trials))
+        (b, s): stage_options(
+            instance, b - 1, s - 1, _list_allowed(instance, stage.trials) if every else None, stopwatch
+        )
         for b, chain in enumerate(instance.brackets, start=1)
         for s, stage in enumerate(chain, start=1)
     }
