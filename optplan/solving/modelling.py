@@ -46,7 +46,6 @@ class HeldModel(Protocol):
     leaves_out: str
     index: dict[str, list[Any]]
     expressions: dict[str, Any]
-    unit: float
     default_engine: str
 
     def compare(self) -> Changes:
@@ -229,7 +228,7 @@ class _Session:
         return [each for each in self.formulation.evaluate(self.instance, solution).checks if not each.holds]
 
     def _bound(self, found: EngineAnswer) -> float | None:
-        return None if found.bound is None or self.changes.has_own_objective else found.bound * self.held.unit
+        return None if found.bound is None or self.changes.has_own_objective else found.bound
 
     def _base(self, found: EngineAnswer) -> dict[str, Any]:
         counters = dict(found.counters) | ({"cut_off": float(self._cuts)} if self._cuts else {})

@@ -71,7 +71,7 @@ class HeldCvxpy:
 
     def __init__(self, statement: ConvexStatement) -> None:
         self.native = statement.native
-        self.index, self.expressions, self.unit = statement.index, statement.expressions, statement.unit
+        self.index, self.expressions = statement.index, statement.expressions
         self._statement = statement
 
     def compare(self) -> Changes:
@@ -120,7 +120,7 @@ class HeldCvxpy:
             status=status,
             termination=termination,
             has_values=found,
-            bound=float(self.native.value) if found else None,
+            bound=float(self.native.value) * self._statement.unit if found else None,
             is_unbounded=name.startswith("unbounded"),
             engine=f"{engine} through CVXPY",
             engine_version=cp.__version__,
@@ -172,7 +172,7 @@ def state_linear(statement: Statement) -> ConvexStatement:
     UnsupportedError
         When anything is a whole number.
     """
-    read = read_program(statement.native, names=False)
+    read = read_program(statement.native, statement.scaling, names=False)
     program = read.program
     if program.integral.any():
         raise UnsupportedError("the problem is not convex: decisions are whole numbers; take engine='pyomo'")
@@ -197,7 +197,7 @@ def state_linear(statement: Statement) -> ConvexStatement:
         return statement.read()
 
     index = {name: [read.variables[column].index() for column in columns] for name, columns in by_component.items()}
-    return ConvexStatement(native, read_values, index, unit=statement.unit)
+    return ConvexStatement(native, read_values, index, unit=statement.scaling.objective)
 
 
 def _state_rows(sums: Any, lower: Any, upper: Any) -> list[Any]:  # noqa: ANN401 - CVXPY has types in part only

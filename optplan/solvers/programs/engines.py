@@ -15,7 +15,7 @@ from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import EngineError, UnsupportedError
 from optplan.solvers.programs.changes import Snapshot
 from optplan.solvers.programs.highs import solve_program
-from optplan.solvers.programs.program import TrivialInfeasibilityError, read_program
+from optplan.solvers.programs.program import Scaling, TrivialInfeasibilityError, read_program
 
 #: The engine that is always there.
 HIGHS = "highs"
@@ -46,7 +46,7 @@ class EngineAnswer:
     has_values
         Whether the variables have values.
     bound
-        On the model's objective, in its own sense and unit; None when the engine has none.
+        On the objective, in the instance's sense and unit; None when the engine has none.
     is_unbounded
         Whether the objective has no end.
     culprit
@@ -66,7 +66,14 @@ class EngineAnswer:
     engine_version: str = ""
 
 
-def run_engine(native: Any, engine: str, request: SolveRequest, *, presolve: bool = True) -> EngineAnswer:  # noqa: ANN401
+def run_engine(
+    native: Any,  # noqa: ANN401 - Pyomo has no types
+    engine: str,
+    request: SolveRequest,
+    scaling: Scaling | None = None,
+    *,
+    presolve: bool = True,
+) -> EngineAnswer:
     """Solve a Pyomo model as it is now.
 
     Parameters
@@ -77,6 +84,8 @@ def run_engine(native: Any, engine: str, request: SolveRequest, *, presolve: boo
         ``highs``, or a name that Pyomo's ``SolverFactory`` knows.
     request
         Gap, seed and time limit; the gap and the seed are HiGHS's alone.
+    scaling
+        What HiGHS gets the matrices on; None for the model's own units.
     presolve
         Whether HiGHS may prepare the model.
 
@@ -90,17 +99,18 @@ def run_engine(native: Any, engine: str, request: SolveRequest, *, presolve: boo
     if engine != HIGHS:
         return _run_other(native, engine, request)
     try:
-        read = read_program(native, names=False)
+        read = read_program(native, scaling, names=False)
     except TrivialInfeasibilityError as error:
         return EngineAnswer(Status.INFEASIBLE, Termination.COMPLETED, culprit=str(error), engine="HiGHS")
     outcome = solve_program(read.program, request, presolve=presolve)
+    unit = 1.0 if scaling is None else scaling.objective
     if outcome.values is not None:
         read.load(outcome.values)
     return EngineAnswer(
         status=outcome.status,
         termination=outcome.termination,
         has_values=outcome.values is not None,
-        bound=None if outcome.bound is None else read.program.value_of(outcome.bound),
+        bound=None if outcome.bound is None else read.program.value_of(outcome.bound) * unit,
         is_unbounded=outcome.is_unbounded,
         counters=outcome.counters,
         engine=outcome.engine,

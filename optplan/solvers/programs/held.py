@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal
 
 import pyomo.environ as pyo
@@ -30,7 +29,7 @@ class HeldPyomo:
 
     def __init__(self, statement: Statement) -> None:
         self.native: Any = statement.native
-        self.leaves_out, self.unit = statement.leaves_out, statement.unit
+        self.leaves_out = statement.leaves_out
         self.index: dict[str, list[Any]] = {}
         self.expressions: dict[str, Any] = {}
         self._statement = statement
@@ -42,7 +41,8 @@ class HeldPyomo:
 
     def run(self, engine: str, request: SolveRequest) -> EngineAnswer:
         """Solve it as it is; its variables have the values."""
-        return run_engine(self.native, engine, request, presolve=self._statement.presolve)
+        stated = self._statement
+        return run_engine(self.native, engine, request, stated.scaling, presolve=stated.presolve)
 
     def read(self) -> Solution | None:
         """Return the decisions that the values stand for; None where they stand for none."""
@@ -65,9 +65,7 @@ class HeldPyomo:
         UnsupportedError
             When it is not linear.
         """
-        program = read_program(self.native).program
-        own_unit = replace(program, cost=program.cost * self.unit, offset=program.offset * self.unit)
-        return write_program(own_unit, form)
+        return write_program(read_program(self.native).program, form)
 
     def has_none_without_own(self, request: SolveRequest) -> bool:
         """Whether the model is infeasible without one's own constraints, too; fixed variables stay as they are."""
@@ -79,7 +77,7 @@ class HeldPyomo:
         for each in own:
             each.deactivate()
         try:
-            return run_engine(self.native, HIGHS, request).status is Status.INFEASIBLE
+            return run_engine(self.native, HIGHS, request, self._statement.scaling).status is Status.INFEASIBLE
         except UnsupportedError:  # not linear: nothing is known
             return False
         finally:

@@ -7,7 +7,8 @@ the expressions (:mod:`pyomo.repn.plugins.standard_form`).
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,42 @@ class Program:
 
 
 @dataclass(frozen=True, eq=False)
+class Scaling:
+    """What rows and objective are divided by for engines, whose tolerances are absolute; models are in natural units.
+
+    Parameters
+    ----------
+    objective
+        For the objective.
+    rows
+        By the identity of a Pyomo constraint; other rows are as they are.
+    slack
+        By how much, relatively, the ends of these rows lie beyond what the model says: with the engine's own tolerance
+        that is what may count as keeping a limit.
+    """
+
+    objective: float = 1.0
+    rows: Mapping[int, float] = field(default_factory=dict)
+    slack: float = 0.0
+
+    def apply(self, program: Program, constraints: list[Any]) -> Program:
+        """Return a program on this scale."""
+        from scipy.sparse import diags_array
+
+        factors = np.array([self.rows.get(id(each), 1.0) for each in constraints])
+        slack = np.array([self.slack * (id(each) in self.rows) for each in constraints])
+        lower, upper = program.row_lower / factors, program.row_upper / factors
+        return replace(
+            program,
+            cost=program.cost / self.objective,
+            offset=program.offset / self.objective,
+            matrix=(diags_array(1.0 / factors) @ program.matrix).tocsr(),
+            row_lower=lower - slack * np.abs(np.where(np.isfinite(lower), lower, 0.0)),
+            row_upper=upper + slack * np.abs(np.where(np.isfinite(upper), upper, 0.0)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class ReadModel:
     """A program, and the Pyomo model that it was read from.
 
@@ -121,13 +158,15 @@ class ReadModel:
         return {name: number for number, name in enumerate(self.program.columns)}
 
 
-def read_program(native: Any, *, names: bool = True) -> ReadModel:  # noqa: ANN401 - Pyomo has no types
+def read_program(native: Any, scaling: Scaling | None = None, *, names: bool = True) -> ReadModel:  # noqa: ANN401 - Pyomo has no types
     """Read the matrices of a Pyomo model that has one objective.
 
     Parameters
     ----------
     native
         A ``pyomo.environ.ConcreteModel``.
+    scaling
+        Of rows and objective; None for the model's own units.
     names
         Whether columns and rows have to have names; they take time.
 
@@ -164,7 +203,9 @@ def read_program(native: Any, *, names: bool = True) -> ReadModel:  # noqa: ANN4
         rows=tuple(row.constraint.name for row in rows) if names else (),
         maximises=maximises,
     )
-    return ReadModel(program, list(form.columns), [row.constraint for row in rows])
+    constraints = [row.constraint for row in rows]
+    scaled = program if scaling is None else scaling.apply(program, constraints)
+    return ReadModel(scaled, list(form.columns), constraints)
 
 
 def _compile(compiler: Any, native: Any) -> Any:  # noqa: ANN401 - Pyomo has no types

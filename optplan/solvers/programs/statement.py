@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pyomo.environ as pyo
 
 from optplan.contracts.instance import Solution
+from optplan.solvers.programs.program import Scaling
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +25,8 @@ class Statement:
         whole, as those of a relaxation.
     choices
         The binary variables that decisions are read from: each set of ones among them is another decision.
-    unit
-        What one unit of the model's objective is worth in the instance's own.
+    scaling
+        What engines divide rows and objective by.
     leaves_out
         What the instance has and the model has not, so that the model is a relaxation: it lets pass all that the
         instance does, at no worse an objective, and perhaps more. Empty where it is exact.
@@ -36,7 +37,7 @@ class Statement:
     native: Any
     read: Callable[[], Solution | None]
     choices: tuple[Any, ...]
-    unit: float = 1.0
+    scaling: Scaling = field(default_factory=Scaling)
     leaves_out: str = ""
     presolve: bool = True
 

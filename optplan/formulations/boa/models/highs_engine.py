@@ -11,7 +11,7 @@ from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, Bo
 from optplan.formulations.boa.exact.answers import answer_from_paths, state_paths
 from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least
-from optplan.formulations.boa.models.mixed_integer import build_pyomo_model
+from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
 from optplan.formulations.boa.models.statement import read_flows
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
@@ -20,7 +20,7 @@ from optplan.solvers.engine_process import Report, call_bounded
 from optplan.solvers.flows import choice_of_flows
 from optplan.solvers.paths.effort import OutOfEffortError
 from optplan.solvers.programs import highs
-from optplan.solvers.programs.program import ReadModel, read_program
+from optplan.solvers.programs.program import ReadModel, Scaling, read_program
 
 #: Nodes of all layers from which on a model is built and solved in a process of its own.
 _MANY_CELLS = 2_000
@@ -80,8 +80,9 @@ def run_model(
         return OUT_OF_TIME
     if stopwatch.expired:
         return OUT_OF_TIME
-    read = read_program(model, names=False)
-    reading = _Reading(instance, problem, model, read)
+    scaling = scale_model(model, instance)
+    read = read_program(model, scaling, names=False)
+    reading = _Reading(instance, problem, model, read, scaling)
     tell = None if report is None else lambda outcome: report(reading.translate(outcome))
     # In the rows of rescaling presolve finds next to nothing, takes minutes on large models and looks at no clock.
     presolve = instance.problem is not Problem.RESCALING
@@ -91,8 +92,15 @@ def run_model(
 class _Reading:
     """From what HiGHS says of the program to what it says of the paths."""
 
-    def __init__(self, instance: BoaInstance, problem: BudgetedPaths, model: Any, read: ReadModel) -> None:  # noqa: ANN401
-        self.instance, self.problem, self.model, self.read = instance, problem, model, read
+    def __init__(
+        self,
+        instance: BoaInstance,
+        problem: BudgetedPaths,
+        model: Any,  # noqa: ANN401 - Pyomo has no types
+        read: ReadModel,
+        scaling: Scaling,
+    ) -> None:
+        self.instance, self.problem, self.model, self.read, self.scaling = instance, problem, model, read, scaling
         self.mixed = instance.policy is Policy.MIXED
 
     def translate(self, outcome: highs.ProgramOutcome) -> PathsOutcome:
@@ -105,7 +113,7 @@ class _Reading:
             status=status,
             termination=outcome.termination,
             choice=choice,
-            bound=None if outcome.bound is None else outcome.bound * float(self.model.scale_s.value),
+            bound=None if outcome.bound is None else outcome.bound * self.scaling.objective,
             multipliers=None if outcome.duals is None else self._read_multipliers(outcome.duals),
             counters=outcome.counters,
             engine=outcome.engine,
@@ -128,6 +136,6 @@ class _Reading:
             row = rows.get(id(stated.get(limit)))
             if row is not None:
                 sign = 1.0 if limit.startswith(FLOOR) else -1.0
-                scale = float(model.scale_s.value / model.scale_limit[limit])
+                scale = self.scaling.objective / self.scaling.rows[id(stated[limit])]
                 multipliers[place] = max(0.0, sign * float(duals[row])) * scale
         return multipliers

@@ -151,10 +151,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UnsupportedError
-from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Policy, Problem
+from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.models.model_data import add_data
 from optplan.progress import Stopwatch
 from optplan.solvers.paths.effort import Effort
+from optplan.solvers.programs.program import Scaling
 from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -180,8 +181,8 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
         With the sets, variables and parameters of the sheet, the constraints ``budget``, ``quota``, ``due``, ``floor``,
         ``row_length``, ``width_change``, ``entered``, ``kept`` and ``left``, and the expressions ``mean_jct_s``
         (seconds), ``jct_s`` (seconds, by class with a due date), ``gpus_running`` (time-average GPUs, by class with a
-        floor), ``gpus`` (by type) and ``width`` (GPUs, by class and epoch). Objective and limits are divided by
-        ``scale_s`` and ``scale_limit``, so that the units of the data do not matter to an engine's absolute tolerances.
+        floor), ``gpus`` (by type) and ``width`` (GPUs, by class and epoch). All in the
+        units of the sheet; :func:`scale_model` has what engines divide by.
 
     Raises
     ------
@@ -199,13 +200,11 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
     import pyomo.environ as pyo
 
     pure = instance.policy is Policy.PURE
-    # One budget of a linear program is at least the least one, of several nobody knows.
-    slack = _BUDGET_SLACK if pure or instance.further_limits else 0.0
     parts: tuple[Callable[[Any], None], ...] = (
         lambda model: add_data(model, instance),
         lambda model: _add_variables(model, pyo.Binary if pure else pyo.UnitInterval),
         _add_totals,
-        lambda model: _add_limits(model, slack=slack),
+        _add_limits,
         _add_rows,
         _add_width_changes,
         _add_type_changes,
@@ -259,37 +258,38 @@ def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     for i, h, k, each, variable in terms:
         by_type[h].append(arrivals[i] * paid[h, k] * held[h, k] * each * variable)
     m.gpus = pyo.Expression(m.TYPES, initialize={h: pyo.quicksum(used) for h, used in by_type.items()})
-    least_s = sum(
-        per_hour[i] * min(wall[h, k] * hours[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h])
-        for i in m.CLASSES
-        for j in m.EPOCHS[i]
-    )
-    m.scale_s = pyo.Param(initialize=least_s / _count_epochs(m))
-    m.jct = pyo.Objective(expr=m.mean_jct_s / m.scale_s, sense=pyo.minimize)
+    m.jct = pyo.Objective(expr=m.mean_jct_s, sense=pyo.minimize)
 
 
-def _add_limits(model: Any, *, slack: float) -> None:  # noqa: ANN401 - Pyomo has no types
-    """Add budget, quotas, due dates, floors, each divided by its scale; one of a type nobody can use is kept anyway."""
+def _add_limits(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
+    """Add budget, quotas, due dates and floors; a quota of a type that nobody can use is kept anyway."""
     import pyomo.environ as pyo
 
     m = model
-    limits = {BUDGET: m.b.value} | {f"{QUOTA}{h}": m.q[h] for h in m.q} | {f"{DUE}{i}": m.D[i] for i in m.D}
-    limits |= {f"{FLOOR}{i}": m.f[i] for i in m.f}
-    m.scale_limit = pyo.Param(
-        list(limits), initialize={limit: (amount or 1.0) / _count_epochs(m) for limit, amount in limits.items()}
-    )
-
-    def at_most(used: Any, limit: str) -> Any:  # noqa: ANN401 - Pyomo has no types
-        return used / m.scale_limit[limit] <= limits[limit] / m.scale_limit[limit] * (1.0 + slack)
-
-    def at_least(used: Any, limit: str) -> Any:  # noqa: ANN401 - Pyomo has no types
-        return used / m.scale_limit[limit] >= limits[limit] / m.scale_limit[limit] * (1.0 - slack)
-
     usable = [h for h in m.q if any(len(m.WIDTHS[i, h]) for i in m.CLASSES)]
-    m.budget = pyo.Constraint(expr=at_most(pyo.quicksum(m.c[h] * m.gpus[h] for h in m.TYPES), BUDGET))
-    m.quota = pyo.Constraint(usable, rule=lambda m, h: at_most(m.gpus[h], f"{QUOTA}{h}"))
-    m.due = pyo.Constraint(list(m.D), rule=lambda m, i: at_most(m.jct_s[i], f"{DUE}{i}"))
-    m.floor = pyo.Constraint(list(m.f), rule=lambda m, i: at_least(m.gpus_running[i], f"{FLOOR}{i}"))
+    m.budget = pyo.Constraint(expr=pyo.quicksum(m.c[h] * m.gpus[h] for h in m.TYPES) <= m.b)
+    m.quota = pyo.Constraint(usable, rule=lambda m, h: m.gpus[h] <= m.q[h])
+    m.due = pyo.Constraint(list(m.D), rule=lambda m, i: m.jct_s[i] <= m.D[i])
+    m.floor = pyo.Constraint(list(m.f), rule=lambda m, i: m.gpus_running[i] >= m.f[i])
+
+
+def scale_model(model: Any, instance: BoaInstance) -> Scaling:  # noqa: ANN401 - Pyomo has no types
+    """Return scales on which each limit, and the least objective, is the number of epochs: typical entries are one."""
+    m = model
+    epochs = float(_count_epochs(m))
+    rows = {id(m.budget): m.b.value / epochs}
+    for family, amounts in ((m.quota, m.q), (m.due, m.D), (m.floor, m.f)):
+        rows |= {id(family[name]): (amounts[name] or 1.0) / epochs for name in family}
+    wall, work, speed = (each.extract_values() for each in (m.wall, m.X, m.s))
+    rates = {i: m.w[i] * m.arrivals[i] for i in m.CLASSES}
+    hours: dict[tuple[str, int], float] = {}
+    for i, j, h, k in m.CELLS:
+        each = wall[h, k] * (work[i, j] / speed[i, j, h, k] + (m.r[i, h] if j == 1 else 0.0))
+        hours[i, j] = min(hours.get((i, j), each), each)
+    least_s = SECONDS_PER_HOUR * sum(rates[i] * each for (i, _), each in hours.items()) / sum(rates.values())
+    # One budget of a linear program is at least the least one, of several nobody knows.
+    slack = _BUDGET_SLACK if instance.policy is Policy.PURE or instance.further_limits else 0.0
+    return Scaling(least_s / epochs, rows, slack)
 
 
 def _add_rows(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types

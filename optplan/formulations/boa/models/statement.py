@@ -10,7 +10,7 @@ from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.exact.feasibility import least_budget, raise_to_least
 from optplan.formulations.boa.exact.paths import write_branch
-from optplan.formulations.boa.models.mixed_integer import build_pyomo_model
+from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
 from optplan.solvers.flows import Flow, list_strands
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.statement import Statement, are_whole
@@ -36,7 +36,7 @@ def state_model(instance: BoaInstance) -> Statement:
         native=native,
         read=lambda: _read(native, instance),
         choices=(native.x,),
-        unit=float(native.scale_s.value),
+        scaling=scale_model(native, instance),
         # In the rows of changes presolve finds next to nothing, takes minutes on large models and looks at no clock.
         presolve=instance.problem is not Problem.RESCALING,
     )

@@ -73,7 +73,7 @@ def _search(
     first: ProgramOutcome | None = None
     alone, cuts = isolate_brackets(instance), 0
     while True:
-        read = read_program(statement.native, names=False)
+        read = read_program(statement.native, statement.scaling, names=False)
         outcome = solve_program(read.program, request)
         first = _close(outcome, read.program) if first is None else first
         if outcome.values is None:

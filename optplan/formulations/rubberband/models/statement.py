@@ -104,6 +104,7 @@ from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.solvers.programs.program import Scaling
 from optplan.solvers.programs.statement import Statement, are_whole, list_ones
 
 #: Choices of a model beyond which it is refused: building it would take minutes.
@@ -151,6 +152,7 @@ def state_model(instance: RubberBandInstance, *, every: bool = True, stopwatch: 
         native=m,
         read=lambda: _read(m),
         choices=(m.x,),
+        scaling=_scale(m, instance),
         leaves_out="the minimum charges of instances" if may_miss else "",
     )
 
@@ -284,12 +286,18 @@ def _add_sums(m: Any, instance: RubberBandInstance) -> None:  # noqa: ANN401 - P
 
 
 def _add_limits(m: Any, instance: RubberBandInstance) -> None:  # noqa: ANN401 - Pyomo has no types
-    scale_s = max(m.stage_s.values())
-    m.slowest = pyo.Constraint(m.BRACKETS, rule=lambda m, b: m.longest_s / scale_s >= m.time_s[b] / scale_s)
+    m.slowest = pyo.Constraint(m.BRACKETS, rule=lambda m, b: m.longest_s >= m.time_s[b])
     used = {DEADLINE: m.longest_s, BUDGET: m.cost_usd}
     for limit, amount in instance.limits.items():
-        m.add_component(limit, pyo.Constraint(expr=used[limit] / amount <= 1.0 + 0.5 * LIMIT_TOLERANCE))
+        m.add_component(limit, pyo.Constraint(expr=used[limit] <= amount))
     m.least = pyo.Objective(expr=m.cost_usd if instance.objective is Objective.COST else m.longest_s)
+
+
+def _scale(m: Any, instance: RubberBandInstance) -> Scaling:  # noqa: ANN401 - Pyomo has no types
+    longest_s = max(m.stage_s.values())
+    rows = {id(m.slowest[b]): longest_s for b in m.BRACKETS}
+    rows |= {id(m.component(limit)): amount for limit, amount in instance.limits.items()}
+    return Scaling(rows=rows, slack=0.5 * LIMIT_TOLERANCE)
 
 
 def _read(m: Any) -> RubberBandSolution | None:  # noqa: ANN401 - Pyomo has no types

@@ -80,6 +80,8 @@ from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.seer.data.instance import Objective, SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.rows import SpendProblem, list_rows
 from optplan.formulations.seer.laws.nodes import divide_evenly
+from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.solvers.programs.program import Scaling
 from optplan.solvers.programs.statement import Statement, are_whole
 
 
@@ -105,26 +107,29 @@ def state_model(instance: SeerInstance) -> Statement:
     m = pyo.ConcreteModel(name=instance.name)
     _add_data(m, problem, instance.resize_min)
     _add_choices(m)
-    scale = problem.budget_gpu_min
-    published_spent = sum(float(each.spent_gpu_min[0]) for each in problem.brackets)
-    most = max(problem.most_gpu_min, published_spent if problem.gpus_per_node is None else 0.0)
-    if problem.gpus_per_node is None:
+    held = problem.gpus_per_node is None
+    # By rounding the published rows may take more than the budget; they keep it all the same.
+    published = sum(float(each.spent_gpu_min[0]) for each in problem.brackets) if held else 0.0
+    if held:
         m.spent_gpu_min = pyo.Expression(expr=pyo.quicksum(m.minutes[k] * m.gpus[k] for k in m.ROUNDS))
     else:
         m.g = pyo.Param(initialize=problem.gpus_per_node)
         m.nodes = pyo.Var(m.ROUNDS, domain=pyo.NonNegativeIntegers)
         m.nodes_filled = pyo.Constraint(m.ROUNDS, rule=lambda m, k: m.g * m.nodes[k] >= m.gpus[k])
         m.spent_gpu_min = pyo.Expression(expr=pyo.quicksum(m.minutes[k] * m.g * m.nodes[k] for k in m.ROUNDS))
-    m.budget = pyo.Constraint(expr=m.spent_gpu_min / scale <= most / scale)
+    m.budget = pyo.Constraint(expr=m.spent_gpu_min <= max(problem.budget_gpu_min, published))
+    rows = {id(m.budget): problem.budget_gpu_min}
     if math.isfinite(problem.cluster_gpus):
         m.G = pyo.Param(initialize=problem.cluster_gpus)
-        m.cluster = pyo.Constraint(expr=m.gpus[1] / m.G <= problem.most_gpus / problem.cluster_gpus)
+        m.cluster = pyo.Constraint(expr=m.gpus[1] <= m.G)
+        rows[id(m.cluster)] = problem.cluster_gpus
     m.most = pyo.Objective(expr=m.training_gpu_min, sense=pyo.maximize)
     evenly = problem.gpus_per_node is None or divide_evenly(
         problem.gpus_per_node, [each.gpus for each in problem.brackets]
     )
     leaves_out = "" if evenly else "how trials that do not divide a node share nodes"
-    return Statement(native=m, read=lambda: _read(m, problem), choices=(m.x,), leaves_out=leaves_out)
+    scaling = Scaling(rows=rows, slack=0.5 * LIMIT_TOLERANCE)
+    return Statement(native=m, read=lambda: _read(m, problem), choices=(m.x,), scaling=scaling, leaves_out=leaves_out)
 
 
 def _add_data(m: Any, problem: SpendProblem, resize_min: float) -> None:  # noqa: ANN401 - Pyomo has no types

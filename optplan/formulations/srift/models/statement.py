@@ -107,6 +107,7 @@ from optplan.formulations.srift.models.fleet_tables import (
     list_volumes,
 )
 from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.solvers.programs.program import Scaling
 from optplan.solvers.programs.statement import Statement, are_whole, list_ones
 from optplan.units import SECONDS_PER_HOUR
 
@@ -129,12 +130,14 @@ def state_model(instance: SriftInstance) -> Statement:
     _add_cost(m)
     used = {DEADLINE: m.time_s, BUDGET: m.cost_usd}
     for limit, amount in instance.limits.items():
-        m.add_component(limit, pyo.Constraint(expr=used[limit] / amount <= 1.0 + 0.5 * LIMIT_TOLERANCE))
+        m.add_component(limit, pyo.Constraint(expr=used[limit] <= amount))
     m.least = pyo.Objective(expr=m.cost_usd if instance.objective is Objective.COST else m.time_s)
     leaves_out = "how the exchange of gradients and the passes of a whole fleet overlap"
     if instance.interruptions is not None:
         leaves_out += ", and interruptions"
-    return Statement(native=m, read=lambda: _read(m), choices=(m.x,), leaves_out=leaves_out)
+    rows = {id(m.component(limit)): amount for limit, amount in instance.limits.items()}
+    scaling = Scaling(rows=rows, slack=0.5 * LIMIT_TOLERANCE)
+    return Statement(native=m, read=lambda: _read(m), choices=(m.x,), scaling=scaling, leaves_out=leaves_out)
 
 
 def _add_data(m: Any, instance: SriftInstance, cells: list[FleetCell]) -> None:  # noqa: ANN401 - Pyomo has no types

@@ -64,6 +64,7 @@ from optplan.errors import InfeasibleError
 from optplan.formulations.throughputs.data.instance import ThroughputsInstance, ThroughputsSolution
 from optplan.formulations.throughputs.exact.choosing import VmChoices, list_choices
 from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.solvers.programs.program import Scaling
 from optplan.solvers.programs.statement import Statement, are_whole, list_ones
 from optplan.units import SECONDS_PER_HOUR
 
@@ -90,9 +91,11 @@ def state_model(instance: ThroughputsInstance) -> Statement:
     m.one_choice = pyo.Constraint(expr=pyo.quicksum(m.x.values()) == 1)
     used = {DEADLINE: m.time_s, BUDGET: m.cost_usd}
     for limit, amount in instance.limits.items():
-        m.add_component(limit, pyo.Constraint(expr=used[limit] / amount <= 1.0 + 0.5 * LIMIT_TOLERANCE))
+        m.add_component(limit, pyo.Constraint(expr=used[limit] <= amount))
     m.least = pyo.Objective(expr=m.cost_usd if instance.objective is Objective.COST else m.time_s)
-    return Statement(native=m, read=lambda: _read(m), choices=(m.x,))
+    rows = {id(m.component(limit)): amount for limit, amount in instance.limits.items()}
+    scaling = Scaling(rows=rows, slack=0.5 * LIMIT_TOLERANCE)
+    return Statement(native=m, read=lambda: _read(m), choices=(m.x,), scaling=scaling)
 
 
 def _add_data(m: Any, instance: ThroughputsInstance, choices: VmChoices) -> None:  # noqa: ANN401 - Pyomo has no types

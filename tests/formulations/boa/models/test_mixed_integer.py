@@ -207,8 +207,8 @@ def test_one_row_with_types_by_hand() -> None:
     t4, a100 = 2 * 2 * 0.725 + 2.1, 2 * 2 * 0.71 * 10 / 9
     assert pyo.value(model.mean_jct_s) == pytest.approx(3600 * (2 * (0.725 + 0.71 * 10.5 / 9) + 2.1) / 3)
     assert [pyo.value(model.gpus[h]) for h in model.TYPES] == pytest.approx([t4, a100])
-    assert pyo.value(model.budget.body) * model.scale_limit["budget"] == pytest.approx(0.5 * t4 + 2 * a100)
-    assert pyo.value(model.quota["a100"].body) * model.scale_limit["quota.a100"] == pytest.approx(a100)
+    assert pyo.value(model.budget.body) == pytest.approx(0.5 * t4 + 2 * a100)
+    assert pyo.value(model.quota["a100"].body) == pytest.approx(a100)
     for family in ("entered", "kept", "left", "row_length"):
         for row in getattr(model, family).values():
             assert row.lslack() >= -1e-12
@@ -241,7 +241,7 @@ def test_objective_and_limits_with_types_are_the_evaluators(data: st.DataObject)
     assert pyo.value(model.mean_jct_s) == pytest.approx(evaluation.objective, rel=1e-12)
     rows_of = {"budget": model.budget, "quota.t4": model.quota["t4"], "quota.a100": model.quota["a100"]}
     for limit, used in evaluation.consumption.items():
-        assert pyo.value(rows_of[limit].body) * model.scale_limit[limit] == pytest.approx(used, rel=1e-12, abs=1e-12)
+        assert pyo.value(rows_of[limit].body) == pytest.approx(used, rel=1e-12, abs=1e-12)
 
 
 def test_the_quota_of_a_type_that_no_class_can_use_is_no_row() -> None:
