@@ -33,6 +33,18 @@ def two_classes(**changes: Any) -> Any:  # noqa: ANN401 - a formulation's instan
     return build_named("boa-two-classes").replace(**changes)
 
 
+def solved(model: modelling.Model, *engine: str, **limits: float) -> Any:  # noqa: ANN401 - a result, whatever it has
+    """Solve a model."""
+    return model.solve(*engine, **limits)  # type: ignore[arg-type]
+
+
+def best_of(instance: Any) -> float:  # noqa: ANN401 - a formulation's instance
+    """Return the exact solver's optimum."""
+    objective = optplan.solve(instance).objective
+    assert objective is not None
+    return float(objective)
+
+
 @pytest.mark.parametrize(
     "name",
     ["boa-two-classes", "rubberband-two-stages", "seer-paper-example", "throughputs-resnet50-gavel", "srift-case2"],
@@ -41,8 +53,8 @@ def test_every_formulation_has_a_model_whose_optimum_is_that_of_the_exact_solver
     """Solved as stated, the model finds the exact solver's optimum; of a relaxation the bound is no better."""
     instance = build_named(name)
     model = optplan.model(instance)
-    result = model.solve()
-    known = optplan.solve(instance).objective
+    result = solved(model)
+    known = best_of(instance)
     assert result.objective == pytest.approx(known, rel=1e-6)
     assert result.solver == "model:highs"
     assert result.bound_proof is BoundProof.ENGINE
@@ -59,28 +71,28 @@ def test_own_constraints_bind_and_are_named_in_the_result() -> None:
     model = optplan.model(instance)
     m = model.native
     m.last_epoch = pyo.Constraint(expr=m.width["vision", 3] <= 4)
-    result = model.solve()
+    result = solved(model)
     assert result.solution is not None
-    assert result.solution.branches["vision"][0].widths[-1] <= 4  # type: ignore[attr-defined]
+    assert result.solution.branches["vision"][0].widths[-1] <= 4
     assert result.own_constraints == ("last_epoch",)
-    assert result.objective > optplan.solve(instance).objective
+    assert result.objective > best_of(instance)
     assert "last_epoch" in str(result)
     judged = optplan.verify(instance, result)
     assert any("user's own last_epoch" in claim for claim in judged.on_trust)
     assert optplan.build_plan(instance, result).segments
     assert type(result).parse(result.to_json_data()).own_constraints == ("last_epoch",)
     m.del_component("last_epoch")
-    assert model.solve().objective == pytest.approx(optplan.solve(instance).objective)
+    assert solved(model).objective == pytest.approx(best_of(instance))
 
 
 def test_fixed_variables_and_tighter_bounds_are_own_constraints() -> None:
     """What is fixed or bounded restricts the plans as a constraint does, and is named."""
     model = optplan.model(two_classes())
     model.native.x["vision", 3, "v100", 8].fix(0)
-    assert model.solve().own_constraints == ("x (fixed)",)
+    assert solved(model).own_constraints == ("x (fixed)",)
     model = optplan.model(two_classes())
     model.native.x["vision", 3, "v100", 8].setub(0)
-    assert model.solve().own_constraints == ("x (bounds)",)
+    assert solved(model).own_constraints == ("x (bounds)",)
 
 
 def test_changed_constraints_are_both_added_and_left_out() -> None:
@@ -88,7 +100,7 @@ def test_changed_constraints_are_both_added_and_left_out() -> None:
     model = optplan.model(two_classes())
     m = model.native
     m.budget.set_value(m.gpus["v100"] <= 20)
-    result = model.solve()
+    result = solved(model)
     assert result.own_constraints == ("budget (changed)",)
     assert result.solution is None
     assert any("budget: " in warning for warning in result.warnings)
@@ -96,17 +108,17 @@ def test_changed_constraints_are_both_added_and_left_out() -> None:
 
 def test_relaxed_models_bound_and_claim_no_plan() -> None:
     """Without whole choices, or without the budget, what is found is a bound and no plan."""
-    best = optplan.solve(two_classes()).objective
+    best = best_of(two_classes())
     relaxed = optplan.model(two_classes())
     for each in relaxed.native.x.values():
         each.domain = pyo.UnitInterval
-    found = relaxed.solve()
+    found = solved(relaxed)
     assert (found.status, found.solution) == (Status.UNKNOWN, None)
     assert found.bound < best
     assert any("not whole" in warning for warning in found.warnings)
     dropped = optplan.model(two_classes())
     dropped.native.budget.deactivate()
-    found = dropped.solve()
+    found = solved(dropped)
     assert (found.status, found.solution) == (Status.UNKNOWN, None)
     assert found.bound < best
     assert any(warning == "left out or relaxed by its user: budget" for warning in found.warnings)
@@ -119,14 +131,14 @@ def test_own_objective_has_no_bound() -> None:
     m = model.native
     m.jct.deactivate()
     m.fewest = pyo.Objective(expr=m.gpus["v100"])
-    result = model.solve()
+    result = solved(model)
     assert (result.status, result.bound, result.bound_proof) == (Status.FEASIBLE, None, BoundProof.NONE)
     assert any("its user's own, so that the problem's has no bound" in warning for warning in result.warnings)
 
 
 def test_infeasible_says_whether_it_is_the_problem_or_what_was_added() -> None:
     """The problem's own infeasibility comes with the solver's proof, that of added constraints with least amounts."""
-    too_poor = optplan.model(two_classes(budget="1gpu")).solve()
+    too_poor = solved(optplan.model(two_classes(budget="1gpu")))
     assert too_poor.status is Status.INFEASIBLE
     assert too_poor.infeasibility is not None
     assert too_poor.infeasibility.relaxations[0].limit == "budget"
@@ -134,7 +146,7 @@ def test_infeasible_says_whether_it_is_the_problem_or_what_was_added() -> None:
     model = optplan.model(two_classes())
     m = model.native
     m.wide = pyo.Constraint(expr=m.width["vision", 3] >= 10)
-    result = model.solve()
+    result = solved(model)
     assert result.infeasibility is not None
     assert result.infeasibility.reason == (
         "no plan of the problem keeps its user's own wide; the least change that would help: wide by 2"
@@ -143,7 +155,7 @@ def test_infeasible_says_whether_it_is_the_problem_or_what_was_added() -> None:
     assert m.wide.active  # the model is as it was
     m.del_component("wide")
     m.nothing = pyo.Constraint(expr=0 * m.width["vision", 3] >= 1)
-    assert "nothing" in str(model.solve().infeasibility)
+    assert "nothing" in str(solved(model).infeasibility)
 
 
 def test_unbounded_models_and_lost_variables_are_refused() -> None:
@@ -154,7 +166,7 @@ def test_unbounded_models_and_lost_variables_are_refused() -> None:
     m.jct.deactivate()
     m.endless = pyo.Objective(expr=m.free)
     with pytest.raises(UsageError, match=r"^the model is unbounded: your own objective has no end; give bounds"):
-        model.solve()
+        solved(model)
     lost = optplan.model(two_classes())
     lost.native.del_component("width")
     lost.native.del_component("x")
@@ -169,14 +181,14 @@ def test_unbounded_models_and_lost_variables_are_refused() -> None:
 def test_other_engines_are_found_by_pyomo_or_refused() -> None:
     """Any engine of Pyomo's may do the work; nonlinear constraints need another one than HiGHS."""
     model = optplan.model(two_classes())
-    result = model.solve("appsi_highs", time_limit_s=60)
+    result = solved(model, "appsi_highs", time_limit_s=60)
     assert result.solver == "model:appsi_highs"
-    assert result.objective == pytest.approx(optplan.solve(two_classes()).objective)
+    assert result.objective == pytest.approx(best_of(two_classes()))
     with pytest.raises(UnsupportedError, match=r"^engine: Pyomo finds no solver 'nosuch' here; install it"):
-        model.solve("nosuch")
+        solved(model, "nosuch")
     model.native.curved = pyo.Constraint(expr=model.native.width["vision", 3] ** 2 <= 20)
     with pytest.raises(UnsupportedError, match=r"^only linear models can be handed over as matrices: .*curved"):
-        model.solve()
+        solved(model)
 
 
 def test_engines_that_fail_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,13 +210,13 @@ def test_srift_cuts_off_fleets_until_one_passes(monkeypatch: pytest.MonkeyPatch)
     """With interruptions left out, fleets that are late in truth are cut off; without cuts there is only the bound."""
     instance = build_named("srift-spot-or-on-demand")
     model = optplan.model(instance)
-    result = model.solve(time_limit_s=120)
+    result = solved(model, time_limit_s=120)
     assert result.counters["cut_off"] > 0
     assert result.solution is not None
-    assert result.bound <= optplan.solve(instance).objective <= result.objective * (1 + 1e-9)
+    assert result.bound <= best_of(instance) <= result.objective * (1 + 1e-9)
     assert model.native.component("cut_off") is None
     monkeypatch.setattr(modelling, "_MOST_CUTS", 0)
-    found = model.solve()
+    found = solved(model)
     assert (found.status, found.solution) == (Status.UNKNOWN, None)
     assert any(warning.startswith("the decisions found do not hold: deadline") for warning in found.warnings)
 
@@ -231,20 +243,20 @@ def test_cvxpy_holds_mixed_plans_and_real_widths() -> None:
     """Convex problems have the same optimum in CVXPY, and take constraints of one's own."""
     mixed = two_classes(policy="mixed")
     model = optplan.model(mixed, engine="cvxpy")
-    best = optplan.solve(mixed).objective
-    assert model.solve().objective == pytest.approx(best, rel=1e-6)
-    assert model.solve("highs").objective == pytest.approx(best, rel=1e-6)
+    best = best_of(mixed)
+    assert solved(model).objective == pytest.approx(best, rel=1e-6)
+    assert solved(model, "highs").objective == pytest.approx(best, rel=1e-6)
     wide = [number for number, (_, _, _, k) in enumerate(model.index["x"]) if k == 8]
     few = cp.sum(model.native.var_dict["x"][wide]) <= 0.5
     model.native = cp.Problem(model.native.objective, [*model.native.constraints, few])
-    result = model.solve()
+    result = solved(model)
     assert result.objective > best * 1.001
     assert len(result.own_constraints) == 1
     real = two_classes(problem="continuous")
     held = optplan.model(real, engine="cvxpy")
-    assert held.solve().objective == pytest.approx(optplan.solve(real).objective, rel=1e-6)
+    assert solved(held).objective == pytest.approx(best_of(real), rel=1e-6)
     held.native = cp.Problem(held.native.objective, [*held.native.constraints, held.expressions["gpus"] <= 1e-3])
-    assert held.solve().status is Status.INFEASIBLE
+    assert solved(held).status is Status.INFEASIBLE
     with pytest.raises(UnsupportedError, match=r"^the problem is not convex: decisions are whole numbers"):
         optplan.model(two_classes(), engine="cvxpy")
     with pytest.raises(UnsupportedError, match=r"^engine: CVXPY finds no solver 'nosuch' here; it has "):
@@ -258,16 +270,17 @@ def test_decisions_from_anywhere_are_judged() -> None:
     instance = two_classes()
     decisions = {"branches": {"vision": [{"widths": [4, 4, 8]}], "speech": [{"widths": [3, 3]}]}}
     result = optplan.result_of(instance, decisions)
-    assert result.objective == pytest.approx(optplan.solve(instance).objective)
+    assert result.objective == pytest.approx(best_of(instance))
     assert (result.status, result.bound, result.solver) == (Status.FEASIBLE, None, "decisions:given")
     assert optplan.verify(instance, result).ok
     assert optplan.build_plan(instance, result).segments
-    assert optplan.result_of(instance, result.solution).objective == result.objective
+    assert optplan.result_of(instance, result.solution or {}).objective == result.objective
     with pytest.raises(UsageError, match=r"^the decisions do not hold: budget: "):
         optplan.result_of(instance.replace(budget="4gpu"), decisions)
     with pytest.raises(DataError, match=r"^solution.branches"):
         optplan.result_of(instance, {"branches": 3})
     other = optplan.solve(build_named("seer-paper-example")).solution
+    assert other is not None
     with pytest.raises(UsageError, match=r"^solution: got SeerSolution\(.*a BoaSolution is needed$"):
         optplan.result_of(instance, other)
 
@@ -290,7 +303,7 @@ def test_functions_are_solvers() -> None:
     with pytest.raises(optplan.errors.VerificationError, match=r"^budget: "):
         optplan.solve(instance.replace(budget="2gpu"), solver=guess)
     with pytest.raises(UsageError, match=r"^solver 'function:<lambda>' returned 3; an optplan.contracts.Answer"):
-        optplan.solve(instance, solver=lambda *_: 3)  # type: ignore[arg-type,return-value]
+        optplan.solve(instance, solver=lambda *_: 3)  # type: ignore[call-overload]
 
 
 def test_best_paths_of_the_graph_are_the_plans_of_least_time_and_least_use() -> None:

@@ -109,7 +109,7 @@ def state_model(instance: SeerInstance) -> Statement:
     _add_choices(m)
     held = problem.gpus_per_node is None
     # By rounding the published rows may take more than the budget; they keep it all the same.
-    published = sum(float(each.spent_gpu_min[0]) for each in problem.brackets) if held else 0.0
+    least_gpu_min = sum(float(each.spent_gpu_min[0]) for each in problem.brackets) if held else 0.0
     if held:
         m.spent_gpu_min = pyo.Expression(expr=pyo.quicksum(m.minutes[k] * m.gpus[k] for k in m.ROUNDS))
     else:
@@ -117,7 +117,7 @@ def state_model(instance: SeerInstance) -> Statement:
         m.nodes = pyo.Var(m.ROUNDS, domain=pyo.NonNegativeIntegers)
         m.nodes_filled = pyo.Constraint(m.ROUNDS, rule=lambda m, k: m.g * m.nodes[k] >= m.gpus[k])
         m.spent_gpu_min = pyo.Expression(expr=pyo.quicksum(m.minutes[k] * m.g * m.nodes[k] for k in m.ROUNDS))
-    m.budget = pyo.Constraint(expr=m.spent_gpu_min <= max(problem.budget_gpu_min, published))
+    m.budget = pyo.Constraint(expr=m.spent_gpu_min <= max(problem.budget_gpu_min, least_gpu_min))
     rows = {id(m.budget): problem.budget_gpu_min}
     if math.isfinite(problem.cluster_gpus):
         m.G = pyo.Param(initialize=problem.cluster_gpus)
