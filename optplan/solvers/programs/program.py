@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,8 +137,6 @@ class ReadModel:
         (N,) Pyomo's variable behind each column.
     constraints
         (M,) Pyomo's constraint behind each row.
-    others
-        The variables that no row and no objective has, or that are fixed.
     """
 
     program: Program
@@ -151,11 +148,6 @@ class ReadModel:
         whole = self.program.integral
         for variable, value, is_whole in zip(self.variables, values.tolist(), whole.tolist(), strict=True):
             variable.set_value(round(value) if is_whole else value, skip_validation=True)
-
-    @cached_property
-    def by_name(self) -> dict[str, int]:
-        """Return the column of each name."""
-        return {name: number for number, name in enumerate(self.program.columns)}
 
 
 def read_program(native: Any, scaling: Scaling | None = None, *, names: bool = True) -> ReadModel:  # noqa: ANN401 - Pyomo has no types

@@ -23,9 +23,7 @@ from optplan.schema import FloatArray
 
 
 def dual_bound(
-    instance: SeerInstance,
-    multipliers: dict[str, float],
-    stopwatch: Stopwatch | None = None,  # noqa: ARG001 - at once
+    instance: SeerInstance, multipliers: dict[str, float], stopwatch: Stopwatch | None = None  # noqa: ARG001 - at once
 ) -> float:
     """Return what no search within the limits can train for, by these multipliers.
 
@@ -47,9 +45,7 @@ def dual_bound(
 
 
 def least_consumption(
-    instance: SeerInstance,
-    weights: FloatArray,
-    stopwatch: Stopwatch | None = None,  # noqa: ARG001 - at once
+    instance: SeerInstance, weights: FloatArray, stopwatch: Stopwatch | None = None  # noqa: ARG001 - at once
 ) -> dict[str, float]:
     """Return the least weighted consumption of any search: that of one trial for the shortest round on p_min GPUs.
 
