@@ -101,7 +101,10 @@ from optplan.solving import (
     build_plan as build_plan,
     explain as explain,
     frontier as frontier,
+    graph as graph,
+    model as model,
     pareto as pareto,
+    result_of as result_of,
     solve as solve,
 )
 from optplan.speedup import (

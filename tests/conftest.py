@@ -135,7 +135,6 @@ SLOW = (
     "solvers/paths/test_single.py",
     "solvers/paths/test_skyline.py",
     "solvers/test_engine_process.py",
-    "solvers/test_milp.py",
     "speedup/test_fitting.py",
     "speedup/test_goodput_fitting.py",
     "speedup/test_hulls.py",

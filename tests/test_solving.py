@@ -102,7 +102,7 @@ def test_the_time_limit_is_above_zero(limit: float) -> None:
         ("seed", 1.5, r"^seed: got 1\.5; a whole number"),
         ("seed", True, "^seed: got True; a whole number"),
         ("time_limit_s", "60s", "^time_limit_s: got '60s'; seconds above zero are needed$"),
-        ("solver", None, "^solver: got None; the name of a solver is needed, or 'auto'$"),
+        ("solver", None, "^solver: got None; the name of a solver is needed, 'auto', or a function$"),
         ("on_event", "print", "^on_event: got 'print'; a function that takes an Event is needed$"),
     ],
 )

@@ -55,7 +55,7 @@ _SIZES = ("classes", "epochs", "widths", "seed")
 )
 @instance_argument
 @amendments
-@click.option("--model", "form", type=click.Choice(["lp", "mps"]), help="Write the mixed-integer model instead.")
+@click.option("--model", "form", type=click.Choice(["lp", "mps"]), help="Write the linear model instead.")
 @click.option("--dag", is_flag=True, help="Show the execution graph of the best plan instead (rubberband).")
 @click.option("--classes", type=int, metavar="N", help="Of a generated instance: job classes.")
 @click.option("--epochs", type=int, metavar="N", help="Of a generated instance: epochs of each class.")
@@ -180,15 +180,9 @@ def _show_model(instance: Instance, form: Literal["lp", "mps"], outputs: Outputs
 
 
 def _write_model(instance: Instance, form: Literal["lp", "mps"]) -> str:
-    from optplan.formulations import formulation_of
-    from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.formulations.boa.models.general_engines import write_model
-    from optplan.solving import choose_solver
+    from optplan.solving import model
 
-    choose_solver(instance, "highs")  # refuses, with the reason, what is no mixed-integer program
-    if not isinstance(instance, BoaInstance):
-        raise UsageError(f"--model: not for instances of {formulation_of(instance).name}")
-    return write_model(instance, form=form)
+    return model(instance).write(form)
 
 
 def _list_instances() -> list[dict[str, Any]]:

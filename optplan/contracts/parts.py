@@ -261,6 +261,12 @@ class Explain(Protocol):
         """Hold every choice against its neighbours, alone and with everything else re-solved."""
 
 
+#: The declarative model of an instance, an ``optplan.solvers.programs.statement.Statement``.
+StateModel = Callable[[Any], Any]
+
+#: The layered graph of an instance, as a directed graph of networkx.
+DrawGraph = Callable[[Any], Any]
+
 #: What becomes of a solution under sampled errors, which the formulation's ``estimate_errors`` makes.
 AnalyseSensitivity = Callable[[Any, Any, Any, "SensitivityRequest"], "Sensitivity"]
 

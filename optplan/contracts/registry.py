@@ -25,6 +25,7 @@ from optplan.contracts.parts import (
     ContinuePlan,
     Describe,
     Description,
+    DrawGraph,
     DualBound,
     Evaluate,
     Explain,
@@ -39,6 +40,7 @@ from optplan.contracts.parts import (
     Retime,
     ShareEvidence,
     Solve,
+    StateModel,
     Supports,
     load,
 )
@@ -135,6 +137,17 @@ class SolverEntry:
         return None
 
 
+#: What a name begins with, before a colon, that is no registered solver's: of a model that its user held (then the
+#: engine), of a function that was given to ``solve``, and of decisions that came from anywhere.
+OUTSIDE = ("model", "function", "decisions")
+
+
+def is_outside(solver: str) -> bool:
+    """Whether the name that a result gives its solver is that of something outside the registry."""
+    kind, _, name = solver.partition(":")
+    return kind in OUTSIDE and bool(name)
+
+
 #: What every formulation has; the other parts need not be there.
 REQUIRED_PARTS = ("instance_type", "solution_type", "plan_type", "evaluate", "describe", "build_plan", "proofs")
 
@@ -176,6 +189,9 @@ class Formulation:
         The trade-off between limit and objective: of mixed plans, or where plans cannot be mixed.
     explain
         Why a solution is what it is.
+    state_model, state_convex_model, draw_graph
+        What users hold: the declarative model in Pyomo, that in CVXPY where it has one of its own, and the layered
+        graph.
     analyse_sensitivity, estimate_errors, sensitivity_type
         What becomes of a solution under errors of the estimates, the type of those errors, and of what is found.
     bench_instances
@@ -212,6 +228,9 @@ class Formulation:
     build_frontier: Part[BuildFrontier] = Part("frontier of mixed plans")
     build_pareto: Part[BuildPareto] = Part("frontier of plans")
     explain: Part[Explain] = Part("explanations")
+    state_model: Part[StateModel] = Part("declarative model")
+    state_convex_model: Part[StateModel] = Part("model of its own in CVXPY")
+    draw_graph: Part[DrawGraph] = Part("layered graph; those of boa and rubberband have one")
     analyse_sensitivity: Part[AnalyseSensitivity] = Part("analysis of wrong estimates")
     estimate_errors: Part[Callable[..., object]] = Part("analysis of wrong estimates")
     sensitivity_type: Part[type[Sensitivity]] = Part("analysis of wrong estimates")

@@ -129,6 +129,9 @@ class Result(FrozenModel, Generic[SolutionT_co]):
         What was taken on trust when the result was verified; a later verification says it anew.
     events
         How objective and bound came about; measured, never judged.
+    own_constraints
+        Names of what its user put into the declarative model beyond the problem: constraints, fixed variables. Bound
+        and infeasibility are then about the plans that keep these, too, which the judge does not know.
     changes
         What was changed in the instance of that name before it was solved, each as ``path=value``; the hash is that of
         the changed instance.
@@ -163,6 +166,7 @@ class Result(FrozenModel, Generic[SolutionT_co]):
     counters: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     on_trust: tuple[str, ...] = ()
+    own_constraints: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     events: tuple[SolveEvent, ...] = ()
 
@@ -335,7 +339,8 @@ def _write_headline(result: Result[Any]) -> str:
         return f"{result.instance_name}: infeasible, because {result.infeasibility.reason}"
     if result.objective is None:
         return f"{result.instance_name}: nothing found (stopped: {result.termination})"
-    return f"{result.instance_name}: {result.status}, {_amount(result.objective, result.objective_unit)}"
+    own = f" with its user's own {', '.join(result.own_constraints)}" if result.own_constraints else ""
+    return f"{result.instance_name}: {result.status}{own}, {_amount(result.objective, result.objective_unit)}"
 
 
 def _write_text(result: Result[Any]) -> str:

@@ -389,8 +389,8 @@ def _add_hubs(
 ) -> None:
     """Say which entries a path makes where it matters which group it leaves.
 
-    The rows are those of :mod:`optplan.solvers.path_program`, with a literal for staying at each node: bare
-    implications would leave next to nothing of what changes cost to the linear relaxation.
+    Who is at a node has stayed or entered it, who stays was there before, and who leaves a group enters from it; with
+    bare implications next to nothing of what changes cost would be left to the linear relaxation.
     """
     for before, now, entered in zip(at[:-1], at[1:], entering, strict=True):
         stay = np.array([model.new_bool_var("") for _ in now], dtype=np.object_)

@@ -121,6 +121,11 @@ def take_apart(flow: Flow) -> list[IntArray]:
     list of IntArray
         Paths as columns (E,), in a fixed order.
     """
+    return [path.columns for path in list_strands(flow)]
+
+
+def list_strands(flow: Flow) -> tuple[WeightedPath, ...]:
+    """Take a flow apart as :func:`take_apart` does, with the fraction of each path; they add up to one."""
     strands = [(float(share), [int(node)]) for node, share in enumerate(flow.at[0]) if share > _NO_FLOW]
     for stay, enter in zip(flow.stay, flow.enter, strict=True):
         room = stay.copy()
@@ -136,7 +141,8 @@ def take_apart(flow: Flow) -> list[IntArray]:
         strands = kept
         for paths, shares in zip(leaving, enter, strict=True):
             strands = strands + _redirect(paths, shares)
-    return [np.array(path, dtype=np.int64) for _, path in strands]
+    total = sum(share for share, _ in strands)
+    return tuple(WeightedPath(share / total, np.array(path, dtype=np.int64)) for share, path in strands)
 
 
 def _redirect(leaving: list[tuple[float, list[int]]], missing: FloatArray) -> list[tuple[float, list[int]]]:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-from optplan.contracts import Instance, Result, Solution, SolveRequest
+from optplan.contracts import Answer, Instance, Result, Solution, SolveRequest
+from optplan.contracts.parts import Solve
 from optplan.contracts.registry import SolverEntry
 from optplan.contracts.result import BoundProof, require_result, require_solution
-from optplan.errors import UnsupportedError, UsageError
+from optplan.errors import UnsupportedError, UsageError, show_value
 from optplan.formulations import formulation_of
 from optplan.progress import Listener, Stopwatch, interruptible
 from optplan.solving.asking import (
@@ -23,6 +24,7 @@ from optplan.solving.asking import (
     require_whole,
 )
 from optplan.solving.frontiers import frontier, pareto
+from optplan.solving.modelling import Model, graph, model, result_of
 from optplan.solving.results import assemble_result, rest_on_search
 from optplan.solving.trajectory import Trajectory
 from optplan.verification import verify
@@ -40,13 +42,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUTO",
+    "Model",
     "SolveSettings",
     "analyse_sensitivity",
     "build_plan",
     "choose_solver",
     "explain",
     "frontier",
+    "graph",
+    "model",
     "pareto",
+    "result_of",
     "solve",
 ]
 
@@ -54,7 +60,7 @@ __all__ = [
 class SolveSettings(TypedDict, total=False):
     """The arguments of :func:`solve` besides the instance."""
 
-    solver: str
+    solver: str | Solve
     gap: float
     time_limit_s: float | None
     seed: int
@@ -87,7 +93,7 @@ def solve(instance: Instance, **settings: Unpack[SolveSettings]) -> Result[Solut
 def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wanted besides
     instance: Instance,
     *,
-    solver: str = AUTO,
+    solver: str | Solve = AUTO,
     gap: float = 1e-6,
     time_limit_s: float | None = None,
     seed: int = 0,
@@ -103,7 +109,8 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
     instance
         The problem; its limits (budget, deadline) are part of it.
     solver
-        Name of a registered solver, or ``auto``.
+        Name of a registered solver, or ``auto``; or a function that takes an instance and a
+        :class:`~optplan.contracts.SolveRequest` and returns an :class:`~optplan.contracts.Answer`, as entry points do.
     gap
         Relative gap at which the solver may stop. What it leaves is called optimal up to 1e-6, whatever was asked.
     time_limit_s
@@ -138,8 +145,7 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
     """
     require_settings(solver, gap, time_limit_s, seed, on_event)
     formulation = formulation_of(instance)
-    entry = choose_solver(instance, solver)
-    run = entry.load()  # before the clock starts: the first solve of a process imports its solver
+    name, run = _find_solver(instance, solver)  # before the clock starts: it imports its solver
     trajectory = Trajectory(on_event)
     stopwatch = Stopwatch(time_limit_s, trajectory.listen)
     request = SolveRequest(gap=gap, seed=seed, stopwatch=stopwatch, certify=certify, near=near)
@@ -147,10 +153,14 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
     # What leaves the judge too much to list is proven by division instead; where that does, too, it is on trust.
     attempts = [request, replace(request, divide=True), replace(request, certify=False)]
     for attempt in attempts if certify else attempts[-1:]:
-        with blaming_nobody(f"solver {entry.name!r} of {formulation.name}"):
+        with blaming_nobody(f"solver {name!r} of {formulation.name}"):
             answer = run(instance, attempt)
+            if not isinstance(answer, Answer):
+                raise UsageError(
+                    f"solver {name!r} returned {show_value(answer)}; an optplan.contracts.Answer is needed"
+                )
             seconds = time.perf_counter() - start
-            result = assemble_result(formulation, instance, entry, attempt, answer, seconds, trajectory)
+            result = assemble_result(formulation, instance, name, attempt, answer, seconds, trajectory)
         if not check:
             return result
         with interruptible():  # whoever interrupts the solve wants its result, which is checked as ever
@@ -322,6 +332,14 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
     analyse = formulation.analyse_sensitivity
     request = SensitivityRequest(samples, robust_samples, compare, seed, result.gap_target, processes, on_event)
     return analyse(instance, solution, formulation.estimate_errors(**errors), request)
+
+
+def _find_solver(instance: Instance, solver: str | Solve) -> tuple[str, Solve]:
+    """Return what a result calls a solver, and its function."""
+    if isinstance(solver, str):
+        entry = choose_solver(instance, solver)
+        return entry.name, entry.load()
+    return f"function:{getattr(solver, '__name__', type(solver).__name__)}", solver
 
 
 def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:

@@ -50,8 +50,8 @@ def require_sound(instance: Instance, result: Result[Solution]) -> Solution:
 
 def require_settings(solver: object, gap: object, time_limit_s: object, seed: object, on_event: object) -> None:
     """Refuse settings of another type or out of their range, before anything starts."""
-    if not isinstance(solver, str):
-        message = f"solver: got {show_value(solver)}; the name of a solver is needed, or {AUTO!r}"
+    if not (isinstance(solver, str) or callable(solver)):
+        message = f"solver: got {show_value(solver)}; the name of a solver is needed, {AUTO!r}, or a function"
         raise UsageError(message)
     require_gap(gap)
     require_time_limit(time_limit_s)

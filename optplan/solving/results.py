@@ -15,7 +15,7 @@ from optplan.contracts import (
     Termination,
     Verification,
 )
-from optplan.contracts.registry import Formulation, SolverEntry
+from optplan.contracts.registry import Formulation
 from optplan.contracts.result import OPTIMAL_GAP, BoundProof, status_of
 from optplan.solving.trajectory import Trajectory
 
@@ -23,7 +23,7 @@ from optplan.solving.trajectory import Trajectory
 def assemble_result(
     formulation: Formulation,
     instance: Instance,
-    entry: SolverEntry,
+    solver: str,
     request: SolveRequest,
     answer: Answer[Solution],
     seconds: float,
@@ -47,7 +47,7 @@ def assemble_result(
         formulation=formulation.name,
         instance_name=instance.name,
         instance_hash=instance.content_hash(),
-        solver=entry.name,
+        solver=solver,
         engine=answer.engine,
         engine_version=answer.engine_version or optplan.__version__,
         optplan_version=optplan.__version__,

@@ -15,6 +15,7 @@ from optplan.contracts import (
     TreeCertificate,
 )
 from optplan.contracts.judgement import JUDGE_ROUNDING, UnlistedError
+from optplan.contracts.registry import is_outside
 from optplan.contracts.result import CERTIFIED
 from optplan.verification.enumeration import least_within
 from optplan.verification.findings import TOLERANCE, UNCHECKED, Findings
@@ -140,7 +141,9 @@ class BoundJudge:
         if result.bound is None:
             return
         if result.bound_proof not in CERTIFIED:
-            found.on_trust.append(f"bound: rests on {_TRUSTED[result.bound_proof]}, which has no certificate")
+            claim = f"bound: rests on {_TRUSTED[result.bound_proof]}, which has no certificate"
+            own = f", and holds for plans that keep its user's own {', '.join(result.own_constraints)}"
+            found.on_trust.append(claim + own if result.own_constraints else claim)
         elif result.bound_proof.value not in {certificate.form for certificate in result.certificates}:
             found.fail("bound", "proof", f"the result has no certificate of the form {result.bound_proof}")
         elif self.unfinished:
@@ -191,8 +194,8 @@ class BoundJudge:
                 self._check_extent(limit, price)
             else:
                 self._check_linked_ends(limit, price, certified)
-        entry = found.formulation.solver(result.solver)
-        if entry.prices and certified and result.status is Status.OPTIMAL:
+        gives_prices = not is_outside(result.solver) and found.formulation.solver(result.solver).prices
+        if gives_prices and certified and result.status is Status.OPTIMAL:
             self._require_prices()
 
     def _require_prices(self) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from optplan.contracts import BoundProof, Instance, Result, Solution, Status, Verification
+from optplan.contracts import BoundProof, Frontier, Instance, Result, Solution, Status, Verification
+from optplan.contracts.registry import is_outside
 from optplan.contracts.result import OPTIMAL_GAP, closes_gap, require_gap, require_result, status_of
 from optplan.errors import UsageError
 from optplan.formulations import formulation_of
@@ -16,23 +17,25 @@ from optplan.progress import VERIFY_LIMIT_S, Stopwatch
 from optplan.speedup import Evidence
 from optplan.verification.bounds import BoundJudge
 from optplan.verification.findings import TOLERANCE, UNCHECKED, Findings
+from optplan.verification.frontiers import verify_frontier
 from optplan.verification.infeasibility import InfeasibilityJudge
 
 
 def verify(
     instance: Instance,
-    result: Result[Solution],
+    result: Result[Solution] | Frontier,
     *,
     gap: float = OPTIMAL_GAP,
     as_given: bool = True,
     time_limit_s: float | None = VERIFY_LIMIT_S,
 ) -> Verification:
-    """Check everything that a result claims, and say what it is.
+    """Check everything that a result claims, and say what it is; or every point of a frontier.
 
     Parameters
     ----------
     result
-        What was returned or read for it.
+        What was returned or read for it; or a frontier of the instance, of which gap and changes are not asked. Of its
+        points decisions and certificates are checked, and what lies between two of them is said.
     gap
         The largest relative gap at which the plan is called optimal, whatever gap the result names.
     as_given
@@ -51,6 +54,8 @@ def verify(
     UsageError
         When the result belongs to another instance, or the gap is none.
     """
+    if isinstance(result, Frontier):
+        return verify_frontier(instance, result, time_limit_s=time_limit_s)
     judging = Judging(instance, result, gap=gap, as_given=as_given, time_limit_s=time_limit_s)
     judging.check_decisions()
     judging.check_claims()
@@ -214,8 +219,13 @@ def _check_claims(found: Findings) -> None:
 
 
 def _check_solver(found: Findings) -> bool:
-    """Check that the solver exists and gives proofs of the stated kind; False when there is no such solver."""
+    """Check that the solver exists and gives proofs of the stated kind; False when there is no such solver.
+
+    What comes from outside the registry proves what its certificates prove, and nothing else.
+    """
     result = found.result
+    if is_outside(result.solver):
+        return True
     try:
         entry = found.formulation.solver(result.solver)
     except UsageError:

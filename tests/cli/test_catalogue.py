@@ -72,10 +72,10 @@ def test_models_for_other_engines(run: Runner, tmp_path: Path) -> None:
     """--model prints or writes the mixed-integer model; pure plans have integer columns, mixed ones do not."""
     text = run("show", "boa-one-table", "--model", "lp").out
     # Width 2 uses 1.25 GPUs for 2250 s.
-    assert "+2250 x.job.1.2" in text
-    assert "+1.25 x.job.1.2" in text
+    assert "+2250 x_job_1_v100_2_" in text
+    assert "+1.25 x_job_1_v100_2_" in text
     assert "budget" in text
-    assert "x.job.1.2" in text[text.index("bin") :]
+    assert "x_job_1_v100_2_" in text[text.index("bin") :]
     path = tmp_path / "model.mps"
     told = run("show", "boa-one-table", "--model", "mps", "--policy", "mixed", "-o", path)
     assert (told.code, told.out, told.err) == (0, "", f"wrote {path}\n")
@@ -84,11 +84,21 @@ def test_models_for_other_engines(run: Runner, tmp_path: Path) -> None:
     assert "INTORG" not in written
 
 
+@pytest.mark.parametrize(
+    "name", ["rubberband-two-stages", "seer-paper-example", "srift-case1", "throughputs-resnet50-gavel"]
+)
+def test_models_of_every_formulation_are_written(name: str, run: Runner) -> None:
+    """Every formulation's model is linear, Srift's a relaxation, and its columns have the sheet's names."""
+    told = run("show", name, "--model", "lp")
+    assert told.code == 0
+    assert " x_" in told.out
+
+
 def test_models_that_are_no_mixed_integer_program(run: Runner) -> None:
     """The continuous problem has none, and a model's text is no JSON."""
     told = run("show", "boa-one-table", "--problem", "continuous", "--model", "lp")
     assert (told.code, told.out) == (2, "")
-    assert "does not solve the 'continuous' problem" in told.err
+    assert "the problem 'continuous' is stated in CVXPY" in told.err
     told = run("show", "boa-one-table", "--model", "lp", "--json")
     assert (told.code, told.out) == (2, "")
     assert "--model writes a model's text, which is not JSON; leave out --json or --model" in told.error["message"]

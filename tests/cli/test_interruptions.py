@@ -97,7 +97,7 @@ def test_the_best_plan_so_far_is_written(tmp_path: Path, number: signal.Signals,
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_engines_hear_of_signals(number: signal.Signals, code: int) -> None:
     """HiGHS, which takes minutes here, is stopped; its bound is derived from a multiplier, and rivals are not tried."""
-    arguments = (*ARGUMENTS, "--solver", "highs", "--compare", "pyomo-highs", "--json")
+    arguments = (*ARGUMENTS, "--solver", "highs", "--compare", "linked-paths", "--json")
     with started("highs", "here", *arguments) as process:
         process.send_signal(number)
         out, _ = process.communicate(timeout=120)

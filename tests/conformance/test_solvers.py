@@ -38,7 +38,7 @@ from optplan.formulations.throughputs.data.instance import ThroughputsInstance
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
 from optplan.schema import FloatArray
-from optplan.solving import build_plan, solve
+from optplan.solving import build_plan, model, solve
 from optplan.speedup import PowerSpeedup, TableSpeedup
 from optplan.units import Amount, BudgetUnit
 from optplan.verification import verify
@@ -549,6 +549,17 @@ CASES: dict[str, Callable[[], Iterator[Case]]] = {
 }
 
 
+def model_cases() -> Iterator[Case]:
+    """Yield every case of every formulation that a declarative model states."""
+    for cases in CASES.values():
+        for case in cases():
+            asked = getattr(case.instance, "confidence", None) or getattr(case.instance, "most_gpus", None)
+            sampled = getattr(case.instance, "objective", "") == "quality"
+            nothing = isinstance(case.instance, SeerInstance) and case.instance.brackets is None
+            if not (asked or sampled or nothing):
+                yield case
+
+
 def _named(name: str) -> BoaInstance:
     instance = build_named(name)
     assert isinstance(instance, BoaInstance)
@@ -811,3 +822,26 @@ def test_limits_that_only_mixed_plans_keep_are_infeasible_for_pure_ones() -> Non
     mixed = solve(pure.replace(policy=Policy.MIXED))
     assert mixed.status is Status.OPTIMAL
     assert mixed.objective == pytest.approx(6 * 3600.0)
+
+
+@pytest.mark.parametrize("case", list(model_cases()), ids=operator.attrgetter("name"))
+def test_declarative_model_has_the_known_optimum(case: Case) -> None:
+    """The model that users hold has the optimum of the exact solvers; a relaxation bounds it and finds a plan."""
+    is_real = getattr(case.instance, "problem", "") == Problem.CONTINUOUS
+    stated = model(case.instance, engine="cvxpy" if is_real else "pyomo")
+    result = stated.solve()
+    if case.optimum is None:
+        assert result.status is Status.INFEASIBLE
+        assert result.infeasibility is not None
+        return
+    assert result.objective is not None
+    assert result.bound is not None
+    known = case.optimum
+    if not stated.leaves_out:
+        assert result.objective == pytest.approx(known, rel=TOLERANCE)
+        return
+    least, most = (result.bound, result.objective)
+    if case.instance.sense is Sense.MAXIMISE:
+        least, most = most, least
+    assert least <= known * (1 + TOLERANCE)
+    assert most >= known * (1 - TOLERANCE)

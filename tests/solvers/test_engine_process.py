@@ -8,12 +8,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -21,8 +20,8 @@ import pytest
 
 from optplan.contracts import PathCosts, SolveRequest, Status, Termination
 from optplan.errors import EngineError, UsageError
-from optplan.progress import Event, Interruption, Stopwatch, interruptible
-from optplan.solvers import cpsat, engine_process, milp
+from optplan.progress import Event, Stopwatch, interruptible
+from optplan.solvers import cpsat, engine_process
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
 from optplan.solvers.engine_process import call_elsewhere
 
@@ -264,30 +263,18 @@ def ladder(layers: int, nodes: int) -> BudgetedPaths:
     return BudgetedPaths((graph,), np.array([2.03 * layers]))
 
 
-def test_large_models_are_solved_elsewhere_and_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same value and bound as here; out of time there is nothing but the engine's name."""
-    problem = ladder(6, 4)
-    here = milp.solve_milp(problem, SolveRequest())
-    monkeypatch.setattr(milp, "_MANY_COLUMNS", 1)
-    require_same(milp.solve_milp, problem, here)
-
-
 def test_cp_sat_runs_elsewhere_and_agrees() -> None:
-    """The same as in this process."""
+    """The same value and bound as in this process; out of time there is nothing but the engine's name."""
     problem = ladder(6, 4)
     here = cpsat.run_cp_sat(problem, SolveRequest().gap, 0, cpsat.DEFAULT_RESOLUTION, Stopwatch())
-    require_same(cpsat.solve_cp_sat, problem, here)
-
-
-def require_same(solve: Callable[..., Any], problem: BudgetedPaths, here: PathsOutcome) -> None:
-    """Require what was found here, and out of time nothing."""
-    elsewhere = solve(problem, SolveRequest())
+    elsewhere = cpsat.solve_cp_sat(problem, SolveRequest())
     assert here.status is elsewhere.status is Status.OPTIMAL
     assert elsewhere.bound == here.bound
     assert here.choice is not None
+    assert elsewhere.choice is not None
     assert problem.totals(elsewhere.choice)[0] == problem.totals(here.choice)[0]
     assert (elsewhere.engine, elsewhere.engine_version) == (here.engine, here.engine_version)
-    late = solve(problem, SolveRequest(stopwatch=Stopwatch(0.0)))
+    late = cpsat.solve_cp_sat(problem, SolveRequest(stopwatch=Stopwatch(0.0)))
     assert (late.status, late.termination, late.choice) == (Status.UNKNOWN, Termination.TIME_LIMIT, None)
     assert late.engine == here.engine
 
@@ -306,13 +293,11 @@ def test_cp_sat_and_highs_never_meet() -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "highspy", "")
 
 
-@pytest.mark.parametrize("run", [milp.run_highs, cpsat.run_cp_sat])
-def test_incumbents_and_bounds_are_reported(run: Callable[..., Any]) -> None:
+def test_incumbents_and_bounds_are_reported() -> None:
     """Each keeps the budget, and the last bound is no better than the end."""
     problem = ladder(12, 6)
     reports: list[PathsOutcome] = []
-    last = cpsat.DEFAULT_RESOLUTION if run is cpsat.run_cp_sat else False
-    found = run(problem, 0.0, 0, last, Stopwatch(), reports.append)
+    found = cpsat.run_cp_sat(problem, 0.0, 0, cpsat.DEFAULT_RESOLUTION, Stopwatch(), reports.append)
     assert found.status is Status.OPTIMAL
     plans = [each for each in reports if each.choice is not None]
     assert plans
@@ -324,30 +309,15 @@ def test_incumbents_and_bounds_are_reported(run: Callable[..., Any]) -> None:
         assert each.termination is Termination.TIME_LIMIT
         assert problem.keeps_budgets(used)
         assert value >= problem.totals(found.choice)[0] * (1 - 1e-9)
+    assert found.bound is not None
     assert all(each.bound is None or each.bound <= found.bound * (1 + 1e-9) for each in reports)
 
 
-@pytest.mark.parametrize("run", [milp.run_highs, cpsat.run_cp_sat])
-def test_engines_stop_when_they_are_asked_to(run: Callable[..., Any]) -> None:
+def test_engines_stop_when_they_are_asked_to() -> None:
     """Before they have found anything, the outcome is that of a time limit."""
-    last = cpsat.DEFAULT_RESOLUTION if run is cpsat.run_cp_sat else False
     with interruptible() as interruption:
         stopwatch = Stopwatch()
         interruption.interrupt()
-        found = run(ladder(40, 40), 0.0, 0, last, stopwatch)
+        found = cpsat.run_cp_sat(ladder(40, 40), 0.0, 0, cpsat.DEFAULT_RESOLUTION, stopwatch)
     assert found.termination is Termination.TIME_LIMIT
     assert found.status in (Status.UNKNOWN, Status.FEASIBLE)
-
-
-def test_what_is_raised_while_highs_runs_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A KeyboardInterrupt between two of its steps stops HiGHS, and is not lost."""
-
-    def interrupt(_: object) -> bool:
-        raise KeyboardInterrupt
-
-    stopwatch = Stopwatch()
-    problem = ladder(40, 40)
-    monkeypatch.setattr(Interruption, "wanted", property(interrupt, lambda *_: None), raising=False)
-    monkeypatch.setattr(Stopwatch, "remaining_s", None)
-    with pytest.raises(KeyboardInterrupt):
-        milp.run_highs(problem, 0.0, 0, False, stopwatch)

@@ -85,7 +85,7 @@ def test_a_process_without_the_streams_is_left_alone(monkeypatch: pytest.MonkeyP
         pass
 
 
-@pytest.mark.parametrize("solver", ["highs", "pyomo-highs", "linked-paths"])
+@pytest.mark.parametrize("solver", ["highs", "linked-paths"])
 def test_no_engine_writes_on_the_terminal(solver: str, tmp_path: Path) -> None:
     """Whatever HiGHS prints while it runs, a command's two streams hold the answer alone."""
     script = tmp_path / "noisy.py"

@@ -11,7 +11,6 @@ _BOTH = frozenset({"pure", "mixed"})
 _PURE = frozenset({"pure"})
 _TYPES = frozenset({"gpu-types", "whole-nodes"})
 _ALL = frozenset({"gpu-types", "quotas", "due-dates", "floors", "type-changes", "whole-nodes"})
-_MODELLED = frozenset({"gpu-types", "quotas", "due-dates", "floors", "type-changes"})
 _HERE = "optplan.formulations.boa"
 
 #: Solvers that differ in little.
@@ -43,6 +42,9 @@ FORMULATION = Formulation(
     check_tree=f"{_HERE}.judge.trees:check_tree",
     describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
+    state_model=f"{_HERE}.models.statement:state_model",
+    state_convex_model=f"{_HERE}.models.convex_statement:state_convex_model",
+    draw_graph=f"{_HERE}.models.layered_graph:draw_graph",
     build_frontier=f"{_HERE}.study.frontiers:build_frontier",
     explain=f"{_HERE}.study.explaining:explain",
     analyse_sensitivity=f"{_HERE}.study.sensitivity:analyse_sensitivity",
@@ -84,16 +86,9 @@ FORMULATION = Formulation(
             extra="conic",
         ),
         _general(
-            "pyomo-highs",
-            f"{_HERE}.models.pyomo_engine:solve_pyomo",
-            "the mixed-integer model in Pyomo, solved by HiGHS",
-            needs="pyomo",
-            features=_MODELLED,
-        ),
-        _general(
             "highs",
-            f"{_HERE}.models.general_engines:solve_highs",
-            "the same mixed-integer model handed to HiGHS directly",
+            f"{_HERE}.models.highs_engine:solve_highs",
+            "the declarative mixed-integer model, handed to HiGHS",
             needs="highspy",
         ),
         _general(

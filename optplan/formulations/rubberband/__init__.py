@@ -31,6 +31,8 @@ FORMULATION = Formulation(
     check_tree=f"{_HERE}.judge.trees:check_tree",
     describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
+    state_model=f"{_HERE}.models.statement:state_model",
+    draw_graph=f"{_HERE}.models.layered_graph:draw_graph",
     continue_plan=f"{_HERE}.study.continuation:continue_plan",
     retime=f"{_HERE}.planning:retime",
     calibrate=f"{_HERE}.study.calibration:calibrate",
@@ -57,8 +59,8 @@ FORMULATION = Formulation(
         ),
         _general(
             "highs",
-            f"{_HERE}.models.general_engines:solve_highs",
-            "the same paths as a mixed-integer program on HiGHS",
+            f"{_HERE}.models.highs_engine:solve_highs",
+            "the declarative mixed-integer model, handed to HiGHS",
             needs="highspy",
         ),
         _general(

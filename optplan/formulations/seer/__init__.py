@@ -26,6 +26,7 @@ FORMULATION = Formulation(
     check_tree=f"{_HERE}.judge.spending:check_tree",
     describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
+    state_model=f"{_HERE}.models.statement:state_model",
     continue_plan=f"{_HERE}.study.continuation:continue_plan",
     retime=f"{_HERE}.planning:retime",
     calibrate=f"{_HERE}.study.calibration:calibrate",

@@ -26,6 +26,7 @@ FORMULATION = Formulation(
     check_tree=f"{_HERE}.judge.trees:check_tree",
     describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
+    state_model=f"{_HERE}.models.statement:state_model",
     calibrate=f"{_HERE}.study.calibration:calibrate",
     build_pareto=f"{_HERE}.study.pareto:build_pareto",
     keeps_instance=True,  # a fleet that loses VMs is planned anew

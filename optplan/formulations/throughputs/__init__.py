@@ -17,6 +17,7 @@ FORMULATION = Formulation(
     check_tree=f"{_HERE}.judge.enumeration:check_tree",
     describe=f"{_HERE}.exact.choosing:describe",
     build_plan=f"{_HERE}.planning:build_plan",
+    state_model=f"{_HERE}.models.statement:state_model",
     build_pareto=f"{_HERE}.study.pareto:build_pareto",
     solvers=(
         SolverEntry(

@@ -7,7 +7,7 @@ from typing import Any
 from optplan.formulations.boa.data.instance import BoaInstance
 
 #: General engines that such limits are held against.
-ENGINES = ("highs", "pyomo-highs")
+ENGINES = ("highs",)
 
 
 def make_two_streams(field: str, policy: str = "pure", **limits: str | float) -> BoaInstance:

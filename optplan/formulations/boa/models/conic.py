@@ -160,8 +160,8 @@ def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: 
         return _out_of_time(pieces)
     points, curves = pieces.points, pieces.curves
     y, p = cp.Variable(points.row.size, nonneg=True), cp.Variable(curves.row.size, nonneg=True)
-    curve_time, curve_use, kept = _state_curves(pieces, p)
-    scale_s = float((pieces.seconds * _least_times(pieces)).sum())
+    curve_time, curve_use, kept = state_curves(pieces, p)
+    scale_s = float((pieces.seconds * least_times(pieces)).sum())
     seconds = ((pieces.seconds / scale_s)[points.row] * points.time) @ y
     seconds += (pieces.seconds / scale_s)[curves.row] @ curve_time
     used = (pieces.point_consumption / limits[:, None]) @ y + (pieces.curve_consumption / limits[:, None]) @ curve_use
@@ -176,7 +176,7 @@ def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: 
     return _Found(run, pieces.settle(Division(*values)), multipliers)
 
 
-def _least_times(pieces: Pieces) -> FloatArray:
+def least_times(pieces: Pieces) -> FloatArray:
     """Return the least time (N,) of each row."""
     least = np.full(pieces.gpus.size, np.inf)
     np.minimum.at(least, pieces.points.row, pieces.points.time)
@@ -184,7 +184,7 @@ def _least_times(pieces: Pieces) -> FloatArray:
     return least
 
 
-def _state_curves(pieces: Pieces, p: cp.Variable) -> tuple[cp.Expression, cp.Expression, list[cp.Constraint]]:
+def state_curves(pieces: Pieces, p: cp.Variable) -> tuple[cp.Expression, cp.Expression, list[cp.Constraint]]:
     """Return time and GPU-time (C,) of the fractions on the curves, and what they have to keep."""
     import cvxpy as cp
 

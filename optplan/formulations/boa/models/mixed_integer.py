@@ -31,6 +31,9 @@ Parameters
 ``d[i, g, h]``
     Mean time that a change from type g to type h takes more, hours (``type_change_s``, ``type_change_s_from``); zero
     for g = h and in the problem whole.
+``paid[h, k]``
+    GPUs that a job on k GPUs of type h pays for: k, or those of its whole nodes where jobs share none
+    (``gpus_per_node``).
 ``wall[h, k]``, ``held[h, k]``
     Factors by which interruptions of spot GPUs stretch what a job takes, and the time for which it holds its GPUs; 1
     for GPUs that stay. See *Interruptions*.
@@ -57,6 +60,13 @@ Variables
     In place of z for the classes with some d above zero: share that comes to k GPUs of type h from type g, and share
     that keeps them, at the start of epoch j >= 2; at least 0.
 
+Expressions
+-----------
+``width[i, j]``
+    GPUs that jobs of class i hold in epoch j, in the mean of mixed plans: ``sum_(h,k) k * x[i,j,h,k]``.
+``mean_jct_s``, ``jct_s[i]``, ``gpus[h]``, ``gpus_running[i]``
+    The sums of the objective and of the limits, below.
+
 Objective
 ---------
 Least mean completion time in seconds, (2) with weights, types and interruptions::
@@ -70,16 +80,17 @@ Constraint families, by the names that the evaluator and its messages use
 -------------------------------------------------------------------------
 ``budget``
     (3), or with r = 0 the constraints of (1) and (7): ``sum_h c[h] * gpus[h] <= b``, where
-    ``gpus[h] = sum_i arrivals[i] sum_(j,k) k * held[h,k] * hours[i,j,h,k]`` are the time-average GPUs of type h.
+    ``gpus[h] = sum_i arrivals[i] sum_(j,k) paid[h,k] * held[h,k] * hours[i,j,h,k]`` are the time-average GPUs of type
+    h.
 ``quota.<type>``
     ``gpus[h] <= q[h]``.
 ``due.<class>``
     ``jct_s[i] <= D[i]``, where ``jct_s[i] = 3600 * sum_(j,h,k) wall[h,k] * hours[i,j,h,k]`` is the mean completion time
     of class i, whatever its weight.
 ``floor.<class>``
-    ``gpus_running[i] >= f[i]``, where ``gpus_running[i] = arrivals[i] sum_(j,h,k) k * held[h,k] * X[i,j] / s[i,j,h,k] *
-    x[i,j,h,k]`` are the time-average GPUs on which jobs of class i run. GPUs held in a pause do no work and do not
-    count: else a plan could keep a floor by stopping and starting jobs.
+    ``gpus_running[i] >= f[i]``, where ``gpus_running[i] = arrivals[i] sum_(j,h,k) paid[h,k] * held[h,k] * X[i,j] /
+    s[i,j,h,k] * x[i,j,h,k]`` are the time-average GPUs on which jobs of class i run. GPUs held in a pause do no work
+    and do not count: else a plan could keep a floor by stopping and starting jobs.
 ``row-length``
     One width on one type per epoch: ``sum_(h,k) x[i,j,h,k] == 1``.
 ``one-path``, ``fraction-sum``
@@ -140,10 +151,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UnsupportedError
-from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Policy, Problem
+from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.models.model_data import add_data
 from optplan.progress import Stopwatch
 from optplan.solvers.paths.effort import Effort
+from optplan.solvers.programs.program import Scaling
 from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -169,8 +181,8 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
         With the sets, variables and parameters of the sheet, the constraints ``budget``, ``quota``, ``due``, ``floor``,
         ``row_length``, ``width_change``, ``entered``, ``kept`` and ``left``, and the expressions ``mean_jct_s``
         (seconds), ``jct_s`` (seconds, by class with a due date), ``gpus_running`` (time-average GPUs, by class with a
-        floor) and ``gpus`` (by type). Objective and limits are divided by ``scale_s`` and ``scale_limit``, so that the
-        units of the data do not matter to an engine's absolute tolerances.
+        floor), ``gpus`` (by type) and ``width`` (GPUs, by class and epoch). All in the
+        units of the sheet; :func:`scale_model` has what engines divide by.
 
     Raises
     ------
@@ -180,19 +192,19 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
         When time runs out before the model is complete.
     """
     if instance.problem is Problem.CONTINUOUS:
-        raise UnsupportedError("this model has whole widths; the problem 'continuous' is stated in the solver 'conic'")
+        raise UnsupportedError(
+            "this model has whole widths; the problem 'continuous' is stated in CVXPY: engine='cvxpy'"
+        )
     effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
     effort.charge_pass()
     import pyomo.environ as pyo
 
     pure = instance.policy is Policy.PURE
-    # As in the module milp: one budget of a linear program is at least the least one, of several nobody knows.
-    slack = _BUDGET_SLACK if pure or instance.further_limits else 0.0
     parts: tuple[Callable[[Any], None], ...] = (
         lambda model: add_data(model, instance),
         lambda model: _add_variables(model, pyo.Binary if pure else pyo.UnitInterval),
         _add_totals,
-        lambda model: _add_limits(model, slack=slack),
+        _add_limits,
         _add_rows,
         _add_width_changes,
         _add_type_changes,
@@ -219,66 +231,77 @@ def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     import pyomo.environ as pyo
 
     m = model
-    total_rate = sum(m.w[i] * m.arrivals[i] for i in m.CLASSES)
-    per_hour = {i: SECONDS_PER_HOUR * m.w[i] * m.arrivals[i] / total_rate for i in m.CLASSES}
+    # Looked up once: asking Pyomo for each of a million parameters would take most of the time.
+    arrivals, w, wall, held = (each.extract_values() for each in (m.arrivals, m.w, m.wall, m.held))
+    paid, work, speed, r, d = (each.extract_values() for each in (m.paid, m.X, m.s, m.r, m.d))
+    total_rate = sum(w[i] * arrivals[i] for i in m.CLASSES)
+    per_hour = {i: SECONDS_PER_HOUR * w[i] * arrivals[i] / total_rate for i in m.CLASSES}
     #: Hours that a job spends at a node, interruptions not counted: the epoch, and in the first one the start.
-    hours = {(i, j, h, k): m.X[i, j] / m.s[i, j, h, k] + (m.r[i, h] if j == 1 else 0.0) for i, j, h, k in m.CELLS}
+    hours = {(i, j, h, k): work[i, j] / speed[i, j, h, k] + (r[i, h] if j == 1 else 0.0) for i, j, h, k in m.CELLS}
     terms = [(i, h, k, hours[i, j, h, k], m.x[i, j, h, k]) for i, j, h, k in m.CELLS]
-    terms += [(i, h, k, m.r[i, h], m.z[i, j, h, k]) for i, j, h, k in m.CHANGES]
-    terms += [(i, h, k, m.r[i, h] + m.d[i, g, h], m.y[i, j, g, h, k]) for i, j, g, h, k in m.TYPE_CHANGES]
+    terms += [(i, h, k, r[i, h], m.z[i, j, h, k]) for i, j, h, k in m.CHANGES]
+    terms += [(i, h, k, r[i, h] + d[i, g, h], m.y[i, j, g, h, k]) for i, j, g, h, k in m.TYPE_CHANGES]
     m.mean_jct_s = pyo.Expression(
-        expr=pyo.quicksum(per_hour[i] * m.wall[h, k] * each * variable for i, h, k, each, variable in terms)
+        expr=pyo.quicksum(per_hour[i] * wall[h, k] * each * variable for i, h, k, each, variable in terms)
     )
-    by_class: dict[str, list[Any]] = {i: [] for i in m.CLASSES}
-    for i, h, k, each, variable in terms:
-        by_class[i].append(SECONDS_PER_HOUR * m.wall[h, k] * each * variable)
+    by_class: dict[str, list[Any]] = {i: [] for i in m.D}
+    for i, h, k, each, variable in terms if by_class else ():
+        if i in by_class:
+            by_class[i].append(SECONDS_PER_HOUR * wall[h, k] * each * variable)
     m.jct_s = pyo.Expression(list(m.D), initialize={i: pyo.quicksum(by_class[i]) for i in m.D})
-    running: dict[str, list[Any]] = {i: [] for i in m.CLASSES}
-    for i, j, h, k in m.CELLS:
-        running[i].append(m.arrivals[i] * k * m.held[h, k] * m.X[i, j] / m.s[i, j, h, k] * m.x[i, j, h, k])
+    running: dict[str, list[Any]] = {i: [] for i in m.f}
+    for i, j, h, k in m.CELLS if running else ():
+        if i in running:
+            running[i].append(arrivals[i] * paid[h, k] * held[h, k] * work[i, j] / speed[i, j, h, k] * m.x[i, j, h, k])
     m.gpus_running = pyo.Expression(list(m.f), initialize={i: pyo.quicksum(running[i]) for i in m.f})
     by_type: dict[str, list[Any]] = {h: [] for h in m.TYPES}
     for i, h, k, each, variable in terms:
-        by_type[h].append(m.arrivals[i] * k * m.held[h, k] * each * variable)
+        by_type[h].append(arrivals[i] * paid[h, k] * held[h, k] * each * variable)
     m.gpus = pyo.Expression(m.TYPES, initialize={h: pyo.quicksum(used) for h, used in by_type.items()})
-    least_s = sum(
-        per_hour[i] * min(m.wall[h, k] * hours[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h])
-        for i in m.CLASSES
-        for j in m.EPOCHS[i]
-    )
-    m.scale_s = pyo.Param(initialize=least_s / _count_epochs(m))
-    m.jct = pyo.Objective(expr=m.mean_jct_s / m.scale_s, sense=pyo.minimize)
+    m.jct = pyo.Objective(expr=m.mean_jct_s, sense=pyo.minimize)
 
 
-def _add_limits(model: Any, *, slack: float) -> None:  # noqa: ANN401 - Pyomo has no types
-    """Add budget, quotas, due dates, floors, each divided by its scale; one of a type nobody can use is kept anyway."""
+def _add_limits(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
+    """Add budget, quotas, due dates and floors; a quota of a type that nobody can use is kept anyway."""
     import pyomo.environ as pyo
 
     m = model
-    limits = {BUDGET: m.b.value} | {f"{QUOTA}{h}": m.q[h] for h in m.q} | {f"{DUE}{i}": m.D[i] for i in m.D}
-    limits |= {f"{FLOOR}{i}": m.f[i] for i in m.f}
-    m.scale_limit = pyo.Param(
-        list(limits), initialize={limit: amount / _count_epochs(m) for limit, amount in limits.items()}
-    )
-
-    def at_most(used: Any, limit: str) -> Any:  # noqa: ANN401 - Pyomo has no types
-        return used / m.scale_limit[limit] <= limits[limit] / m.scale_limit[limit] * (1.0 + slack)
-
-    def at_least(used: Any, limit: str) -> Any:  # noqa: ANN401 - Pyomo has no types
-        return used / m.scale_limit[limit] >= limits[limit] / m.scale_limit[limit] * (1.0 - slack)
-
     usable = [h for h in m.q if any(len(m.WIDTHS[i, h]) for i in m.CLASSES)]
-    m.budget = pyo.Constraint(expr=at_most(pyo.quicksum(m.c[h] * m.gpus[h] for h in m.TYPES), BUDGET))
-    m.quota = pyo.Constraint(usable, rule=lambda m, h: at_most(m.gpus[h], f"{QUOTA}{h}"))
-    m.due = pyo.Constraint(list(m.D), rule=lambda m, i: at_most(m.jct_s[i], f"{DUE}{i}"))
-    m.floor = pyo.Constraint(list(m.f), rule=lambda m, i: at_least(m.gpus_running[i], f"{FLOOR}{i}"))
+    m.budget = pyo.Constraint(expr=pyo.quicksum(m.c[h] * m.gpus[h] for h in m.TYPES) <= m.b)
+    m.quota = pyo.Constraint(usable, rule=lambda m, h: m.gpus[h] <= m.q[h])
+    m.due = pyo.Constraint(list(m.D), rule=lambda m, i: m.jct_s[i] <= m.D[i])
+    m.floor = pyo.Constraint(list(m.f), rule=lambda m, i: m.gpus_running[i] >= m.f[i])
+
+
+def scale_model(model: Any, instance: BoaInstance) -> Scaling:  # noqa: ANN401 - Pyomo has no types
+    """Return scales on which each limit, and the least objective, is the number of epochs: typical entries are one."""
+    m = model
+    epochs = float(_count_epochs(m))
+    rows = {id(m.budget): m.b.value / epochs}
+    for family, amounts in ((m.quota, m.q), (m.due, m.D), (m.floor, m.f)):
+        rows |= {id(family[name]): (amounts[name] or 1.0) / epochs for name in family}
+    wall, work, speed = (each.extract_values() for each in (m.wall, m.X, m.s))
+    rates = {i: m.w[i] * m.arrivals[i] for i in m.CLASSES}
+    hours: dict[tuple[str, int], float] = {}
+    for i, j, h, k in m.CELLS:
+        each = wall[h, k] * (work[i, j] / speed[i, j, h, k] + (m.r[i, h] if j == 1 else 0.0))
+        hours[i, j] = min(hours.get((i, j), each), each)
+    least_s = SECONDS_PER_HOUR * sum(rates[i] * each for (i, _), each in hours.items()) / sum(rates.values())
+    # One budget of a linear program is at least the least one, of several nobody knows.
+    slack = _BUDGET_SLACK if instance.policy is Policy.PURE or instance.further_limits else 0.0
+    return Scaling(least_s / epochs, rows, slack)
 
 
 def _add_rows(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     import pyomo.environ as pyo
 
+    rows = [(i, j) for i in model.CLASSES for j in model.EPOCHS[i]]
+    model.width = pyo.Expression(
+        rows,
+        rule=lambda m, i, j: pyo.quicksum(k * m.x[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h]),
+    )
     model.row_length = pyo.Constraint(
-        [(i, j) for i in model.CLASSES for j in model.EPOCHS[i]],
+        rows,
         rule=lambda m, i, j: pyo.quicksum(m.x[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h]) == 1,
     )
 

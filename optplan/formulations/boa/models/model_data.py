@@ -44,6 +44,8 @@ def add_data(model: Any, instance: BoaInstance) -> None:  # noqa: ANN401 - Pyomo
         held_at |= {(h, k): float(factor) for k, factor in zip(ks, held, strict=True)}
     model.wall = pyo.Param(list(wall_at), initialize=wall_at)
     model.held = pyo.Param(list(held_at), initialize=held_at)
+    paid = {(h, k): gpus for i, h in widths for k, gpus in _list_paid(instance, i, h).items()}
+    model.paid = pyo.Param(list(paid), initialize=paid)
     model.b = pyo.Param(initialize=instance.budget_amount())
     model.c = pyo.Param(model.TYPES, initialize=instance.prices_in_budget)
     model.q = pyo.Param(list(instance.quotas), initialize=instance.quotas)
@@ -81,6 +83,13 @@ def _list_widths(instance: BoaInstance, name: str, gpu_type: str) -> list[int]:
         return []
     widths: list[int] = instance.allowed_widths(name, gpu_type).tolist()
     return widths
+
+
+def _list_paid(instance: BoaInstance, name: str, gpu_type: str) -> dict[int, float]:
+    """Return by width the GPUs that a job pays for on a type."""
+    options = instance.options(name)
+    own = options.of_type(gpu_type)
+    return dict(zip(options.widths[own].tolist(), options.paid[own].tolist(), strict=True))
 
 
 def _list_speeds(

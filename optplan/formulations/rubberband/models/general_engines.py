@@ -1,8 +1,8 @@
-"""RubberBand on general engines: budgeted paths in HiGHS and CP-SAT, and looking at every plan.
+"""RubberBand on general engines: budgeted paths in CP-SAT, and looking at every plan.
 
-These are the independent checks of the exact engine, and the answer to "what does a general solver make of it". HiGHS
-and CP-SAT see the graphs of :mod:`optplan.formulations.rubberband.models.bracket_graphs`, without minimum charges:
-their bound holds with them all the same, their plan is judged with them, and where that leaves a gap it is reported.
+These are independent checks of the exact engine, and the answer to "what does a general solver make of it". CP-SAT
+sees the graphs of :mod:`optplan.formulations.rubberband.models.bracket_graphs`, without minimum charges: its bound
+holds with them all the same, its plan is judged with them, and where that leaves a gap it is reported.
 Where minimum charges break a budget, the next cheaper plan is asked for until they do not; the bound stays that of the
 first, and there may be no plan in the end although one exists. With clusters side by side each has its own graph under
 a deadline; under a budget, the least time within which the sum of the cheapest plans keeps the budget is found by
@@ -42,7 +42,7 @@ from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.exact.durations import growth
 from optplan.formulations.rubberband.models.bracket_graphs import BracketGraph, bind_bracket, state_bracket
 from optplan.formulations.rubberband.models.every_plan import list_undominated
-from optplan.solvers import cpsat, milp
+from optplan.solvers import cpsat
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import OutOfEffortError
@@ -57,20 +57,6 @@ _ROOM = 1e-6
 _MOST_HALVINGS = 100
 
 _Engine = Callable[[BudgetedPaths, SolveRequest], PathsOutcome]
-
-
-@keep_both
-def solve_highs(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Solve as a mixed-integer program in HiGHS.
-
-    The bound is HiGHS's word, for the cost without minimum charges.
-
-    Raises
-    ------
-    EngineError
-        When HiGHS fails.
-    """
-    return _solve(instance, request, milp.solve_milp)
 
 
 @keep_both

@@ -15,16 +15,15 @@ down to whole units, so that the relaxation stays one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optplan.contracts.result import MEETING, SolveRequest
-from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, volume_factor
+from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, VmGroup
 from optplan.formulations.srift.exact.incumbents import TOLERANCE
-from optplan.formulations.srift.laws.stragglers import standard_maximum
+from optplan.formulations.srift.models.fleet_tables import ROUNDING, find_least_share, list_cells, list_volumes
 from optplan.schema import FloatArray
 from optplan.solvers.cpsat import new_solver, solve_watched
 
@@ -36,18 +35,6 @@ _TIME_UNITS = 2**22
 _PRICE_UNITS = 2**28
 #: Parts of a unit in which shares are counted.
 _SHARES = 2**20
-#: What rounding may add to a computed time.
-_ROUNDING = 1e-8
-
-
-@dataclass(frozen=True)
-class _Cell:
-    """One type with one batch: counts of VMs from 0 to ``most``, and the least compute seconds with each."""
-
-    name: str
-    batch: int
-    most: int
-    compute_s: FloatArray
 
 
 class FleetModel:
@@ -71,7 +58,7 @@ class FleetModel:
         self.bound = 0.0
         #: Whether no fleet is left.
         self.exhausted = False
-        self.cells = _list_cells(instance)
+        self.cells = list_cells(instance)
         self.model = cp_model.CpModel()
         self._counts = [self.model.new_int_var(0, cell.most, "") for cell in self.cells]
         self._used = [self.model.new_bool_var("") for _ in self.cells]
@@ -119,22 +106,21 @@ class FleetModel:
     def _add_times(self) -> tuple[cp_model.IntVar, Any]:
         """Add the least time of an iteration, in units, and what launching adds to all iterations."""
         model, instance = self.model, self.instance
-        most_ranks = min(instance.global_batch, sum(vm.gpus * instance.most_of(n) for n, vm in instance.types.items()))
-        volumes = self._volumes(most_ranks)
+        volumes = list_volumes(instance)
         longest_s = max((float(cell.compute_s[-1]) for cell in self.cells), default=0.0)
         slowest = min(vm.network_gbit_per_s for vm in instance.types.values()) * BYTES_PER_GBIT
         launch_s = instance.launch_s / instance.iterations
         self._time_unit_s = (longest_s + float(volumes.max()) / slowest + launch_s or 1.0) / _TIME_UNITS
         compute = self._add_greatest(
             [
-                self._look_up(count, cell.compute_s * (1.0 - _ROUNDING))
+                self._look_up(count, cell.compute_s * (1.0 - ROUNDING))
                 for count, cell in zip(self._counts, self.cells, strict=True)
             ]
         )
         exchange = self._add_exchange(volumes)
         after = model.new_int_var(0, _TIME_UNITS, "")
         rest = model.new_int_var(0, _SHARES - 1, "")
-        share = math.floor(_SHARES * self._least_share())
+        share = math.floor(_SHARES * find_least_share(instance, self.cells))
         model.add(_SHARES * after + rest == share * compute + _SHARES * exchange)
         return self._add_greatest([compute, after]), math.floor(launch_s / self._time_unit_s) * self._grows()
 
@@ -145,7 +131,7 @@ class FleetModel:
         model.add(_weigh(self._counts, [types[cell.name].gpus for cell in self.cells]) == ranks)
         taken = []
         for gbit_per_s in sorted({vm.network_gbit_per_s for vm in types.values()}):
-            least = self._look_up(ranks, volumes / (gbit_per_s * BYTES_PER_GBIT) * (1.0 - _ROUNDING))
+            least = self._look_up(ranks, volumes / (gbit_per_s * BYTES_PER_GBIT) * (1.0 - ROUNDING))
             seconds, present = model.new_int_var(0, _TIME_UNITS, ""), model.new_bool_var("")
             own = [self._present[name] for name, vm in types.items() if vm.network_gbit_per_s == gbit_per_s]
             model.add_max_equality(present, own)
@@ -168,24 +154,6 @@ class FleetModel:
         greatest = self.model.new_int_var(0, _TIME_UNITS, "")
         self.model.add_max_equality(greatest, [0, *variables])
         return greatest
-
-    def _volumes(self, most_ranks: int) -> FloatArray:
-        """Return (R + 1,) bytes that a rank exchanges in an iteration, by the number of ranks."""
-        layers = self.instance.job.layers
-        chance = np.ones(layers.ready.size) if layers.probability is None else layers.probability
-        total = float(layers.gradient_bytes @ chance)
-        return np.array([0.0, 0.0, *(volume_factor(ranks) * total for ranks in range(2, most_ranks + 1))])
-
-    def _least_share(self) -> float:
-        """Return the least share of an iteration's compute time after which any gradient can be ready."""
-        shares = []
-        for cell in self.cells:
-            vm = self.instance.types[cell.name]
-            profile, batch = self.instance.job.devices[vm.gpu], cell.batch / vm.gpus
-            forward, backward = profile.forward_after(batch), profile.backward_after(batch)
-            first = float(self.instance.job.ready_on(vm.gpu)[0])
-            shares.append((forward + first * backward) / (forward + backward) if forward + backward else 0.0)
-        return min(shares, default=0.0)
 
     def _grows(self) -> cp_model.IntVar:
         """Return whether the fleet has more VMs of any type than are running."""
@@ -244,21 +212,6 @@ class FleetModel:
     def require_better_than(self, objective: float) -> None:
         """Ask only for fleets whose relaxation is below an objective, by more than rounding."""
         self.model.add(self._objective <= math.floor(objective * (1.0 - MEETING) / self._unit))
-
-
-def _list_cells(instance: SriftInstance) -> list[_Cell]:
-    """List the types and batches that a fleet can have, the largest batch of a type first."""
-    cells = []
-    for name, batches in instance.batches_of.items():
-        vm = instance.types[name]
-        profile = instance.job.devices[vm.gpu]
-        for batch in reversed(batches):
-            most = min(instance.most_of(name), instance.global_batch // batch)
-            if most:
-                raw_s = profile.forward_after(batch / vm.gpus) + profile.backward_after(batch / vm.gpus)
-                slowest = [1.0 + profile.deviation * standard_maximum(count) for count in range(1, most + 1)]
-                cells.append(_Cell(name, batch, most, raw_s * np.array([0.0, *slowest])))
-    return cells
 
 
 def _count_units(limit: float, unit: float) -> int:

@@ -186,7 +186,7 @@ def test_infeasibility_found_by_a_search_is_proven() -> None:
     assert seen >= 3
 
 
-@pytest.mark.parametrize("solver", ["linked-paths", "highs", "cp-sat", "pyomo-highs", "enumeration"])
+@pytest.mark.parametrize("solver", ["linked-paths", "highs", "cp-sat", "enumeration"])
 def test_proven_is_infeasible_whatever_solver_proved_it(solver: str) -> None:
     """One job that fits neither the budget on one type (4 > 2) nor the quota on the other (1 > 0.9) is no unknown."""
     instance = BoaInstance.parse(yaml.safe_load((CASES / "proven-but-unknown.yaml").read_text()))

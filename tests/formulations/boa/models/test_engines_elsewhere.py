@@ -8,9 +8,8 @@ import pytest
 
 from optplan.contracts import Status, Termination
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.models import conic, pyomo_engine
+from optplan.formulations.boa.models import conic, highs_engine
 from optplan.instances.library import build_named
-from optplan.solvers import milp
 from optplan.solving import solve
 from optplan.verification import verify
 
@@ -46,8 +45,8 @@ WIDTH_OF_A_MILLION = {
     ("solver", "module", "most", "problem", "policy"),
     [
         ("conic", conic, "MANY_ROWS", "continuous", "mixed"),
-        ("pyomo-highs", pyomo_engine, "_MANY_CELLS", "rescaling", "pure"),
-        ("highs", milp, "_MANY_COLUMNS", "rescaling", "mixed"),
+        ("highs", highs_engine, "_MANY_CELLS", "rescaling", "pure"),
+        ("highs", highs_engine, "_MANY_CELLS", "rescaling", "mixed"),
     ],
 )
 def test_solved_elsewhere_the_answer_is_the_same(
@@ -89,7 +88,7 @@ def test_several_types_are_solved_elsewhere_alike(monkeypatch: pytest.MonkeyPatc
     assert solve(instance, solver="conic", time_limit_s=1e-9).status is Status.UNKNOWN
 
 
-@pytest.mark.parametrize("solver", ["auto", "highs", "cp-sat", "pyomo-highs"])
+@pytest.mark.parametrize("solver", ["auto", "highs", "cp-sat"])
 def test_a_width_of_a_million_is_no_obstacle(solver: str) -> None:
     """All widths of type b use the same GPU-time, but for the start: 8 GPUs fit, and a million do not by 3e-9.
 

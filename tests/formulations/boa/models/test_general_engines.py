@@ -19,17 +19,16 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Bra
 from optplan.formulations.boa.exact.feasibility import least_budget
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.formulations.boa.judge.evaluation import evaluate
-from optplan.formulations.boa.models import general_engines
-from optplan.formulations.boa.models.general_engines import solve_cp_sat, solve_enumeration, solve_highs
-from optplan.formulations.boa.models.pyomo_engine import solve_pyomo
+from optplan.formulations.boa.models.general_engines import solve_cp_sat, solve_enumeration
+from optplan.formulations.boa.models.highs_engine import solve_highs
 from optplan.progress import Stopwatch
-from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
+from optplan.solvers.programs.highs import ProgramOutcome
 from optplan.units import Amount, BudgetUnit
 
 REQUEST = SolveRequest(gap=1e-9)
 Solver = Callable[[BoaInstance, SolveRequest], Answer[BoaSolution]]
-PURE: list[Solver] = [solve_highs, solve_cp_sat, solve_enumeration, solve_pyomo]
-MIXED: list[Solver] = [solve_highs, solve_pyomo]
+PURE: list[Solver] = [solve_highs, solve_cp_sat, solve_enumeration]
+MIXED: list[Solver] = [solve_highs]
 
 
 def two_epochs(policy: str = "pure", budget: str = "4.104gpu") -> BoaInstance:
@@ -370,7 +369,7 @@ def test_the_order_and_names_of_classes_do_not_matter() -> None:
 def test_the_written_model_has_the_optimum_in_seconds(policy: str, tmp_path: Path) -> None:
     """HiGHS reads the text and finds the mean completion time; columns name class, epoch and width."""
     path = tmp_path / "model.lp"
-    text = general_engines.write_model(two_epochs(policy))
+    text = optplan.model(two_epochs(policy)).write("lp")
     path.write_text(text, encoding="utf-8")
     engine = highspy.Highs()
     engine.setOptionValue("output_flag", False)
@@ -378,16 +377,16 @@ def test_the_written_model_has_the_optimum_in_seconds(policy: str, tmp_path: Pat
     engine.run()
     expected = solve_highs(two_epochs(policy), REQUEST).objective
     assert engine.getInfo().objective_function_value == pytest.approx(expected, rel=1e-6)
-    assert "x.a.2.8" in text
+    assert "x_a_2_gpu_8_" in text
 
 
 def test_an_engine_that_contradicts_the_least_budget_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a plan exists, an engine that finds the problem infeasible has failed."""
 
-    def refuse(_problem: BudgetedPaths, _request: SolveRequest, *, relaxed: bool) -> PathsOutcome:  # noqa: ARG001
-        return PathsOutcome(Status.INFEASIBLE, Termination.COMPLETED, engine="HiGHS")
+    def refuse(*_: object) -> ProgramOutcome:
+        return ProgramOutcome(Status.INFEASIBLE, Termination.COMPLETED)
 
-    monkeypatch.setattr("optplan.solvers.milp.solve_milp", refuse)
+    monkeypatch.setattr("optplan.solvers.programs.highs.run_highs", refuse)
     with pytest.raises(EngineError, match="HiGHS finds no plan within the limits, although there is one"):
         solve_highs(two_epochs(), REQUEST)
 
@@ -412,7 +411,7 @@ def test_a_budget_is_needed(solver: Solver) -> None:
 
 @pytest.mark.parametrize("problem", ["whole", "rescaling"])
 @pytest.mark.parametrize("policy", ["pure", "mixed"])
-@pytest.mark.parametrize("solver", ["layered-paths", "highs", "pyomo-highs"])
+@pytest.mark.parametrize("solver", ["layered-paths", "highs"])
 def test_a_budget_short_by_rounding_is_the_least_one(problem: str, policy: str, solver: str) -> None:
     """Half of the tolerance below the least budget is feasible for every solver, and the proof holds."""
     instance = optplan.read_instance("boa-two-classes").replace(problem=problem, policy=policy)
@@ -424,5 +423,5 @@ def test_a_budget_short_by_rounding_is_the_least_one(problem: str, policy: str, 
 
 def test_a_written_model_with_types_names_them() -> None:
     """Nodes are called by type and width, quotas are rows."""
-    text = general_engines.write_model(one_epoch_two_types("pure", a100=0.125))
-    assert [name for name in ("x.a.1.t4.1", "x.a.1.a100.1", "budget:", "quota.a100:") if name not in text] == []
+    text = optplan.model(one_epoch_two_types("pure", a100=0.125)).write("lp")
+    assert [name for name in ("x_a_1_t4_1_", "x_a_1_a100_1_", "budget:", "quota_a100_:") if name not in text] == []

@@ -18,11 +18,11 @@ from optplan.errors import EngineError, UnsupportedError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.models import mixed_integer as sheet
-from optplan.formulations.boa.models import pyomo_engine
+from optplan.formulations.boa.models.highs_engine import solve_highs
 from optplan.formulations.boa.models.mixed_integer import build_pyomo_model
-from optplan.formulations.boa.models.pyomo_engine import solve_pyomo
 from optplan.progress import Event, Stopwatch
 from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.programs import highs
 
 #: Eight solves by four threads, then one by one; in a process of its own, which a deadlock would take along.
 FOUR_THREADS = """
@@ -30,13 +30,13 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 from optplan.contracts import SolveRequest
-from optplan.formulations.boa.models.pyomo_engine import solve_pyomo
+from optplan.formulations.boa.models.highs_engine import solve_highs
 from optplan.instances.generators import random_boa
 
 instances = [random_boa(classes=2, epochs=2, widths=3, seed=seed) for seed in range(8)]
 with ThreadPoolExecutor(4) as pool:
-    together = [answer.objective for answer in pool.map(solve_pyomo, instances, [SolveRequest()] * 8)]
-print(json.dumps([together, [solve_pyomo(instance, SolveRequest()).objective for instance in instances]]))
+    together = [answer.objective for answer in pool.map(solve_highs, instances, [SolveRequest()] * 8)]
+print(json.dumps([together, [solve_highs(instance, SolveRequest()).objective for instance in instances]]))
 """
 
 
@@ -207,8 +207,8 @@ def test_one_row_with_types_by_hand() -> None:
     t4, a100 = 2 * 2 * 0.725 + 2.1, 2 * 2 * 0.71 * 10 / 9
     assert pyo.value(model.mean_jct_s) == pytest.approx(3600 * (2 * (0.725 + 0.71 * 10.5 / 9) + 2.1) / 3)
     assert [pyo.value(model.gpus[h]) for h in model.TYPES] == pytest.approx([t4, a100])
-    assert pyo.value(model.budget.body) * model.scale_limit["budget"] == pytest.approx(0.5 * t4 + 2 * a100)
-    assert pyo.value(model.quota["a100"].body) * model.scale_limit["quota.a100"] == pytest.approx(a100)
+    assert pyo.value(model.budget.body) == pytest.approx(0.5 * t4 + 2 * a100)
+    assert pyo.value(model.quota["a100"].body) == pytest.approx(a100)
     for family in ("entered", "kept", "left", "row_length"):
         for row in getattr(model, family).values():
             assert row.lslack() >= -1e-12
@@ -241,7 +241,7 @@ def test_objective_and_limits_with_types_are_the_evaluators(data: st.DataObject)
     assert pyo.value(model.mean_jct_s) == pytest.approx(evaluation.objective, rel=1e-12)
     rows_of = {"budget": model.budget, "quota.t4": model.quota["t4"], "quota.a100": model.quota["a100"]}
     for limit, used in evaluation.consumption.items():
-        assert pyo.value(rows_of[limit].body) * model.scale_limit[limit] == pytest.approx(used, rel=1e-12, abs=1e-12)
+        assert pyo.value(rows_of[limit].body) == pytest.approx(used, rel=1e-12, abs=1e-12)
 
 
 def test_the_quota_of_a_type_that_no_class_can_use_is_no_row() -> None:
@@ -249,7 +249,7 @@ def test_the_quota_of_a_type_that_no_class_can_use_is_no_row() -> None:
     instance = two_types(policy="mixed")
     instance = instance.replace(classes={"yolo": instance.classes["yolo"]}, budget="2usd/hour")
     assert list(build_pyomo_model(instance).quota) == ["t4"]
-    answer = solve_pyomo(instance, SolveRequest())
+    answer = solve_highs(instance, SolveRequest())
     assert answer.status is Status.OPTIMAL
     (certificate,) = answer.certificates
     assert certificate.multipliers["quota.a100"] == 0.0
@@ -304,15 +304,15 @@ def test_the_policy_is_the_domain_of_x() -> None:
 def test_solve_reports_engine_and_progress() -> None:
     """The answer names HiGHS, its version, and a listener hears of the solve."""
     events: list[Event] = []
-    answer = solve_pyomo(two_classes(), SolveRequest(stopwatch=Stopwatch(listener=events.append)))
+    answer = solve_highs(two_classes(), SolveRequest(stopwatch=Stopwatch(listener=events.append)))
     assert answer.status is Status.OPTIMAL
-    assert answer.engine == "HiGHS through Pyomo"
+    assert answer.engine == "HiGHS"
     assert answer.engine_version.count(".") == 2
-    assert [event.stage for event in events] == ["pyomo"]
+    assert [event.stage for event in events] == ["highs"]
 
 
 def test_threads_can_solve_at_the_same_time() -> None:
-    """Pyomo's capture of output belongs to the whole process; the solves take turns and answer as one by one."""
+    """Four solves at once answer as one by one: models and engines are each thread's own."""
     run = subprocess.run([sys.executable, "-c", FOUR_THREADS], capture_output=True, text=True, check=True, timeout=60)
     together, one_by_one = json.loads(run.stdout)
     assert together == one_by_one
@@ -320,15 +320,15 @@ def test_threads_can_solve_at_the_same_time() -> None:
 
 def test_an_unknown_ending_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """A termination condition that the table does not know is not guessed at."""
-    monkeypatch.setattr(pyomo_engine, "_ENDINGS", {})
-    with pytest.raises(EngineError, match="HiGHS, called by Pyomo, ended with convergenceCriteriaSatisfied, which has"):
-        solve_pyomo(two_classes(), SolveRequest())
+    monkeypatch.setattr(highs, "_ENDINGS", {})
+    with pytest.raises(EngineError, match="HiGHS ended with status kOptimal, which has no meaning for this problem"):
+        solve_highs(two_classes(), SolveRequest())
 
 
 @pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
 def test_the_continuous_problem_is_stated_elsewhere() -> None:
     """Real widths are refused, and the message says which solver has them."""
-    with pytest.raises(UnsupportedError, match="the problem 'continuous' is stated in the solver 'conic'"):
+    with pytest.raises(UnsupportedError, match="the problem 'continuous' is stated in CVXPY: engine='cvxpy'"):
         build_pyomo_model(two_classes("continuous"))
 
 
@@ -359,12 +359,12 @@ def test_time_may_run_out_at_every_part_of_the_model(seconds: int) -> None:
             build_pyomo_model(two_classes(), stopwatch=building)
     else:
         assert len(build_pyomo_model(two_classes(), stopwatch=building).CELLS)
-    answer = solve_pyomo(two_classes(), SolveRequest(stopwatch=_Ticks(limit_s=float(seconds))))
+    answer = solve_highs(two_classes(), SolveRequest(stopwatch=_Ticks(limit_s=float(seconds))))
     assert (answer.status, answer.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
     assert (answer.solution, answer.objective) == (None, None)
     (certificate,) = answer.certificates
     assert (answer.bound_proof, certificate.multipliers) == (BoundProof.LAGRANGIAN, {"budget": 0.0})
-    best = solve_pyomo(two_classes(), SolveRequest()).objective
+    best = solve_highs(two_classes(), SolveRequest()).objective
     assert answer.bound is not None
     assert best is not None
     assert 0 < answer.bound <= best

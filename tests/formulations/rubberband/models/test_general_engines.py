@@ -17,12 +17,15 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance, Ru
 from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.formulations.rubberband.exact.bracket_choice import isolate_brackets
 from optplan.formulations.rubberband.judge.evaluation import evaluate
+from optplan.formulations.rubberband.models import highs_engine
 from optplan.formulations.rubberband.models.bracket_graphs import state_bracket
 from optplan.formulations.rubberband.models.every_plan import list_undominated
-from optplan.formulations.rubberband.models.general_engines import solve_cp_sat, solve_enumeration, solve_highs
+from optplan.formulations.rubberband.models.general_engines import solve_cp_sat, solve_enumeration
+from optplan.formulations.rubberband.models.highs_engine import solve_highs
 from optplan.progress import Stopwatch
-from optplan.solvers import cpsat, milp
+from optplan.solvers import cpsat
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
+from optplan.solvers.programs.highs import ProgramOutcome
 
 REQUEST = SolveRequest(gap=1e-9)
 Solver = Callable[[RubberBandInstance, SolveRequest], Answer[RubberBandSolution]]
@@ -171,11 +174,16 @@ def test_an_engine_that_finds_no_plan_where_there_is_one_has_failed(monkeypatch:
     def refuse(problem: BudgetedPaths, request: SolveRequest) -> PathsOutcome:  # noqa: ARG001
         return PathsOutcome(Status.INFEASIBLE, Termination.COMPLETED, engine="Nobody")
 
-    monkeypatch.setattr(milp, "solve_milp", refuse)
-    with pytest.raises(EngineError, match="Nobody finds no plan within the deadline, although there is one"):
-        solve_highs(make(deadline_s=55), REQUEST)
-    with pytest.raises(EngineError, match="Nobody finds no plan within the budget, although there is one"):
-        solve_highs(make(objective="time", budget="1usd"), REQUEST)
+    def refuse_program(*_: object) -> ProgramOutcome:
+        return ProgramOutcome(Status.INFEASIBLE, Termination.COMPLETED)
+
+    monkeypatch.setattr(cpsat, "solve_cp_sat", refuse)
+    monkeypatch.setattr(highs_engine, "solve_program", refuse_program)
+    for solver, who in ((solve_highs, "HiGHS"), (solve_cp_sat, "Nobody")):
+        with pytest.raises(EngineError, match=f"{who} finds no plan within the deadline, although there is one"):
+            solver(make(deadline_s=55), REQUEST)
+        with pytest.raises(EngineError, match=f"{who} finds no plan within the budget, although there is one"):
+            solver(make(objective="time", budget="1usd"), REQUEST)
 
 
 def test_an_engine_without_a_plan_keeps_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:

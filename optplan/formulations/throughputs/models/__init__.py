@@ -1,0 +1,1 @@
+"""The sheet, and the statement of the problem for general engines."""

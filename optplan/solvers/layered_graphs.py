@@ -1,0 +1,114 @@
+"""Layered graphs as graphs of networkx, to look at and to run its algorithms on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optplan.contracts.judgement import PathCosts
+from optplan.errors import MissingExtraError, UnsupportedError
+
+if TYPE_CHECKING:
+    from networkx import DiGraph
+
+#: Arcs beyond which a graph is refused: each takes about a kilobyte.
+_MOST_ARCS = 1_000_000
+
+#: What stands before the first layer, behind the last, and between those who change to another node.
+START, END, CHANGE = "start", "end", "change"
+
+
+def draw_layers(graphs: Iterable[tuple[PathCosts, list[dict[str, Any]]]]) -> DiGraph:
+    """Draw layered graphs side by side.
+
+    Parameters
+    ----------
+    graphs
+        What steps cost, and what is known of each of the (K,) nodes besides. A node that costs infinitely much in a
+        layer is not there.
+
+    Returns
+    -------
+    networkx.DiGraph
+        Nodes are ``(NAME, LAYER, LABEL)``, layers from 1, and ``(NAME, "start")`` and ``(NAME, "end")``; arcs have
+        ``value`` and each limit by its name, for entering a node, where another one is left, and being at it. Where
+        several nodes form a group, whoever leaves one of them for another passes ``(NAME, LAYER, "change")``, so that
+        there are as many arcs as nodes and not their square; with several groups ``"change.GROUP"``.
+
+    Raises
+    ------
+    UnsupportedError
+        When there would be too many arcs.
+    MissingExtraError
+        When networkx is not installed.
+    """
+    known = list(graphs)
+    arcs = sum(_count_arcs(costs) for costs, _ in known)
+    if arcs > _MOST_ARCS:
+        message = f"the graph would have {arcs:,} arcs, and {_MOST_ARCS:,} are drawn; take fewer classes or widths"
+        raise UnsupportedError(message)
+    try:
+        import networkx
+    except ImportError:
+        raise MissingExtraError("networkx", "graphs") from None
+    drawn = networkx.DiGraph()
+    for costs, about in known:
+        _draw(drawn, costs, about)
+    return drawn
+
+
+def _count_arcs(costs: PathCosts) -> int:
+    """Count the arcs of a graph: staying, to the hubs, and from each group to each node."""
+    return len(costs.run_value) * len(costs.labels) * (2 + costs.num_groups)
+
+
+def _draw(drawn: DiGraph, costs: PathCosts, about: list[dict[str, Any]]) -> None:
+    """Add one layered graph."""
+    present = np.isfinite(costs.run_value)
+    drawn.add_nodes_from([(costs.name, START), (costs.name, END)])
+    before: list[int] = []
+    for layer in range(len(costs.run_value)):
+        own = np.flatnonzero(present[layer]).tolist()
+        drawn.add_nodes_from(((costs.name, layer + 1, costs.labels[node]), about[node]) for node in own)
+        if layer:
+            _draw_changes(drawn, costs, layer, before, own)
+        else:
+            for node in own:
+                drawn.add_edge(
+                    (costs.name, START),
+                    (costs.name, 1, costs.labels[node]),
+                    **_cost(costs, 0, node, int(costs.group[node])),
+                )
+        before = own
+    nothing = dict.fromkeys(("value", *costs.limits), 0.0)
+    for node in before:
+        drawn.add_edge((costs.name, len(costs.run_value), costs.labels[node]), (costs.name, END), **nothing)
+
+
+def _draw_changes(drawn: DiGraph, costs: PathCosts, layer: int, before: list[int], own: list[int]) -> None:
+    """Add the arcs into a layer: to the same node, and from each group to all nodes."""
+    nothing = dict.fromkeys(("value", *costs.limits), 0.0)
+    for group in sorted({int(costs.group[node]) for node in before}):
+        tails = [(costs.name, layer, costs.labels[node]) for node in before if costs.group[node] == group]
+        tail: tuple[object, ...] = tails[0]
+        if len(tails) > 1:
+            tail = (costs.name, layer + 1, CHANGE if costs.num_groups == 1 else f"{CHANGE}.{group}")
+            drawn.add_edges_from(((each, tail) for each in tails), **nothing)
+        for node in own:
+            drawn.add_edge(tail, (costs.name, layer + 1, costs.labels[node]), **_cost(costs, layer, node, group))
+    for node in set(before) & set(own):
+        label = costs.labels[node]
+        drawn.add_edge((costs.name, layer, label), (costs.name, layer + 1, label), **_cost(costs, layer, node, None))
+
+
+def _cost(costs: PathCosts, layer: int, node: int, group: int | None) -> dict[str, float]:
+    """Return what being at a node costs, and entering it from a group; None for staying."""
+    cost = {"value": float(costs.run_value[layer, node])}
+    cost |= dict(zip(costs.limits, costs.run_consumption[:, layer, node].tolist(), strict=True))
+    if group is not None:
+        cost["value"] += float(costs.enter_value[group, layer, node])
+        for limit, amount in zip(costs.limits, costs.enter_consumption[:, group, layer, node].tolist(), strict=True):
+            cost[limit] += amount
+    return cost

@@ -1,0 +1,216 @@
+"""Convex models in CVXPY while their users hold them, and linear ones of Pyomo turned into such."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import cvxpy as cp
+import numpy as np
+
+from optplan.contracts.instance import Solution
+from optplan.contracts.result import SolveRequest, Status, Termination
+from optplan.errors import EngineError, UnsupportedError
+from optplan.solvers.programs.changes import Changes
+from optplan.solvers.programs.engines import EngineAnswer
+from optplan.solvers.programs.program import read_program
+from optplan.solvers.programs.statement import Statement
+
+#: What final statuses of CVXPY mean; every other one is a failure.
+_ENDINGS = {
+    "optimal": (Status.OPTIMAL, Termination.COMPLETED),
+    "optimal_inaccurate": (Status.OPTIMAL, Termination.COMPLETED),
+    "infeasible": (Status.INFEASIBLE, Termination.COMPLETED),
+    "infeasible_inaccurate": (Status.INFEASIBLE, Termination.COMPLETED),
+    "unbounded": (Status.UNKNOWN, Termination.COMPLETED),
+    "unbounded_inaccurate": (Status.UNKNOWN, Termination.COMPLETED),
+    "user_limit": (Status.UNKNOWN, Termination.TIME_LIMIT),
+}
+#: What engines call their limit on seconds; of others nothing ends a solve.
+_TIME_OPTIONS = {"clarabel": "time_limit", "scs": "time_limit_secs", "highs": "time_limit"}
+
+
+@dataclass(frozen=True, eq=False)
+class ConvexStatement:
+    """A convex model of an instance in CVXPY.
+
+    Parameters
+    ----------
+    native
+        The problem; its variables have the names of the sheet.
+    read
+        Returns the decisions that the values of the variables stand for.
+    index
+        By variable, what each of its entries is about.
+    unit
+        What one unit of the model's objective is worth in the instance's own.
+    expressions
+        By the name in the sheet, what is added up of the variables.
+    """
+
+    native: cp.Problem
+    read: Callable[[], Solution | None]
+    index: dict[str, list[Any]]
+    unit: float = 1.0
+    expressions: dict[str, Any] = field(default_factory=dict)
+
+
+class HeldCvxpy:
+    """A statement whose CVXPY problem is in somebody else's hands, who replaces it to change it.
+
+    Parameters
+    ----------
+    statement
+        As the formulation makes it.
+    """
+
+    default_engine = "clarabel"
+    leaves_out = ""
+
+    def __init__(self, statement: ConvexStatement) -> None:
+        self.native = statement.native
+        self.index, self.expressions = statement.index, statement.expressions
+        self._statement = statement
+
+    def compare(self) -> Changes:
+        """Say what its user has changed."""
+        stated = {each.id: each for each in self._statement.native.constraints}
+        now = {each.id: each for each in self.native.constraints}
+        own = [each for key, each in now.items() if key not in stated]
+        present = {each.id for each in self.native.variables()}
+        return Changes(
+            added=tuple(_name(each) for each in own),
+            left_out=tuple(_name(each) for key, each in stated.items() if key not in now),
+            missing=tuple(each.name() for each in self._statement.native.variables() if each.id not in present),
+            has_own_objective=self.native.objective is not self._statement.native.objective,
+        )
+
+    def run(self, engine: str, request: SolveRequest) -> EngineAnswer:
+        """Solve it as it is; its variables have the values.
+
+        Raises
+        ------
+        UnsupportedError
+            When CVXPY has no such engine, or the problem is not convex by its rules.
+        EngineError
+            When the engine fails.
+        """
+        if engine.upper() not in cp.installed_solvers():
+            known = ", ".join(each.lower() for each in cp.installed_solvers())
+            raise UnsupportedError(f"engine: CVXPY finds no solver {engine!r} here; it has {known}")
+        options: dict[str, Any] = {}
+        if request.stopwatch.remaining_s is not None and engine in _TIME_OPTIONS:
+            options[_TIME_OPTIONS[engine]] = request.stopwatch.remaining_s
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an inaccurate optimum is judged like any other
+                self.native.solve(solver=engine.upper(), **options)
+        except cp.error.DCPError as error:
+            raise UnsupportedError(f"the problem is not convex by CVXPY's rules: {error}") from None
+        except cp.error.SolverError as error:
+            raise EngineError(f"{engine}, called by CVXPY, failed: {error}") from error
+        name = self.native.status
+        if name not in _ENDINGS:
+            raise EngineError(f"{engine}, called by CVXPY, ended with {name}, which has no meaning for this problem")
+        status, termination = _ENDINGS[name]
+        found = status is Status.OPTIMAL
+        return EngineAnswer(
+            status=status,
+            termination=termination,
+            has_values=found,
+            bound=float(self.native.value) * self._statement.unit if found else None,
+            is_unbounded=name.startswith("unbounded"),
+            engine=f"{engine} through CVXPY",
+            engine_version=cp.__version__,
+        )
+
+    def read(self) -> Solution | None:
+        """Return the decisions that the values stand for."""
+        return self._statement.read()
+
+    def cut_off(self) -> None:
+        """Nothing: convex models are exact."""
+
+    def forget_cuts(self) -> None:
+        """Nothing: there are none."""
+
+    def write(self, form: Literal["lp", "mps"]) -> str:
+        """Refuse: CVXPY writes no such text.
+
+        Raises
+        ------
+        UnsupportedError
+            Always.
+        """
+        raise UnsupportedError(f"a CVXPY problem is not written as {form}; state a linear one with engine='pyomo'")
+
+    def has_none_without_own(self, request: SolveRequest) -> bool:
+        """Whether the problem as stated is infeasible."""
+        mine, self.native = self.native, self._statement.native
+        try:
+            return self.run(self.default_engine, request).status is Status.INFEASIBLE
+        finally:
+            self.native = mine
+
+    def find_violations(self, request: SolveRequest) -> dict[str, float] | None:  # noqa: ARG002 - as Pyomo's
+        """Return nothing: amounts are known of linear constraints only."""
+        return None
+
+
+def _name(constraint: Any) -> str:  # noqa: ANN401 - CVXPY has types in part only
+    """Name a constraint by the label that its user gave it, or else by what it says."""
+    return getattr(constraint, "label", None) or str(constraint)
+
+
+def state_linear(statement: Statement) -> ConvexStatement:
+    """State in CVXPY a linear program that Pyomo states: a variable for each of Pyomo's, with its name.
+
+    Raises
+    ------
+    UnsupportedError
+        When anything is a whole number.
+    """
+    read = read_program(statement.native, statement.scaling, names=False)
+    program = read.program
+    if program.integral.any():
+        raise UnsupportedError("the problem is not convex: decisions are whole numbers; take engine='pyomo'")
+    by_component: dict[str, list[int]] = {}
+    for column, variable in enumerate(read.variables):
+        by_component.setdefault(variable.parent_component().name, []).append(column)
+    variables = {name: cp.Variable(len(columns), name=name) for name, columns in by_component.items()}
+    order = np.argsort(np.concatenate(list(by_component.values())))
+    x = cp.hstack(list(variables.values()))[order]
+    constraints = [x >= program.lower, x <= program.upper]
+    by_rows: dict[str, list[int]] = {}
+    for row, constraint in enumerate(read.constraints):
+        by_rows.setdefault(constraint.parent_component().name, []).append(row)
+    for name, rows in by_rows.items():
+        stated = _state_rows(program.matrix[rows] @ x, program.row_lower[rows], program.row_upper[rows])
+        constraints += [_label(each, name) for each in stated]
+    goal = program.cost @ x + program.offset
+    native = cp.Problem(cp.Maximize(-goal) if program.maximises else cp.Minimize(goal), constraints)
+
+    def read_values() -> Solution | None:
+        read.load(np.asarray(x.value))
+        return statement.read()
+
+    index = {name: [read.variables[column].index() for column in columns] for name, columns in by_component.items()}
+    return ConvexStatement(native, read_values, index, unit=statement.scaling.objective)
+
+
+def _state_rows(sums: Any, lower: Any, upper: Any) -> list[Any]:  # noqa: ANN401 - CVXPY has types in part only
+    """State rows of one family between their ends: equal, at most, at least."""
+    equal = np.flatnonzero(lower == upper)
+    most = np.flatnonzero((lower != upper) & np.isfinite(upper))
+    least = np.flatnonzero((lower != upper) & np.isfinite(lower))
+    stated = [sums[equal] == upper[equal]] if equal.size else []
+    stated += [sums[most] <= upper[most]] if most.size else []
+    return [*stated, *([sums[least] >= lower[least]] if least.size else [])]
+
+
+def _label(constraint: Any, name: str) -> Any:  # noqa: ANN401 - CVXPY has types in part only
+    if hasattr(constraint, "set_label"):
+        constraint.set_label(name)
+    return constraint

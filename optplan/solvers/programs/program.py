@@ -1,0 +1,218 @@
+"""A mixed-integer linear program as matrices, read from the Pyomo model that states it.
+
+Every engine takes its rows from here, so that a problem is stated once. Pyomo's own compiler of standard forms walks
+the expressions (:mod:`pyomo.repn.plugins.standard_form`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.errors import UnsupportedError
+from optplan.schema import FloatArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+#: Pyomo's compiler keeps what it imports, and the garbage collector's pause, for the whole process: one at a time.
+_READING = threading.Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Minimise cost * x + offset, lower <= x <= upper, rows between their ends; N columns, M rows.
+
+    Parameters
+    ----------
+    cost, lower, upper
+        (N,) Of the columns.
+    integral
+        (N,) Which columns are whole numbers.
+    matrix
+        (M, N) Sparse, row by row.
+    row_lower, row_upper
+        (M,) Ends of the rows.
+    offset
+        What does not depend on any column.
+    columns, rows
+        Their names.
+    maximises
+        Whether the model asked for the most: then cost and offset have the opposite sign.
+    """
+
+    cost: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    integral: NDArray[np.bool_]
+    matrix: csr_array
+    row_lower: FloatArray
+    row_upper: FloatArray
+    offset: float = 0.0
+    columns: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    maximises: bool = False
+
+    def value_of(self, amount: float) -> float:
+        """Return in the model's own sense what is minimised here."""
+        return -amount if self.maximises else amount
+
+    def soften(self, chosen: NDArray[np.bool_]) -> Program:
+        """Return the program of least violation: some rows may be missed at the cost of the amount, relatively.
+
+        A column for each end of each chosen row takes up what is missed; nothing else costs anything.
+        """
+        from scipy.sparse import csr_array, hstack
+
+        over = np.flatnonzero(chosen & np.isfinite(self.row_upper))
+        under = np.flatnonzero(chosen & np.isfinite(self.row_lower))
+        place = np.concatenate([over, under])
+        signs = np.repeat([-1.0, 1.0], [over.size, under.size])
+        slack = csr_array((signs, (place, np.arange(place.size))), shape=(len(self.row_lower), place.size))
+        ends = np.concatenate([self.row_upper[over], self.row_lower[under]])
+        return replace(
+            self,
+            cost=np.concatenate([np.zeros(self.cost.size), 1.0 / np.maximum(1.0, np.abs(ends))]),
+            lower=np.concatenate([self.lower, np.zeros(place.size)]),
+            upper=np.concatenate([self.upper, np.full(place.size, np.inf)]),
+            integral=np.concatenate([self.integral, np.zeros(place.size, dtype=np.bool_)]),
+            matrix=hstack([self.matrix, slack], format="csr"),
+            columns=(*self.columns, *(self.rows[row] for row in place.tolist())),
+            offset=0.0,
+            maximises=False,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What rows and objective are divided by for engines, whose tolerances are absolute; models are in natural units.
+
+    Parameters
+    ----------
+    objective
+        For the objective.
+    rows
+        By the identity of a Pyomo constraint; other rows are as they are.
+    slack
+        By how much, relatively, the ends of these rows lie beyond what the model says: with the engine's own tolerance
+        that is what may count as keeping a limit.
+    """
+
+    objective: float = 1.0
+    rows: Mapping[int, float] = field(default_factory=dict)
+    slack: float = 0.0
+
+    def apply(self, program: Program, constraints: list[Any]) -> Program:
+        """Return a program on this scale."""
+        from scipy.sparse import diags_array
+
+        factors = np.array([self.rows.get(id(each), 1.0) for each in constraints])
+        slack = np.array([self.slack * (id(each) in self.rows) for each in constraints])
+        lower, upper = program.row_lower / factors, program.row_upper / factors
+        return replace(
+            program,
+            cost=program.cost / self.objective,
+            offset=program.offset / self.objective,
+            matrix=(diags_array(1.0 / factors) @ program.matrix).tocsr(),
+            row_lower=lower - slack * np.abs(np.where(np.isfinite(lower), lower, 0.0)),
+            row_upper=upper + slack * np.abs(np.where(np.isfinite(upper), upper, 0.0)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ReadModel:
+    """A program, and the Pyomo model that it was read from.
+
+    Parameters
+    ----------
+    program
+        The matrices.
+    variables
+        (N,) Pyomo's variable behind each column.
+    constraints
+        (M,) Pyomo's constraint behind each row.
+    """
+
+    program: Program
+    variables: list[Any]
+    constraints: list[Any]
+
+    def load(self, values: FloatArray) -> None:
+        """Give the variables of the model their values."""
+        whole = self.program.integral
+        for variable, value, is_whole in zip(self.variables, values.tolist(), whole.tolist(), strict=True):
+            variable.set_value(round(value) if is_whole else value, skip_validation=True)
+
+
+def read_program(native: Any, scaling: Scaling | None = None, *, names: bool = True) -> ReadModel:  # noqa: ANN401 - Pyomo has no types
+    """Read the matrices of a Pyomo model that has one objective.
+
+    Parameters
+    ----------
+    native
+        A ``pyomo.environ.ConcreteModel``.
+    scaling
+        Of rows and objective; None for the model's own units.
+    names
+        Whether columns and rows have to have names; they take time.
+
+    Raises
+    ------
+    UnsupportedError
+        When the model has no objective, several, or something that is not linear; with its name.
+    """
+    import pyomo.environ as pyo
+    from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
+
+    objectives = list(native.component_data_objects(pyo.Objective, active=True))
+    if len(objectives) != 1:
+        found = ", ".join(each.name for each in objectives) or "none"
+        raise UnsupportedError(f"a model needs one active objective, and this one has {found}; deactivate() the others")
+    maximises = objectives[0].sense == pyo.maximize
+    form = _compile(LinearStandardFormCompiler(), native)
+    matrix = form.A.tocsr()
+    rhs, rows = np.asarray(form.rhs, dtype=float), form.rows
+    bound_types = np.array([row.bound_type for row in rows], dtype=np.int64)
+    cost = np.zeros(len(form.columns)) if not form.c.nnz else np.asarray(form.c.todense()).ravel()
+    lower = np.array([-np.inf if v.lb is None else v.lb for v in form.columns], dtype=float)
+    upper = np.array([np.inf if v.ub is None else v.ub for v in form.columns], dtype=float)
+    program = Program(
+        cost=cost,
+        lower=lower,
+        upper=upper,
+        integral=np.array([not v.is_continuous() for v in form.columns], dtype=np.bool_),
+        matrix=matrix,
+        row_lower=np.where(bound_types <= 0, rhs, -np.inf),
+        row_upper=np.where(bound_types >= 0, rhs, np.inf),
+        offset=float(form.c_offset[0]) if len(form.c_offset) else 0.0,
+        columns=tuple(v.name for v in form.columns) if names else (),
+        rows=tuple(row.constraint.name for row in rows) if names else (),
+        maximises=maximises,
+    )
+    constraints = [row.constraint for row in rows]
+    scaled = program if scaling is None else scaling.apply(program, constraints)
+    return ReadModel(scaled, list(form.columns), constraints)
+
+
+def _compile(compiler: Any, native: Any) -> Any:  # noqa: ANN401 - Pyomo has no types
+    """Compile the standard form, and say in a sentence what cannot be."""
+    from pyomo.common.errors import InfeasibleConstraintException, InvalidConstraintError, InvalidExpressionError
+
+    try:
+        with _READING:
+            return compiler.write(native, mixed_form=True)
+    except InfeasibleConstraintException as error:
+        raise TrivialInfeasibilityError(str(error)) from None
+    except (InvalidConstraintError, InvalidExpressionError, ValueError) as error:
+        message = f"only linear models can be handed over as matrices: {error}; choose an engine that takes others"
+        raise UnsupportedError(message) from None
+
+
+class TrivialInfeasibilityError(Exception):
+    """A constraint that no values of the variables keep; the message names it. Caught here, never a user's."""

@@ -1,0 +1,157 @@
+"""Frontiers judged: the certificate and the decisions of every point, and what lies between two of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from optplan.contracts import Check, Frontier, FrontierPoint, Instance, Verification
+from optplan.contracts.judgement import JUDGE_TOLERANCE
+from optplan.contracts.registry import Formulation
+from optplan.contracts.time_and_money import BUDGET
+from optplan.errors import UsageError
+from optplan.formulations import formulation_of
+from optplan.progress import OutOfTime, Stopwatch
+from optplan.units import Amount, BudgetUnit
+
+#: How far the chord may lie above what certificates prove where a frontier is said to be exact between its points.
+_ON_CHORD = 1e-6
+
+
+@dataclass
+class _Findings:
+    """Checks and claims of one frontier."""
+
+    formulation: Formulation
+    instance: Instance
+    stopwatch: Stopwatch
+    checks: list[Check] = field(default_factory=list)
+    on_trust: list[str] = field(default_factory=list)
+    never_checked: list[str] = field(default_factory=list)
+
+    def at_most(self, family: str, index: str, left: float, right: float, scale: float, message: str) -> None:
+        """Check that one figure is no larger than another, up to the judge's tolerance of a scale."""
+        tolerance = JUDGE_TOLERANCE * abs(scale)
+        holds = left <= right + tolerance
+        check = Check(
+            family=family, index=index, left=left, right=right, tolerance=tolerance, holds=holds, message=message
+        )
+        self.checks.append(check)
+
+    def equal(self, family: str, index: str, claimed: float, known: float, message: str) -> None:
+        """Check that two figures are the same."""
+        self.at_most(family, index, abs(claimed - known), 0.0, max(abs(claimed), abs(known)), message)
+
+
+def verify_frontier(instance: Instance, frontier: Frontier, *, time_limit_s: float | None) -> Verification:
+    """Check every point of a frontier.
+
+    Parameters
+    ----------
+    frontier
+        Each point's decisions keep its budget and reach its objective, its certificate proves that none is better, and
+        between two points no plan lies below the chord by more than is said.
+    time_limit_s
+        Seconds of processor time after which the points that are left are taken on trust; None for no limit.
+
+    Raises
+    ------
+    UsageError
+        When the frontier belongs to another instance.
+    """
+    start = time.perf_counter()
+    if frontier.instance_hash != instance.content_hash():
+        known, own = frontier.instance_hash[:12], instance.content_hash()[:12]
+        message = f"the frontier was made for {frontier.instance_name!r} with hash {known}, this one has {own}"
+        raise UsageError(f"{message}; give the instance it was made for")
+    found = _Findings(formulation_of(instance), instance, Stopwatch(time_limit_s, clock=time.thread_time))
+    _check_points(found, frontier)
+    return Verification(
+        checks=tuple(sorted(found.checks, key=lambda check: check.holds)),
+        on_trust=tuple(found.on_trust),
+        never_checked=tuple(found.never_checked),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _check_points(found: _Findings, frontier: Frontier) -> None:
+    points = frontier.points()
+    for number, point in enumerate(points, start=1):
+        index = f"point {number}"
+        try:
+            found.stopwatch.require()
+            _check_point(found, frontier, point, index)
+        except OutOfTime:
+            limit_s = found.stopwatch.limit_s
+            found.on_trust.append(f"points {number} to {len(points)}: not checked within {limit_s:g} s")
+            return
+    _check_between(found, frontier, points)
+
+
+def _check_point(found: _Findings, frontier: Frontier, point: FrontierPoint, index: str) -> None:
+    """Check what a point's decisions amount to at its budget, and what its certificate proves there."""
+    own = found.instance.replace(budget=Amount(point.budget, BudgetUnit(frontier.budget_unit)))
+    evaluation = found.formulation.evaluate(own, frontier.solution_at(point.budget))
+    found.checks += [check.replace(index=f"{index} {check.index}".strip()) for check in evaluation.checks]
+    found.equal("objective", index, point.objective, evaluation.objective, "the point's decisions must reach it")
+    multipliers = dict(point.certificate.multipliers)
+    if set(multipliers) != set(own.limits):
+        message = f"multipliers must name exactly {', '.join(own.limits)}"
+        found.checks.append(Check.exactly("certificate", message, holds=False, sides=(1, 0), index=index))
+        return
+    dual = float(found.formulation.dual_bound(own, multipliers, found.stopwatch))
+    # What rounding errors are relative to: the objective, and what the multipliers weigh.
+    scale = abs(point.objective) + 2.0 * sum(multipliers[limit] * amount for limit, amount in own.limits.items())
+    message = "the certificate must prove that nothing is better within the budget"
+    found.at_most("certificate", index, point.objective, dual, scale, message)
+    ends = point.shadow_price
+    if ends.less is not None:
+        message = "a price may not rise with the budget"
+        found.at_most("shadow-price", index, ends.more, ends.less, max(ends.more, ends.less), message)
+
+
+def _check_between(found: _Findings, frontier: Frontier, points: Sequence[FrontierPoint]) -> None:
+    """Hold the chords, which mixtures of two neighbours reach, against what the two certificates prove between them."""
+    widest = 0.0
+    for number, (left, right) in enumerate(pairwise(points), start=1):
+        index = f"points {number} to {number + 1}"
+        message = "budgets must rise, and objectives fall"
+        found.at_most("order", index, left.budget, right.budget, 0.0, message)
+        found.at_most("order", index, right.objective, left.objective, left.objective, message)
+        room = _find_room(left, right) / abs(left.objective)
+        widest = max(widest, room)
+        if frontier.exact_between:
+            message = "between two points nothing may lie below the chord, which mixtures of the two reach"
+            check = Check(
+                family="between",
+                index=index,
+                left=room,
+                right=0.0,
+                tolerance=_ON_CHORD,
+                holds=room <= _ON_CHORD,
+                message=message,
+            )
+            found.checks.append(check)
+    if not frontier.exact_between and len(points) > 1:
+        found.never_checked.append(
+            f"between two points plans lie on or below the chord, which mixtures reach: by at most {widest:.2%}"
+        )
+
+
+def _find_room(left: FrontierPoint, right: FrontierPoint) -> float:
+    """Return by how much the chord between two points is at most above both lines that their certificates prove."""
+    step = right.budget - left.budget
+    if step <= 0.0:
+        return 0.0
+    chord = (right.objective - left.objective) / step
+    steep, flat = (-point.certificate.multipliers.get(BUDGET, 0.0) for point in (left, right))
+    # The lines objective + slope * (budget - own budget) of the two cross where neither proves more than the other.
+    if steep >= flat:
+        at = 0.0
+    else:
+        at = (right.objective - flat * step - left.objective) / (steep - flat)
+    at = min(max(at, 0.0), step)
+    lines = (left.objective + steep * at, right.objective + flat * (at - step))
+    return max(0.0, left.objective + chord * at - max(lines))
