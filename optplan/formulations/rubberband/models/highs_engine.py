@@ -72,8 +72,10 @@ def _search(
     """Return what HiGHS says first, the first plan that keeps the limit, and how many were cut off before."""
     first: ProgramOutcome | None = None
     alone, cuts = isolate_brackets(instance), 0
+    # What is beyond the limit by its whole tolerance is to be seen, too; what is further beyond is cut off.
+    scaling = replace(statement.scaling, slack=LIMIT_TOLERANCE)
     while True:
-        read = read_program(statement.native, statement.scaling, names=False)
+        read = read_program(statement.native, scaling, names=False)
         outcome = solve_program(read.program, request)
         first = _close(outcome, read.program) if first is None else first
         if outcome.values is None:
