@@ -93,7 +93,7 @@ class Findings:
         return self._duals[key]
 
     def scale(self, multipliers: dict[str, float], value: float) -> float:
-        """Return what rounding errors are relative to: |value| + mu * |consumption| + mu * limit (design 4.1.6)."""
+        """Return what rounding errors are relative to: |value| + mu * |consumption| + mu * limit."""
         priced = sum(multipliers[limit] * amount for limit, amount in self.limits.items())
         if self.evaluation is None:
             return value + 2.0 * priced

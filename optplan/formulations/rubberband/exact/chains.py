@@ -1,4 +1,4 @@
-"""A bracket as a held graph: layers are stages, nodes are instances held, options are allocations (design 4.5).
+"""A bracket as a held graph: layers are stages, nodes are instances held, options are allocations.
 
 Values are expected US dollars and consumptions expected seconds, whichever of the two is limited. Which instance counts
 can be best: with a fixed initialisation time, costs between two counts that some allocation needs are linear in what is

@@ -1,4 +1,4 @@
-"""The exact solver: budgeted paths over instances held (design 4.1 and 4.5).
+"""The exact solver: budgeted paths over instances held.
 
 Expected times and costs add up over stages, so that a plan is a path and a limit a budget; minimum charges come on top
 and are handled by bounding. With several clusters side by side each has a graph of its own.
