@@ -16,7 +16,12 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 #: What is compiled: a module of Python with its types beside it.
-KERNELS = ("optplan/solvers/paths/kernel",)
+KERNELS = (
+    "optplan/solvers/paths/kernel",
+    "optplan/solvers/paths/runs",
+    "optplan/solvers/paths/simplex",
+    "optplan/formulations/boa/judge/run_loops",
+)
 #: The same bits as Python on every processor: no operation is fused with another.
 FLAGS = ["-O3", "-ffp-contract=off", "-g0"]
 DIRECTIVES = {

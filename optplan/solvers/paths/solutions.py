@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from optplan.solvers.paths.bounds import LinkedBound
+from optplan.solvers.paths.branch_price import Part
 from optplan.solvers.paths.branching import Region
 from optplan.solvers.paths.families import FloatArray, PathBatch
 from optplan.solvers.paths.gap import Exhaustion, relative_gap
@@ -89,6 +90,9 @@ class LinkedSolution(PathSolution):
     rows
         (R, 1 + L) Weights of value and consumptions that prove ``bound`` by levels; None where it rests on something
         else.
+    part
+        All choices, divided by branch and price so that each part proves ``bound``; None where it rests on something
+        else.
     branches
         Subproblems looked at.
     """
@@ -97,4 +101,5 @@ class LinkedSolution(PathSolution):
     region: Region | None
     trails: Trails | None
     rows: FloatArray | None
+    part: Part | None
     branches: int

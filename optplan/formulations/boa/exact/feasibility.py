@@ -12,7 +12,7 @@ from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.progress import Stopwatch
 from optplan.solvers.figures import count_digits, write_digits, write_down, write_up
 from optplan.solvers.limits import most_within
-from optplan.solvers.paths import bounds, families, switching
+from optplan.solvers.paths import bounds, families, run_problem, switching
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.levels.blocks import BlockGraph, layer_blocks
 from optplan.units import Amount, BudgetUnit
@@ -87,6 +87,18 @@ def follow_types(instance: BoaInstance) -> switching.Trails | None:
 def divide_types(instance: BoaInstance) -> list[BlockGraph] | None:
     """State the same by the sets of GPU types that jobs use; None with one type, or too many."""
     return layer_blocks(cost_steps(instance), [instance.options(name).group for name in instance.classes])
+
+
+def state_runs(instance: BoaInstance) -> run_problem.RunProblem | None:
+    """State the same by runs on one GPU type, each of which has to fit into its quota; None where that is too large."""
+    names = list(instance.limit_names)
+    every = [instance.options(name) for name in instance.classes]
+    own = [
+        np.array([names.index(f"{QUOTA}{each}") if each in instance.quotas else -1 for each in options.gpu_types])
+        for options in every
+    ]
+    limits = np.array(list(instance.limits.values()))
+    return run_problem.state_runs(cost_steps(instance), [options.group for options in every], own, limits)
 
 
 def raise_to_least(instance: BoaInstance) -> BoaInstance:

@@ -157,9 +157,7 @@ def _repeat_layers(costs: FloatArray, layers: int) -> FloatArray:
     return costs if layers == 1 else np.broadcast_to(costs, (*costs.shape[:-2], layers, costs.shape[-1]))
 
 
-def dual_bound(
-    instance: BoaInstance, multipliers: dict[str, float], stopwatch: Stopwatch | None = None
-) -> float:
+def dual_bound(instance: BoaInstance, multipliers: dict[str, float], stopwatch: Stopwatch | None = None) -> float:
     """Re-derive the Lagrangian bound: sum of best paths at the multipliers, less multipliers times limits.
 
     Parameters
