@@ -18,8 +18,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 #: What is compiled: modules of Python with their types beside them, of solvers, of judges, and of what both use.
 KERNELS = (
     "optplan/solvers/paths/kernel",
+    "optplan/solvers/paths/runs",
+    "optplan/solvers/paths/simplex",
     "optplan/verification/loops",
     "optplan/formulations/boa/judge/loops",
+    "optplan/formulations/boa/judge/run_loops",
     "optplan/formulations/srift/laws/exchange",
 )
 #: The same bits as Python on every processor: no operation is fused with another.

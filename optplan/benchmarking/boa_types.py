@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 import time
 import warnings
 from collections.abc import Iterator
@@ -41,6 +43,9 @@ _PROMISES: dict[str, tuple[str, tuple[tuple[str, str, dict[str, float]], ...]]] 
         ),
     ),
 }
+#: Made-up instances of many types with a quota each: types, classes, seeds, and seconds for a solve.
+_MANY_TYPES = ((6, 5, (1, 2), 20.0), (8, 5, (1, 2), 30.0), (12, 5, (1, 2), 60.0), (3, 50, (1, 2), 30.0))
+_EPOCHS, _WIDTHS = 20, 16
 _SAMPLES = 200
 #: Seconds for each re-solve of an explanation.
 _RESOLVE_LIMIT_S = 1.0
@@ -65,11 +70,63 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
         for position, (name, budget, limits) in enumerate(kept[:1] if quick else kept):
             promised = _promise(read_instance(name, BoaInstance), budget, field, word, limits)
             yield from _budget_rows(promised, slow=full or (position == 0 and not quick))
+    for types, classes, seeds, limit_s in _MANY_TYPES[:1] if quick else _MANY_TYPES:
+        for seed in seeds[:1] if quick else seeds:
+            instance = make_many_types(types, classes, seed)
+            yield measure_solve(instance, name_with_budget(instance), "auto", time_limit_s=limit_s)
     yield from _continuous_rows(read_instance("boa-newtrace-types", BoaInstance))
     yield from _continuous_rows(read_instance("boa-newtrace-quotas", BoaInstance))
     yield from _decision_rows(read_instance("boa-newtrace", BoaInstance), samples=20 if quick else _SAMPLES)
     if not quick:
         yield from _decision_rows(read_instance("boa-newtrace-quotas", BoaInstance), samples=_SAMPLES)
+
+
+def make_many_types(types: int, classes: int, seed: int) -> BoaInstance:
+    """Make up classes that all run on all of some GPU types, each type but the slowest with a quota that binds.
+
+    Faster types cost about what they are worth. Sizes are log-normal, speedups fall off with the width, less so in
+    later epochs, and all quotas together hold half of the load. Pure plans are asked for, at three quarters of the
+    dollars that the load takes on the slowest type.
+    """
+    draw = random.Random(seed)
+    speeds = [1.0, *sorted(draw.uniform(1.2, 6.0) for _ in range(types - 1))]
+    prices = [0.5 * speed ** draw.uniform(0.8, 1.1) for speed in speeds]
+    made, load = {}, 0.0
+    for number in range(classes):
+        size = math.exp(draw.gauss(0.0, 1.5))
+        rate = 20.0 / classes / size * draw.uniform(0.5, 1.5)
+        sizes = [size / _EPOCHS * draw.uniform(0.97, 1.03) for _ in range(_EPOCHS)]
+        load += rate * sum(sizes)
+        made[f"c{number}"] = {
+            "arrival_rate_per_hour": rate,
+            "epoch_size_gpu_hours": sizes,
+            "speedup": {f"t{place}": _draw_table(draw, place, speed) for place, speed in enumerate(speeds)},
+            "rescale_s": draw.uniform(15.0, 250.0),
+            "weight": 1.0,
+        }
+    kinds: dict[str, dict[str, float | str]] = {
+        f"t{place}": {"price_usd_per_hour": round(price, 4), "price_source": "made up"}
+        for place, price in enumerate(prices)
+    }
+    for place, speed in enumerate(speeds[1:], start=1):
+        kinds[f"t{place}"]["quota_gpus"] = max(0.5, round(0.5 * load / speed / (types - 1), 2))
+    name = f"{types}-types-{classes}-classes-{seed}"
+    fields = {"name": name, "formulation": "boa", "classes": made, "gpu_types": kinds, "policy": "pure"}
+    return BoaInstance.parse(fields | {"problem": "rescaling", "budget": f"{0.75 * load:.4f}usd/hour"})
+
+
+def _draw_table(draw: random.Random, place: int, speed: float) -> dict[str, object]:
+    """Draw what a class gains by GPUs of a type, by epoch and width; one of the slowest type is the unit."""
+    own, falls = speed ** draw.uniform(0.5, 1.2), draw.uniform(0.6, 0.95)
+    rows = []
+    for epoch in range(_EPOCHS):
+        exponent = falls - 0.15 * (1.0 - epoch / _EPOCHS)
+        row = []
+        for width in range(1, _WIDTHS + 1):
+            is_unit = place == 0 and width == 1
+            row.append(1.0 if is_unit else own * width**exponent * draw.uniform(0.98, 1.02))
+        rows.append(row)
+    return {"form": "table", "gpus": list(range(1, _WIDTHS + 1)), "speedup": rows}
 
 
 def _budget_rows(instance: BoaInstance, *, slow: bool) -> Iterator[Row]:

@@ -147,6 +147,14 @@ CASES: dict[str, Callable[[], Case]] = {
     "one row many times": lambda: exclude(spread(1) * 20_000, 1.01),
     "rows of huge and tiny weights": lambda: exclude([[1e-300, 1e300, 1e-300, 1e300]] * 1_000, 1.01),
     "a row for many widths": lambda: (wide(), tree("boa-rows", 1e5, rows=[[1.0] * 5])),
+    "a deep division by runs": lambda: (
+        wide(),
+        tree("boa-runs", 1e5, weights=[[1.0] * 5], tree=[2, 0, 0, 0, 1] * 9_000 + [0, 0] * 9_001),
+    ),
+    "options of many widths closed again and again": lambda: (
+        wide(),
+        tree("boa-runs", 1e5, weights=[[1.0] * 5], tree=[1, 0] * 50_000),
+    ),
     "all plans enumerated": lambda: within(boa(), dict.fromkeys(best()[1], 0.0), best()[0] * 900),
     "near plans enumerated": lambda: within(boa(), best()[1], best()[0]),
     "many widths enumerated": lambda: within(wide(), dict.fromkeys(wide().limits, 1.0), 1e4),

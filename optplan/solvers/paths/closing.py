@@ -17,16 +17,18 @@ from numpy.typing import NDArray
 
 from optplan.solvers.limits import ROUNDING, most_within
 from optplan.solvers.paths.bounds import LinkedBound, LinkedShortfall, maximise_bound
+from optplan.solvers.paths.branch_price import BranchAndPrice
 from optplan.solvers.paths.branching import Region
 from optplan.solvers.paths.choosing import ChoiceSearch, find_choices
 from optplan.solvers.paths.dividing import DivisionClosing
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
-from optplan.solvers.paths.families import FloatArray, PathBatch, PathSets
+from optplan.solvers.paths.families import FloatArray, NodeArray, PathBatch, PathSets
 from optplan.solvers.paths.incumbents import KnownPaths, choose_paths
 from optplan.solvers.paths.levels.blocks import PROHIBITIVE, BlockGraph
 from optplan.solvers.paths.levels.memory import Memory
 from optplan.solvers.paths.levels.sieve import Sieve
 from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
+from optplan.solvers.paths.run_problem import RunProblem
 from optplan.solvers.paths.solutions import LinkedSolution
 from optplan.solvers.paths.switching.graphs import LinkedGraphs
 from optplan.solvers.paths.switching.trails import Trails
@@ -43,6 +45,8 @@ _MOST_LABELS = 40_000
 _FEW_LABELS = 5_000
 #: Subproblems that are split before graphs are tried whose nodes remember their trails: their passes take longer.
 _PLAIN = 260
+#: Parts that branch and price may look at.
+_MOST_PARTS = 200_000
 
 
 def solve_pure(
@@ -53,6 +57,7 @@ def solve_pure(
     max_branches: int = 2_000,
     follow: Callable[[], Trails | None] | None = None,
     blocks: Callable[[], Sequence[BlockGraph] | None] | None = None,
+    runs: Callable[[], RunProblem | None] | None = None,
     memory: Memory | None = None,
 ) -> LinkedSolution | LinkedShortfall:
     """Return the best choice of one path per graph, or the proof that not even mixtures keep the limits.
@@ -72,6 +77,8 @@ def solve_pure(
         Makes the same graphs with nodes that remember their trails, for branching.
     blocks
         Makes the same graphs with kinds of nodes, for levels by blocks; None where there are too many kinds.
+    runs
+        Makes the same graphs for branch and price; None where they are too large.
     memory
         What is known from problems with most of the same graphs, laid out by it; what this one finds is added. With it
         levels are quick, and there is less enumeration before.
@@ -98,7 +105,7 @@ def solve_pure(
     lagrangian = maximise_bound(graphs, effort=spent, known=known)
     if isinstance(lagrangian, LinkedShortfall):
         return lagrangian
-    search = _Closing(graphs, lagrangian, gap, spent, follow, laid_out, memory)
+    search = _Closing(graphs, lagrangian, gap, spent, follow, laid_out, runs, memory)
     try:
         stopped_by = search.run(max_branches)
     except OutOfEffortError as stop:
@@ -122,6 +129,7 @@ class _Closing(DivisionClosing):
         effort: Effort,
         follow: Callable[[], Trails | None] | None,
         blocks: Sequence[BlockGraph] | None = None,
+        runs: Callable[[], RunProblem | None] | None = None,
         memory: Memory | None = None,
     ) -> None:
         super().__init__(graphs, lagrangian, gap, effort)
@@ -130,13 +138,17 @@ class _Closing(DivisionClosing):
         #: Levels by blocks, once they have begun; None where kinds of nodes are not known.
         self.sieve: Sieve | None = None
         self.blocks = blocks
+        #: Branch and price, once it has begun.
+        self.runs = runs
+        self.pricing: BranchAndPrice | None = None
         #: What divisions of the given graphs proved, before those with trails were divided anew.
         self.earlier: tuple[float, Region | None] = (-math.inf, None)
 
     @property
     def beyond(self) -> float:
         """What divisions and levels prove so far; -inf without any."""
-        return max(self.divided, self.earlier[0], -math.inf if self.sieve is None else self.sieve.bound)
+        levels = -math.inf if self.sieve is None else self.sieve.bound
+        return max(self.divided, self.earlier[0], levels, -math.inf if self.pricing is None else self.pricing.bound)
 
     def run(self, max_branches: int) -> str | None:
         """Close the gap by enumeration and then by branching; return what limit ended it, if any."""
@@ -146,11 +158,13 @@ class _Closing(DivisionClosing):
             self._try_known()
         self.report("bound")
         # With what earlier problems left, levels are the quicker way from the start.
-        steps = [self._enumerate_all, self._try_levels]
+        steps = [self._enumerate_all, self._try_runs if self.memory is None else self._try_levels]
         for step in [self._try_choices, *(steps if self.memory is None or self.blocks is None else reversed(steps))]:
             if not self.closed:
                 step()
-        if self.closed:
+        if not self.closed:  # what comes first may be too large
+            (self._try_levels if self.memory is None else self._try_runs)()
+        if self.closed or self.pricing is not None:
             return None
         self._start(self.graphs)
         first = max_branches if self.follow is None else min(max_branches, _PLAIN)
@@ -190,7 +204,7 @@ class _Closing(DivisionClosing):
     def _try_levels(self) -> None:
         """Close the gap by levels, if they are not too large."""
         seen = self.lagrangian
-        if self.blocks is None or not seen.bound > 0.0:
+        if self.blocks is None or not seen.bound > 0.0 or self.pricing is not None:
             return
         limits = self.graphs.limits
         self.sieve = Sieve(self.blocks, limits, seen.bound, seen.multipliers, self.effort, self.memory, self._narrow)
@@ -203,6 +217,29 @@ class _Closing(DivisionClosing):
             if self.sieve.plan is not None:
                 self._offer(self._write_plan(self.sieve.plan))
             self.sieve.memory.note_rows(self.sieve.rows.weights)
+
+    def _try_runs(self) -> None:
+        """Close the gap by branch and price, where the graphs are known by runs."""
+        problem = None if self.runs is None or self.graphs.limits.size == 1 else self.runs()
+        if problem is None or not self.lagrangian.bound > 0.0:
+            return
+        self.pricing = BranchAndPrice(
+            problem, self.lagrangian.bound, self.gap, self.effort, self.value, lambda _: self.report("branches")
+        )
+        try:
+            self.pricing.run(_MOST_PARTS)
+        finally:
+            self.branches += self.pricing.branches
+            if self.pricing.plan is not None:
+                self._offer(self._follow(self.pricing.plan))
+
+    def _follow(self, plan: NodeArray) -> PathBatch:
+        """Return nodes (G, E) as a plan."""
+        places = np.zeros((self.graphs.num_graphs, self.graphs.num_layers), dtype=np.int32)
+        for graph, nodes in enumerate(plan):
+            depth = int(self.graphs.lengths[self.graphs.position_of[graph]])
+            places[graph, :depth] = self.graphs.places(graph, nodes[:depth])
+        return self.graphs.follow(np.arange(self.graphs.num_graphs), places)
 
     def _narrow(self, ceiling: float) -> list[BlockGraph]:
         """Return the graphs with the nodes that plans up to a value can have, as far as these are few."""
@@ -252,7 +289,7 @@ class _Closing(DivisionClosing):
 
     def _enumerate(self, graphs: LinkedGraphs, multipliers: FloatArray, allowance: float, most_value: float) -> bool:
         """Find the best plan of at most a value; return whether all such plans were covered within the quick limits."""
-        few = self.blocks is not None and self.sieve is None
+        few = (self.blocks is not None or self.runs is not None) and self.sieve is None
         quick = Effort(self.effort.stopwatch, _FEW_LABELS if few else _MOST_LABELS)
         try:
             paths = graphs.find_path_sets(multipliers, allowance, quick)
@@ -287,17 +324,20 @@ class _Closing(DivisionClosing):
         on_exhaustion = self.exhaustion is not None and (
             self.exhaustion.optimum is not None or bound <= self.lagrangian.bound + self.exhaustion.allowance
         )
+        by_parts = self.pricing is not None and self.pricing.bound >= bound - self.rounding
         by_rows = self.sieve is not None and self.sieve.bound >= bound - self.rounding
         at_first, earlier = self.earlier
         goes_back = at_first > self.divided
+        rows = None if self.sieve is None or not by_rows or by_parts or on_exhaustion else self.sieve.rows.weights
         return LinkedSolution(
             paths=self.incumbent,
             bound=bound,
             lagrangian=self.lagrangian,
             exhaustion=self.exhaustion if on_exhaustion else None,
-            region=(earlier if goes_back else self.region) if self.branches else None,
+            region=None if by_parts or not self.branches else earlier if goes_back else self.region,
             trails=None if goes_back else self.trails,
-            rows=self.sieve.rows.weights if by_rows and self.sieve is not None and not on_exhaustion else None,
+            rows=rows,
+            part=self.pricing.root if by_parts and self.pricing is not None else None,
             proven=self.closed or bound == math.inf,
             stopped_by=stopped_by,
             passes=self.effort.passes,

@@ -12,6 +12,7 @@ from optplan.solvers.paths.secants import LagrangianBound
 
 if TYPE_CHECKING:
     from optplan.solvers.paths.bounds import LinkedBound
+    from optplan.solvers.paths.branch_price import Part
     from optplan.solvers.paths.branching import Region
     from optplan.solvers.paths.switching.trails import Trails
 
@@ -92,6 +93,9 @@ class LinkedSolution(PathSolution):
     rows
         (R, 1 + L) Weights of value and consumptions that prove ``bound`` by levels; None where it rests on something
         else.
+    part
+        All choices, divided by branch and price so that each part proves ``bound``; None where it rests on something
+        else.
     branches
         Subproblems looked at.
     """
@@ -100,4 +104,5 @@ class LinkedSolution(PathSolution):
     region: Region | None
     trails: Trails | None
     rows: FloatArray | None
+    part: Part | None
     branches: int

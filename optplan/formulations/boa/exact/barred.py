@@ -189,6 +189,8 @@ class _Lift:
         """Return a division with the options as the whole problem counts them."""
         names = [limit for limit in self.instance.limit_names if limit != given.limit]
         value = 0.0 if given.bound is None else given.bound
+        if given.rule == "boa-runs":
+            return self._runs(given, names, value)
         if "rows" in given.content:
             rows = [self._raise_weights(row, names, value) for row in cast(list[list[float]], given.content["rows"])]
             # A row of nothing but a barred quota says nothing any more.
@@ -208,6 +210,20 @@ class _Lift:
             ranges: list[JsonValue] = [[first, behind] for first, behind in join_ranges(np.sort(np.concatenate(kept)))]
             parts.append(entry | {"options": ranges})
         return given.replace(content={"tree": parts})
+
+    def _runs(self, given: TreeCertificate, names: list[str], value: float) -> TreeCertificate:
+        """Return a division by runs: options of barred types are closed first, which no path is light enough for."""
+        rows = [self._raise_weights(row, names, value) for row in cast(list[list[float]], given.content["weights"])]
+        places = [self._places(name) for name in self.instance.classes]
+        numbers = iter(cast(list[int], given.content["tree"]))
+        tree: list[JsonValue] = [1, 0]
+        for entry in numbers:
+            tree += [entry, next(numbers)]
+            if entry == 2:
+                epoch, first, behind = next(numbers), next(numbers), next(numbers)
+                own = places[cast(int, tree[-1])]
+                tree += [epoch, int(own[first]), int(own[behind - 1]) + 1]
+        return given.replace(content={"weights": cast(JsonValue, rows), "tree": tree})
 
     def _raise_weights(self, weights: list[float], names: list[str], value: float) -> list[JsonValue]:
         """Return weights of the objective and of limits with those of barred quotas."""

@@ -18,7 +18,7 @@ from optplan.solvers.paths.effort import Effort
 from optplan.units import Amount, BudgetUnit
 
 if TYPE_CHECKING:
-    from optplan.solvers.paths import bounds, families
+    from optplan.solvers.paths import bounds, families, run_problem
     from optplan.solvers.paths.levels.blocks import BlockGraph
 
 #: Amounts that differ by less, relatively, are the same.
@@ -95,6 +95,20 @@ def divide_types(instance: BoaInstance) -> list[BlockGraph] | None:
     from optplan.solvers.paths.levels.blocks import layer_blocks
 
     return layer_blocks(cost_steps(instance), [instance.options(name).group for name in instance.classes])
+
+
+def state_runs(instance: BoaInstance) -> run_problem.RunProblem | None:
+    """State the same by runs on one GPU type, each of which has to fit into its quota; None where that is too large."""
+    from optplan.solvers.paths import run_problem
+
+    names = list(instance.limit_names)
+    every = [instance.options(name) for name in instance.classes]
+    own = [
+        np.array([names.index(f"{QUOTA}{each}") if each in instance.quotas else -1 for each in options.gpu_types])
+        for options in every
+    ]
+    limits = np.array(list(instance.limits.values()))
+    return run_problem.state_runs(cost_steps(instance), [options.group for options in every], own, limits)
 
 
 def raise_to_least(instance: BoaInstance) -> BoaInstance:

@@ -30,10 +30,11 @@ from optplan.formulations.boa.exact.feasibility import (
     explain_shortfall,
     follow_types,
     state_linked,
+    state_runs,
 )
 from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
-from optplan.formulations.boa.exact.trees import explain_division, relax_limit, write_rows, write_tree
+from optplan.formulations.boa.exact.trees import explain_division, relax_limit, write_rows, write_runs, write_tree
 from optplan.solvers.paths import bounds, closing, families, solutions, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 
@@ -54,6 +55,7 @@ def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
             effort=effort,
             follow=lambda: follow_types(instance),
             blocks=None if request.divide else lambda: divide_types(instance),
+            runs=lambda: state_runs(instance),
         )
         if isinstance(closed, bounds.LinkedShortfall):
             return explain_shortfall(instance, family, closed, lambda limit: relax_limit(instance, limit, request))
@@ -159,14 +161,18 @@ def _answer_pure(
                 bound=bound,
             )
         )
-    if bound < closed.bound and not (closed.rows is None and closed.region is None):
+    if bound < closed.bound and any(each is not None for each in (closed.rows, closed.region, closed.part)):
         # Levels, or branching, went beyond what multipliers of the whole prove.
         tree = None
-        if request.certify and closed.rows is not None:
+        if request.certify and closed.part is not None:
+            tree = write_runs(closed.part, closed.bound, None if closed.proven else bound)
+        elif request.certify and closed.rows is not None:
             tree = write_rows(closed.rows, closed.bound)
         elif request.certify and closed.region is not None:
             tree = write_tree(instance, family, closed.region, closed.bound, trails=closed.trails)
-        bound, proof = closed.bound, BoundProof.SEARCHED if tree is None else BoundProof.TREE
+        bound, proof = closed.bound, BoundProof.SEARCHED
+        if tree is not None and tree.bound is not None:
+            bound, proof = tree.bound, BoundProof.TREE
         certificates += [] if tree is None else [tree]
     objective = None if closed.paths is None else closed.paths.total_value
     prices = find_prices(instance, family, closed.lagrangian, Effort(request.stopwatch))

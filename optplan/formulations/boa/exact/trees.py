@@ -27,12 +27,14 @@ from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, name_other
 from optplan.formulations.boa.exact.paths import write_columns
 from optplan.schema import FloatArray
 from optplan.solvers.limits import most_within
-from optplan.solvers.paths import branching, closing, solutions, switching
+from optplan.solvers.paths import branch_price, branching, closing, solutions, switching
 from optplan.solvers.paths.bounds import LinkedShortfall
 from optplan.solvers.paths.effort import Effort
 
 #: Characters of a certificate; a search that needs more goes without.
 _MOST_CHARACTERS = 1_000_000
+#: Shares of what a division has gained that are given up in turn until it is small enough.
+_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
 
 
 def write_tree(
@@ -88,6 +90,49 @@ def write_rows(rows: FloatArray, bound: float) -> TreeCertificate | None:
     return TreeCertificate(rule="boa-rows", bound=bound, content={"rows": listed})
 
 
+def write_runs(root: branch_price.Part, bound: float | None, least: float | None = None) -> TreeCertificate | None:
+    """Write a division by branch and price as a certificate of the rule ``boa-runs``.
+
+    What stands in it is in :mod:`optplan.formulations.boa.judge.runs`, which checks it without sight of this.
+
+    Parameters
+    ----------
+    bound
+        No plan within the limits is better; None where none keeps them.
+    least
+        Where all that was divided is too much for a certificate, one of a lower bound will do, if it is above this.
+
+    Returns
+    -------
+    TreeCertificate or None
+        None when it would be larger than a megabyte.
+    """
+    if bound is None or least is None:
+        return _write_parts(root, bound)
+    tries = (_write_parts(root, bound - share * (bound - least)) for share in _SHARES)
+    return next((tree for tree in tries if tree is not None), None)
+
+
+def _write_parts(root: branch_price.Part, bound: float | None) -> TreeCertificate | None:
+    """Write a division, no further than parts have a lesser bound of their own; None when that would be too large."""
+    rows: dict[tuple[float, ...], int] = {}
+    tree: list[JsonValue] = []
+    waiting = [root]
+    while waiting:
+        part = waiting.pop()
+        for weights in part.fixes:
+            tree += [1, rows.setdefault(tuple(weights.tolist()), len(rows))]
+        if part.split is None or part.sides is None or part.bound >= (math.inf if bound is None else bound):
+            tree += [0, rows.setdefault(tuple(part.weights.tolist()), len(rows))]
+            continue
+        tree += [2, *part.split]
+        waiting.extend(reversed(part.sides))
+    content: dict[str, JsonValue] = {"weights": [list(row) for row in rows], "tree": tree}
+    if len(json.dumps(content)) > _MOST_CHARACTERS:
+        return None
+    return TreeCertificate(rule="boa-runs", bound=bound, content=content)
+
+
 def _write_split(
     instance: BoaInstance, family: switching.LinkedGraphs, split: branching.Split, trails: switching.Trails | None
 ) -> dict[str, JsonValue]:
@@ -133,7 +178,9 @@ def explain_division(
         With status INFEASIBLE.
     """
     certificate = None
-    if found is not None and found.region is not None and request.certify:
+    if found is not None and found.part is not None and request.certify:
+        certificate = write_runs(found.part, None)
+    elif found is not None and found.region is not None and request.certify:
         certificate = write_tree(instance, family, found.region, None, trails=found.trails)
     changes = [relax_limit(instance, limit, request) for limit in instance.limit_names]
     relaxations = [change for change in changes if isinstance(change, Relaxation)]

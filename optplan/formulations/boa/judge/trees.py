@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from optplan.contracts.judgement import PathCosts, RefutedError
 from optplan.contracts.result import TreeCertificate
 from optplan.formulations.boa.data.instance import BoaInstance, Policy
-from optplan.formulations.boa.judge import peak, rows
+from optplan.formulations.boa.judge import peak, rows, runs
 from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.evaluation import ROUNDING, TOLERANCE
 from optplan.formulations.boa.judge.listing import OpenPaths, find_least_plan
@@ -153,8 +153,8 @@ def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
     instance
         Problem whole or rescaling, policy pure, with a budget; mixed where nothing is divided or listed.
     certificate
-        Of the rule ``boa-branches``, or ``boa-rows`` or ``boa-peak``, which :mod:`optplan.formulations.boa.judge.rows`
-        and :mod:`optplan.formulations.boa.judge.peak` explain; anything may stand in it.
+        Of the rule ``boa-branches``, or of one that a module beside this one explains: ``boa-runs`` (``runs``),
+        ``boa-rows`` (``rows``) or ``boa-peak`` (``peak``); anything may stand in it.
 
     Raises
     ------
@@ -166,11 +166,15 @@ def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
     if certificate.rule == rows.RULE:
         rows.check_rows(instance, certificate, stopwatch)
         return
+    if certificate.rule == runs.RULE:
+        runs.check_runs(instance, certificate, stopwatch)
+        return
     if certificate.rule == peak.RULE and certificate.content.get("least_jobs") is True:
         peak.check_least_jobs(instance, certificate, stopwatch)
         return
     if certificate.rule not in {RULE, peak.RULE}:
-        raise RefutedError(f"BOA has no rule {certificate.rule!r}; it has {RULE!r}, {rows.RULE!r} and {peak.RULE!r}")
+        known = ", ".join(map(repr, (RULE, rows.RULE, runs.RULE, peak.RULE)))
+        raise RefutedError(f"BOA has no rule {certificate.rule!r}; it has {known}")
     question = _pose(instance, certificate, stopwatch)
     with np.errstate(all="ignore"):  # absurd weights overflow, and prove nothing by that
         batch: list[_Closed] = []

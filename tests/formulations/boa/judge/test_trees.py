@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from optplan.contracts import BoundProof, PathCosts, SolveRequest, Status, TreeCertificate
 from optplan.contracts.judgement import RefutedError
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.exact import linked_limits
 from optplan.formulations.boa.exact.feasibility import divide_types, follow_types, state_linked
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
 from optplan.formulations.boa.exact.trees import write_rows, write_tree
@@ -299,6 +300,7 @@ def join_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rows_with_a_quota_of_nothing_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that weighs nothing but the quota of a type that no plan can use is left out of the certificate."""
+    monkeypatch.setattr(linked_limits, "state_runs", lambda _: None)
     monkeypatch.setattr(closing._Closing, "_enumerate_all", lambda _: None)
     proven = 0
     for seed in range(12):
@@ -371,6 +373,7 @@ def test_too_few_rows_leave_too_much_to_list(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("divided", [True, False])
 def test_what_the_judge_does_not_list_is_divided_or_on_trust(monkeypatch: pytest.MonkeyPatch, divided: bool) -> None:
     """Rows that leave too much give way to a division; where that leaves too much, too, the bound is on trust."""
+    monkeypatch.setattr(linked_limits, "state_runs", lambda _: None)
     monkeypatch.setattr(rows_judge, "_FEW_FORMED", 0)
     monkeypatch.setattr(rows_judge, "_FORMED", (0,))
     monkeypatch.setattr(rows_judge, "_FORMED_AT_LAST", (0,))

@@ -1,0 +1,267 @@
+"""The independent judge of divisions of pure plans within quotas, whose parts are bounded by runs.
+
+Rule ``boa-runs``. A part is all plans of one path per class, with some options closed in some epochs. A *run* is a
+stretch of epochs on options of one GPU type, between others on other types. In a part, each class cannot but take
+something of a type's quota; a run of another class that alone takes more than what all of them leave is in none of its
+plans within the limits. So a part's least weighted sum is that of paths of other runs only.
+
+The content's ``weights`` are lists of weights of the objective and of each limit; its ``tree`` is a list of whole
+numbers, entry after entry, in the order in which a walk meets the parts:
+
+    ``0, w``: weights number w, from 0 on, close the part;
+
+    ``1, w``: weights number w close options in epochs, by class: those through which no path is light enough for a plan
+    that is better than the bound; after that the part goes on;
+
+    ``2, class, epoch, first, behind``: the part is divided into the plans whose class (from 0 on) holds in that epoch
+    (from 0 on) one of the options from ``first`` to before ``behind``, and, after all entries of those, the others.
+
+A part's least weighted sum must reach what plans within the limits b and better than the bound U stay below,
+w0 U + w . b; where no bound is claimed, weights have 0 for the objective. A part in which the classes cannot but exceed
+a quota together, or in which some class has no path, has no plans. Parts cover all plans by construction, and the judge
+finds runs, sums and closed options itself, so what is listed can be refuted, and can close nothing by itself. Margins
+are those of ``boa-branches``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from optplan.contracts.judgement import RefutedError
+from optplan.contracts.result import TreeCertificate
+from optplan.formulations.boa.data.instance import QUOTA, BoaInstance, Policy
+from optplan.formulations.boa.judge.duality import path_costs
+from optplan.formulations.boa.judge.evaluation import ROUNDING, TOLERANCE
+from optplan.formulations.boa.judge.run_loops import ClassRuns
+from optplan.progress import Stopwatch
+from optplan.schema import FloatArray
+
+RULE = "boa-runs"
+
+#: The most that rounding may add to what a part proves, and that limits may be worth by weights, relative to the bound.
+_MOST_MARGIN = 1e-6
+_MOST_WORTH = 1e6
+#: Divisions that lie within one another, and steps of one pass over a class: a proof that needs more is none.
+_MOST_DEPTH = 10_000
+_MOST_STEPS = 200_000_000
+
+
+def check_runs(instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
+    """Check a division of the pure plans with whole widths by parts that are bounded by runs.
+
+    Parameters
+    ----------
+    instance
+        Problem whole or rescaling, policy pure, with a budget.
+    certificate
+        Of the rule ``boa-runs``; anything may stand in it.
+
+    Raises
+    ------
+    RefutedError
+        When the certificate does not prove its bound.
+    OutOfTime
+        When the stopwatch has run out.
+    """
+    bound = certificate.bound
+    if certificate.limit or instance.policy is not Policy.PURE:
+        raise RefutedError(f"{RULE} proves bounds of the objective of pure plans")
+    if bound is not None and not (np.isfinite(bound) and bound > 0.0):
+        raise RefutedError("the bound is a finite number above zero, or none")
+    part = _Part(instance, bound, stopwatch)
+    rows = _read_weights(certificate.content.get("weights"), 1 + part.limits.size)
+    numbers = _read_numbers(certificate.content.get("tree"))
+    with np.errstate(all="ignore"):  # absurd weights overflow, and prove nothing by that
+        _walk(part, rows, numbers)
+
+
+class _Part:
+    """The part that a walk is at: by class what is open, and what runs that leaves possible.
+
+    Parameters
+    ----------
+    instance, bound
+        What the certificate is about.
+    stopwatch
+        Its time must suffice.
+    """
+
+    def __init__(self, instance: BoaInstance, bound: float | None, stopwatch: Stopwatch) -> None:
+        self.bound, self.stopwatch = bound, stopwatch
+        self.limits = np.array(list(instance.limits.values()))
+        # Where no bound is claimed, plans that exceed limits by less than the tolerance count as keeping them.
+        self._room = self.limits * (1.0 + (TOLERANCE - ROUNDING if bound is None else ROUNDING))
+        self._classes, self._own = [], []
+        names = list(instance.limit_names)
+        for costs, name in zip(path_costs(instance), instance.classes, strict=True):
+            if not bool((costs.enter_value == costs.enter_value[:, :1]).all()):
+                raise RefutedError("what coming to an option costs differs from epoch to epoch")
+            options = instance.options(name)
+            quotas = [f"{QUOTA}{gpu_type}" for gpu_type in options.gpu_types]
+            own = np.array([names.index(each) + 1 if each in names else 0 for each in quotas])
+            steps = np.concatenate([costs.run_value[None], costs.run_consumption])
+            entries = np.concatenate([costs.enter_value[None], costs.enter_consumption])[:, :, 0]
+            if steps[0].size * len(steps[0]) > _MOST_STEPS:
+                raise RefutedError(f"a pass over class {name} takes more than {_MOST_STEPS:,} steps")
+            kinds = np.searchsorted(options.group, np.arange(own.size + 1))
+            parts = [slice(*ends) for ends in zip(kinds[:-1].tolist(), kinds[1:].tolist(), strict=True)]
+            takes = [steps[:, :, own].any(axis=(1, 2)) | entries[:, :, own].any(axis=(1, 2)) for own in parts]
+            self._classes.append(
+                ClassRuns(
+                    np.ascontiguousarray(steps),
+                    np.ascontiguousarray(entries),
+                    kinds.astype(np.intp),
+                    own.astype(np.intp),
+                    np.array(takes, dtype=np.uint8),
+                )
+            )
+            self._own.append(own)
+        self._changed = set(range(len(self._own)))
+        self._needs = [np.zeros(own.size) for own in self._own]
+        self._left = [np.full(own.size, np.nan) for own in self._own]
+
+    def require_division(self, division: tuple[int, int, int, int]) -> None:
+        """Refuse a division that names no class, epoch or options."""
+        number, epoch, first, behind = division
+        if number >= len(self._classes):
+            raise RefutedError(f"a division names one of {len(self._classes)} classes")
+        epochs, options = self._classes[number].closed.shape
+        if epoch >= epochs or not first < behind <= options:
+            raise RefutedError(f"a division names one of {epochs} epochs and some of {options} options")
+
+    def divide(self, division: tuple[int, int, int, int], depth: int, *, within: bool) -> None:
+        """Go on with one side of a division."""
+        number, epoch, first, behind = division
+        self._classes[number].divide(epoch, first, behind, within, depth)
+        self._changed.add(number)
+
+    def reopen(self, depth: int) -> None:
+        """Go back to what was open at a depth."""
+        self._changed.update(number for number, each in enumerate(self._classes) if each.reopen(depth))
+
+    def require_closed(self, weights: FloatArray) -> None:
+        """Refute unless weights (1 + L,) close the part."""
+        if not self._bind():
+            return
+        most = self._find_most(weights)
+        if most is not None and math.fsum(self._find_least(weights)) >= most:
+            return
+        least = self._find_least(np.eye(weights.size)[0])
+        if math.isfinite(math.fsum(least)):  # else some class has no path that is left
+            raise RefutedError("a part's least weighted sum leaves room for what is said not to exist")
+
+    def close(self, weights: FloatArray, depth: int) -> None:
+        """Close options through which no path of their class is light enough, by weights (1 + L,)."""
+        most = self._find_most(weights)
+        if most is None or not self._bind():
+            return
+        least = self._find_least(weights)
+        total = math.fsum(least)
+        if not math.isfinite(total):
+            return
+        for number, (each, own) in enumerate(zip(self._classes, least, strict=True)):
+            self.stopwatch.require()
+            if each.close(weights, most - (total - own), depth):
+                self._changed.add(number)
+
+    def _find_most(self, weights: FloatArray) -> float | None:
+        """Return what better plans within the limits stay below, weighted; None where weights can prove nothing."""
+        paid = float(weights[1:] @ self.limits)
+        if weights[0] == 0.0:
+            most = paid * (1.0 + TOLERANCE)
+        else:
+            if self.bound is None or not paid / weights[0] <= _MOST_WORTH * self.bound:
+                return None
+            margin = min(TOLERANCE * (self.bound + paid / weights[0]), _MOST_MARGIN * self.bound)
+            most = float(weights[0]) * (self.bound - margin) + paid
+        return most if math.isfinite(most) else None
+
+    def _find_least(self, weights: FloatArray) -> list[float]:
+        found = []
+        for each in self._classes:
+            self.stopwatch.require()
+            found.append(each.find_least(weights))
+        return found
+
+    def _bind(self) -> bool:
+        """Find what each class leaves to the runs of the others; return whether the part has any plan."""
+        taken = np.zeros(1 + self.limits.size)
+        for number, (each, own) in enumerate(zip(self._classes, self._own, strict=True)):
+            for kind in np.flatnonzero(own).tolist():
+                if number in self._changed:
+                    self._needs[number][kind] = each.find_need(kind)
+                taken[own[kind]] += self._needs[number][kind]
+        if (taken[1:] > self._room).any():
+            return False
+        for number, (each, own) in enumerate(zip(self._classes, self._own, strict=True)):
+            for kind in np.flatnonzero(own).tolist():
+                left = float(self._room[own[kind] - 1] - (taken[own[kind]] - self._needs[number][kind]))
+                if number in self._changed or left != self._left[number][kind]:
+                    self._left[number][kind] = left
+                    each.bind(kind, left)
+        self._changed.clear()
+        return True
+
+
+def _walk(part: _Part, rows: list[FloatArray], numbers: Iterator[int]) -> None:
+    """Walk through the parts as they are listed and check that each is closed.
+
+    What is closed in a part within d divisions is marked by 1 + d, so that it is known when it has to be opened again.
+    """
+    waiting: list[tuple[tuple[int, int, int, int], int]] = []
+    depth = 0
+    while True:
+        part.stopwatch.require()
+        entry = _next(numbers)
+        if entry == 2:
+            division = (_next(numbers), _next(numbers), _next(numbers), _next(numbers))
+            part.require_division(division)
+            if depth >= _MOST_DEPTH:
+                raise RefutedError(f"more than {_MOST_DEPTH:,} divisions lie within one another")
+            waiting.append((division, depth))
+            depth += 1
+            part.divide(division, 1 + depth, within=True)
+            continue
+        at = _next(numbers)
+        if entry > 2 or at >= len(rows):
+            raise RefutedError(f"entries of the tree are 0 and 1, with one of {len(rows)} lists of weights, and 2")
+        if entry == 1:
+            part.close(rows[at], 1 + depth)
+            continue
+        part.require_closed(rows[at])
+        if not waiting:
+            break
+        division, above = waiting.pop()
+        part.reopen(1 + above)
+        depth = above + 1
+        part.divide(division, 1 + depth, within=False)
+    if next(numbers, None) is not None:
+        raise RefutedError("the tree lists more than the parts of its divisions")
+
+
+def _next(numbers: Iterator[int]) -> int:
+    """Return the next number of a tree."""
+    number = next(numbers, None)
+    if number is None:
+        raise RefutedError("the tree ends before all parts of its divisions are closed")
+    return number
+
+
+def _read_numbers(given: object) -> Iterator[int]:
+    """Return the numbers of a tree."""
+    if not isinstance(given, list) or not all(type(each) is int and 0 <= each < 1 << 31 for each in given):
+        raise RefutedError("the content needs a list 'tree' of whole numbers from 0 on")
+    return iter(given)
+
+
+def _read_weights(given: object, size: int) -> list[FloatArray]:
+    """Return lists of weights (1 + L,) of the objective and of the limits."""
+    if not isinstance(given, list) or not all(isinstance(each, list) and len(each) == size for each in given):
+        raise RefutedError(f"the content needs a list 'weights' of lists of {size}, of the objective and of each limit")
+    for row in given:
+        if not all(type(number) in (int, float) and 0.0 <= number <= 1e300 for number in row) or not any(row):
+            raise RefutedError("weights are finite numbers from 0 on, not all of them 0")
+    return [np.array(row, dtype=float) for row in given]

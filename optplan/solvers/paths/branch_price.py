@@ -1,0 +1,429 @@
+"""Branch and price for pure plans within several limits.
+
+The bound of a part of all plans is the best mixture of its paths: a linear program over some of them
+(:mod:`optplan.solvers.paths.simplex`), priced by shortest paths of possible runs (:mod:`optplan.solvers.paths.runs`).
+A part is divided by a layer of a graph: its node is of one kind, or is not; is among the first nodes of a kind, or is
+not. So all that a part is are masks. Of six divisions that of the greatest product of gains is made; nodes whose
+reduced cost takes them beyond the incumbent are closed; the better side comes next, or the part of least bound.
+
+Barnhart et al., "Branch-and-price: column generation for solving huge integer programs", Operations Research 46, 1998.
+What is not in the textbook is the rule of runs: a graph's run alone has to fit into what the other graphs leave.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
+from optplan.solvers.paths.run_problem import RunProblem
+from optplan.solvers.paths.simplex import RestrictedMaster
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Every number that tunes the search."""
+
+    #: Divisions that are tried for each part.
+    candidates: int = 6
+    #: What an artificial column costs, as a multiple of the value looked for.
+    penalty: float = 10.0
+    #: After so many masks, those of tried sides included, a path that was in no basis is left out.
+    memory: int = 300
+    #: Parts between two searches among known paths, and steps of one.
+    rhythm: int = 20
+    steps: int = 30_000
+    #: Paths of one graph among which a choice is looked for.
+    near: int = 300
+    #: Passes between two looks at the clock.
+    passes: int = 4
+    #: Rounds of closing nodes by their reduced costs, and the share of open nodes that makes another one worth while.
+    rounds: int = 3
+    worth: float = 0.05
+    #: By how much limits, as fractions of themselves in all, are exceeded where no mixture is said to keep them.
+    lacking: float = 1e-6
+    #: Levels of columns below this are none.
+    level: float = 1e-7
+    #: Significant digits of multipliers: in turn, until they close a part, and of those that do not.
+    digits: tuple[int, ...] = (3, 5, 8)
+    usual_digits: int = 5
+    #: Bounds this much of the gap below the incumbent are as good, up to the usual gap.
+    tie: float = 0.02
+    usual: float = 1e-6
+
+
+TUNING = Tuning()
+
+
+@dataclass(eq=False)
+class Part:
+    """Some of all plans: masks that multipliers allow, and then how it is divided, or what closes it.
+
+    Parameters
+    ----------
+    bound, weights
+        No plan of the part is better; and the weights (1 + L,) of value and consumptions that prove it, which may have
+        0 for the value: then they prove that there is none.
+    fixes
+        Weights (1 + L,) by which nodes were closed, in turn.
+    split
+        Graph, layer, first node and that behind the last: what one side holds there, and the other does not.
+    sides
+        The two sides, that of the split first.
+    """
+
+    bound: float
+    weights: FloatArray
+    fixes: list[FloatArray] = field(default_factory=list)
+    split: tuple[int, int, int, int] | None = None
+    sides: tuple[Part, Part] | None = None
+
+
+@dataclass(eq=False)
+class _Open:
+    """A part that is not closed: its masks (packed), and a basis to start from."""
+
+    part: Part
+    closed: NDArray[np.uint8]
+    basis: IntArray
+
+
+class BranchAndPrice:
+    """The state of one search.
+
+    Parameters
+    ----------
+    problem
+        What is searched.
+    unit
+        A value of the size of a plan's.
+    gap
+        Relative gap at which to stop.
+    effort
+        Limits, and who listens.
+    value
+        From here on a plan is not looked for.
+    report
+        Called from time to time.
+    """
+
+    def __init__(
+        self,
+        problem: RunProblem,
+        unit: float,
+        gap: float,
+        effort: Effort,
+        value: float = math.inf,
+        report: Callable[[BranchAndPrice], None] | None = None,
+    ) -> None:
+        self.graphs, self.limits = problem.graphs, problem.limits
+        self.starts, self.kinds = problem.starts, problem.kinds
+        self.gap, self.effort, self.report = gap, effort, report
+        self.master = RestrictedMaster(problem.graphs, problem.limits, unit, TUNING.penalty, TUNING.memory)
+        self.mask = np.asarray(problem.graphs.closed)
+        #: The incumbent's value, and its nodes (G, E) if it is of this search.
+        self.value = value
+        self.plan: NodeArray | None = None
+        self.open: list[tuple[float, int, _Open]] = []
+        #: The least bound of the parts that are closed.
+        self.pruned = math.inf
+        self.branches = 0
+        #: All plans, divided as far as the search came.
+        self.root = Part(-math.inf, np.eye(1 + problem.limits.size)[0])
+        self._number = 0
+
+    @property
+    def cutoff(self) -> float:
+        """From here on a bound is as good as the incumbent."""
+        slack = 0.9 * self.gap if self.gap > TUNING.usual else TUNING.tie * self.gap
+        return self.value * (1.0 - slack - ROUNDING) if self.value < math.inf else math.inf
+
+    @property
+    def bound(self) -> float:
+        """What is proven so far."""
+        return min(self.pruned, self.open[0][0] if self.open else math.inf, self.cutoff)
+
+    def run(self, most: int) -> None:
+        """Search until the gap is closed.
+
+        Raises
+        ------
+        OutOfEffortError
+            After ``most`` parts, or when time runs out; what is proven by then stands.
+        """
+        if not self.graphs.refresh():
+            return
+        self._requeue(_Open(self.root, np.packbits(self.mask), np.asarray(self.master.basis).copy()))
+        while self.open and self.open[0][0] < self.cutoff:
+            problem: _Open | None = heapq.heappop(self.open)[2]
+            while problem is not None:
+                try:
+                    if self.branches >= most:
+                        raise OutOfEffortError("branches")
+                    after = self._process(problem)
+                except OutOfEffortError:
+                    self._requeue(problem)
+                    raise
+                problem = after
+                self.branches += 1
+                if self.branches % TUNING.rhythm == 1:
+                    self._combine()
+                    if self.report is not None:
+                        self.report(self)
+
+    def _requeue(self, problem: _Open) -> None:
+        self._number += 1
+        heapq.heappush(self.open, (problem.part.bound, self._number, problem))
+
+    def _restore(self, problem: _Open) -> bool:
+        self.mask[:] = np.unpackbits(problem.closed, count=self.mask.size).reshape(self.mask.shape)
+        return self.graphs.refresh()
+
+    def _generate(self, weight: float, cutoff: float) -> None:
+        """Solve the master, with weight 1 or 0 of the values."""
+        master = self.master
+        master.begin(weight)
+        ended, anew = 2, True
+        while ended >= 2:  # columns are full, or there may be no time for further passes
+            master.reserve()
+            passes = master.passes
+            self.effort.charge_pass()
+            ended = master.generate(cutoff, TUNING.passes, anew)
+            self.effort.passes += master.passes - passes - 1
+            anew = False
+
+    def _solve(self) -> float:
+        """Return the bound of the masks, from the master's basis on; infinite where nothing keeps the limits."""
+        master = self.master
+        self._generate(1.0, self.cutoff)
+        for _ in range(3):
+            if master.bound >= self.cutoff or master.count_penalised() <= TUNING.level:
+                return master.bound
+            self._generate(0.0, TUNING.lacking)
+            if master.bound >= TUNING.lacking:
+                return math.inf
+            self._generate(1.0, self.cutoff)
+        return master.bound
+
+    def _process(self, problem: _Open) -> _Open | None:
+        """Divide a part, or close it; return the side to go on with."""
+        part = problem.part
+        self._restore(problem)
+        self.master.allow()
+        self.master.load(problem.basis)
+        for _ in range(TUNING.rounds):
+            bound = self._solve()
+            self._try_plan()
+            self._note(part, bound, np.asarray(self.master.best))
+            if part.bound >= self.cutoff or not self._fix(part):
+                break
+            if not self.graphs.refresh():
+                part.bound = math.inf
+                break
+            self.master.allow()
+        if part.bound >= self.cutoff:
+            self.pruned = min(self.pruned, part.bound)
+            return None
+        return self._branch(part)
+
+    def _note(self, part: Part, bound: float, weights: FloatArray) -> None:
+        """Take down what weights prove of the masks, by as few digits as do."""
+        if bound <= part.bound:
+            return
+        cutoff = self.cutoff
+        if bound == math.inf:  # no plan keeps the limits
+            for digits in TUNING.digits:
+                rounded = _round(weights, digits)
+                if self._weigh(rounded) > LIMIT_TOLERANCE * 2.0 * float(rounded[1:] @ self.limits):
+                    break
+                rounded = weights.copy()
+            part.bound, part.weights = bound, rounded
+            return
+        for digits in TUNING.digits if bound >= cutoff else (TUNING.usual_digits,):
+            rounded = _round(weights, digits)
+            total = self._weigh(rounded)
+            if total >= cutoff:
+                break
+        if bound >= cutoff > total:
+            rounded, total = weights.copy(), bound
+        if total > part.bound:
+            part.bound, part.weights = total, rounded
+
+    def _fix(self, part: Part) -> bool:
+        """Close nodes by their reduced costs; return whether that was worth while."""
+        if self.cutoff == math.inf or part.weights[0] != 1.0:
+            return False
+        room = self.cutoff * (1.0 + ROUNDING) - self._weigh(part.weights)
+        least = np.asarray(self.graphs.least).tolist()
+        before = int(self.mask.size - self.mask.sum())
+        count = sum(self.graphs.close_above(g, part.weights, own + room) for g, own in enumerate(least))
+        if count:
+            part.fixes.append(part.weights)
+        return count > TUNING.worth * before
+
+    def _weigh(self, weights: FloatArray) -> float:
+        """Return the bound of the masks by some weights."""
+        least = [self.graphs.price(g, weights) for g in range(self.graphs.num_graphs)]
+        return math.fsum(least) - float(weights[1:] @ self.limits)
+
+    def _levels(self) -> tuple[IntArray, FloatArray]:
+        basis, levels = np.asarray(self.master.basis), np.asarray(self.master.levels)
+        used = np.flatnonzero((basis >= 0) & (levels > TUNING.level))
+        return basis[used], levels[used]
+
+    def _try_plan(self) -> None:
+        """Take the mixture as the incumbent where it is none, and keeps the masks or not."""
+        columns, _ = self._levels()
+        if columns.size == self.graphs.num_graphs:
+            owner = np.asarray(self.master.owner)[columns]
+            if np.unique(owner).size == columns.size:
+                self._offer(columns[np.argsort(owner)])
+
+    def _offer(self, columns: IntArray) -> None:
+        value = math.fsum((np.asarray(self.master.value)[columns] * self.master.unit).tolist())
+        used = np.asarray(self.master.entries)[columns].sum(axis=0)
+        if value < self.value and is_within(used, np.ones(used.size)):
+            self.value, self.plan = value, np.asarray(self.master.nodes)[columns].copy()
+
+    def _combine(self) -> None:
+        """Look for an incumbent among the paths known."""
+        master = self.master
+        count = master.count
+        value, entries = np.asarray(master.value)[:count], np.asarray(master.entries)[:count]
+        owner = np.asarray(master.owner)[:count]
+        weights = self.root.weights[1:] * self.limits / master.unit
+        reduced = value + entries @ weights
+        graphs = master.num_graphs
+        lists = []
+        for g in range(graphs):
+            mine = np.flatnonzero(owner == g)
+            mine = mine[np.argsort(reduced[mine], kind="stable")][: TUNING.near]
+            if not mine.size:
+                return
+            lists.append(mine)
+        order_of = sorted(range(graphs), key=lambda g: (lists[g].size, g))
+        lists = [lists[g] for g in order_of]
+        starts = np.concatenate([[0], np.cumsum([each.size for each in lists])]).astype(np.intp)
+        order = np.concatenate(lists)
+        least = np.array([[reduced[each].min(), *entries[each].min(axis=0)] for each in lists])
+        rest = np.zeros((graphs + 1, 1 + self.limits.size))
+        rest[:-1] = least[::-1].cumsum(axis=0)[::-1]
+        chosen = np.empty(graphs, dtype=np.intp)
+        ceiling = self.value / master.unit
+        best = master.combine(starts, order, reduced[order], rest, ceiling, float(weights.sum()), TUNING.steps, chosen)
+        if best < ceiling:
+            self._offer(chosen[np.argsort(order_of)])
+
+    def _branch(self, part: Part) -> _Open | None:
+        """Divide a part by the best of some divisions; return the side to go on with."""
+        master, closed = self.master, self.mask.copy()
+        basis, cutoff, bound = np.asarray(master.basis).copy(), self.cutoff, part.bound
+        best_score, best = -1.0, None
+        for split in self._list_splits():
+            found = [self._try_side(closed, split, basis, within=within) for within in (True, False)]
+            ceiling = min(cutoff, 2.0 * bound)
+            gains = [max(min(value, ceiling) - bound, 1e-6 * bound) for value, _, _ in found]
+            if gains[0] * gains[1] > best_score:
+                best_score, best = gains[0] * gains[1], (split, found)
+        assert best is not None
+        split, found = best
+        sides, problems = [], []
+        for within, (value, weights, own) in zip((True, False), found, strict=True):
+            self.mask[:] = closed
+            self._cut(split, within=within)
+            side = Part(part.bound, part.weights)
+            sides.append(side)
+            if self.graphs.refresh():
+                self._note(side, value, weights)
+            else:
+                side.bound = math.inf
+            if side.bound >= self.cutoff:
+                self.pruned = min(self.pruned, side.bound)
+            else:
+                problems.append(_Open(side, np.packbits(self.mask), own))
+        part.split, part.sides = split, (sides[0], sides[1])
+        problems.sort(key=lambda each: each.part.bound)
+        for other in problems[1:]:
+            self._requeue(other)
+        return problems[0] if problems else None
+
+    def _try_side(
+        self, closed: NDArray[np.uint8], split: tuple[int, int, int, int], basis: IntArray, *, within: bool
+    ) -> tuple[float, FloatArray, IntArray]:
+        """Return the bound of a side of a division, the weights that attain it, and a basis to go on from."""
+        master = self.master
+        self.mask[:] = closed
+        self._cut(split, within=within)
+        if not self.graphs.refresh():
+            return math.inf, np.asarray(master.best).copy(), basis
+        master.allow()
+        master.load(basis)
+        self._generate(1.0, self.cutoff)
+        return master.bound, np.asarray(master.best).copy(), np.asarray(master.basis).copy()
+
+    def _cut(self, split: tuple[int, int, int, int], *, within: bool) -> None:
+        """Close what a side of a division does not hold."""
+        graph, layer, first, behind = split
+        row = self.mask[int(self.starts[graph]) + layer]
+        if within:
+            row[:first] = 1
+            row[behind:] = 1
+        else:
+            row[first:behind] = 1
+
+    def _list_splits(self) -> list[tuple[int, int, int, int]]:
+        """List the divisions of the mixture that come nearest to halves."""
+        columns, levels = self._levels()
+        owner, nodes = np.asarray(self.master.owner)[columns], np.asarray(self.master.nodes)[columns]
+        found: list[tuple[float, tuple[int, int, int, int]]] = []
+        for g in np.unique(owner).tolist():
+            mine = np.flatnonzero(owner == g)
+            if mine.size < 2:
+                continue
+            depth = int(self.starts[g + 1] - self.starts[g])
+            paths, share = nodes[mine, :depth], levels[mine]
+            for h in range(self.kinds.shape[1] - 1):
+                first, behind = int(self.kinds[g, h]), int(self.kinds[g, h + 1])
+                inside = (paths >= first) & (paths < behind)
+                if not inside.any():
+                    continue
+                found += [(abs(w - 0.5), (g, j, first, behind)) for j, w in _middles(share @ inside)]
+                for k in np.unique(paths[inside])[:-1].tolist():
+                    below = (paths >= first) & (paths <= k)
+                    found += [(abs(w - 0.5), (g, j, first, k + 1)) for j, w in _middles(share @ below)]
+        chosen = sorted(found)[: TUNING.candidates]
+        if chosen:
+            return [split for _, split in chosen]
+        return self._list_any()
+
+    def _list_any(self) -> list[tuple[int, int, int, int]]:
+        """List a division where the mixture is none: the first layer with several open nodes."""
+        for g in range(self.graphs.num_graphs):
+            for j in range(int(self.starts[g + 1] - self.starts[g])):
+                left = np.flatnonzero(self.mask[int(self.starts[g]) + j] == 0)
+                if left.size > 1:
+                    return [(g, j, int(left[0]), int(left[0]) + 1)]
+        return []
+
+
+def _middles(weight: FloatArray) -> list[tuple[int, float]]:
+    """Return the middle layer of each stretch of layers with the same weight strictly between 0 and 1."""
+    changes = np.flatnonzero(np.abs(np.diff(weight)) > 1e-9) + 1
+    starts, ends = np.concatenate([[0], changes]), np.concatenate([changes, [weight.size]])
+    return [
+        (int(first + end - 1) // 2, float(weight[first]))
+        for first, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        if 1e-6 < weight[first] < 1.0 - 1e-6
+    ]
+
+
+def _round(weights: FloatArray, digits: int) -> FloatArray:
+    """Round weights to significant digits."""
+    return np.array([float(f"{each:.{digits - 1}e}") for each in weights.tolist()])

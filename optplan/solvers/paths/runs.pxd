@@ -1,0 +1,82 @@
+# The types with which Cython compiles runs.py. Methods without the interpreter are marked nogil: there, a local
+# without a type is an error and not merely slow.
+cimport cython
+
+cdef class RunGraphs:
+    cdef const double[:, :, ::1] steps
+    cdef const double[:, :, :, ::1] entries
+    cdef const Py_ssize_t[::1] starts
+    cdef const Py_ssize_t[:, ::1] kinds, own
+    cdef const unsigned char[:, :, ::1] used
+    cdef const double[::1] room
+    cdef public Py_ssize_t num_graphs, num_kinds, num_limits, width
+    cdef bint per_kind
+    cdef public unsigned char[:, ::1] closed
+    cdef unsigned char[:, ::1] seen, free
+    cdef Py_ssize_t[:, ::1] reach
+    cdef public double[:, ::1] forced
+    cdef double[:, ::1] left
+    cdef double[::1] total
+    cdef public double[::1] least
+    cdef public int[:, ::1] path
+    cdef public double[:, ::1] sums
+    cdef double[:, ::1] run, enter, go, part, suffix, prefix, through
+    cdef double[::1] come
+
+    @cython.locals(g=Py_ssize_t, h=Py_ssize_t, limit=Py_ssize_t, changed=bint, left=double)
+    cpdef bint refresh(self) noexcept
+
+    @cython.locals(changed=bint, row=Py_ssize_t, k=Py_ssize_t)
+    cdef bint differs(self, Py_ssize_t g) noexcept nogil
+
+    @cython.locals(endless=double, limit=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, away=double, lowest=double,
+        k=Py_ssize_t, row=Py_ssize_t, is_open=bint, best=double, cost=double)
+    cdef double find_forced(self, Py_ssize_t g, Py_ssize_t h) noexcept nogil
+
+    @cython.locals(least=double, f=Py_ssize_t)
+    cdef double least_entry(self, Py_ssize_t g, Py_ssize_t limit, Py_ssize_t k) noexcept nogil
+
+    @cython.locals(endless=double, limit=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, origin=Py_ssize_t,
+        end=Py_ssize_t, begin=Py_ssize_t, row=Py_ssize_t, lowest=double, best=double, k=Py_ssize_t, cost=double)
+    cdef void find_reach(self, Py_ssize_t g, Py_ssize_t h, double left) noexcept nogil
+
+    @cython.locals(endless=double, h=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, row=Py_ssize_t, k=Py_ssize_t,
+        limit=Py_ssize_t, weight=double, f=Py_ssize_t)
+    cdef void weigh(self, Py_ssize_t g, const double[::1] weights) noexcept nogil
+
+    @cython.locals(endless=double, first=Py_ssize_t, behind=Py_ssize_t, f=Py_ssize_t, lowest=double, j=Py_ssize_t,
+        ending=double, k=Py_ssize_t, cost=double)
+    cdef void lengthen(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t begin, Py_ssize_t end,
+        double[:, ::1] table) noexcept nogil
+
+    @cython.locals(endless=double, depth=Py_ssize_t, h=Py_ssize_t, j=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t,
+        end=Py_ssize_t, k=Py_ssize_t)
+    cdef void retreat(self, Py_ssize_t g) noexcept nogil
+
+    @cython.locals(endless=double, f=Py_ssize_t, h=Py_ssize_t, lowest=double, k=Py_ssize_t, left=Py_ssize_t)
+    cdef void leave(self, Py_ssize_t g, Py_ssize_t j) noexcept nogil
+
+    @cython.locals(endless=double, first=Py_ssize_t, behind=Py_ssize_t, f=Py_ssize_t, ending=double, k=Py_ssize_t,
+        cost=double)
+    cdef void step_back(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t j, Py_ssize_t depth) noexcept nogil
+
+    @cython.locals(endless=double, best=double, node=Py_ssize_t, kind=Py_ssize_t, h=Py_ssize_t, f=Py_ssize_t,
+        k=Py_ssize_t)
+    cpdef double price(self, Py_ssize_t g, const double[::1] weights) noexcept
+
+    @cython.locals(endless=double, origin=Py_ssize_t, depth=Py_ssize_t, c=Py_ssize_t, begin=Py_ssize_t, end=Py_ssize_t,
+        j=Py_ssize_t, f=Py_ssize_t, best=double, after=Py_ssize_t, k=Py_ssize_t, cost=double, later=Py_ssize_t,
+        h=Py_ssize_t)
+    cdef void trace(self, Py_ssize_t g, Py_ssize_t node, Py_ssize_t kind) noexcept nogil
+
+    @cython.locals(origin=Py_ssize_t, end=Py_ssize_t, kind=Py_ssize_t, j=Py_ssize_t, node=Py_ssize_t)
+    cdef bint admits(self, Py_ssize_t g, const int[:, ::1] nodes, Py_ssize_t at) noexcept nogil
+
+    @cython.locals(endless=double, origin=Py_ssize_t, depth=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, h=Py_ssize_t,
+        end=Py_ssize_t, layer=Py_ssize_t, count=Py_ssize_t)
+    cpdef Py_ssize_t close_above(self, Py_ssize_t g, const double[::1] weights, double most) noexcept
+
+    @cython.locals(endless=double, first=Py_ssize_t, behind=Py_ssize_t, own=Py_ssize_t, goes_on=bint, lowest=double,
+        k=Py_ssize_t, left=double, f=Py_ssize_t, best=double, cost=double)
+    cdef void step_on(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t begin, Py_ssize_t j,
+        double[:, ::1] table) noexcept nogil

@@ -1,0 +1,417 @@
+"""Shortest paths by runs: the pricing of branch and price, in which no graph alone may exceed what a limit has left.
+
+A path is a sequence of *runs*, each on nodes of one kind, neighbours on different ones. In a plan of one path per graph
+a run that alone takes more of a limit than the other graphs leave of it is impossible, which no multiplier can say: a
+mixture gives such a run a small fraction. ``runs.pxd`` has the types with which Cython compiles this file. The passes
+are Bellman's, with the epoch in which the run began as a part of the state where that matters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.uint8]
+Numbers = NDArray[np.int32]
+Places = NDArray[np.intp]
+
+
+class RunGraphs:
+    """G layered graphs with masks, what runs are possible under these, and best paths of such runs.
+
+    Parameters
+    ----------
+    steps
+        (D, N, K) Value and each consumption of being at a node; row ``starts[g] + j`` is layer j of graph g.
+    entries
+        (D, G, P, K) The same of coming to a node from each kind, or from any (P = 1); also of beginning there.
+    starts
+        (G + 1,) Where each graph's rows begin.
+    kinds
+        (G, F + 1) Where the nodes of each kind begin: they are neighbours.
+    own
+        (G, F) Number of the limit that only nodes of the kind consume, -1 where there is none.
+    used
+        (G, F, L) Whether nodes of the kind consume a limit at all.
+    room
+        (L,) What may be consumed of each limit, all graphs together.
+    """
+
+    def __init__(
+        self, steps: Floats, entries: Floats, starts: Places, kinds: Places, own: Places, used: Flags, room: Floats
+    ) -> None:
+        self.steps, self.entries, self.starts, self.kinds = steps, entries, starts, kinds
+        self.own, self.used, self.room = own, used, room
+        self.num_graphs, self.num_kinds = own.shape[0], own.shape[1]
+        self.num_limits, self.width = room.shape[0], steps.shape[2]
+        self.per_kind = entries.shape[2] > 1
+        depth = int(np.diff(starts).max())
+        #: (N, K) Nodes that may not be used: what branching and reduced costs decide.
+        self.closed = np.zeros((steps.shape[1], self.width), dtype=np.uint8)
+        self.seen = np.full((steps.shape[1], self.width), 2, dtype=np.uint8)
+        #: (N, F) Behind which layer a run that begins here ends at the latest, and (G, F) whether no run is cut short.
+        self.reach = np.zeros((steps.shape[1], self.num_kinds), dtype=np.intp)
+        self.free = np.zeros((self.num_graphs, self.num_kinds), dtype=np.uint8)
+        #: (G, F) What each graph cannot but consume of a kind's own limit, and what the others left it when last seen.
+        self.forced = np.zeros((self.num_graphs, self.num_kinds))
+        self.left = np.full((self.num_graphs, self.num_kinds), -1.0)
+        self.total = np.zeros(self.num_limits)
+        #: Best paths: least sum, nodes, value and consumptions of each graph.
+        self.least = np.zeros(self.num_graphs)
+        self.path = np.zeros((self.num_graphs, depth), dtype=np.int32)
+        self.sums = np.zeros((self.num_graphs, 1 + self.num_limits))
+        #: Room to work in.
+        self.run = np.empty((depth, self.width))
+        self.enter = np.empty((self.num_kinds, self.width))
+        self.go = np.empty((depth + 1, self.width))
+        self.part = np.empty((depth + 1, self.width))
+        self.through = np.empty((depth + 1, self.width))
+        self.come = np.empty(self.width)
+        self.suffix = np.empty((depth + 1, self.num_kinds))
+        self.prefix = np.empty((depth + 1, self.num_kinds))
+
+    def refresh(self) -> bool:
+        """Find what runs the masks leave possible; return whether every graph can keep every limit of a kind."""
+        self.total[:] = 0.0
+        for g in range(self.num_graphs):
+            changed = self.differs(g)
+            for h in range(self.num_kinds):
+                if self.own[g, h] >= 0:
+                    if changed:
+                        self.forced[g, h] = self.find_forced(g, h)
+                        self.left[g, h] = -1.0
+                    self.total[self.own[g, h]] += self.forced[g, h]
+                elif changed:
+                    self.free[g, h] = 1
+        for limit in range(self.num_limits):
+            if self.total[limit] > self.room[limit]:
+                return False
+        for g in range(self.num_graphs):
+            for h in range(self.num_kinds):
+                if self.own[g, h] >= 0:
+                    left = self.room[self.own[g, h]] - (self.total[self.own[g, h]] - self.forced[g, h])
+                    if left != self.left[g, h]:
+                        self.left[g, h] = left
+                        self.find_reach(g, h, left)
+        return True
+
+    def differs(self, g: int) -> bool:
+        """Whether a graph's masks are others than when last asked."""
+        changed = False
+        for row in range(self.starts[g], self.starts[g + 1]):
+            for k in range(self.width):
+                if self.closed[row, k] != self.seen[row, k]:
+                    self.seen[row, k] = self.closed[row, k]
+                    changed = True
+        return changed
+
+    def find_forced(self, g: int, h: int) -> float:
+        """Return the least consumption of a kind's own limit of any path."""
+        endless = 1e300 * 1e300
+        limit = self.own[g, h] + 1
+        first, behind = self.kinds[g, h], self.kinds[g, h + 1]
+        away = 0.0
+        lowest = endless
+        for k in range(first, behind):
+            self.part[0, k] = endless
+        for row in range(self.starts[g], self.starts[g + 1]):
+            is_open = False
+            for k in range(self.width):
+                if not self.closed[row, k] and (k < first or k >= behind):
+                    is_open = True
+            best = endless
+            for k in range(first, behind):
+                if self.closed[row, k]:
+                    self.part[0, k] = endless
+                    continue
+                cost = min(self.part[0, k], min(lowest, away) + self.least_entry(g, limit, k))
+                self.part[0, k] = cost + self.steps[limit, row, k]
+                best = min(best, self.part[0, k])
+            away = min(away, lowest) if is_open else endless
+            lowest = best
+        return min(away, lowest)
+
+    def least_entry(self, g: int, limit: int, k: int) -> float:
+        """Return the least consumption of coming to a node, from wherever it is."""
+        least: float = self.entries[limit, g, 0, k]
+        if self.per_kind:
+            for f in range(1, self.num_kinds):
+                least = min(least, self.entries[limit, g, f, k])
+        return least
+
+    def find_reach(self, g: int, h: int, left: float) -> None:
+        """Find how long each run on a kind can be within what is left of its own limit."""
+        endless = 1e300 * 1e300
+        limit = self.own[g, h] + 1
+        first, behind = self.kinds[g, h], self.kinds[g, h + 1]
+        origin, end = self.starts[g], self.starts[g + 1]
+        self.free[g, h] = 1
+        for begin in range(origin, end):
+            row = begin
+            lowest = 0.0
+            while row < end:
+                best = endless
+                for k in range(first, behind):
+                    if self.closed[row, k]:
+                        self.part[0, k] = endless
+                        continue
+                    cost = lowest + self.least_entry(g, limit, k)
+                    if row > begin:
+                        cost = min(cost, self.part[0, k])
+                    self.part[0, k] = cost + self.steps[limit, row, k]
+                    best = min(best, self.part[0, k])
+                if best > left:
+                    if best < endless:
+                        self.free[g, h] = 0
+                    break
+                lowest = best
+                row += 1
+            self.reach[begin, h] = row - origin
+
+    def weigh(self, g: int, weights: Floats) -> None:
+        """Write what a graph's steps and entries cost under weights (1 + L,); closed nodes are infinite."""
+        endless = 1e300 * 1e300
+        for h in range(self.num_kinds):
+            first, behind = self.kinds[g, h], self.kinds[g, h + 1]
+            for row in range(self.starts[g], self.starts[g + 1]):
+                for k in range(first, behind):
+                    self.run[row - self.starts[g], k] = weights[0] * self.steps[0, row, k]
+                for limit in range(self.num_limits):
+                    weight = weights[1 + limit]
+                    if self.used[g, h, limit] and weight != 0.0:
+                        for k in range(first, behind):
+                            self.run[row - self.starts[g], k] += weight * self.steps[1 + limit, row, k]
+                for k in range(first, behind):
+                    if self.closed[row, k]:
+                        self.run[row - self.starts[g], k] = endless
+            for f in range(self.num_kinds if self.per_kind else 1):
+                for k in range(first, behind):
+                    self.enter[f, k] = weights[0] * self.entries[0, g, f, k]
+                for limit in range(self.num_limits):
+                    weight = weights[1 + limit]
+                    if self.used[g, h, limit] and weight != 0.0:
+                        for k in range(first, behind):
+                            self.enter[f, k] += weight * self.entries[1 + limit, g, f, k]
+
+    def lengthen(self, g: int, h: int, begin: int, end: int, table: Floats) -> None:
+        """Write into ``table`` what a run costs from each node on, until it ends before ``end`` and the path after it.
+
+        The row of the layer before ``begin`` is not written.
+        """
+        endless = 1e300 * 1e300
+        first, behind = self.kinds[g, h], self.kinds[g, h + 1]
+        f = h if self.per_kind else 0
+        lowest = endless
+        for j in range(end - 1, begin - 1, -1):
+            ending = min(lowest, self.suffix[j + 1, h])
+            lowest = endless
+            for k in range(first, behind):
+                cost = ending
+                if j + 1 < end and table[j + 1, k] < cost:
+                    cost = table[j + 1, k]
+                cost += self.run[j, k]
+                table[j, k] = cost
+                lowest = min(lowest, cost + self.enter[f, k])
+
+    def retreat(self, g: int) -> None:
+        """Write what paths cost from each node on, where a run begins, and behind each run, from the end."""
+        endless = 1e300 * 1e300
+        depth = self.starts[g + 1] - self.starts[g]
+        for h in range(self.num_kinds):
+            self.suffix[depth, h] = 0.0
+        for j in range(depth - 1, -1, -1):
+            for h in range(self.num_kinds):
+                first, behind = self.kinds[g, h], self.kinds[g, h + 1]
+                if self.free[g, h]:
+                    self.step_back(g, h, j, depth)
+                    continue
+                end = self.reach[self.starts[g] + j, h]
+                if end <= j:
+                    for k in range(first, behind):
+                        self.go[j, k] = endless
+                    continue
+                self.lengthen(g, h, j, end, self.part)
+                for k in range(first, behind):
+                    self.go[j, k] = self.part[j, k]
+            self.leave(g, j)
+
+    def leave(self, g: int, j: int) -> None:
+        """Write what paths cost behind a run on each kind that ends before a layer: the next is on another kind."""
+        endless = 1e300 * 1e300
+        for f in range(self.num_kinds):
+            self.suffix[j, f] = endless
+        for h in range(self.num_kinds):
+            for f in range(self.num_kinds if self.per_kind else 1):
+                lowest = endless
+                for k in range(self.kinds[g, h], self.kinds[g, h + 1]):
+                    lowest = min(lowest, self.go[j, k] + self.enter[f, k])
+                for left in range(self.num_kinds):
+                    if left != h and (left == f or not self.per_kind):
+                        self.suffix[j, left] = min(self.suffix[j, left], lowest)
+
+    def step_back(self, g: int, h: int, j: int, depth: int) -> None:
+        """Write what paths cost from each node of a kind on, of which no run is cut short."""
+        endless = 1e300 * 1e300
+        first, behind = self.kinds[g, h], self.kinds[g, h + 1]
+        f = h if self.per_kind else 0
+        ending = self.suffix[j + 1, h]
+        if j + 1 < depth:
+            for k in range(first, behind):
+                ending = min(ending, self.go[j + 1, k] + self.enter[f, k])
+        for k in range(first, behind):
+            cost = ending
+            if j + 1 < depth and self.go[j + 1, k] < cost:
+                cost = self.go[j + 1, k]
+            self.go[j, k] = cost + self.run[j, k] if self.run[j, k] < endless else endless
+
+    def price(self, g: int, weights: Floats) -> float:
+        """Find a graph's best path of possible runs under weights (1 + L,); return its weighted sum."""
+        endless = 1e300 * 1e300
+        self.weigh(g, weights)
+        self.retreat(g)
+        best = endless
+        node = -1
+        kind = 0
+        for h in range(self.num_kinds):
+            f = h if self.per_kind else 0
+            for k in range(self.kinds[g, h], self.kinds[g, h + 1]):
+                if self.go[0, k] + self.enter[f, k] < best:
+                    best = self.go[0, k] + self.enter[f, k]
+                    node, kind = k, h
+        self.least[g] = best
+        if node >= 0:
+            self.trace(g, node, kind)
+        return best
+
+    def trace(self, g: int, node: int, kind: int) -> None:
+        """Follow the best path from its first node on, and add it up."""
+        endless = 1e300 * 1e300
+        origin = self.starts[g]
+        depth = self.starts[g + 1] - origin
+        for c in range(1 + self.num_limits):
+            self.sums[g, c] = self.entries[c, g, kind if self.per_kind else 0, node]
+        begin = 0
+        end = 0
+        for j in range(depth):
+            if j == begin:  # a run begins: what its nodes cost from here on depends on where it has to end
+                if self.free[g, kind]:
+                    end = depth
+                else:
+                    end = self.reach[origin + j, kind]
+                    self.lengthen(g, kind, j, end, self.part)
+            self.path[g, j] = node
+            for c in range(1 + self.num_limits):
+                self.sums[g, c] += self.steps[c, origin + j, node]
+            if j + 1 == depth:
+                break
+            f = kind if self.per_kind else 0
+            best = endless
+            after = node
+            if j + 1 < end:
+                best = self.go[j + 1, node] if self.free[g, kind] else self.part[j + 1, node]
+                for k in range(self.kinds[g, kind], self.kinds[g, kind + 1]):
+                    cost = self.enter[f, k] + (self.go[j + 1, k] if self.free[g, kind] else self.part[j + 1, k])
+                    if cost < best:
+                        best, after = cost, k
+            later = kind
+            if self.suffix[j + 1, kind] < best:
+                for h in range(self.num_kinds):
+                    if h != kind:
+                        for k in range(self.kinds[g, h], self.kinds[g, h + 1]):
+                            if self.enter[f, k] + self.go[j + 1, k] < best:
+                                best, after, later = self.enter[f, k] + self.go[j + 1, k], k, h
+            if after != node:
+                for c in range(1 + self.num_limits):
+                    self.sums[g, c] += self.entries[c, g, f, after]
+            if later != kind:
+                begin = j + 1
+            node, kind = after, later
+
+    def admits(self, g: int, nodes: Numbers, at: int) -> bool:
+        """Whether a path, at a row of ``nodes``, keeps the masks and has possible runs only."""
+        origin = self.starts[g]
+        end = 0
+        kind = -1
+        for j in range(self.starts[g + 1] - origin):
+            node = nodes[at, j]
+            if self.closed[origin + j, node]:
+                return False
+            if kind < 0 or node < self.kinds[g, kind] or node >= self.kinds[g, kind + 1]:
+                kind = 0
+                while node >= self.kinds[g, kind + 1]:
+                    kind += 1
+                end = self.starts[g + 1] - origin if self.free[g, kind] else self.reach[origin + j, kind]
+            if j >= end:
+                return False
+        return True
+
+    def close_above(self, g: int, weights: Floats, most: float) -> int:
+        """Close nodes through which every path of possible runs weighs more than ``most``; return how many."""
+        endless = 1e300 * 1e300
+        self.weigh(g, weights)
+        self.retreat(g)
+        origin = self.starts[g]
+        depth = self.starts[g + 1] - origin
+        for j in range(depth):
+            for k in range(self.width):
+                self.through[j, k] = endless
+            for h in range(self.num_kinds):
+                self.prefix[j + 1, h] = endless
+        for k in range(self.width):
+            self.come[k] = endless
+        for j in range(depth):
+            for h in range(self.num_kinds):
+                if self.free[g, h]:
+                    self.step_on(g, h, j, j, self.go)
+                    continue
+                end = self.reach[origin + j, h]
+                if end > j:
+                    self.lengthen(g, h, j, end, self.part)
+                    for layer in range(j, end):
+                        self.step_on(g, h, j, layer, self.part)
+        count = 0
+        for j in range(depth):
+            for k in range(self.width):
+                if not self.closed[origin + j, k] and not self.through[j, k] <= most:
+                    self.closed[origin + j, k] = 1
+                    count += 1
+        return count
+
+    def step_on(self, g: int, h: int, begin: int, j: int, table: Floats) -> None:
+        """Lengthen runs on a kind by a layer, those that began in ``begin``; where none is cut short, all runs.
+
+        ``come`` holds what paths cost up to a node of the last layer, ``table`` what they cost from a node on.
+        """
+        endless = 1e300 * 1e300
+        first, behind = self.kinds[g, h], self.kinds[g, h + 1]
+        own = h if self.per_kind else 0
+        goes_on = j > begin or (self.free[g, h] and j > 0)
+        lowest = endless
+        if goes_on:
+            for k in range(first, behind):
+                lowest = min(lowest, self.come[k])
+        left = endless
+        if j == begin and j > 0 and not self.per_kind:
+            for f in range(self.num_kinds):
+                if f != h:
+                    left = min(left, self.prefix[j, f])
+        best = endless
+        for k in range(first, behind):
+            cost = endless
+            if goes_on:
+                cost = min(self.come[k], lowest + self.enter[own, k])
+            if j == begin:
+                if j == 0:
+                    cost = self.enter[own, k]
+                elif self.per_kind:
+                    for f in range(self.num_kinds):
+                        if f != h:
+                            cost = min(cost, self.prefix[j, f] + self.enter[f, k])
+                else:
+                    cost = min(cost, left + self.enter[0, k])
+            if self.run[j, k] < endless:
+                self.through[j, k] = min(self.through[j, k], cost + table[j, k])
+            self.come[k] = cost + self.run[j, k]
+            best = min(best, self.come[k])
+        self.prefix[j + 1, h] = min(self.prefix[j + 1, h], best)

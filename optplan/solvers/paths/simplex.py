@@ -1,0 +1,389 @@
+"""The restricted master of branch and price: a dense revised simplex method with column generation.
+
+One row for each graph (the fractions of its paths add up to 1) and one for each limit. There are few rows and many
+columns, and a search solves thousands of such programs that hardly differ, so the basis goes from one to the next:
+columns that the masks forbid stay in it at a prohibitive cost until they leave. Nothing rests on its precision: what
+multipliers prove is computed anew by shortest paths. ``simplex.pxd`` has the types with which Cython compiles this.
+
+Dantzig, "Linear programming and extensions", 1963; column generation as in Desrosiers and Luebbecke, "A primer in
+column generation", 2005.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from optplan.solvers.paths.runs import RunGraphs
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int32]
+Places = NDArray[np.intp]
+
+
+class RestrictedMaster:
+    """Columns, a basis among them, and the steps from one basis to the next.
+
+    Column c is a path for c >= 0; -1 - l is the slack of limit l, and -1 - L - g the artificial column of graph g.
+
+    Parameters
+    ----------
+    graphs
+        What columns are generated from, with the masks that they have to keep.
+    limits
+        (L,) What all paths together may consume.
+    unit
+        What values are divided by.
+    penalty
+        What a fraction of an artificial or forbidden column costs, in that unit.
+    memory
+        After so many masks a column that was in no basis is left out.
+    """
+
+    def __init__(self, graphs: RunGraphs, limits: Floats, unit: float, penalty: float, memory: int) -> None:
+        self.graphs = graphs
+        self.limits, self.unit, self.penalty = limits, unit, penalty
+        self.num_graphs, self.num_limits = graphs.num_graphs, limits.shape[0]
+        self.size = self.num_graphs + self.num_limits
+        depth = graphs.path.shape[1]
+        #: Columns: values in the unit, consumptions as fractions of the limits, owners, paths.
+        self.count = 0
+        self.value = np.empty(256)
+        self.entries = np.empty((256, self.num_limits))
+        self.owner = np.empty(256, dtype=np.intp)
+        self.nodes = np.empty((256, depth), dtype=np.int32)
+        #: Which of them may be used now, and their numbers.
+        self.allowed = np.zeros(256, dtype=np.uint8)
+        self.active = np.zeros(256, dtype=np.intp)
+        self.num_active = 0
+        #: When each was in a basis last, and for how long those that were not are kept in mind: in masks looked at.
+        self.used_at = np.zeros(256, dtype=np.intp)
+        self.now = 0
+        self.memory = memory
+        #: The basis: its columns, the inverse of their matrix, their levels and costs.
+        self.basis = np.arange(-1, -1 - self.size, -1, dtype=np.intp)
+        self.inverse = np.eye(self.size)
+        self.levels = np.ones(self.size)
+        self.costs = np.zeros(self.size)
+        self.duals = np.zeros(self.size)
+        self.entering = np.zeros(self.size)
+        self.weights = np.zeros(1 + self.num_limits)
+        #: The best bound of the last generation and the weights (1 + L,) that attain it.
+        self.bound = 0.0
+        self.best = np.zeros(1 + self.num_limits)
+        #: A partial choice: where each graph's column stands, reduced cost, value and consumptions up to each graph.
+        self.trial = np.zeros(self.num_graphs + 1, dtype=np.intp)
+        self.partial = np.zeros((self.num_graphs + 1, 2 + self.num_limits))
+        self.value_weight = 1.0
+        self.pivots = 0
+        self.passes = 0
+
+    def reserve(self) -> None:
+        """Make room for a further column of each graph."""
+        if self.count + self.num_graphs <= self.value.shape[0]:
+            return
+        more = self.value.shape[0]
+        self.value = np.concatenate([self.value, np.empty(more)])
+        self.entries = np.concatenate([self.entries, np.empty((more, self.num_limits))])
+        self.owner = np.concatenate([self.owner, np.empty(more, dtype=np.intp)])
+        self.nodes = np.concatenate([self.nodes, np.empty((more, self.nodes.shape[1]), dtype=np.int32)])
+        self.allowed = np.concatenate([self.allowed, np.zeros(more, dtype=np.uint8)])
+        self.active = np.concatenate([self.active, np.zeros(more, dtype=np.intp)])
+        self.used_at = np.concatenate([self.used_at, np.zeros(more, dtype=np.intp)])
+
+    def add(self, g: int) -> None:
+        """Append the path that was priced last of a graph."""
+        c = self.count
+        self.value[c] = self.graphs.sums[g, 0] / self.unit
+        for limit in range(self.num_limits):
+            self.entries[c, limit] = self.graphs.sums[g, 1 + limit] / self.limits[limit]
+        self.owner[c] = g
+        for j in range(self.nodes.shape[1]):
+            self.nodes[c, j] = self.graphs.path[g, j]
+        self.used_at[c] = self.now
+        self.allowed[c] = 1
+        self.active[self.num_active] = c
+        self.num_active += 1
+        self.count = c + 1
+
+    def allow(self) -> None:
+        """Allow the columns that keep the masks and the runs that these leave possible.
+
+        Those that have long been in no basis are left out: where one is needed, it is generated anew.
+        """
+        self.num_active = 0
+        self.now += 1
+        for c in range(self.count):
+            recent = self.now - self.used_at[c] <= self.memory
+            self.allowed[c] = recent and self.graphs.admits(self.owner[c], self.nodes, c)
+            if self.allowed[c]:
+                self.active[self.num_active] = c
+                self.num_active += 1
+
+    def load(self, basis: Places) -> None:
+        """Take a basis and compute its inverse; a column that would make it singular is replaced."""
+        size = self.size
+        for at in range(basis.shape[0]):
+            column = basis[at]
+            if column >= 0:
+                self.used_at[column] = self.now
+                if not self.allowed[column] and self.graphs.admits(self.owner[column], self.nodes, column):
+                    self.allowed[column] = 1
+                    self.active[self.num_active] = column
+                    self.num_active += 1
+        for row in range(size):
+            for column in range(size):
+                self.inverse[row, column] = 0.0
+            self.inverse[row, row] = 1.0
+            self.basis[row] = -1 - row + self.num_graphs if row >= self.num_graphs else -1 - self.num_limits - row
+            self.levels[row] = 1.0
+            self.costs[row] = self.cost(self.basis[row])
+        # Product form: columns enter the basis of slacks and artificial columns one by one.
+        for at in range(basis.shape[0]):
+            column = basis[at]
+            if column < 0:
+                continue
+            self.direct(column)
+            row = -1
+            pivot = 1e-7
+            for each in range(size):
+                if self.basis[each] < 0 and self.keeps(basis, self.basis[each]):
+                    continue
+                if self.basis[each] < 0 and abs(self.entering[each]) > pivot:
+                    pivot = abs(self.entering[each])
+                    row = each
+            if row >= 0:
+                self.pivot(row, column)
+
+    def keeps(self, basis: Places, column: int) -> bool:
+        """Whether a basis has a column."""
+        for at in range(basis.shape[0]):  # noqa: SIM110 - compiled: no generators
+            if basis[at] == column:
+                return True
+        return False
+
+    def cost(self, column: int) -> float:
+        """Return what a column costs."""
+        if column < -self.num_limits:
+            return self.penalty
+        if column < 0:
+            return 0.0
+        value: float = self.value_weight * self.value[column]
+        return value if self.allowed[column] else value + self.penalty
+
+    def direct(self, column: int) -> None:
+        """Write a column in terms of the basis into ``entering``."""
+        graphs = self.num_graphs
+        for row in range(self.size):
+            if column >= 0:
+                total = self.inverse[row, self.owner[column]]
+                for limit in range(self.num_limits):
+                    total += self.inverse[row, graphs + limit] * self.entries[column, limit]
+            elif column >= -self.num_limits:
+                total = self.inverse[row, graphs - 1 - column]
+            else:
+                total = self.inverse[row, -1 - self.num_limits - column]
+            self.entering[row] = total
+
+    def pivot(self, row: int, column: int) -> None:
+        """Have a column, written into ``entering``, take the place of the one at a row."""
+        size = self.size
+        scale = 1.0 / self.entering[row]
+        for each in range(size):
+            self.inverse[row, each] *= scale
+        self.levels[row] *= scale
+        for other in range(size):
+            factor = self.entering[other]
+            if other != row and factor != 0.0:
+                for each in range(size):
+                    self.inverse[other, each] -= factor * self.inverse[row, each]
+                self.levels[other] -= factor * self.levels[row]
+        self.basis[row] = column
+        self.costs[row] = self.cost(column)
+        self.pivots += 1
+
+    def begin(self, value_weight: float) -> None:
+        """Weigh values anew, by 1 or 0, and columns by what is allowed now."""
+        self.value_weight = value_weight
+        for row in range(self.size):
+            self.costs[row] = self.cost(self.basis[row])
+
+    def price_out(self) -> None:
+        """Compute the multipliers of the basis."""
+        for each in range(self.size):
+            self.duals[each] = 0.0
+        for row in range(self.size):
+            if self.costs[row] != 0.0:
+                for each in range(self.size):
+                    self.duals[each] += self.costs[row] * self.inverse[row, each]
+
+    def optimise(self, most: int) -> bool:
+        """Step from basis to basis until none is better, or after a number of steps; return whether none is."""
+        graphs, limits = self.num_graphs, self.num_limits
+        for _step in range(most):
+            self.price_out()
+            found = -1 - self.size
+            least = -1e-9
+            for limit in range(limits):
+                if -self.duals[graphs + limit] < least:
+                    least = -self.duals[graphs + limit]
+                    found = -1 - limit
+            for at in range(self.num_active):
+                c = self.active[at]
+                reduced = self.value_weight * self.value[c] - self.duals[self.owner[c]]
+                for limit in range(limits):
+                    reduced -= self.duals[graphs + limit] * self.entries[c, limit]
+                if reduced < least:
+                    least = reduced
+                    found = c
+            if found == -1 - self.size:
+                return True
+            if found >= 0:
+                self.used_at[found] = self.now
+            self.direct(found)
+            row = -1
+            ratio = 0.0
+            for each in range(self.size):
+                if self.entering[each] > 1e-9:
+                    level = max(self.levels[each], 0.0) / self.entering[each]
+                    if (
+                        row < 0
+                        or level < ratio - 1e-13
+                        or (level < ratio + 1e-13 and self.entering[each] > self.entering[row])
+                    ):
+                        ratio = level if row < 0 else min(level, ratio)
+                        row = each
+            if row < 0:
+                return True
+            self.pivot(row, found)
+        return False
+
+    def generate(self, cutoff: float, most: int, anew: bool) -> int:
+        """Add columns until none is better, the bound reaches the cutoff, or the columns are full.
+
+        Parameters
+        ----------
+        cutoff
+            For the bound.
+        most
+            Passes.
+        anew
+            Whether the masks are others than before, so that the bound is.
+
+        Returns
+        -------
+        int
+            0 at the optimum, 1 at the cutoff, 2 where ``reserve`` has to be called, 3 after ``most`` passes.
+        """
+        graphs, limits = self.num_graphs, self.num_limits
+        unit = self.unit if self.value_weight > 0.0 else 1.0
+        for _round in range(most):
+            if self.count + graphs > self.value.shape[0]:
+                return 2
+            self.optimise(50 * self.size)
+            self.weights[0] = self.value_weight
+            paid = 0.0
+            for limit in range(limits):
+                weight = max(0.0, -self.duals[graphs + limit]) * unit / self.limits[limit]
+                self.weights[1 + limit] = weight
+                paid += weight * self.limits[limit]
+            total = 0.0
+            better = 0
+            for g in range(graphs):
+                least = self.graphs.price(g, self.weights)
+                total += least
+                share = self.duals[g] * unit
+                if least < share - 1e-9 * (abs(share) + unit):
+                    self.add(g)
+                    better += 1
+            self.passes += 1
+            total -= paid
+            if (anew and _round == 0) or total > self.bound:
+                self.bound = total
+                for c in range(1 + limits):
+                    self.best[c] = self.weights[c]
+            if self.bound >= cutoff:
+                return 1
+            if better == 0:
+                return 0
+        return 3
+
+    def count_penalised(self) -> float:
+        """Return the sum of the levels of artificial and forbidden columns."""
+        total = 0.0
+        for row in range(self.size):
+            column = self.basis[row]
+            if column < -self.num_limits or (column >= 0 and not self.allowed[column]):
+                total += max(0.0, self.levels[row])
+        return total
+
+    def combine(
+        self,
+        starts: Places,
+        order: Places,
+        reduced: Floats,
+        rest: Floats,
+        ceiling: float,
+        paid: float,
+        steps: int,
+        chosen: Places,
+    ) -> float:
+        """Choose one column of each graph, depth first, those of least reduced cost first; return the least value.
+
+        Parameters
+        ----------
+        starts, order
+            (G + 1,), (C,) Where each graph's columns begin, and the columns; graphs in any order.
+        reduced
+            (C,) Their reduced costs, increasing within each graph.
+        rest
+            (G + 1, 1 + L) The least reduced cost, and consumption of each limit, of the graphs from each one on.
+        ceiling
+            The value that a choice has to be below.
+        paid
+            What the limits are worth by the multipliers of the reduced costs.
+        steps
+            Columns that may be tried.
+        chosen
+            (G,) Written: the columns of the best choice.
+        """
+        graphs, limits = self.num_graphs, self.num_limits
+        best = ceiling
+        at = 0
+        self.trial[0] = starts[0]
+        for c in range(2 + limits):
+            self.partial[0, c] = 0.0
+        while at >= 0 and steps > 0:
+            place = self.trial[at]
+            if place == starts[at + 1] or self.partial[at, 0] + reduced[place] + rest[at + 1, 0] > best + paid:
+                at -= 1
+                if at >= 0:
+                    self.trial[at] += 1
+                continue
+            steps -= 1
+            column = order[place]
+            fits = True
+            for limit in range(limits):
+                level = self.partial[at, 2 + limit] + self.entries[column, limit]
+                self.partial[at + 1, 2 + limit] = level
+                if level + rest[at + 1, 1 + limit] > 1.0 + 1e-9:
+                    fits = False
+                    break
+            if not fits:
+                self.trial[at] += 1
+                continue
+            self.partial[at + 1, 0] = self.partial[at, 0] + reduced[place]
+            self.partial[at + 1, 1] = self.partial[at, 1] + self.value[column]
+            if at + 1 < graphs:
+                at += 1
+                self.trial[at] = starts[at]
+                continue
+            if self.partial[graphs, 1] < best:
+                best = self.partial[graphs, 1]
+                for g in range(graphs):
+                    chosen[g] = order[self.trial[g]]
+            self.trial[at] += 1
+        return best

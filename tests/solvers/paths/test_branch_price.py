@@ -1,0 +1,201 @@
+"""The loops of branch and price: the same to the bit compiled and as Python, and against every path of small graphs."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optplan.contracts.judgement import PathCosts
+from optplan.formulations.boa.judge import run_loops
+from optplan.solvers.budgeted_paths import path_totals
+from optplan.solvers.paths import branch_price, run_problem, runs, simplex
+from optplan.solvers.paths.effort import Effort
+
+Maker = Callable[..., tuple[PathCosts, ...]]
+COMPILED = Path(runs.__file__).suffix != ".py"
+
+
+def interpret(module: ModuleType) -> Any:  # noqa: ANN401 - a module like the one given
+    """Return a module as Python runs it."""
+    assert module.__file__ is not None
+    path = Path(module.__file__).with_name(module.__name__.rpartition(".")[2] + ".py")
+    spec = importlib.util.spec_from_file_location(f"interpreted_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def draw(seed: int) -> tuple[list[PathCosts], list[np.ndarray], list[np.ndarray], np.ndarray]:
+    """Return graphs of up to four layers and three kinds of two nodes, a limit for each kind; and the limits."""
+    rng = np.random.default_rng(seed)
+    kinds = int(rng.integers(2, 4))
+    kind = np.repeat(np.arange(kinds), 2)
+    by_kind, graphs = bool(rng.integers(2)), []
+    for number in range(int(rng.integers(1, 4))):
+        layers, groups = int(rng.integers(1, 5)), kinds if by_kind else 1
+        consumption = np.zeros((1 + kinds, layers, kind.size))
+        entering = np.zeros((1 + kinds, groups, kind.size))
+        consumption[0], entering[0] = rng.uniform(0.1, 1.0, (layers, kind.size)), rng.uniform(0.0, 0.5, kind.size)
+        for h in range(kinds):
+            consumption[1 + h][:, kind == h] = rng.uniform(0.1, 1.0, (layers, 2))
+            entering[1 + h][:, kind == h] = rng.uniform(0.0, 0.5, (groups, 2))
+        graphs.append(
+            PathCosts(
+                name=str(number),
+                labels=tuple(map(str, range(kind.size))),
+                group=kind if by_kind else np.zeros_like(kind),
+                limits=("all", *map(str, range(kinds))),
+                run_value=rng.uniform(0.1, 1.0, (layers, kind.size)),
+                run_consumption=consumption,
+                enter_value=np.repeat(rng.uniform(0.0, 0.5, (groups, 1, kind.size)), layers, axis=1),
+                enter_consumption=np.repeat(entering[:, :, None], layers, axis=2),
+            )
+        )
+    limits = np.concatenate([[len(graphs) * 2.0], rng.uniform(0.5, 2.0, kinds)])
+    return graphs, [kind] * len(graphs), [np.arange(1, 1 + kinds)] * len(graphs), limits
+
+
+def every_path(costs: PathCosts) -> tuple[np.ndarray, np.ndarray]:
+    """List the nodes (P, E) of every path, and value and consumptions (P, 1 + L)."""
+    layers, nodes = costs.run_value.shape
+    paths = np.array(list(itertools.product(range(nodes), repeat=layers)))
+    totals = [path_totals(costs, path) for path in paths]
+    return paths, np.array([[value, *used] for value, used in totals])
+
+
+def longest_uses(costs: PathCosts, path: np.ndarray, kind: np.ndarray) -> list[tuple[int, float]]:
+    """Return of each run of a path its kind, and what it takes of the kind's limit."""
+    found: list[tuple[int, float]] = []
+    for layer, node in enumerate(path.tolist()):
+        own = int(kind[node])
+        before = int(path[layer - 1]) if layer else node
+        use = costs.run_consumption[1 + own, layer, node]
+        if not layer or before != node:
+            group = int(costs.group[before]) if costs.num_groups > 1 else 0
+            use += costs.enter_consumption[1 + own, group, layer, node]
+        if layer and kind[before] == own:
+            found[-1] = (own, found[-1][1] + use)
+        else:
+            found.append((own, use))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_best_paths_are_those_of_possible_runs(seed: int) -> None:
+    """Over 60 draws of graphs and masks: no path whose runs all fit is missed, and with room for all it is the best.
+
+    A run is possible where some run of the same layers fits, so paths may be found whose own runs do not.
+    """
+    graphs, kinds, own, limits = draw(seed)
+    problem = run_problem.state_runs(graphs, kinds, own, limits)
+    assert problem is not None
+    rng = np.random.default_rng(seed)
+    closed = np.asarray(problem.graphs.closed)
+    closed |= (rng.random(closed.shape) < 0.2).astype(np.uint8)
+    weights = np.concatenate([[1.0], rng.uniform(0.0, 1.0, limits.size)])
+    feasible = problem.graphs.refresh()
+    forced = np.asarray(problem.graphs.forced)
+    for g, costs in enumerate(graphs):
+        paths, sums = every_path(costs)
+        rows = closed[problem.starts[g] : problem.starts[g + 1]]
+        is_open = ~rows[np.arange(paths.shape[1]), paths].astype(bool).any(axis=1)
+        if not is_open.any():
+            continue
+        least_use = sums[is_open, 2:].min(axis=0)
+        assert (forced[g] <= least_use + 1e-12).all()
+        if costs.num_groups == 1:  # else coming to a node counts as if from the kind where that is least
+            assert forced[g] == pytest.approx(least_use)
+        if not feasible:
+            continue
+        left = limits[1:] - (forced.sum(axis=0) - forced[g])
+        fits = [all(use <= left[h] for h, use in longest_uses(costs, path, kinds[g])) for path in paths]
+        weighed = sums @ weights
+        found = problem.graphs.price(g, weights)
+        assert found >= weighed[is_open].min() - 1e-9
+        if (is_open & fits).any():
+            assert found <= weighed[is_open & fits].min() + 1e-9
+            path = np.asarray(problem.graphs.path, dtype=np.int64)[g, : paths.shape[1]]
+            value, used = path_totals(costs, path)
+            assert np.asarray(problem.graphs.sums)[g] == pytest.approx(np.array([value, *used]))
+            assert np.array([value, *used]) @ weights == pytest.approx(found)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_searches_find_the_best_of_all_choices(seed: int) -> None:
+    """Over 40 draws the optimum is the best of all choices of a path per graph within the limits, or there is none."""
+    graphs, kinds, own, limits = draw(seed)
+    problem = run_problem.state_runs(graphs, kinds, own, limits)
+    assert problem is not None
+    total = np.zeros((1, 1 + limits.size))
+    for costs in graphs:
+        total = (total[:, None] + every_path(costs)[1][None]).reshape(-1, total.shape[1])
+        total = total[(total[:, 1:] <= limits * (1 + 1e-9)).all(axis=1)]
+    searched = branch_price.BranchAndPrice(problem, 1.0, 1e-6, Effort())
+    searched.run(100_000)
+    best = total[:, 0].min(initial=np.inf)
+    assert searched.value == pytest.approx(best, rel=1e-7)
+    assert searched.bound <= best * (1 + 1e-9)
+    assert searched.bound >= best * (1 - 1e-6)
+
+
+def search(seed: int) -> list[float]:
+    """Return everything that a search finds, and how long it takes."""
+    graphs, kinds, own, limits = draw(seed)
+    problem = run_problem.state_runs(graphs, kinds, own, limits)
+    assert problem is not None
+    found = branch_price.BranchAndPrice(problem, 1.0, 1e-6, Effort())
+    found.run(100_000)
+    master = found.master
+    return [found.value, found.bound, found.branches, master.count, master.passes, master.pivots, *found.root.weights]
+
+
+@pytest.mark.skipif(not COMPILED, reason="optplan was installed without a C compiler: the loops run as Python")
+@pytest.mark.parametrize("seed", range(8))
+def test_compiled_and_interpreted_searches_agree_to_the_bit(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Nothing is fused, reordered or rounded differently by the compiler."""
+    compiled = search(seed)
+    monkeypatch.setattr(run_problem, "RunGraphs", interpret(runs).RunGraphs)
+    monkeypatch.setattr(branch_price, "RestrictedMaster", interpret(simplex).RestrictedMaster)
+    assert search(seed) == compiled
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("module", [run_loops, interpret(run_loops)])
+def test_the_judge_finds_the_same_sums(module: Any, seed: int) -> None:  # noqa: ANN401 - a module
+    """What a class cannot but take, its least sum and the options that are too heavy are as the solver has them."""
+    graphs, kinds, own, limits = draw(seed)
+    problem = run_problem.state_runs(graphs, kinds, own, limits)
+    assert problem is not None
+    weights = np.concatenate([[1.0], np.random.default_rng(seed).uniform(0.0, 1.0, limits.size)])
+    if not problem.graphs.refresh():
+        return
+    forced = np.asarray(problem.graphs.forced)
+    for g, costs in enumerate(graphs):
+        steps = np.concatenate([costs.run_value[None], costs.run_consumption])
+        entries = np.concatenate([costs.enter_value[None], costs.enter_consumption])[:, :, 0]
+        own_numbers = own[g] + 1
+        takes = np.ones((own_numbers.size, 1 + limits.size), dtype=np.uint8)
+        begins = np.searchsorted(kinds[g], np.arange(own_numbers.size + 1))
+        judged = module.ClassRuns(steps, np.ascontiguousarray(entries), begins, own_numbers, takes)
+        for h in range(own_numbers.size):
+            assert judged.find_need(h) == pytest.approx(forced[g, h])
+            left = limits[1 + h] * (1 + 1e-9) - (forced[:, h].sum() - forced[g, h])
+            judged.bind(h, left)
+        least = problem.graphs.price(g, weights)
+        assert judged.find_least(weights) == pytest.approx(least)
+        if not np.isfinite(least):
+            continue
+        most = least * 1.2
+        problem.graphs.close_above(g, weights, most)
+        judged.close(weights, most, 1)
+        rows = slice(int(problem.starts[g]), int(problem.starts[g + 1]))
+        assert ((np.asarray(judged.closed) > 0) == (np.asarray(problem.graphs.closed)[rows] > 0)).all()
