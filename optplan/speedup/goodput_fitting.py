@@ -81,6 +81,12 @@ class _Points:
     step_s: FloatArray
     compute_s: FloatArray
 
+    def in_order(self) -> _Points:
+        """Return the same measurements in one order, whatever order they came in."""
+        order = np.lexsort((self.compute_s, self.step_s, self.local_batch, self.gpus, self.nodes))
+        columns = (self.nodes, self.gpus, self.local_batch, self.step_s, self.compute_s)
+        return _Points(*(column[order] for column in columns))
+
     @property
     def across(self) -> NDArray[np.bool_]:
         """Whether a point synchronises across nodes."""
@@ -135,6 +141,8 @@ def fit_goodput(
     from scipy.optimize import minimize
 
     points = _check_points(num_nodes, gpus, local_batch_sizes, step_time_s, sync_time_s)
+    if thorough:  # sums in another order have other last digits, and may lead the search elsewhere
+        points = points.in_order()
     start, bounds, unobserved = _start(points)
     options = _OPTIONS if thorough else _QUICK_OPTIONS
     found = minimize(_objective, start, args=(points,), jac=True, method="L-BFGS-B", bounds=bounds, options=options)

@@ -147,7 +147,7 @@ def test_what_bounds_are_said_to_rest_on_is_what_solvers_declare() -> None:
             assert stated <= given, (formulation, name, stated, given)
             assert bool(stated) == bool(given), (formulation, name)
             checked += 1
-    assert checked >= 20
+    assert checked >= 18
 
 
 def test_the_page_of_srifts_measurements_names_the_proofs_that_there_are() -> None:

@@ -84,10 +84,11 @@ def kill(plan: Plan, out: Path) -> None:
         if type(record).__name__ == "SegmentEnded":
             os.kill(os.getpid(), signal.SIGKILL)
 
-    if os.fork() == 0:
+    driver = os.fork()
+    if driver == 0:
         run(plan, out=out, listener=die)
         os._exit(0)
-    assert os.waitstatus_to_exitcode(os.wait()[1]) == -signal.SIGKILL
+    assert os.waitstatus_to_exitcode(os.waitpid(driver, 0)[1]) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(

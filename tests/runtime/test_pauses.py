@@ -47,6 +47,7 @@ def fork(act: Callable[[], int]) -> int:
     """Run something in another process and return its exit code, or minus the signal that killed it."""
     pid = os.fork()
     if pid == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it, as nohup does
         try:
             os._exit(act())
         except KeyboardInterrupt:
@@ -164,6 +165,7 @@ def test_a_terminal_that_is_closed_pauses_a_run(plan_of: PlanOf, tmp_path: Path,
     options = ["--executor", "local", "--replan-above", "never"]
     pid, terminal = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         os.execv(sys.executable, [sys.executable, "-m", "optplan.cli", "run", *given, *options])
     processes.wait_until(lambda: any(each.stat().st_size for each in out.glob(f"operations/*/{PROGRESS}")), "progress")
     os.close(terminal)

@@ -150,7 +150,7 @@ class Master:
             self._engine.setOptionValue("time_limit", self._engine.getRunTime() + stopwatch.remaining_s)
         run_engine(self._engine)
         status = self._engine.getModelStatus().name
-        if status in _UNSETTLED:
+        if not self._is_settled(status):
             status = self._run_anew()
         if status == "kInfeasible":
             return None
@@ -178,9 +178,13 @@ class Master:
             for name, value in usual.items():
                 self._engine.setOptionValue(name, value)
             status = str(self._engine.getModelStatus().name)
-            if status not in _UNSETTLED:
+            if self._is_settled(status):
                 break
         return status
+
+    def _is_settled(self, status: str) -> bool:
+        """Whether a status can be believed: a great factor keeps any limit, and HiGHS calls one of 1e15 infeasible."""
+        return status not in _UNSETTLED and not (self._with_factor and status == "kInfeasible")
 
     @property
     def _limit_rows(self) -> IntArray:

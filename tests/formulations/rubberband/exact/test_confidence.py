@@ -336,7 +336,7 @@ class _EndingStopwatch(Stopwatch):
         return self.looks < 0
 
 
-@pytest.mark.parametrize("looks", [0, 30, 100, 300])
+@pytest.mark.parametrize("looks", [0, 30, 60, 100])
 def test_stops_in_time(looks: int) -> None:
     """Wherever time runs out, what is known by then holds: a plan keeps the deadline, and no bound is too high."""
     stopwatch = _EndingStopwatch()
