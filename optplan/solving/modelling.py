@@ -76,7 +76,7 @@ class HeldModel(Protocol):
 class Model:
     """A declarative model of an instance; made by :func:`model`.
 
-    Parameters
+    Attributes
     ----------
     instance
         The problem.
