@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: Seconds of processor time after which the judge leaves what it has not checked, and says so, unless it is given
 #: another limit.
 VERIFY_LIMIT_S = 60.0
+#: Name of threads that write nothing, and so let an engine's standard output be dropped meanwhile.
+SILENT_THREAD = "optplan-silent"
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,7 @@ def end_with_parent() -> None:
 
     parent = parent_process()
     if parent is not None:
-        threading.Thread(target=_outlive, args=(parent,), daemon=True).start()
+        threading.Thread(target=_outlive, args=(parent,), name=SILENT_THREAD, daemon=True).start()
 
 
 def _outlive(parent: BaseProcess) -> None:

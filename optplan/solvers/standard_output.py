@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from optplan.progress import SILENT_THREAD
+
 _OUTPUT, _ERROR = 1, 2
 
 
@@ -42,7 +44,7 @@ class _Aside:
                 self._kept = None
 
     def _redirect(self) -> None:
-        if not self.is_ours and threading.active_count() > 1:
+        if not self.is_ours and _others_may_write():
             os.dup2(_ERROR, _OUTPUT)
             return
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -50,6 +52,10 @@ class _Aside:
             os.dup2(nowhere, _OUTPUT)
         finally:
             os.close(nowhere)
+
+
+def _others_may_write() -> bool:
+    return any(each.name != SILENT_THREAD for each in threading.enumerate() if each is not threading.current_thread())
 
 
 _ASIDE = _Aside()

@@ -6,7 +6,6 @@ import ctypes
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from optplan.solvers.standard_output import drop_engines_output, standard_output
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no other thread, whatever other tests have left."""
     monkeypatch.setattr(standard_output._ASIDE, "is_ours", False)
-    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.setattr(standard_output, "_others_may_write", lambda: False)
 
 
 @pytest.mark.usefixtures("alone")
@@ -45,7 +44,7 @@ def test_what_other_threads_may_have_written_goes_to_standard_error(
 ) -> None:
     """Unless this process says that nobody else writes, as the command line does."""
     monkeypatch.setattr(standard_output._ASIDE, "is_ours", False)
-    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    monkeypatch.setattr(standard_output, "_others_may_write", lambda: True)
     with standard_output_aside():
         os.write(1, b"outer ")
         with standard_output_aside():
@@ -106,3 +105,23 @@ def test_no_engine_writes_on_the_terminal(solver: str, tmp_path: Path) -> None:
     assert ran.stderr == ""
     assert ran.stdout.startswith("{")
     assert "forgotten" not in ran.stdout
+
+
+#: Two processes, each of which starts HiGHS.
+SPREADS = """
+import optplan
+from optplan.parallel import spread
+
+def solve(name):
+    return str(optplan.solve(optplan.read_instance(name), solver="highs").status)
+
+if __name__ == "__main__":
+    print(sorted(spread(solve, {"a": "boa-two-classes", "b": "boa-two-classes"}, 2)))
+"""
+
+
+def test_processes_that_share_work_write_nothing(tmp_path: Path) -> None:
+    """HiGHS begins by saying its version: neither on standard output nor, where a thread waits, on standard error."""
+    (tmp_path / "script.py").write_text(SPREADS, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-P", tmp_path / "script.py"], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[('a', 'optimal'), ('b', 'optimal')]\n", "")
