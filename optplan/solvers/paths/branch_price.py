@@ -54,8 +54,8 @@ class Tuning:
     #: Significant digits of multipliers: in turn, until they close a part, and of those that do not.
     digits: tuple[int, ...] = (3, 5, 8)
     usual_digits: int = 5
-    #: Bounds this much of the gap below the incumbent are as good, up to the usual gap.
-    tie: float = 0.02
+    #: Bounds this much of the gap below the incumbent are as good, up to the usual gap: ties, but for rounding.
+    tie: float = 1e-6
     usual: float = 1e-6
 
 
