@@ -265,6 +265,10 @@ class Plan(FrozenModel):
                 problem = f"got ranks {segment.first_rank} to {segment.last_rank}"
                 fix = f"unit {segment.unit!r} has ranks 1 to {units[segment.unit].members}"
                 raise DataError(f"{path}.last_rank", problem, fix)
+            first, last = span(segment)
+            if isinstance(segment.exit, EpochsDone) and last <= first:
+                problem = f"is after {last} epochs, and the segment begins after {first}"
+                raise DataError(f"{path}.exit", problem, "let it end after more epochs than it begins after")
             known.add(segment.id)
         return self._seal()
 

@@ -7,16 +7,18 @@ collective.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from optplan.errors import DataError, UsageError, name_field
+from optplan.errors import DataError, UsageError, name_field, show_value
 from optplan.instances.plain_data import read_data, read_text
 from optplan.measurement.allreduce_data import AllreduceData, Buffers, Measurement, Place
 from optplan.measurement.allreduce_tables import BANDWIDTHS, Conversion, read_measurements, reconcile
+from optplan.schema import LARGEST_EXACT
 
 #: Versions of the JSON report that are understood; all have the fields that are read here.
 _VERSIONS = (1, 2, 3)
@@ -199,7 +201,7 @@ class _Table:
             self.timings.append(
                 _Timing(
                     where=where,
-                    size_bytes=int(words[0]),
+                    size_bytes=_read_size(where, words[0]),
                     buffers=buffers,
                     texts={_TIME: words[start], _BUS: words[names.index(_BUS, start)]},
                     is_wrong=_is_wrong(where, wrong),
@@ -213,6 +215,17 @@ class _Table:
             problem = f"has {len(groups)} groups of ranks, whose all-reduces ran at once"
             raise DataError(str(self._path), problem, "measure one group")
         return _Run(len(self._devices) or None, _name_gpus(self._devices.values()), tuple(self.timings))
+
+
+def _read_size(where: str, value: str | float) -> int:
+    """Read the bytes of a buffer, none or more."""
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not (0.0 <= number <= LARGEST_EXACT and number.is_integer()):
+        raise DataError(where, f"has a size of {show_value(value)}", "whole bytes up to 2^53 are understood")
+    return int(number)
 
 
 def _read_report(path: Path) -> _Run:
@@ -260,7 +273,7 @@ def _read_result(where: str, result: Mapping[str, Any]) -> Iterator[_Timing]:
         texts = {_TIME: timing["time"], _BUS: timing["bus_bw"]}
         yield _Timing(
             where=f"{where}.{name}",
-            size_bytes=int(result["size"]),
+            size_bytes=_read_size(where, result["size"]),
             buffers=buffers,
             texts={
                 key: f"{value:.{_JSON_DIGITS}f}" if isinstance(value, float) else str(value)

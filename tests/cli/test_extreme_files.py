@@ -141,6 +141,35 @@ def test_times_beyond_the_largest_number_are_refused(run: Runner, tmp_path: Path
     assert "plan: leads to inf s on the virtual clock" in told.err
 
 
+def test_training_of_more_heartbeats_than_are_simulated_is_refused(run: Runner, tmp_path: Path) -> None:
+    """400 iterations of 1e20 s, told by 2 VMs every 5 s, would keep the virtual clock busy for ever."""
+    path = tmp_path / "plan.json"
+    assert run("solve", "srift-interruption", "--plan", path).code == 0
+    write_json(read_plan(path).replace(iteration_s=1e20, plan_id=""), path, overwrite=True)
+    told = run("watch", path)
+    assert told.code == 2
+    assert "heartbeat: training that long takes 1.6e+22 of them, more than 1,000,000" in told.err
+
+
+def test_segments_that_end_before_they_begin_are_refused(run: Runner, tmp_path: Path) -> None:
+    """Epochs of a class are done one after the other: a segment from 2 epochs on does not end after none."""
+    path = tmp_path / "plan.json"
+    assert run("solve", "boa-two-classes", "--plan", path).code == 0
+    plan = json.loads(path.read_text("utf-8")) | {"plan_id": ""}
+    plan["segments"][1]["exit"]["epochs"] = 0
+    path.write_text(json.dumps(plan), encoding="utf-8")
+    told = run("stream", path, tmp_path / "jobs.json")
+    assert told.code == 1
+    assert "segments.1.exit: is after 0 epochs, and the segment begins after 2; let it end after more" in told.err
+
+
+def test_gradients_beyond_all_networks_are_refused(run: Runner) -> None:
+    """Bytes are counted one by one: 1e308 of them are no gradient."""
+    told = run("solve", "srift-interruption", "--set", "job.layers.gradient_bytes=[1e308]")
+    assert told.code == 1
+    assert "gradient_bytes: adds up to 1e+308 bytes; give bytes, of all layers at most 2^53" in told.err
+
+
 def test_a_cap_of_a_part_of_a_gpu_has_figures(run: Runner, tmp_path: Path) -> None:
     """More than 9.25 GPUs in use are more than 9, in the solver's figures and in the judge's."""
     result = tmp_path / "result.json"

@@ -201,6 +201,11 @@ def test_empty_buffers_are_no_all_reduces(write: Write) -> None:
             r"out\.txt:15: has 11 fields where the header has 13; the line may be cut",
         ),
         (
+            "    33554432  ",
+            f"    {'9' * 9_000}  ",
+            r"out\.txt:15: has a size of .*; whole bytes up to 2\^53 are understood",
+        ),
+        (
             "#  Rank  1 Group  0",
             "#  Rank  1 Group  1",
             r"out\.txt: has 2 groups of ranks, whose all-reduces ran at once",
@@ -229,6 +234,10 @@ def test_wrong_tables_are_refused_with_their_line(write: Write, old: str, new: s
         (
             {"results": [{**REPORT["results"][0], "in_place": {"time": "nan", "bus_bw": 1.0}}]},
             r"out\.json: results\[0\]\.in_place: time is 'nan'; a number above zero is needed",
+        ),
+        (
+            {"results": [{**REPORT["results"][0], "size": 10**300}]},
+            r"out\.json: results\[0\]: has a size of .*; whole bytes up to 2\^53 are understood",
         ),
         (
             {"config": {**REPORT["config"], "ngpus": 1}},

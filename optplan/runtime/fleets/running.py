@@ -22,6 +22,9 @@ from optplan.runtime.run_state import Phase
 from optplan.runtime.running import interruptible
 from optplan.schema import FrozenModel
 
+#: Heartbeats of all VMs on the virtual clock.
+_MOST_BEATS = 1_000_000
+
 
 class FleetOutcome(FrozenModel):
     """A watched run, as far as it went.
@@ -153,6 +156,7 @@ def _check(plan: SriftPlan, options: WatchOptions, out: object, course: Course |
         raise UsageError("plan: it does not hold its instance; make it anew with `optplan solve --plan`")
     if options.executor == "virtual":
         _check_losses(plan, course)
+        _require_an_end(plan, options, course)
         return
     if not options.command:
         raise UsageError(f"command: executor {options.executor!r} needs one; give what it starts")
@@ -168,6 +172,15 @@ def _check_losses(plan: SriftPlan, course: Course | None) -> None:
     for loss in () if course is None else course.losses:
         if loss.type not in types:
             raise UsageError(f"lose: there is no type of VM {loss.type!r}; {nearest_name_hint(loss.type, types)}")
+
+
+def _require_an_end(plan: SriftPlan, options: WatchOptions, course: Course | None) -> None:
+    """Refuse what would keep a virtual clock busy for minutes: too many heartbeats until the end."""
+    longest_s = max((plan.iteration_s, *(() if course is None else course.iterations_s)))
+    beats = plan.iterations * longest_s / options.heartbeat_s * sum(unit.count for unit in plan.units)
+    if beats > _MOST_BEATS:
+        problem = f"training that long takes {beats:.3g} of them, more than {_MOST_BEATS:,}"
+        raise UsageError(f"heartbeat: {problem}; check the plan's iteration_s, or let VMs tell less often")
 
 
 def _read(journal: Journal) -> _Watch:

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from optplan.errors import DataError
 from optplan.schema import (
+    LARGEST_EXACT,
     NUMBER,
     ByName,
     FloatArray,
@@ -123,6 +124,9 @@ class Layers(FrozenModel):
         count = self.gradient_bytes.size
         if self.gradient_bytes.ndim != 1 or not count:
             raise DataError("gradient_bytes", "is empty", "list the bytes of each layer's gradient")
+        if not self.gradient_bytes.sum() <= LARGEST_EXACT:
+            problem = f"adds up to {float(self.gradient_bytes.sum()):.3g} bytes"
+            raise DataError("gradient_bytes", problem, "give bytes, of all layers at most 2^53")
         for field in ("ready", "probability", "names"):
             value = getattr(self, field)
             if value is not None and len(value) != count:
