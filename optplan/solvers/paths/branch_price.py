@@ -135,6 +135,8 @@ class BranchAndPrice:
         self.open: list[tuple[float, int, _Open]] = []
         #: The least bound of the parts that are closed.
         self.pruned = math.inf
+        #: The bound of the part to go on with, which is not among the open ones.
+        self._next = math.inf
         self.branches = 0
         #: All plans, divided as far as the search came.
         self.root = Part(-math.inf, np.eye(1 + problem.limits.size)[0])
@@ -149,7 +151,7 @@ class BranchAndPrice:
     @property
     def bound(self) -> float:
         """What is proven so far."""
-        return min(self.pruned, self.open[0][0] if self.open else math.inf, self.cutoff)
+        return min(self.pruned, self._next, self.open[0][0] if self.open else math.inf, self.cutoff)
 
     def run(self, most: int) -> None:
         """Search until the gap is closed.
@@ -173,6 +175,7 @@ class BranchAndPrice:
                     self._requeue(problem)
                     raise
                 problem = after
+                self._next = math.inf if problem is None else problem.part.bound
                 self.branches += 1
                 if self.branches % TUNING.rhythm == 1:
                     self._combine()

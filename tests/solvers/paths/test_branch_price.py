@@ -146,7 +146,10 @@ def test_runs_leave_room_for_layers_that_hold_the_kind_too(interpreted: bool) ->
 
 @pytest.mark.parametrize("seed", range(40))
 def test_searches_find_the_best_of_all_choices(seed: int) -> None:
-    """Over 40 draws the optimum is the best of all choices of a path per graph within the limits, or there is none."""
+    """Over 40 draws the optimum is the best of all choices of a path per graph within the limits, or there is none.
+
+    No bound that is reported on the way is above it.
+    """
     graphs, kinds, own, limits = draw(seed)
     problem = run_problem.state_runs(graphs, kinds, own, limits)
     assert problem is not None
@@ -154,10 +157,14 @@ def test_searches_find_the_best_of_all_choices(seed: int) -> None:
     for costs in graphs:
         total = (total[:, None] + every_path(costs)[1][None]).reshape(-1, total.shape[1])
         total = total[(total[:, 1:] <= limits * (1 + 1e-9)).all(axis=1)]
-    searched = branch_price.BranchAndPrice(problem, 1.0, 1e-6, Effort())
+    seen: list[float] = []
+    searched = branch_price.BranchAndPrice(
+        problem, 1.0, 1e-6, Effort(), report=lambda search: seen.append(search.bound)
+    )
     searched.run(100_000)
     best = total[:, 0].min(initial=np.inf)
     assert searched.value == pytest.approx(best, rel=1e-7)
+    assert max(seen, default=0.0) <= best * (1 + 1e-9)
     assert searched.bound <= best * (1 + 1e-9)
     assert searched.bound >= best * (1 - 1e-6)
 
