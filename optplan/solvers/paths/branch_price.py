@@ -25,6 +25,7 @@ from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
 from optplan.solvers.paths.run_problem import RunProblem
 from optplan.solvers.paths.simplex import RestrictedMaster
+from optplan.solvers.paths.splits import Split, list_splits
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Part:
     fixes
         Weights (1 + L,) by which nodes were closed, in turn.
     split
-        Graph, layer, first node and that behind the last: what one side holds there, and the other does not.
+        What one side holds, and the other does not.
     sides
         The two sides, that of the split first.
     """
@@ -82,7 +83,7 @@ class Part:
     bound: float
     weights: FloatArray
     fixes: list[FloatArray] = field(default_factory=list)
-    split: tuple[int, int, int, int] | None = None
+    split: Split | None = None
     sides: tuple[Part, Part] | None = None
 
 
@@ -134,6 +135,8 @@ class BranchAndPrice:
         self.open: list[tuple[float, int, _Open]] = []
         #: The least bound of the parts that are closed.
         self.pruned = math.inf
+        #: The bound of the part to go on with, which is not among the open ones.
+        self._next = math.inf
         self.branches = 0
         #: All plans, divided as far as the search came.
         self.root = Part(-math.inf, np.eye(1 + problem.limits.size)[0])
@@ -148,7 +151,7 @@ class BranchAndPrice:
     @property
     def bound(self) -> float:
         """What is proven so far."""
-        return min(self.pruned, self.open[0][0] if self.open else math.inf, self.cutoff)
+        return min(self.pruned, self._next, self.open[0][0] if self.open else math.inf, self.cutoff)
 
     def run(self, most: int) -> None:
         """Search until the gap is closed.
@@ -172,6 +175,7 @@ class BranchAndPrice:
                     self._requeue(problem)
                     raise
                 problem = after
+                self._next = math.inf if problem is None else problem.part.bound
                 self.branches += 1
                 if self.branches % TUNING.rhythm == 1:
                     self._combine()
@@ -326,7 +330,10 @@ class BranchAndPrice:
         master, closed = self.master, self.mask.copy()
         basis, cutoff, bound = np.asarray(master.basis).copy(), self.cutoff, part.bound
         best_score, best = -1.0, None
-        for split in self._list_splits():
+        columns, levels = self._levels()
+        owner, nodes = np.asarray(master.owner)[columns], np.asarray(master.nodes)[columns]
+        splits = list_splits(owner, nodes, levels, self.starts, self.kinds)[: TUNING.candidates]
+        for split in splits or self._list_any():
             found = [self._try_side(closed, split, basis, within=within) for within in (True, False)]
             ceiling = min(cutoff, 2.0 * bound)
             gains = [max(min(value, ceiling) - bound, 1e-6 * bound) for value, _, _ in found]
@@ -355,7 +362,7 @@ class BranchAndPrice:
         return problems[0] if problems else None
 
     def _try_side(
-        self, closed: NDArray[np.uint8], split: tuple[int, int, int, int], basis: IntArray, *, within: bool
+        self, closed: NDArray[np.uint8], split: Split, basis: IntArray, *, within: bool
     ) -> tuple[float, FloatArray, IntArray]:
         """Return the bound of a side of a division, the weights that attain it, and a basis to go on from."""
         master = self.master
@@ -368,7 +375,7 @@ class BranchAndPrice:
         self._generate(1.0, self.cutoff)
         return master.bound, np.asarray(master.best).copy(), np.asarray(master.basis).copy()
 
-    def _cut(self, split: tuple[int, int, int, int], *, within: bool) -> None:
+    def _cut(self, split: Split, *, within: bool) -> None:
         """Close what a side of a division does not hold."""
         graph, layer, first, behind = split
         row = self.mask[int(self.starts[graph]) + layer]
@@ -378,32 +385,7 @@ class BranchAndPrice:
         else:
             row[first:behind] = 1
 
-    def _list_splits(self) -> list[tuple[int, int, int, int]]:
-        """List the divisions of the mixture that come nearest to halves."""
-        columns, levels = self._levels()
-        owner, nodes = np.asarray(self.master.owner)[columns], np.asarray(self.master.nodes)[columns]
-        found: list[tuple[float, tuple[int, int, int, int]]] = []
-        for g in np.unique(owner).tolist():
-            mine = np.flatnonzero(owner == g)
-            if mine.size < 2:
-                continue
-            depth = int(self.starts[g + 1] - self.starts[g])
-            paths, share = nodes[mine, :depth], levels[mine]
-            for h in range(self.kinds.shape[1] - 1):
-                first, behind = int(self.kinds[g, h]), int(self.kinds[g, h + 1])
-                inside = (paths >= first) & (paths < behind)
-                if not inside.any():
-                    continue
-                found += [(abs(w - 0.5), (g, j, first, behind)) for j, w in _middles(share @ inside)]
-                for k in np.unique(paths[inside])[:-1].tolist():
-                    below = (paths >= first) & (paths <= k)
-                    found += [(abs(w - 0.5), (g, j, first, k + 1)) for j, w in _middles(share @ below)]
-        chosen = sorted(found)[: TUNING.candidates]
-        if chosen:
-            return [split for _, split in chosen]
-        return self._list_any()
-
-    def _list_any(self) -> list[tuple[int, int, int, int]]:
+    def _list_any(self) -> list[Split]:
         """List a division where the mixture is none: the first layer with several open nodes."""
         for g in range(self.graphs.num_graphs):
             for j in range(int(self.starts[g + 1] - self.starts[g])):
@@ -411,17 +393,6 @@ class BranchAndPrice:
                 if left.size > 1:
                     return [(g, j, int(left[0]), int(left[0]) + 1)]
         return []
-
-
-def _middles(weight: FloatArray) -> list[tuple[int, float]]:
-    """Return the middle layer of each stretch of layers with the same weight strictly between 0 and 1."""
-    changes = np.flatnonzero(np.abs(np.diff(weight)) > 1e-9) + 1
-    starts, ends = np.concatenate([[0], changes]), np.concatenate([changes, [weight.size]])
-    return [
-        (int(first + end - 1) // 2, float(weight[first]))
-        for first, end in zip(starts.tolist(), ends.tolist(), strict=True)
-        if 1e-6 < weight[first] < 1.0 - 1e-6
-    ]
 
 
 def _round(weights: FloatArray, digits: int) -> FloatArray:

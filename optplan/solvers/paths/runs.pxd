@@ -21,7 +21,7 @@ cdef class RunGraphs:
     cdef public int[:, ::1] path
     cdef public double[:, ::1] sums
     cdef double[:, ::1] run, enter, go, part, suffix, prefix, through
-    cdef double[::1] come
+    cdef double[::1] come, must
 
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, limit=Py_ssize_t, changed=bint, left=double)
     cpdef bint refresh(self) noexcept
@@ -37,7 +37,8 @@ cdef class RunGraphs:
     cdef double least_entry(self, Py_ssize_t g, Py_ssize_t limit, Py_ssize_t k) noexcept nogil
 
     @cython.locals(endless=double, limit=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, origin=Py_ssize_t,
-        end=Py_ssize_t, begin=Py_ssize_t, row=Py_ssize_t, lowest=double, best=double, k=Py_ssize_t, cost=double)
+        end=Py_ssize_t, begin=Py_ssize_t, row=Py_ssize_t, lowest=double, best=double, k=Py_ssize_t, cost=double,
+        elsewhere=double)
     cdef void find_reach(self, Py_ssize_t g, Py_ssize_t h, double left) noexcept nogil
 
     @cython.locals(endless=double, h=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, row=Py_ssize_t, k=Py_ssize_t,

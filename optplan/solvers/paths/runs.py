@@ -70,6 +70,7 @@ class RunGraphs:
         self.come = np.empty(self.width)
         self.suffix = np.empty((depth + 1, self.num_kinds))
         self.prefix = np.empty((depth + 1, self.num_kinds))
+        self.must = np.zeros(depth + 1)
 
     def refresh(self) -> bool:
         """Find what runs the masks leave possible; return whether every graph can keep every limit of a kind."""
@@ -141,12 +142,24 @@ class RunGraphs:
         return least
 
     def find_reach(self, g: int, h: int, left: float) -> None:
-        """Find how long each run on a kind can be within what is left of its own limit."""
+        """Find how long each run on a kind can be within what is left of its own limit.
+
+        Where the masks leave only nodes of the kind in other layers, these take something of it too.
+        """
         endless = 1e300 * 1e300
         limit = self.own[g, h] + 1
         first, behind = self.kinds[g, h], self.kinds[g, h + 1]
         origin, end = self.starts[g], self.starts[g + 1]
         self.free[g, h] = 1
+        self.must[0] = 0.0
+        for row in range(origin, end):
+            best = endless
+            for k in range(self.width):
+                if not self.closed[row, k]:
+                    best = min(best, self.steps[limit, row, k] if first <= k < behind else 0.0)
+                if best == 0.0:
+                    break
+            self.must[row - origin + 1] = self.must[row - origin] + (best if best < endless else 0.0)
         for begin in range(origin, end):
             row = begin
             lowest = 0.0
@@ -161,7 +174,8 @@ class RunGraphs:
                         cost = min(cost, self.part[0, k])
                     self.part[0, k] = cost + self.steps[limit, row, k]
                     best = min(best, self.part[0, k])
-                if best > left:
+                elsewhere = self.must[begin - origin] + (self.must[end - origin] - self.must[row - origin + 1])
+                if best + elsewhere > left:
                     if best < endless:
                         self.free[g, h] = 0
                     break

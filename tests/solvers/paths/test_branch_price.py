@@ -72,28 +72,11 @@ def every_path(costs: PathCosts) -> tuple[np.ndarray, np.ndarray]:
     return paths, np.array([[value, *used] for value, used in totals])
 
 
-def longest_uses(costs: PathCosts, path: np.ndarray, kind: np.ndarray) -> list[tuple[int, float]]:
-    """Return of each run of a path its kind, and what it takes of the kind's limit."""
-    found: list[tuple[int, float]] = []
-    for layer, node in enumerate(path.tolist()):
-        own = int(kind[node])
-        before = int(path[layer - 1]) if layer else node
-        use = costs.run_consumption[1 + own, layer, node]
-        if not layer or before != node:
-            group = int(costs.group[before]) if costs.num_groups > 1 else 0
-            use += costs.enter_consumption[1 + own, group, layer, node]
-        if layer and kind[before] == own:
-            found[-1] = (own, found[-1][1] + use)
-        else:
-            found.append((own, use))
-    return found
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_best_paths_are_those_of_possible_runs(seed: int) -> None:
-    """Over 60 draws of graphs and masks: no path whose runs all fit is missed, and with room for all it is the best.
+    """Over 60 draws of graphs and masks: no path that fits alone is missed, and none is worse than the best of all.
 
-    A run is possible where some run of the same layers fits, so paths may be found whose own runs do not.
+    A run is possible where some run of the same layers fits, so paths may be found that do not fit.
     """
     graphs, kinds, own, limits = draw(seed)
     problem = run_problem.state_runs(graphs, kinds, own, limits)
@@ -117,7 +100,7 @@ def test_best_paths_are_those_of_possible_runs(seed: int) -> None:
         if not feasible:
             continue
         left = limits[1:] - (forced.sum(axis=0) - forced[g])
-        fits = [all(use <= left[h] for h, use in longest_uses(costs, path, kinds[g])) for path in paths]
+        fits = (sums[:, 2:] <= left).all(axis=1)
         weighed = sums @ weights
         found = problem.graphs.price(g, weights)
         assert found >= weighed[is_open].min() - 1e-9
@@ -129,9 +112,44 @@ def test_best_paths_are_those_of_possible_runs(seed: int) -> None:
             assert np.array([value, *used]) @ weights == pytest.approx(found)
 
 
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_runs_leave_room_for_layers_that_hold_the_kind_too(interpreted: bool) -> None:
+    """Of 2.5, layers 0 and 3 take 1 each on kind 1, so that no run may add layer 1 or 2, nor may the judge's.
+
+    Kind 1 costs nothing and kind 0 costs 1 a layer: the best path is 1, 0, 0, 1 of value 2. Of runs alone, 1, 1, 0, 1
+    of value 1 would be possible: they take 2 and 1.
+    """
+    steps = np.zeros((2, 4, 2))
+    steps[0, :, 0] = 1.0
+    steps[1, :, 1] = 1.0
+    entries, begins, own = np.zeros((2, 1, 2)), np.array([0, 1, 2]), np.array([0, 1])
+    used = np.array([[[0], [1]]], dtype=np.uint8)
+    made = (interpret(runs) if interpreted else runs).RunGraphs(
+        steps, entries[:, None], np.array([0, 4]), begins[None], own[None] - 1, used, np.array([2.5])
+    )
+    closed = np.asarray(made.closed)
+    closed[[0, 3], 0] = 1
+    assert made.refresh()
+    weights = np.array([1.0, 0.0])
+    assert made.price(0, weights) == 2.0
+    assert np.asarray(made.path)[0].tolist() == [1, 0, 0, 1]
+    judged = (interpret(run_loops) if interpreted else run_loops).ClassRuns(
+        steps, entries, begins, own, np.ones((2, 2), dtype=np.uint8)
+    )
+    for epoch in (0, 3):
+        judged.divide(epoch, 1, 2, True, 1)
+    judged.bind(1, 2.5)
+    assert judged.find_least(weights) == 2.0
+    judged.bind(1, 3.0)
+    assert judged.find_least(weights) == 1.0
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_searches_find_the_best_of_all_choices(seed: int) -> None:
-    """Over 40 draws the optimum is the best of all choices of a path per graph within the limits, or there is none."""
+    """Over 40 draws the optimum is the best of all choices of a path per graph within the limits, or there is none.
+
+    No bound that is reported on the way is above it.
+    """
     graphs, kinds, own, limits = draw(seed)
     problem = run_problem.state_runs(graphs, kinds, own, limits)
     assert problem is not None
@@ -139,10 +157,14 @@ def test_searches_find_the_best_of_all_choices(seed: int) -> None:
     for costs in graphs:
         total = (total[:, None] + every_path(costs)[1][None]).reshape(-1, total.shape[1])
         total = total[(total[:, 1:] <= limits * (1 + 1e-9)).all(axis=1)]
-    searched = branch_price.BranchAndPrice(problem, 1.0, 1e-6, Effort())
+    seen: list[float] = []
+    searched = branch_price.BranchAndPrice(
+        problem, 1.0, 1e-6, Effort(), report=lambda search: seen.append(search.bound)
+    )
     searched.run(100_000)
     best = total[:, 0].min(initial=np.inf)
     assert searched.value == pytest.approx(best, rel=1e-7)
+    assert max(seen, default=0.0) <= best * (1 + 1e-9)
     assert searched.bound <= best * (1 + 1e-9)
     assert searched.bound >= best * (1 - 1e-6)
 

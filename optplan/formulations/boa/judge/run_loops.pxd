@@ -11,6 +11,7 @@ cdef class ClassRuns:
     cdef public int[:, ::1] closed
     cdef Py_ssize_t[:, ::1] longest
     cdef unsigned char[::1] unbound
+    cdef double[::1] must
     cdef double[:, ::1] run, come, ahead, behind, through, done, rest
 
     @cython.locals(j=Py_ssize_t, k=Py_ssize_t, changed=bint)
@@ -27,7 +28,7 @@ cdef class ClassRuns:
     cdef double enter_least(self, Py_ssize_t number, Py_ssize_t k) noexcept nogil
 
     @cython.locals(endless=double, number=Py_ssize_t, a=Py_ssize_t, least=double, end=Py_ssize_t, j=Py_ssize_t,
-        now=double, k=Py_ssize_t, used=double)
+        now=double, k=Py_ssize_t, used=double, elsewhere=double)
     cpdef void bind(self, Py_ssize_t h, double room) noexcept
 
     @cython.locals(endless=double, j=Py_ssize_t, k=Py_ssize_t, h=Py_ssize_t, f=Py_ssize_t, number=Py_ssize_t,

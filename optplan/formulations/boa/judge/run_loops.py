@@ -43,6 +43,8 @@ class ClassRuns:
         #: (E, F) Before which epoch a run that begins here has to end; (F,) whether no run is kept short.
         self.longest = np.zeros((self.epochs, self.types), dtype=np.intp)
         self.unbound = np.ones(self.types, dtype=np.uint8)
+        #: (1 + E,) What epochs up to each take of a type's own limit, where only its options are open.
+        self.must = np.zeros(1 + self.epochs)
         self.run = np.zeros((self.epochs, self.options))
         self.come = np.zeros((self.types, self.options))
         self.ahead = np.zeros((self.epochs, self.options))
@@ -101,10 +103,22 @@ class ClassRuns:
         return least
 
     def bind(self, h: int, room: float) -> None:
-        """Find how long runs on a type can be that take no more than ``room`` of its own limit."""
+        """Find how long runs on a type can be that take no more than ``room`` of its own limit.
+
+        That is less what the other epochs take in which only the type's options are open.
+        """
         endless = 1e300 * 1e300
         number = self.own[h]
         self.unbound[h] = 1
+        self.must[0] = 0.0
+        for j in range(self.epochs):
+            now = endless
+            for k in range(self.options):
+                if self.closed[j, k] == 0:
+                    now = min(now, self.steps[number, j, k] if self.kinds[h] <= k < self.kinds[h + 1] else 0.0)
+                if now == 0.0:
+                    break
+            self.must[j + 1] = self.must[j] + (now if now < endless else 0.0)
         for a in range(self.epochs):
             least = 0.0
             end = a
@@ -119,7 +133,8 @@ class ClassRuns:
                         used = min(used, self.ahead[j - 1, k])
                     self.ahead[j, k] = used + self.steps[number, j, k]
                     now = min(now, self.ahead[j, k])
-                if now > room:
+                elsewhere = self.must[a] + (self.must[self.epochs] - self.must[j + 1])
+                if now + elsewhere > room:
                     if now < endless:
                         self.unbound[h] = 0
                     break

@@ -2,8 +2,9 @@
 
 Rule ``boa-runs``. A part is all plans of one path per class, with some options closed in some epochs. A *run* is a
 stretch of epochs on options of one GPU type, between others on other types. In a part, each class cannot but take
-something of a type's quota; a run of another class that alone takes more than what all of them leave is in none of its
-plans within the limits. So a part's least weighted sum is that of paths of other runs only.
+something of a type's quota; a run of another class that takes more than what all of them leave, together with that
+class's other epochs in which only the type is open, is in none of its plans within the limits. So a part's least
+weighted sum is that of paths of other runs only.
 
 The content's ``weights`` are lists of weights of the objective and of each limit; its ``tree`` is a list of whole
 numbers, entry after entry, in the order in which a walk meets the parts:

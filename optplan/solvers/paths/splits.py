@@ -1,0 +1,52 @@
+"""How branch and price divides a part: the divisions of a mixture that come nearest to halves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
+
+#: Graph, layer, first node and that behind the last: what one side holds there, and the other does not.
+Split = tuple[int, int, int, int]
+
+
+def list_splits(
+    owner: IntArray, nodes: NodeArray, levels: FloatArray, starts: IntArray, kinds: IntArray
+) -> list[Split]:
+    """List divisions of a mixture, by kinds and within kinds; those nearest to halves come first.
+
+    Parameters
+    ----------
+    owner, nodes, levels
+        (C,), (C, E), (C,) The mixture's paths: their graphs, their nodes and how much of each there is.
+    starts, kinds
+        (G + 1,) Where each graph's rows begin, (G, F + 1) where the nodes of each kind do.
+    """
+    found: list[tuple[float, Split]] = []
+    for g in np.unique(owner).tolist():
+        mine = np.flatnonzero(owner == g)
+        if mine.size < 2:
+            continue
+        depth = int(starts[g + 1] - starts[g])
+        paths, share = nodes[mine, :depth], levels[mine]
+        for h in range(kinds.shape[1] - 1):
+            first, behind = int(kinds[g, h]), int(kinds[g, h + 1])
+            inside = (paths >= first) & (paths < behind)
+            if not inside.any():
+                continue
+            found += [(abs(w - 0.5), (g, j, first, behind)) for j, w in _middles(share @ inside)]
+            for k in np.unique(paths[inside])[:-1].tolist():
+                below = (paths >= first) & (paths <= k)
+                found += [(abs(w - 0.5), (g, j, first, k + 1)) for j, w in _middles(share @ below)]
+    return [split for _, split in sorted(found)]
+
+
+def _middles(weight: FloatArray) -> list[tuple[int, float]]:
+    """Return the middle layer of each stretch of layers with the same weight strictly between 0 and 1."""
+    changes = np.flatnonzero(np.abs(np.diff(weight)) > 1e-9) + 1
+    starts, ends = np.concatenate([[0], changes]), np.concatenate([changes, [weight.size]])
+    return [
+        (int(first + end - 1) // 2, float(weight[first]))
+        for first, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        if 1e-6 < weight[first] < 1.0 - 1e-6
+    ]
