@@ -450,3 +450,15 @@ def test_names_and_order_of_classes_do_not_matter(seed: int, policy: Policy) -> 
     first, second = solve(instance), solve(turned)
     assert first.objective == pytest.approx(second.objective, rel=2e-6)
     assert first.bound == pytest.approx(second.bound, rel=2e-6)
+
+
+def test_the_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real widths of closed forms are for CVXPY alone: without it the answer says what to install."""
+    monkeypatch.setattr(SolverEntry, "available", lambda self: self.needs != "cvxpy")
+    curve = {"v100": {"form": "amdahl", "serial_fraction": 0.1}}
+    job = {"arrival_rate_per_hour": 1.0, "epoch_size_gpu_hours": [1.0], "speedup": curve, "widths": {"max": 8}}
+    data = {"formulation": "boa", "classes": {"a": job}, "gpu_types": {"v100": {"price_usd_per_hour": 2.0}}}
+    instance = BoaInstance.parse(data | {"budget": "4gpu", "problem": "continuous", "policy": "mixed"})
+    message = r"takes this instance: solver 'conic' needs the package 'cvxpy', .* run: pip install \"optplan\[conic\]\""
+    with pytest.raises(UnsupportedError, match=message):
+        solve(instance)

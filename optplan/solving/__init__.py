@@ -365,5 +365,7 @@ def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
     able = (entry for entry in formulation.solvers if entry.refusal(instance, asked) is None)
     first = next(able, None)
     if first is None:
-        raise UnsupportedError(f"no solver of {formulation.name} takes this instance")
+        would = (entry for entry in formulation.solvers if replace(entry, needs="").refusal(instance, asked) is None)
+        lacking = next((f": {entry.refusal(instance, asked)}" for entry in would), "")
+        raise UnsupportedError(f"no solver of {formulation.name} takes this instance{lacking}")
     return first if first.exact else next((entry for entry in able if entry.exact), first)
