@@ -246,7 +246,7 @@ def dump(data: Any, path: Path, dice: random.Random) -> Path:  # noqa: ANN401 - 
         path = path.with_suffix(".yaml")
         try:
             text = yaml.safe_dump(json.loads(json.dumps(data)), allow_unicode=True)
-        except RecursionError:
+        except (RecursionError, MemoryError):  # nested deeply, or millions of numbers
             text = json.dumps(data)  # which is YAML, too
     else:
         text = json.dumps(data)
