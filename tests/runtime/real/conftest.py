@@ -38,7 +38,13 @@ def _run_alone(script: str, folder: Path, *arguments: str) -> str:
     with log.open("w", encoding="utf-8") as output:
         environment = os.environ | {"RAY_TMPDIR": str(folder), "TMPDIR": str(folder)}
         process = subprocess.Popen(
-            [*_ALONE, *inside], stdout=output, stderr=output, env=environment, start_new_session=True
+            # Ray's workers import from where the driver stands: they are to find the installed package.
+            [*_ALONE, *inside],
+            cwd=folder,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
         )
         try:
             code = process.wait(_SECONDS)

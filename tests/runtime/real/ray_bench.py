@@ -12,11 +12,13 @@ from optplan.benchmarking.sweeps import run_sweep
 from optplan.parallel import spread
 
 
-def find_process(number: int) -> tuple[int, int]:
-    """Return twice a number, and in which process."""
+def find_process(number: int) -> tuple[int, int, str]:
+    """Return twice a number, in which process, and from where this package is."""
     import os
 
-    return 2 * number, os.getpid()
+    import optplan
+
+    return 2 * number, os.getpid(), optplan.__file__
 
 
 def main(folder: Path) -> None:
