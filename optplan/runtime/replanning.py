@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from optplan.contracts.plan import Plan
+from optplan.contracts.resources import Billing
 from optplan.errors import OptplanError, UnsupportedError, UsageError
 from optplan.formulations import formulation_named
 from optplan.instances.parsing import parse_instance
@@ -123,7 +124,8 @@ def measure_drift(state: State, now_s: float) -> Drift:
     planned_s = max((segment.end_s for segment in ended), default=since_s) - since_s
     planned_usd = planned_h = 0.0
     for segment in ended:
-        resource, hours = state.plan.resources[segment.resource], segment.expected.gpu_hours
+        resource, expected = state.plan.resources[segment.resource], segment.expected
+        hours = expected.busy_gpu_hours if resource.billing is Billing.GPUS else expected.gpu_hours
         planned_h += hours
         planned_usd += hours * (resource.price_usd_per_hour or 0.0) / resource.gpus_per_node
     before = (state.replans[-1].spent_usd, state.replans[-1].spent_gpu_hours) if state.replans else (0.0, 0.0)

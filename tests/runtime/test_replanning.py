@@ -81,6 +81,15 @@ def test_where_all_goes_as_planned_nothing_is_planned_anew() -> None:
     assert run(plan, slower=1.1, replan_above=0.05).replans != ()
 
 
+def test_gpus_that_are_billed_while_they_run_are_compared_with_those_that_run() -> None:
+    """They are paid until their own trial ends, not until the last one does."""
+    training = SEARCH["training"] | {"iteration_noise": {"form": "log-normal", "sd_fraction": 0.25}}
+    _, plan = make_plan(training=training, cloud=SEARCH["cloud"] | {"billing": "per-function"})
+    assert any(each.expected.busy_gpu_hours < 0.9 * each.expected.gpu_hours for each in plan.segments)
+    assert run(plan, replan_above=0.0).replans == ()
+    assert run(plan, slower=1.1, replan_above=0.05).replans != ()
+
+
 def test_drift_is_what_ended_segments_took_beyond_their_plan() -> None:
     """Stages take 1.5 times as long, launches of 20 s as long as planned; costs are those of held nodes."""
     _, plan = make_plan()

@@ -49,12 +49,15 @@ class Chain:
         (O,) GPUs of each option.
     charges
         Minimum charges; None where no instance can be released before its own.
+    is_paid
+        Whether instances are paid while they are held.
     """
 
     graph: HeldGraph
     held: IntArray
     gpus: IntArray
     charges: MinimumCharges | None
+    is_paid: bool
 
     def keep(self, options: IntArray) -> Chain:
         """Return the same bracket with some of its options only, given in increasing order.
@@ -79,11 +82,13 @@ class Chain:
         held, gpus, charges = self.held[nodes], self.gpus[options], self.charges
         if charges is not None:
             charges = replace(charges, graph=graph, held=held, gpus=gpus, lasting=charges.lasting[options])
-        return Chain(graph, held, gpus, charges)
+        return replace(self, graph=graph, held=held, gpus=gpus, charges=charges)
 
     def write(self, options: IntArray) -> tuple[StageAllocation, ...]:
-        """Write a path as allocations."""
-        held = self.held[self.graph.node[options]]
+        """Write a path as allocations; of instances that nobody pays for, those that are needed from there on."""
+        held, needed = self.held[self.graph.node[options]], self.graph.needed
+        if not self.is_paid and needed is not None:
+            held = np.minimum(held, np.maximum.accumulate(self.held[needed[options]][::-1])[::-1])
         return tuple(
             StageAllocation(instances=instances, gpus=gpus)
             for instances, gpus in zip(held.tolist(), self.gpus[options].tolist(), strict=True)
@@ -128,8 +133,9 @@ def state_chain(instance: RubberBandInstance, bracket: int, *, stopwatch: Stopwa
     graph = HeldGraph.from_layers((start_usd, start_s), state_growth(instance, held), layers)
     # A price for every second and a minimum charge are what the rules of thrift are for.
     graph = replace(graph, needed=np.concatenate(needed))
-    chain = Chain(graph, held, used, state_charges(instance, bracket, graph, held, used))
-    return chain.keep(Thrift(graph).list_useful()) if instance.cloud.is_per_instance else chain
+    charges = state_charges(instance, bracket, graph, held, used)
+    chain = Chain(graph, held, used, charges, is_paid=instance.cloud.is_per_instance)
+    return chain.keep(Thrift(graph).list_useful()) if chain.is_paid else chain
 
 
 def _require_size(pairs: int) -> None:

@@ -28,6 +28,7 @@ from optplan.formulations.rubberband.judge.duality import dual_bound, least_cons
 from optplan.formulations.rubberband.judge.evaluation import evaluate, growth
 from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.formulations.rubberband.study.pareto import build_pareto
+from optplan.instances.files import read_instance
 from optplan.progress import Stopwatch
 from optplan.solving import solve
 from optplan.verification import verify
@@ -300,6 +301,15 @@ def test_holds_idle_instances_through_a_small_stage() -> None:
     assert [(stage.instances, stage.gpus) for stage in answer.solution.brackets[0]] == [(2, 2), (2, 1), (2, 2)]
     # 2 instances for 100 s of initialisation and 400 s of stages.
     assert answer.objective == pytest.approx(2 * 500 * 12.24 / 3600)
+
+
+def test_instances_that_nobody_pays_for_are_no_more_than_are_needed() -> None:
+    """Where GPUs are billed, 64 trials of a GPU need 16 instances of four, 32 need 8, and the last one needs 1."""
+    instance = read_instance("rubberband-resnet50-stragglers", RubberBandInstance)
+    solution = _solve(instance.replace(cloud=instance.cloud.replace(billing="per-function"))).solution
+    assert solution is not None
+    assert [each.instances for each in solution.brackets[0]] == [16, 8, 4, 2, 1, 1, 1]
+    assert [each.gpus for each in solution.brackets[0]] == [64, 32, 16, 8, 4, 4, 3]
 
 
 def test_says_what_limits_the_fastest_plan() -> None:
