@@ -216,13 +216,10 @@ def choose_way(shares: Sequence[float], dealt: Sequence[int]) -> int:
 def build_plan(
     instance: BoaInstance, result: Result[BoaSolution], *, explanation: Explanation | None = None
 ) -> BoaPlan:
-    """Turn widths into segments.
+    """Turn widths into segments; ``expected`` is what the plan itself amounts to.
 
-    Returns
-    -------
-    BoaPlan
-        Real widths (problem continuous) become two whole widths for fractions of the *jobs*, never within an epoch, so
-        that the GPU use of every epoch stays what it was; ``expected`` is what the plan itself amounts to.
+    Real widths (problem continuous) become two whole widths for fractions of the *jobs*, never within an epoch, so that
+    the GPU use of every epoch stays what it was.
     """
     solution = require_solution(result)
     run_instance, run_solution = as_run(instance, solution)
@@ -334,13 +331,7 @@ def _list_segments(
 
 
 def as_run(instance: BoaInstance, solution: BoaSolution) -> tuple[BoaInstance, BoaSolution]:
-    """Return the problem with whole widths that a solution is run as, and its widths there.
-
-    Parameters
-    ----------
-    instance, solution
-        Those of whole widths are returned as they are; real widths become fractions of the jobs at whole ones.
-    """
+    """Return the problem with whole widths that a solution is run as: real ones are fractions of the jobs."""
     if instance.problem is not Problem.CONTINUOUS:
         return instance, solution
     branches = {name: tuple(_whole_branches(instance, name, rows)) for name, rows in solution.branches.items()}

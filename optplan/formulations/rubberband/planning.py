@@ -202,15 +202,7 @@ def describe_resource(instance: RubberBandInstance) -> Resource:
 
 
 def time_stages(instance: RubberBandInstance, solution: RubberBandSolution, bracket: int) -> list[SearchStage]:
-    """Put the stages of a bracket one after another.
-
-    Parameters
-    ----------
-    instance, solution
-        The problem, and what each stage gets.
-    bracket
-        Which one, from zero.
-    """
+    """Put the stages of a bracket, counted from zero, one after another."""
     runs, chain = list_runs(instance, solution, bracket), solution.brackets[bracket]
     missing_usd = _charge_minima(instance, chain, bracket, runs)
     stages: list[SearchStage] = []

@@ -160,13 +160,7 @@ def write_signed(change: float) -> str:
 
 
 def tell_explanation(instance: BoaInstance, result: Result[Solution], explanation: Explanation) -> Section:
-    """Tell why each class gets its GPUs, and where it runs.
-
-    Raises
-    ------
-    UsageError
-        When it explains another instance's result.
-    """
+    """Tell why each class gets its GPUs, and where it runs."""
     require_own(explanation, result)
     places = list_places(instance, result, explanation)
     heading = "Why each class gets these GPUs" if places is None else "Which class runs where, and why"

@@ -29,20 +29,10 @@ TOTAL = "all types"
 
 @dataclass(frozen=True)
 class LimitUse:
-    """What a plan uses of one limit, and what more of it would be worth.
+    """What a plan uses of one limit, and what more of it would be worth, in words and in the unit in which it is given.
 
-    Parameters
-    ----------
-    name
-        ``budget``, ``quota of a100``, ``due date of bert``, or ``floor of bert``.
-    used, given, share
-        The use, the limit, and the one as a share of the other, in the unit in which the limit is given; of a floor the
-        GPUs on which jobs run.
-    saves
-        Seconds saved by one more unit; of a due date by a minute, of a floor by one GPU less.
-    value
-        What one more GPU of a quota, one less of a floor, or a minute of a due date is worth in a day at the budget's
-        price of time.
+    ``saves`` is what one more unit saves, of a due date a minute, of a floor one GPU less; ``value`` is that in a day
+    at the budget's price of time.
     """
 
     name: str

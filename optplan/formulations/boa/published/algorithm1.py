@@ -43,18 +43,10 @@ STEP = 0.99
 
 @dataclass(frozen=True)
 class SuperEpochs:
-    """The glued problem (1): one row per super-epoch of every class.
+    """The glued problem (1), (N, K) by super-epoch of any class and width; +inf where a class has fewer widths.
 
-    Parameters
-    ----------
-    value, consumption
-        (N, K) Of running the super-epoch at each width; +inf where a class has fewer widths.
-    vertex
-        (N, K) Vertices of the hull.
-    first
-        For each class, the row of its first super-epoch, and at the end N.
-    glue
-        For each class, how many epochs a super-epoch has.
+    ``vertex`` marks the hull, ``first`` is each class's first row, with N at the end, ``glue`` its epochs a
+    super-epoch.
     """
 
     value: FloatArray
@@ -74,13 +66,7 @@ def solve_algorithm1(instance: BoaInstance, request: SolveRequest) -> Answer[Boa
 
 
 def solve_algorithm1_cvxpy(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Run Algorithm 1 with problem (1) as the convex program (6) in CVXPY, compiled once per configuration.
-
-    Raises
-    ------
-    EngineError
-        When CVXPY or its solver fails.
-    """
+    """Run Algorithm 1 with problem (1) as the convex program (6) in CVXPY, compiled once per configuration."""
     import cvxpy
 
     answer = run_algorithm1(instance, request, compile_program)
@@ -95,23 +81,10 @@ def run_algorithm1(
     samples: int = SAMPLES,
     step: float = STEP,
 ) -> Answer[BoaSolution]:
-    """Run Algorithm 1.
+    """Run Algorithm 1, with an inner solver that ``prepare`` makes of each glued problem.
 
-    Parameters
-    ----------
-    instance
-        Problem rescaling, with a budget.
-    request
-        Seed and time limit; a configuration that the limit interrupts between two inner solves gives nothing.
-    prepare
-        Makes the inner solver of a glued problem.
-    samples, step
-        The paper's 50 and 0.99.
-
-    Returns
-    -------
-    Answer
-        Feasible without a bound, infeasible, or unknown when no configuration gave a plan.
+    A configuration that the time limit interrupts between two inner solves gives nothing; unknown when none gave a
+    plan.
     """
     costs, budget = cost_steps(instance), instance.budget_amount()
     total, parts = least_budget(instance)
@@ -249,21 +222,7 @@ def _run_program(program: cp.Problem) -> None:
 
 @dataclass
 class _Search:
-    """One glue configuration (lines 12 to 27).
-
-    Parameters
-    ----------
-    costs, epochs, solve
-        The instance, its super-epochs and the inner solver for them.
-    budget, step
-        The true budget, and the factor by which the running budget shrinks.
-    stopwatch
-        Ends the search when it has expired.
-    solves
-        Inner solves so far.
-    cut_short
-        Whether the stopwatch ended the search.
-    """
+    """One glue configuration (lines 12 to 27): its inner solver, the true budget, and the factor of the running one."""
 
     costs: list[PathCosts]
     epochs: SuperEpochs

@@ -92,27 +92,8 @@ def analyse_sensitivity(
 ) -> BoaSensitivity:
     """Run a plan under sampled truths.
 
-    Parameters
-    ----------
-    instance
-        The estimates, with a budget.
-    solution
-        The plan, which keeps rules and limits; of a continuous problem the whole widths that it is run as count.
-    errors
-        How wrong the estimates may be; assumed speedups of which it says nothing are as wrong as what nobody knows.
-    request
-        How many samples, and how to run them.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget, or other processes cannot be started.
-    DataError
-        When errors are those of a class that the instance does not have.
-    InfeasibleError
-        When no plan keeps the limits on average over the robust samples.
-    UnsupportedError
-        With ``most_gpus``, or floors.
+    Of a continuous problem the whole widths that it is run as count; assumed speedups of which ``errors`` says nothing
+    are as wrong as what nobody knows.
     """
     if instance.floors:
         raise UnsupportedError(
@@ -162,15 +143,7 @@ def analyse_sensitivity(
 
 @dataclass(frozen=True)
 class RobustPlan:
-    """The plan that is best on average.
-
-    Parameters
-    ----------
-    solution
-        The widths.
-    objective, bound
-        Means over the samples: what the plan has, and what no plan within the limits is below.
-    """
+    """The plan that is best on average; objective and bound are means over the samples."""
 
     solution: BoaSolution
     objective: float
@@ -182,32 +155,7 @@ def solve_robust(
 ) -> RobustPlan:
     """Find the plan whose mean objective over samples is least, its mean use of each limit within the limit.
 
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, with a budget.
-    errors
-        How wrong its estimates may be.
-    first, samples
-        Numbers of the samples: from ``first`` on, so many.
-    seed
-        Of the samples.
-    gap
-        Relative gap at which the search may stop.
-
-    Returns
-    -------
-    RobustPlan
-        The evaluator has confirmed its mean objective, sample by sample.
-
-    Raises
-    ------
-    InfeasibleError
-        When no plan keeps the limits on average.
-    UsageError
-        When the search met its limit on work before any plan was found.
-    VerificationError
-        When the evaluator does not confirm the objective.
+    Samples are those numbered from ``first`` on. The evaluator has confirmed the mean objective, sample by sample.
     """
 
     def draw() -> Iterator[BoaInstance]:
@@ -230,13 +178,7 @@ def solve_robust(
 
 
 def average_costs(samples: Iterable[list[PathCosts]]) -> list[PathCosts]:
-    """Average the step costs of each class over samples; limits, labels and groups are those of the first.
-
-    Parameters
-    ----------
-    samples
-        At least one, each with the same classes; taken one after the other.
-    """
+    """Average the step costs of each class over samples; limits, labels and groups are those of the first."""
     first: list[PathCosts] = []
     totals: list[dict[str, FloatArray]] = []
     count = 0

@@ -22,21 +22,7 @@ from optplan.schema import LARGEST_EXACT, IntArray
 
 @dataclass(frozen=True)
 class Allocations:
-    """Allocations of one stage as they run; all arrays (A,).
-
-    Parameters
-    ----------
-    gpus
-        GPUs used, a.
-    gpus_per_trial
-        p.
-    slots
-        Trials that run at a time, c.
-    instances
-        Instances needed.
-    spanned
-        Instances that a trial is on.
-    """
+    """Allocations (A,) of one stage as they run: ``slots`` trials at a time, each on ``spanned`` instances."""
 
     gpus: IntArray
     gpus_per_trial: IntArray
@@ -50,15 +36,7 @@ class Allocations:
 
 
 def read_allocations(instance: RubberBandInstance, trials: int, gpus: IntArray) -> Allocations:
-    """Work out how allocations run.
-
-    Parameters
-    ----------
-    trials
-        Of the stage, n.
-    gpus
-        (A,) GPUs used; at least those of one trial.
-    """
+    """Work out how allocations of GPUs (A,), at least those of one trial, run in a stage of n trials."""
     least, per_instance = instance.training.least_gpus, instance.cloud.gpus_per_instance
     at_once = gpus >= trials * least
     per_trial = np.where(at_once, gpus // trials, least)
@@ -91,13 +69,7 @@ def list_allowed(instance: RubberBandInstance, trials: int) -> Allocations:
 
 
 def explain_refusal(instance: RubberBandInstance, stage: Stage, gpus: int) -> str:
-    """Say why a stage cannot get that many GPUs; empty when it can.
-
-    Parameters
-    ----------
-    gpus
-        GPUs used, a.
-    """
+    """Say why a stage cannot get that many GPUs, a; empty when it can."""
     least, trials = instance.training.least_gpus, stage.trials
     if gpus > LARGEST_EXACT:
         return f"more than {LARGEST_EXACT:,} GPUs cannot be counted"

@@ -46,17 +46,7 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class NearWalks:
-    """Whole walks; arrays (P,).
-
-    Parameters
-    ----------
-    walks
-        Where they lead.
-    seconds
-        Expected time.
-    low_usd, high_usd
-        Between which ends the expected cost lies, minimum charges included.
-    """
+    """Whole walks (P,), with the ends between which their expected costs lie, minimum charges included."""
 
     walks: Walks
     seconds: FloatArray
@@ -69,17 +59,7 @@ class NearWalks:
 
 
 class BracketWalks:
-    """All walks of one bracket.
-
-    Parameters
-    ----------
-    instance
-        The problem; its limit is not looked at.
-    bracket
-        Which of its brackets.
-    stopwatch
-        Everything that takes long raises OutOfTime when it expires.
-    """
+    """All walks of one bracket, whatever the limits; what takes long raises OutOfTime when its time is over."""
 
     def __init__(self, instance: RubberBandInstance, bracket: int, stopwatch: Stopwatch) -> None:
         self.instance = instance
@@ -131,19 +111,7 @@ class BracketWalks:
     def list_within(self, usd_weight: float, s_weight: float, most: float, most_usd: float, most_s: float) -> NearWalks:
         """List the walks within a weighted sum, a cost and a time that no other is certain to beat, charges included.
 
-        Parameters
-        ----------
-        usd_weight, s_weight
-            Of the weighted sum.
-        most
-            Greatest weighted sum.
-        most_usd, most_s
-            Greatest cost and time.
-
-        Returns
-        -------
-        NearWalks
-            Exact costs follow from :meth:`settle_usd`.
+        Exact costs follow from :meth:`settle_usd`.
         """
         if self.held.size * len(self.options) > _MOST_CELLS:
             few = f"{self.held.size:,} counts of instances in {len(self.options):,} stages"

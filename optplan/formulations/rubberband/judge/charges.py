@@ -21,17 +21,7 @@ _NO_CHARGE = 1e-13
 
 
 class WalkCharges:
-    """What walks of one bracket pay of minimum charges.
-
-    Parameters
-    ----------
-    instance, bracket
-        Whose.
-    options
-        By stage.
-    stopwatch
-        Its time must suffice.
-    """
+    """What walks of one bracket pay of minimum charges."""
 
     def __init__(
         self, instance: RubberBandInstance, bracket: int, options: list[StageOptions], stopwatch: Stopwatch

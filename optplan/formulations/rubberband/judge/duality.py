@@ -37,19 +37,7 @@ def dual_bound(
 ) -> float:
     """Re-derive the Lagrangian bound: the least of objective + multiplier * (consumption - limit) over all mixed plans.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its limits.
-    multipliers
-        By limit, in units of the objective per unit of it.
-    stopwatch
-        Its time must suffice; None for no limit.
-
-    Returns
-    -------
-    float
-        No plan within the limits has less expected cost (or time); minus infinity where nothing follows.
+    No plan within the limits has less expected cost (or time); minus infinity where nothing follows.
     """
     instance, share = limit_means(instance, stopwatch)
     if share <= 0.0:
@@ -63,21 +51,9 @@ def least_consumption(
 ) -> dict[str, float]:
     """Return by part the least weighted consumption of any plan: its time, or its cost without minimum charges.
 
-    Parameters
-    ----------
-    instance
-        The problem; the amounts of its limits are not looked at.
-    weights
-        (limits,) In the order of the instance's limits.
-    stopwatch
-        Its time must suffice; None for no limit.
-
-    Returns
-    -------
-    dict of str to float
-        With a deadline the slowest bracket alone, because it decides; with a budget all brackets; with both the search
-        as a whole. What minimum charges add is proven by trees (:mod:`optplan.formulations.rubberband.judge.trees`).
-        With a confidence, of what is kept so often.
+    With a deadline the slowest bracket alone, because it decides; with a budget all brackets; with both the search as a
+    whole. What minimum charges add is proven by trees (:mod:`optplan.formulations.rubberband.judge.trees`). With a
+    confidence, of what is kept so often.
     """
     instance, share = limit_means(instance, stopwatch)
     if share <= 0.0:
@@ -100,24 +76,9 @@ def least_within(
     allowance: float,
     stopwatch: Stopwatch | None = None,
 ) -> float:
-    """Enumerate plans anew and return the least objective of those that keep the limits.
+    """Enumerate plans anew and return the least objective of those that keep the limits, minimum charges included.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its limits.
-    multipliers
-        By limit.
-    allowance
-        How far above the dual bound objectives are looked for.
-    stopwatch
-        Its time must suffice; None for no limit.
-
-    Returns
-    -------
-    float
-        Minimum charges included; infinity when no plan that keeps the limits lies within the allowance, minus infinity
-        where nothing follows.
+    Infinity when none lies within the allowance above the dual bound; minus infinity where nothing follows.
     """
     instance, share = limit_means(instance, stopwatch)
     if share <= 0.0:

@@ -15,11 +15,8 @@ from optplan.progress import Stopwatch
 def limit_means(instance: RubberBandInstance, stopwatch: Stopwatch | None = None) -> tuple[RubberBandInstance, float]:
     """Return the problem of means of which every plan is one that counts in the instance, and its share of the limits.
 
-    Returns
-    -------
-    tuple of RubberBandInstance and float
-        The instance itself and 1 where nothing is random or no confidence is asked for. Zero or less where what is
-        proven of means proves nothing.
+    The instance itself and 1 where nothing is random or no confidence is asked for; zero or less where what is proven
+    of means proves nothing.
     """
     if instance.confidence is None or not instance.is_random:
         return instance, 1.0

@@ -43,20 +43,7 @@ _LEAST = 2.0**-53
 
 
 def open_stream(seed: int, *name: int) -> np.random.Generator:
-    """Open the stream of a quantity.
-
-    Parameters
-    ----------
-    seed
-        The user's.
-    name
-        What the quantity is, in numbers.
-
-    Returns
-    -------
-    numpy.random.Generator
-        The same for the same seed and name; independent of all others.
-    """
+    """Open the stream of a quantity, which the numbers name; it is independent of all others."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=name)))
 
 
@@ -69,33 +56,12 @@ class Draw(Protocol):
     """A random time, drawn for many samples at once."""
 
     def __call__(self, stream: np.random.Generator, samples: int, columns: int) -> FloatArray:
-        """Draw the next samples.
-
-        Parameters
-        ----------
-        stream
-            Where uniform numbers come from.
-        samples, columns
-            How many, of how many independent quantities.
-
-        Returns
-        -------
-        FloatArray
-            (samples, columns), seconds; (1, columns) of a constant, for which nothing is drawn.
-        """
+        """Draw seconds (samples, columns); (1, columns) of a constant, which draws nothing."""
         ...
 
 
 def draw_sum(distribution: Distribution, count: int) -> Draw:
-    """Choose how the sum of independent draws is drawn; see the module's text.
-
-    Parameters
-    ----------
-    distribution
-        Of a single draw.
-    count
-        How many are added up, at least 1.
-    """
+    """Choose how the sum of so many independent draws is drawn, of one at least; see the module's text."""
     mean_s, deviation_s = count * distribution.expected_s, math.sqrt(count) * distribution.deviation_s
     if distribution.is_constant:
         return _Constant(mean_s)
@@ -190,16 +156,9 @@ def _put_on_grid(distribution: Distribution, least_s: float, most_s: float, step
 
 @dataclass(frozen=True)
 class StageLatencies:
-    """Sampled times of one stage's tasks, seconds; the first axis is N, or 1 where nothing is random.
+    """Sampled seconds of a stage's tasks, by samples (N,), or 1 where nothing is random, and tasks of the kind.
 
-    Parameters
-    ----------
-    scale_s
-        (N, 1) of SCALE, which is there in stages that add instances only.
-    initialise_s
-        (N, added instances) of INIT_INSTANCE.
-    train_s
-        (N, trials) of TRAIN.
+    SCALE is there only in stages that add instances.
     """
 
     scale_s: FloatArray
@@ -212,17 +171,6 @@ class StageSource:
 
     What is drawn for a trial or an instance depends on the seed, the bracket, the stage and its number there; not on
     the plan, nor on the size of the goes.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    run
-        The stage as the plan executes it.
-    bracket
-        Which bracket, from 0.
-    seed
-        The user's.
     """
 
     def __init__(self, instance: RubberBandInstance, run: StageRun, bracket: int, seed: int) -> None:

@@ -19,23 +19,7 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance, Ru
 
 @dataclass(frozen=True)
 class StageRun:
-    """One stage as it is executed.
-
-    Parameters
-    ----------
-    stage
-        Its number within the bracket, from 0.
-    trials, iterations
-        How many trials train, and for how many iterations each.
-    gpus_per_trial, nodes_per_trial
-        GPUs that a trial has while it trains, and instances that these are on.
-    seconds_per_iteration
-        Mean seconds of an iteration on these.
-    slots
-        How many trials train at a time; trial i waits for trial i - slots.
-    held, added
-        Instances held in the stage, and how many of them it starts with adding.
-    """
+    """One stage as it is executed; trial i waits for trial i - ``slots``."""
 
     stage: int
     trials: int
@@ -55,15 +39,7 @@ class StageRun:
 
 @dataclass(frozen=True)
 class Cohort:
-    """Instances that are added in one stage and released after another.
-
-    Parameters
-    ----------
-    count
-        How many.
-    first, last
-        The stage that adds them, and the stage after whose barrier they go.
-    """
+    """Instances that are added in one stage and released after the barrier of another."""
 
     count: int
     first: int
@@ -71,20 +47,7 @@ class Cohort:
 
 
 def list_runs(instance: RubberBandInstance, solution: RubberBandSolution, bracket: int = 0) -> tuple[StageRun, ...]:
-    """List a bracket's stages as the solution executes them.
-
-    Parameters
-    ----------
-    solution
-        GPUs and instances of each stage.
-    bracket
-        Which bracket, from 0.
-
-    Raises
-    ------
-    DataError
-        When the solution has another number of brackets or stages, or a stage cannot be executed so.
-    """
+    """List a bracket's stages as the solution executes them; refuse what cannot be executed so."""
     if len(solution.brackets) != len(instance.brackets):
         problem = f"got {len(solution.brackets)} chains of stages; the experiment has {len(instance.brackets)}"
         raise DataError("brackets", problem, "give one for each cluster")

@@ -14,15 +14,7 @@ from optplan.schema import FloatArray
 
 
 def law_of_last(single: Distribution, draws: int) -> Law:
-    """Return the distribution of the largest of several independent draws.
-
-    Parameters
-    ----------
-    single
-        Of each draw.
-    draws
-        How many, at least one.
-    """
+    """Return the distribution of the largest of several independent draws."""
     if single.is_constant or draws == 1:
         return single
     if isinstance(single, EmpiricalDistribution):
@@ -34,15 +26,7 @@ def law_of_last(single: Distribution, draws: int) -> Law:
 
 @dataclass(frozen=True)
 class MaximumOfMeasured:
-    """The largest of several draws of measured values.
-
-    Parameters
-    ----------
-    single
-        Of each draw.
-    draws
-        How many.
-    """
+    """The largest of several draws of measured values."""
 
     single: EmpiricalDistribution
     draws: int

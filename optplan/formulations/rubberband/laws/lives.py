@@ -29,13 +29,7 @@ _MOST_LISTED = 16384
 
 
 def expected_latest_s(instance: RubberBandInstance, counts: IntArray) -> FloatArray:
-    """Return the expected seconds until the last of several new instances is initialised; none take no time.
-
-    Parameters
-    ----------
-    counts
-        New instances, of any shape.
-    """
+    """Return the expected seconds until the last of some counts of new instances is initialised; none take no time."""
     most = int(np.max(counts, initial=0))
     if most > _MOST_LISTED:
         different, place = np.unique(counts, return_inverse=True)
@@ -61,12 +55,7 @@ def list_parts(
 ) -> list[tuple[Law, int]]:
     """Return the independent parts of the paid life of an instance, from the start of its initialisation.
 
-    Parameters
-    ----------
-    held, gpus
-        Instances held and (allowed) GPUs used in the stages up to the one after which the instance is released.
-    first
-        The stage, from zero, at whose start it is requested.
+    It is requested at the start of stage ``first``, and released after the last one of ``held`` and ``gpus``.
     """
     parts: list[tuple[Law, int]] = []
     for stage in range(first, len(held)):
@@ -80,14 +69,9 @@ def list_parts(
 
 
 def completion_law(instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int]) -> GridLaw:
-    """Return the distribution of a bracket's completion time, on a grid.
+    """Return the distribution of a bracket's completion time, on a grid, from what each stage holds and uses.
 
     It is the life of an instance that is held throughout, and the first request.
-
-    Parameters
-    ----------
-    held, gpus
-        Instances held and (allowed) GPUs used in each stage.
     """
     return add_laws([*list_parts(instance, bracket, held, gpus, 0), (instance.cloud.provision_s, 1)])
 
@@ -97,12 +81,7 @@ def missing_s(
 ) -> float:
     """Return E[max(minimum charge - life, 0)] of an instance, in seconds; cached by what its life consists of.
 
-    Parameters
-    ----------
-    held, gpus
-        Instances held and (allowed) GPUs used in the stages up to the one after which the instance is released.
-    first
-        The stage, from zero, at whose start it is requested.
+    The life is that of :func:`list_parts`.
     """
     before = held[first - 1] if first else 0
     added = [max(after - count, 0) for count, after in pairwise([before, *held[first:]])]

@@ -40,17 +40,7 @@ class Queue(StrEnum):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A sampled figure.
-
-    Parameters
-    ----------
-    value
-        The estimate.
-    standard_error
-        Of the estimate; NaN where there is one sample only.
-    low, high
-        Ends of its 95 % confidence interval.
-    """
+    """A sampled figure and its 95 % confidence interval; the standard error is NaN where there is one sample only."""
 
     value: float
     standard_error: float
@@ -255,21 +245,9 @@ def _execute(
 
 
 def run_trials(train_s: FloatArray, slots: int, queue: Queue) -> FloatArray:
-    """Run a stage's trials and return when the last one ends.
+    """Run a stage's trials and return when the last one ends, (N,) seconds after the first start.
 
-    Parameters
-    ----------
-    train_s
-        (N, trials) seconds that each takes.
-    slots
-        How many run at a time.
-    queue
-        What the others wait for: trial i for trial i - ``slots``, or, one after another, for the next that ends.
-
-    Returns
-    -------
-    FloatArray
-        (N,) seconds after the first trials start.
+    With more trials than slots, trial i waits for trial i - ``slots``, or, one after another, for the next that ends.
     """
     ends_s = train_s[:, :slots].copy()
     if queue is Queue.CHAINS:

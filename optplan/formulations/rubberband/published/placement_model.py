@@ -132,36 +132,10 @@ class _PlacementModel:
 def place_exactly(
     task: PlacementTask, start: Places, leaving: tuple[str, ...], *, named: bool
 ) -> tuple[Places, tuple[str, ...], bool]:
-    """Place trials so that the fewest move.
+    """Place trials so that the fewest move, from a placement that is possible and the nodes emptied there.
 
-    Parameters
-    ----------
-    task
-        What has to be placed.
-    start
-        A placement that is possible.
-    leaving
-        Nodes that are emptied there.
-    named
-        Whether these have to be emptied, and not as many others.
-
-    Returns
-    -------
-    places : dict
-        By trial, GPUs by node; ``start`` where nothing better was found.
-    leaving : tuple
-        The nodes that are emptied.
-    proven : bool
-        Whether nothing leaves fewer GPUs without a place, or, leaving as few, moves fewer trials.
-
-    Raises
-    ------
-    UnsupportedError
-        When numbers of GPUs are too large for CP-SAT.
-    EngineError
-        When CP-SAT refuses the model.
-    MissingExtraError
-        Without OR-Tools.
+    With ``named`` just these are emptied, else as many. The placement and the nodes come with whether nothing leaves
+    fewer GPUs without a place, or, leaving as few, moves fewer trials; ``start`` where nothing better was found.
     """
     found = call_with_cp_sat(_place, (task, start, leaving, named, WORK_LIMIT), Stopwatch())
     return (start, leaving, False) if found is None else found

@@ -74,21 +74,7 @@ class PlacementChange:
 
 @dataclass(frozen=True)
 class PlacementTask:
-    """What has to be placed, checked.
-
-    Parameters
-    ----------
-    trials
-        GPUs by trial; of reserved trials, those that they have.
-    nodes
-        Names of the nodes, sorted.
-    node_gpus
-        GPUs of each node.
-    last
-        Where trials that have not ended are.
-    reserved
-        Trials that stay where they are.
-    """
+    """What has to be placed, checked: of reserved trials the GPUs that they have; ``last`` has none that ended."""
 
     trials: Mapping[str, int]
     nodes: tuple[str, ...]
@@ -123,10 +109,7 @@ class PlacementTask:
 def rank_places(task: PlacementTask, places: Mapping[str, Mapping[str, int]]) -> tuple[int, int, int, int]:
     """Return what a placement should have little of, the most important first.
 
-    Returns
-    -------
-    tuple
-        GPUs of trials without a place; trials that have to leave their place; nodes in use; GPUs of those trials.
+    GPUs of trials without a place; trials that have to leave their place; nodes in use; GPUs of those trials.
     """
     left = sum(gpus for trial, gpus in task.trials.items() if trial not in places)
     leaving = [trial for trial in task.unchanged if set(places.get(trial, {})) != set(task.last.trials[trial])]
