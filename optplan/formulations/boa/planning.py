@@ -43,7 +43,8 @@ from optplan.formulations.boa.data.instance import (
     has_real_widths,
 )
 from optplan.formulations.boa.exact.peak.demand import forecast_demand
-from optplan.formulations.boa.judge.evaluation import evaluate, follow_epochs, speeds_along, types_along
+from optplan.formulations.boa.judge.evaluation import evaluate
+from optplan.formulations.boa.judge.following import follow_epochs, speeds_along, types_along
 from optplan.schema import LARGEST_COUNT, NUMBER, ByName, FloatArray, FrozenModel, WholeNumbers
 from optplan.speedup import lower_left_hull
 from optplan.units import SECONDS_PER_HOUR

@@ -33,7 +33,7 @@ from optplan.formulations.rubberband.data.instance import (
 )
 from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_shortfall_s, growth
 from optplan.formulations.rubberband.judge.stages import cost_of
-from optplan.formulations.rubberband.laws.execution import StageRun, group_instances, list_runs
+from optplan.formulations.rubberband.laws.execution import StageRun, group_held, list_runs
 from optplan.formulations.rubberband.laws.lives import expected_latest_s
 from optplan.formulations.rubberband.laws.stages import trial_time
 from optplan.schema import Count, CountOrZero
@@ -287,7 +287,7 @@ def _charge_minima(
 ) -> list[float]:
     """Return by stage what the instances given back at its end have not used up of their minimum charge."""
     missing_usd = [0.0] * len(runs)
-    for cohort in group_instances(runs):
+    for cohort in group_held([run.held for run in runs]):
         short_s = expected_shortfall_s(instance, bracket, chain, cohort.first, cohort.last)
         missing_usd[cohort.last] += cohort.count * short_s * instance.cloud.price_usd_per_s
     return missing_usd

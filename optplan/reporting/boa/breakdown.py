@@ -10,13 +10,13 @@ import numpy as np
 
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
-from optplan.formulations.boa.judge.evaluation import follow_epochs, types_along
+from optplan.formulations.boa.judge.following import follow_epochs, types_along
 from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution
     from optplan.formulations.boa.data.instance import Branch
-    from optplan.formulations.boa.judge.evaluation import EpochTimes
+    from optplan.formulations.boa.judge.following import EpochTimes
     from optplan.schema import FloatArray
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from optplan.contracts import Alternative, Direction, ExplainedChoice, Explanation, Instance, Result, Solution
 from optplan.contracts.result import closes_gap
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution
-from optplan.formulations.boa.judge.evaluation import types_along
+from optplan.formulations.boa.judge.following import types_along
 from optplan.reporting.boa.breakdown import has_types, require_boa, require_own
 from optplan.reporting.boa.phrases import name_objective
 from optplan.reporting.pages import Block, Reading, Section

@@ -85,10 +85,6 @@ def list_options(
     """List the options of a class, by the types on which it can run: widths where it finishes, and GPUs paid."""
     names = tuple(name for name in gpu_types if name in widths)
     scale = 1.0 / SECONDS_PER_HOUR if rescaling else 0.0
-    if len(names) == 1:
-        return _list_options_of_one(
-            job_class, names[0], gpu_types[names[0]], widths[names[0]], prices[names[0]], scale, paid
-        )
     sizes = [widths[name].size for name in names]
     group = np.repeat(np.arange(len(names)), sizes)
     curves = [job_class.speedup[name].at(widths[name]) for name in names]
@@ -109,29 +105,4 @@ def list_options(
         held=np.concatenate([held for _, held in stretches]),
         pause_h=pause_h[group],
         change_h=change_h[:, group],
-    )
-
-
-def _list_options_of_one(
-    job_class: JobClass,
-    name: str,
-    gpu_type: GpuType,
-    widths: IntArray,
-    price: float,
-    scale: float,
-    paid: Mapping[str, FloatArray],
-) -> Options:
-    """List the options of a class that runs on one type: nothing to put together, which counts with many classes."""
-    wall, held = gpu_type.stretch(widths)
-    return Options(
-        gpu_types=(name,),
-        group=np.zeros(widths.size, dtype=np.int64),
-        widths=widths,
-        paid=paid[name],
-        price=np.full(widths.size, price),
-        speeds=job_class.speedup[name].at(widths),
-        wall=wall,
-        held=held,
-        pause_h=np.full(widths.size, scale * job_class.rescale_s_of(name)),
-        change_h=np.zeros((1, widths.size)),
     )

@@ -227,10 +227,6 @@ def _split_sizes(sizes: IntArray) -> Iterator[IntArray]:
         first = behind
 
 
-def _pass() -> None:
-    """Look at no stopwatch."""
-
-
 def find_undominated(place: IntArray, sums: FloatArray, stopwatch: Stopwatch | None = None) -> IntArray:
     """Return positions of the sums (M, 1 + L) that none of the same place undercuts in everything; of equals the first.
 
@@ -241,19 +237,19 @@ def find_undominated(place: IntArray, sums: FloatArray, stopwatch: Stopwatch | N
     scale = np.maximum(np.abs(sums).max(axis=0), 1e-300)
     order = np.lexsort(((sums / scale).sum(axis=1), place))
     kept: list[IntArray] = []
-    require = _pass if stopwatch is None else stopwatch.require
+    watch = stopwatch or Stopwatch()
     starts = np.flatnonzero(np.diff(place[order], prepend=place[order[0]] - 1))
     for own in np.split(order, starts[1:]):
         rest, rounds = own, 0
         while rest.size and rounds < 16:
-            require()
+            watch.require()
             head = rest[:_SMALL]
             beats = (sums[head][:, None, :] <= sums[head][None, :, :]).all(axis=2)
             head = head[~np.triu(beats, 1).any(axis=0)]
             kept.append(head)
             rest = rest[_SMALL:]
             for champion in sums[head] if rest.size else ():
-                require()
+                watch.require()
                 rest = rest[~(sums[rest] >= champion).all(axis=1)]
             rounds += 1
         kept.append(rest)

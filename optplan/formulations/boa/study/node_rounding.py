@@ -29,7 +29,7 @@ class NodeRounding:
     apart: float
 
 
-def estimate_rounding(instance: BoaInstance, solution: BoaSolution, seed: int = 0) -> dict[str, NodeRounding]:
+def estimate_rounding(instance: BoaInstance, solution: BoaSolution) -> dict[str, NodeRounding]:
     """Estimate what whole nodes cost, by GPU type of which the nodes are known, from drawn remainders."""
     found = {}
     for gpu_type, kind in instance.gpu_types.items():
@@ -40,7 +40,7 @@ def estimate_rounding(instance: BoaInstance, solution: BoaSolution, seed: int = 
         jobs = np.concatenate([np.zeros(0), *(s.rate_per_hour * s.lasts_h * s.held for s in stays)])
         gpus = np.concatenate([np.zeros(0), *(stay.gpus for stay in stays)])
         means = np.bincount(np.ceil(gpus).astype(int) % node, weights=jobs, minlength=node)
-        drawn = np.random.default_rng(seed).poisson(means[1:], (_DRAWS, node - 1))
+        drawn = np.random.default_rng(0).poisson(means[1:], (_DRAWS, node - 1))
         bins = pack(drawn, node)
         found[gpu_type] = NodeRounding(
             gpus_per_node=node,

@@ -12,6 +12,7 @@ placement controller does: floor(g / p) to an instance, or each on ceil(p / g) i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -30,9 +31,9 @@ class Allocations:
     instances: IntArray
     spanned: IntArray
 
-    def take(self, rows: IntArray) -> Allocations:
+    def take(self, rows: IntArray) -> Self:
         """Return some of them, in that order."""
-        return Allocations(*(column[rows] for column in vars(self).values()))
+        return type(self)(*(column[rows] for column in vars(self).values()))
 
 
 def read_allocations(instance: RubberBandInstance, trials: int, gpus: IntArray) -> Allocations:

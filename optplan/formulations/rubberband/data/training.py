@@ -25,7 +25,7 @@ from optplan.formulations.rubberband.data.distributions import (
     Distribution,
     warn_of_clipping,
 )
-from optplan.formulations.rubberband.data.noise import EmpiricalNoise, LogNormalNoise, Noise, NormalNoise
+from optplan.formulations.rubberband.data.noise import Noise
 from optplan.schema import (
     NUMBER,
     ByName,
@@ -41,18 +41,6 @@ from optplan.schema import (
 from optplan.speedup import Evidence, Speedup
 from optplan.speedup.curves import list_widths
 from optplan.speedup.evidence import find_weakest, name_law_evidence
-
-__all__ = [
-    "EmpiricalNoise",
-    "LogNormalNoise",
-    "MeasuredSeconds",
-    "NodeFactors",
-    "Noise",
-    "NormalNoise",
-    "ScaledSeconds",
-    "Seconds",
-    "TrainingProfile",
-]
 
 #: Most GPUs of a trial that are looked at where a formula covers any number.
 _LARGEST_WIDTH = 1_000_000

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from optplan.contracts.judgement import JUDGE_TOLERANCE
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
 from optplan.formulations.rubberband.laws.both import both_chance
 from optplan.formulations.rubberband.laws.convolutions import GridLaw
 from optplan.formulations.rubberband.laws.lives import completion_law
@@ -23,13 +23,13 @@ def _list_laws(instance: RubberBandInstance, solution: RubberBandSolution) -> li
 
 def on_time_probability(instance: RubberBandInstance, solution: RubberBandSolution, deadline_s: float) -> float:
     """Return the probability that every bracket completes by a deadline, in seconds from the first request."""
-    reached = np.array([deadline_s * (1 + TOLERANCE)])
+    reached = np.array([deadline_s * (1 + JUDGE_TOLERANCE)])
     return math.prod(float(law.cdf(reached)[0]) for law in _list_laws(instance, solution))
 
 
 def find_chances(instance: RubberBandInstance, solution: RubberBandSolution) -> dict[str, float]:
     """Return the probabilities that each limit is kept, and all of them, of one bracket billed per instance."""
-    limits = {limit: amount * (1 + TOLERANCE) for limit, amount in instance.limits.items()}
+    limits = {limit: amount * (1 + JUDGE_TOLERANCE) for limit, amount in instance.limits.items()}
     (chain,) = solution.brackets
     held, gpus = [each.instances for each in chain], [each.gpus for each in chain]
     deadline_s, budget_usd = limits.get(DEADLINE, math.inf), limits[BUDGET]

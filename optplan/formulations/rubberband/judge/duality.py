@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optplan.contracts.judgement import JUDGE_TOLERANCE
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
 from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks, NearWalks
 from optplan.formulations.rubberband.judge.means import limit_means
-from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
@@ -84,7 +84,7 @@ def least_within(
     if share <= 0.0:
         return -math.inf
     walks = _list_walks(instance, stopwatch)
-    limit = instance.limits[instance.limit_name] * (1.0 + TOLERANCE)
+    limit = instance.limits[instance.limit_name] * (1.0 + JUDGE_TOLERANCE)
     usd_weight, s_weight = _weights(instance, multipliers)
     weighted = _weigh(walks, usd_weight, s_weight)
     most = weighted.least + allowance
@@ -101,7 +101,7 @@ def least_within(
         best = math.fsum(walk.find_cheapest(some, most_s) for walk, some in zip(walks, near, strict=True))
     else:
         best = _least_s(walks, near, most_usd)
-    return best if best <= ceiling * (1.0 + TOLERANCE) else math.inf
+    return best if best <= ceiling * (1.0 + JUDGE_TOLERANCE) else math.inf
 
 
 def _weights(instance: RubberBandInstance, multipliers: dict[str, float]) -> tuple[float, float]:
@@ -150,8 +150,8 @@ def _divide(hulls: list[FloatArray], usd_weight: float, s_weight: float, time_s:
     least, most = [], []
     for hull in hulls:
         slopes = usd_weight * -np.diff(hull[:, 1]) / np.diff(hull[:, 0])
-        before = np.flatnonzero(hull[:-1, 0] < time_s * (1.0 - TOLERANCE))
-        after = np.flatnonzero(hull[1:, 0] > time_s * (1.0 + TOLERANCE))
+        before = np.flatnonzero(hull[:-1, 0] < time_s * (1.0 - JUDGE_TOLERANCE))
+        after = np.flatnonzero(hull[1:, 0] > time_s * (1.0 + JUDGE_TOLERANCE))
         most.append(float(slopes[before[-1]]) if before.size else math.inf)
         least.append(float(slopes[after[0]]) if after.size else 0.0)
     division, left = list(least), s_weight - math.fsum(least)

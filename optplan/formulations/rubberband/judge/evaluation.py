@@ -42,11 +42,13 @@ from optplan.formulations.rubberband.judge.completion import (
     on_time_probability,
 )
 from optplan.formulations.rubberband.judge.stages import cost_of
-from optplan.formulations.rubberband.judge.tolerances import PROBABILITY_TOLERANCE
 from optplan.formulations.rubberband.laws.execution import group_held
 from optplan.formulations.rubberband.laws.lives import expected_latest_s, missing_s
 from optplan.schema import LARGEST_EXACT, FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
+
+#: Absolute tolerance on a probability: what the grids of the convolutions may be off.
+_PROBABILITY_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -259,7 +261,7 @@ def _check_confidence(wanted: float, chance: float) -> Check:
         family="confidence",
         left=wanted,
         right=chance,
-        tolerance=PROBABILITY_TOLERANCE,
-        holds=wanted <= chance + PROBABILITY_TOLERANCE,
+        tolerance=_PROBABILITY_TOLERANCE,
+        holds=wanted <= chance + _PROBABILITY_TOLERANCE,
         message="what is limited must be kept with at least the wanted probability",
     )

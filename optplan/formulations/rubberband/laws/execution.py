@@ -94,17 +94,12 @@ def _plan_run(
     )
 
 
-def group_instances(runs: Sequence[StageRun]) -> tuple[Cohort, ...]:
-    """Group instances by when they come and go; those held longest go first.
+def group_held(counts: Sequence[int]) -> tuple[Cohort, ...]:
+    """Group instances by when they come and go, from how many are held in each stage; those held longest go first.
 
     Releasing the oldest first never costs more than another order: no instance gives up before its minimum charge more
     of it than it must.
     """
-    return group_held([run.held for run in runs])
-
-
-def group_held(counts: Sequence[int]) -> tuple[Cohort, ...]:
-    """Group instances by when they come and go, from how many are held in each stage; see :func:`group_instances`."""
     cohorts: list[Cohort] = []
     held: deque[tuple[int, int]] = deque()  # (first stage, count), the oldest first
     for stage, (before, now, after) in enumerate(zip([0, *counts], counts, [*counts[1:], 0], strict=False)):

@@ -21,18 +21,14 @@ from optplan.schema import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class StageOptions:
+class StageOptions(Allocations):
     """Allocations of one stage and what they take; all arrays (A,).
 
     ``waves`` are the trials of the longest chains; ``expected_s`` is from the beginning of the stage's trials to the
     end of the last, ``busy_gpu_s`` the expected GPU-seconds for which trials hold GPUs: what is paid per function.
     """
 
-    gpus: IntArray
-    gpus_per_trial: IntArray
-    slots: IntArray
     waves: IntArray
-    instances: IntArray
     expected_s: FloatArray
     busy_gpu_s: FloatArray
 
@@ -61,7 +57,7 @@ def time_allocations(
     busy_gpu_s = stage.trials * read.gpus_per_trial * mean_s
     for array in (expected_s, busy_gpu_s):
         array.setflags(write=False)
-    return StageOptions(read.gpus, read.gpus_per_trial, read.slots, waves, read.instances, expected_s, busy_gpu_s)
+    return StageOptions(**vars(read), waves=waves, expected_s=expected_s, busy_gpu_s=busy_gpu_s)
 
 
 def option_of(instance: RubberBandInstance, bracket: int, stage: int, gpus: int) -> StageOptions:

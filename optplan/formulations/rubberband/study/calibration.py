@@ -17,14 +17,8 @@ from optplan.formulations.rubberband.data.distributions import (
     NormalDistribution,
 )
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.data.training import (
-    LogNormalNoise,
-    MeasuredSeconds,
-    Noise,
-    NormalNoise,
-    ScaledSeconds,
-    TrainingProfile,
-)
+from optplan.formulations.rubberband.data.noise import LogNormalNoise, Noise, NormalNoise
+from optplan.formulations.rubberband.data.training import MeasuredSeconds, ScaledSeconds, TrainingProfile
 from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.speedup import NOT_SAID, Evidence
 from optplan.speedup.evidence import find_weakest
