@@ -60,8 +60,7 @@ class SearchStage(Segment):
     moves
         Trials that go on at its beginning on other GPUs than they had: all of them where the GPUs of a trial change or
         trials wait for their turn. Where only instances are released, at most so many: which trials go on is known when
-        the stage before ends, and those instances stay that most of them are on. For given ones
-        :func:`~optplan.formulations.rubberband.published.stage_placement.place_stages` says which move, and where to.
+        the stage before ends, and those instances stay that most of them are on.
     training_usd, growth_usd, minimum_charge_usd
         Expected cost of training, of getting instances (their data included), and of what those given back at its end
         have not used up of their minimum charge; they add up to the stage's cost.

@@ -15,7 +15,6 @@ from optplan.errors import DataError, EngineError, UnsupportedError, UsageError
 from optplan.formulations.rubberband.published import placement_model
 from optplan.formulations.rubberband.published.placement import Method, place
 from optplan.formulations.rubberband.published.placement_task import Placement, PlacementChange
-from optplan.formulations.rubberband.published.stage_placement import place_stages
 
 METHODS = [Method.PUBLISHED, Method.EXACT]
 
@@ -368,82 +367,3 @@ def test_few_trials_are_placed_exactly_and_many_as_published() -> None:
     for count, proven in ((49, True), (50, False)):
         change = place({f"t{number}": 1 for number in range(count)}, ["n1"], 4)
         assert (len(change.left), change.proven) == (count - 4, proven)
-
-
-def test_a_search_is_placed_stage_by_stage() -> None:
-    """Table 3, corrected: 32 trials of 1, 10 of 2, 3 of 4, 1 of 8 on 8, 5, 3 and 2 nodes of 4 GPUs; nobody is left."""
-    placed_stages = place_stages([(32, 1, 8), (10, 2, 5), (3, 4, 3), (1, 8, 2)], 4)
-    changes = [stage.change for stage in placed_stages]
-    assert [len(change.placement.trials) for change in changes] == [32, 10, 3, 1]
-    assert all(change.left == () for change in changes)
-    assert [len(change.released) for change in changes] == [0, 3, 2, 1]
-    assert [len(change.resized) for change in changes] == [0, 10, 3, 1]
-    assert [len(stage.moves) for stage in placed_stages] == [0, 10, 3, 1]
-    assert [len(stage.checkpoints) for stage in placed_stages] == [10, 3, 1, 1]
-    assert [len(stage.nodes) for stage in placed_stages] == [8, 5, 3, 2]
-
-
-def test_moves_depend_on_who_survives() -> None:
-    """8 trials of 1 GPU on two nodes of 4, then 4 on one: the first four stay; two of each node mean two moves."""
-    stages = [(8, 1, 2), (4, 1, 1)]
-    assert place_stages(stages, 4)[1].moves == ()
-    spread = place_stages(stages, 4, survivors=[[7, 2, 1, 8]])
-    assert spread[0].checkpoints == ("trial-00001", "trial-00002", "trial-00007", "trial-00008")
-    assert len(spread[1].moves) == 2
-    assert spread[1].change.moved == spread[1].moves
-
-
-def test_trials_that_wait_for_their_turn_load_their_checkpoints() -> None:
-    """4 trials of 2 GPUs on a node of 4 run two at a time; the two that go on start anew, as nobody knows where."""
-    first, second = place_stages([(4, 2, 1), (2, 2, 1)], 4)
-    assert first.queued == ("trial-00003", "trial-00004")
-    assert second.moves == second.change.started == ("trial-00001", "trial-00002")
-
-
-def test_trials_of_the_next_bracket_are_new() -> None:
-    """More trials than before, or none named: numbers of their own, nothing goes on, the best one was stored."""
-    stages = place_stages([(2, 1, 1), (1, 1, 1), (3, 1, 1), (1, 1, 1)], 4, survivors=[[2], [], []])
-    assert [list(stage.change.placement.trials) for stage in stages] == [
-        ["trial-00001", "trial-00002"],
-        ["trial-00002"],
-        ["trial-00003", "trial-00004", "trial-00005"],
-        ["trial-00006"],
-    ]
-    assert [len(stage.moves) for stage in stages] == [0, 0, 0, 0]
-    assert [stage.checkpoints for stage in stages][1:3] == [("trial-00002",), ("trial-00003",)]
-    assert place_stages([(1, 1, 1), (2, 1, 1)], 4)[1].change.started == ("trial-00002", "trial-00003")
-
-
-def test_new_nodes_get_new_names() -> None:
-    """After two of three went, the next ones are the fourth and the fifth."""
-    stages = place_stages([(3, 4, 3), (1, 4, 1), (1, 4, 3)], 4)
-    assert stages[-1].nodes[1:] == ("node-00004", "node-00005")
-
-
-@pytest.mark.parametrize(
-    ("stages", "survivors", "message"),
-    [
-        ([(2, 0, 1)], None, "stages.0: got 2 trials of 0 GPUs on 1 nodes; give at least 1 of each"),
-        (
-            [(2, 2, 1), (1, 6, 1)],
-            None,
-            "stages.1: needs 6 GPUs for a trial; 1 nodes of 4 have 4; hold more nodes, or give trials fewer GPUs",
-        ),
-        ([(2, 1, 1)], [[1]], "survivors: name those of 1 stages; 0 stages follow another one; give one list for each"),
-        ([(2, 1, 1), (1, 1, 1)], [[1, 2]], "survivors.0: got 2 trials; stage 2 has 1; name as many as go on, or none"),
-        ([(2, 1, 1), (1, 1, 1)], [[3]], "survivors.0: got 3, which is twice in the list or not among the trials of st"),
-        ([(3, 1, 1), (2, 1, 1)], [[1, 1]], "survivors.0: got 1, which is twice in the list or not among the trials of"),
-    ],
-)
-def test_impossible_stages_are_named(
-    stages: list[tuple[int, int, int]], survivors: list[list[int]] | None, message: str
-) -> None:
-    """With the stage, what was given, and what to do."""
-    with pytest.raises(DataError, match=re.escape(message)):
-        place_stages(stages, 4, survivors=survivors)
-
-
-def test_stages_need_nodes_with_gpus() -> None:
-    """At least one."""
-    with pytest.raises(DataError, match="node_gpus: got 0; give the GPUs of a node, at least 1"):
-        place_stages([(1, 1, 1)], 0)
