@@ -31,10 +31,6 @@ from optplan.contracts.plan import (
 from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.formulations.boa.data.instance import (
-    BUDGET,
-    DUE,
-    FLOOR,
-    QUOTA,
     BoaInstance,
     BoaSolution,
     Branch,
@@ -263,17 +259,9 @@ SEMANTICS = StreamSemantics(
 
 
 def _limits(instance: BoaInstance) -> dict[str, Limit]:
-    limits = {}
-    if instance.budget is not None:
-        amount, unit = instance.limit_as_given(BUDGET)
-        limits[BUDGET] = Limit(amount=amount, unit=unit, binding=Binding.AVERAGE)
-    for name, gpus in instance.quotas.items():
-        limits[f"{QUOTA}{name}"] = Limit(amount=gpus, unit="gpu", binding=Binding.AVERAGE)
-    for name, due_s in instance.due_s.items():
-        limits[f"{DUE}{name}"] = Limit(amount=due_s, unit="s", binding=Binding.AVERAGE)
-    for name, gpus in instance.floors.items():
-        limits[f"{FLOOR}{name}"] = Limit(amount=gpus, unit="gpu", binding=Binding.AVERAGE)
-    return limits
+    names = instance.limit_names if instance.budget is not None else instance.further_limits
+    given = {name: instance.limit_as_given(name) for name in names}
+    return {name: Limit(amount=amount, unit=unit, binding=Binding.AVERAGE) for name, (amount, unit) in given.items()}
 
 
 def _describe(instance: BoaInstance, name: str) -> Resource:

@@ -108,15 +108,23 @@ def find_prices(instance: BoaInstance, result: Result[Solution], frontier: Front
     return {limit: price for limit, price in known.items() if price is not None}
 
 
+def name_more(limit: str) -> str:
+    """Name one more unit of a limit other than the budget, of a floor one less."""
+    if limit.startswith(DUE):
+        return f"{limit.removeprefix(DUE)} due a minute later"
+    if limit.startswith(FLOOR):
+        return f"a floor of {limit.removeprefix(FLOOR)} one GPU lower"
+    return f"one more {limit.removeprefix(QUOTA)} in the quota"
+
+
 def _say_further(instance: BoaInstance, limit: str, prices: dict[str, ShadowPrice]) -> str:
     """Say what one more GPU in a quota, one less in a floor, or a minute of a due date saves, and its worth."""
-    price, units = prices[limit], _count_units(limit)
+    price, units, more = prices[limit], _count_units(limit), name_more(limit)
+    fewer, none = "one fewer", "a smaller quota"
     if limit.startswith(DUE):
-        more, fewer, none = f"{limit.removeprefix(DUE)} due a minute later", "a minute earlier", "an earlier due date"
+        fewer, none = "a minute earlier", "an earlier due date"
     elif limit.startswith(FLOOR):
-        more, fewer, none = f"a floor of {limit.removeprefix(FLOOR)} one GPU lower", "one higher", "a higher floor"
-    else:
-        more, fewer, none = f"one more {limit.removeprefix(QUOTA)} in the quota", "one fewer", "a smaller quota"
+        fewer, none = "one higher", "a higher floor"
     if price.more == 0.0 and not price.less:
         nothing = "a later one" if limit.startswith(DUE) else "a lower one" if limit.startswith(FLOOR) else "one more"
         return f"the {name_limit(limit)} costs no time: {nothing} would save nothing"

@@ -365,7 +365,7 @@ class BoaInstance(Instance):
             return self.floors[limit.removeprefix(FLOOR)], self.limit_unit(limit)
         if limit == BUDGET and self.budget is not None:
             return self.budget.value, self.budget.unit.value
-        return self.limits[limit], self.limit_unit(limit)
+        return self.budget_amount() if limit == BUDGET else self.further_limits[limit], self.limit_unit(limit)
 
     def count_limit(self, limit: str, given: float) -> float:
         """Return what an amount as given is in :attr:`limits`; of a floor also the way back, which is the same."""

@@ -4,6 +4,10 @@ A plan of one bracket is a walk over instances held, with an allocation in each 
 over growths and stages; minimum charges come on top of the cost and are left out of bounds, as they only add. Clusters
 side by side have one completion time, the slowest's; its weight is divided among them, and the best division is part of
 the bound.
+
+Whatever keeps a limit often enough has a mean within a somewhat greater amount
+(:mod:`optplan.formulations.rubberband.laws.variation`). So what is proven of the means within that amount is proven of
+the instance: its optimum is no better, and where no mean keeps it, no plan keeps the limit often enough.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import numpy as np
 from optplan.contracts.judgement import JUDGE_TOLERANCE
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
 from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks, NearWalks
-from optplan.formulations.rubberband.judge.means import limit_means
+from optplan.formulations.rubberband.laws.variation import share_of_limit
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
@@ -30,6 +34,21 @@ class _Weighted:
 
     least: float
     division: tuple[float, ...]
+
+
+def limit_means(instance: RubberBandInstance, stopwatch: Stopwatch | None = None) -> tuple[RubberBandInstance, float]:
+    """Return the problem of means of which every plan is one that counts in the instance, and its share of the limits.
+
+    The instance itself and 1 where nothing is random or no confidence is asked for; zero or less where what is proven
+    of means proves nothing.
+    """
+    if instance.confidence is None or not instance.is_random:
+        return instance, 1.0
+    if "means" not in instance.judge_cache:
+        share = share_of_limit(instance, (stopwatch if stopwatch is not None else Stopwatch()).require)
+        instance.judge_cache["means"] = (instance.of_means(share) if share > 0.0 else instance), share
+    found: tuple[RubberBandInstance, float] = instance.judge_cache["means"]
+    return found
 
 
 def dual_bound(

@@ -13,8 +13,9 @@ one beats or from which no plan is better than claimed. There are two rules.
     that much of it at least. So no plan keeps both; or, with that limit as ``limit`` of the certificate, ``bound`` is
     the least of it; or, with the other one and no bound, no value of that one helps.
 
-With a confidence all of this is about means, within the limits that :mod:`optplan.formulations.rubberband.judge.means`
-derives; amounts of a limit are the instance's own. Bounds hold to a relative 1e-9.
+With a confidence all of this is about means, within the limits that
+:func:`~optplan.formulations.rubberband.judge.duality.limit_means` derives; amounts of a limit are the instance's own.
+Bounds hold to a relative 1e-9.
 """
 
 from __future__ import annotations
@@ -27,8 +28,7 @@ from optplan.contracts.result import BoundProof, TreeCertificate
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
 from optplan.formulations.rubberband.data.rules import BOTH, CHARGES
 from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks
-from optplan.formulations.rubberband.judge.duality import dual_bound, least_within
-from optplan.formulations.rubberband.judge.means import limit_means
+from optplan.formulations.rubberband.judge.duality import dual_bound, least_within, limit_means
 
 if TYPE_CHECKING:
     from optplan.progress import Stopwatch

@@ -246,9 +246,7 @@ def _wrap(mass: FloatArray, points: int) -> FloatArray:
     """Wrap masses around a ring of grid points; fewer masses stay as they are, which transforms fill up with zeros."""
     if mass.size <= points:
         return mass
-    rows = math.ceil(mass.size / points)
-    wrapped: FloatArray = np.pad(mass, (0, rows * points - mass.size)).reshape(rows, points).sum(axis=0)
-    return wrapped
+    return np.bincount(np.arange(mass.size) % points, mass, points)
 
 
 def expected_law_maximum(long: GridLaw, long_count: int, short: GridLaw | None, short_count: int) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.errors import DataError
-from optplan.formulations.rubberband.data.allocations import explain_refusal
+from optplan.formulations.rubberband.data.allocations import explain_refusal, read_allocations
 from optplan.formulations.rubberband.data.experiment import Stage
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
 
@@ -69,26 +69,23 @@ def _plan_run(
 ) -> StageRun:
     """Work out how an allocation executes a stage, where ``before`` instances are held already."""
     path = f"brackets.{place[0]}.{place[1]}"
-    training, per_instance, gpus = instance.training, instance.cloud.gpus_per_instance, allocation.gpus
+    gpus = allocation.gpus
     refusal = explain_refusal(instance, stage, gpus)
     if refusal:
         raise DataError(f"{path}.gpus", f"got {gpus}; {refusal}")
-    slots = min(stage.trials, gpus // training.least_gpus)
-    gpus_per_trial = max(training.least_gpus, gpus // stage.trials)
-    nodes = -(-gpus_per_trial // per_instance)
-    needed = slots * nodes if nodes > 1 else -(-slots // (per_instance // gpus_per_trial))
+    read = read_allocations(instance, stage.trials, np.array([gpus], dtype=np.int64))
+    needed = int(read.instances[0])
     if allocation.instances < needed:
         problem = f"got {allocation.instances}; {gpus} GPUs for {stage.trials} trials are on {needed} instances"
         raise DataError(f"{path}.instances", problem, f"hold at least {needed}, or use fewer GPUs")
-    seconds = training.seconds(np.array([gpus_per_trial]), np.array([nodes]))
     return StageRun(
         stage=place[1],
         trials=stage.trials,
         iterations=stage.iterations,
-        gpus_per_trial=gpus_per_trial,
-        nodes_per_trial=nodes,
-        seconds_per_iteration=float(seconds[0]),
-        slots=slots,
+        gpus_per_trial=int(read.gpus_per_trial[0]),
+        nodes_per_trial=int(read.spanned[0]),
+        seconds_per_iteration=float(instance.training.seconds(read.gpus_per_trial, read.spanned)[0]),
+        slots=int(read.slots[0]),
         held=allocation.instances,
         added=max(0, allocation.instances - before),
     )

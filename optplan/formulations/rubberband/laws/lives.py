@@ -5,20 +5,24 @@ All are sums of independent parts: stages, requests (SCALE) and the last of seve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from optplan.formulations.rubberband.data.distributions import Distribution, EmpiricalDistribution
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.laws.convolutions import (
+    LEFT_OUT,
     GridLaw,
     Law,
     add_laws,
     expected_shortfall,
+    law_of_cdf,
     least_possible_s,
 )
-from optplan.formulations.rubberband.laws.latest import law_of_last
 from optplan.formulations.rubberband.laws.maxima import expected_maximum
 from optplan.formulations.rubberband.laws.stages import stage_law
 from optplan.schema import FloatArray, IntArray
@@ -94,3 +98,55 @@ def missing_s(
         instance.law_cache[key] = 0.0 if enough else expected_shortfall(parts, minimum_s)
     missing: float = instance.law_cache[key]
     return missing
+
+
+def law_of_last(single: Distribution, draws: int) -> Law:
+    """Return the distribution of the largest of several independent draws."""
+    if single.is_constant or draws == 1:
+        return single
+    if isinstance(single, EmpiricalDistribution):
+        return MaximumOfMeasured(single, draws)
+    ends = single.quantile(np.array([LEFT_OUT, 1.0 - LEFT_OUT]))
+    expected = float(expected_maximum(single, np.array([draws]))[0])
+    return law_of_cdf(lambda t: np.power(single.cdf(t), draws), (float(ends[0]), float(ends[1])), expected)
+
+
+@dataclass(frozen=True)
+class MaximumOfMeasured:
+    """The largest of several draws of measured values."""
+
+    single: EmpiricalDistribution
+    draws: int
+
+    @property
+    def _mass(self) -> FloatArray:
+        """(V,) Probability that each of the sorted values is the largest."""
+        size = self.single.values_s.size
+        return np.diff((np.arange(size + 1) / size) ** self.draws)
+
+    @property
+    def expected_s(self) -> float:
+        """Mean."""
+        return float(self._mass @ self.single.values_s)
+
+    @property
+    def deviation_s(self) -> float:
+        """Standard deviation."""
+        return math.sqrt(float(self._mass @ (self.single.values_s - self.expected_s) ** 2))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is only one value."""
+        return self.single.is_constant
+
+    def cdf(self, t: FloatArray) -> FloatArray:
+        """Return P(X <= t) for each t."""
+        return np.power(self.single.cdf(t), self.draws)
+
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        """Return the least t with P(X <= t) >= probability."""
+        return self.single.quantile(np.power(probability, 1.0 / self.draws))
+
+    def shortfall(self, t: FloatArray) -> FloatArray:
+        """Return E[max(t - X, 0)] for each t."""
+        return np.maximum(np.asarray(t)[..., None] - self.single.values_s, 0.0) @ self._mass
