@@ -16,28 +16,10 @@ from pydantic import Field
 
 from optplan.contracts.conditions import Arrived, EpochsDone
 from optplan.contracts.explanation import ExplainedChoice, Explanation
-from optplan.contracts.plan import (
-    Binding,
-    Expected,
-    Limit,
-    Plan,
-    Segment,
-    Semantics,
-    Unit,
-    UnitKind,
-    follow,
-    span,
-)
+from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind, follow, span
 from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
-from optplan.formulations.boa.data.instance import (
-    BoaInstance,
-    BoaSolution,
-    Branch,
-    Policy,
-    Problem,
-    has_real_widths,
-)
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem, has_real_widths
 from optplan.formulations.boa.exact.peak.demand import forecast_demand
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.judge.following import follow_epochs, speeds_along, types_along

@@ -11,16 +11,7 @@ from pydantic import Field
 
 from optplan.contracts.conditions import AllEnded, Entry, IterationsDone, Promoted, Selection, Started
 from optplan.contracts.explanation import Explanation
-from optplan.contracts.plan import (
-    Binding,
-    Expected,
-    Limit,
-    Plan,
-    Segment,
-    Semantics,
-    Unit,
-    UnitKind,
-)
+from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
 from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.errors import UsageError

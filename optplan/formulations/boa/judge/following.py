@@ -8,12 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE
-from optplan.formulations.boa.data.instance import (
-    BoaInstance,
-    Branch,
-    Problem,
-    has_real_widths,
-)
+from optplan.formulations.boa.data.instance import BoaInstance, Branch, Problem, has_real_widths
 from optplan.formulations.boa.laws.closed_forms import formula_speed
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, speed_on_hull

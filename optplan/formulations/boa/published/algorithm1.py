@@ -96,10 +96,11 @@ def run_algorithm1(
     while finished < samples and not request.stopwatch.expired:
         glue = tuple(2 ** int(rng.integers(0, int(np.log2(len(c.run_value))) + 1)) for c in costs)
         epochs = glue_epochs(costs, glue)
-        search = _Search(costs, epochs, prepare(epochs), budget, step, request.stopwatch)
-        found = search.shrink_running_budget()
-        inner_solves += search.solves
-        finished += not search.cut_short
+        found, solves, is_finished = _lower_running_budget(
+            costs, epochs, prepare(epochs), budget, step, request.stopwatch
+        )
+        inner_solves += solves
+        finished += is_finished
         if found is not None and (best is None or found[0] < best[0]):
             best = found
         request.stopwatch.emit("glue configurations", objective=best[0] if best else None, fraction=finished / samples)
@@ -220,34 +221,25 @@ def _run_program(program: cp.Problem) -> None:
         )
 
 
-@dataclass
-class _Search:
-    """One glue configuration (lines 12 to 27): its inner solver, the true budget, and the factor of the running one."""
+def _lower_running_budget(
+    costs: list[PathCosts], epochs: SuperEpochs, solve: InnerSolver, budget: float, step: float, stopwatch: Stopwatch
+) -> tuple[tuple[float, list[IntArray]] | None, int, bool]:
+    """Try one glue configuration (lines 12 to 27): lower the running budget until the rounded widths keep the true one.
 
-    costs: list[PathCosts]
-    epochs: SuperEpochs
-    solve: InnerSolver
-    budget: float
-    step: float
-    stopwatch: Stopwatch
-    solves: int = 0
-    cut_short: bool = False
-
-    def shrink_running_budget(self) -> tuple[float, list[IntArray]] | None:
-        """Lower the running budget until the rounded widths keep the true one; None when it never happens."""
-        running_budget = self.budget
-        while not self.stopwatch.expired:
-            point = self.solve(running_budget)
-            self.solves += 1
-            if point is None:
-                return None
-            rows = _round_to_vertices(self.costs, self.epochs, point)
-            value, consumption = _true_cost(self.costs, rows)
-            if consumption <= self.budget * (1 + TOLERANCE):
-                return value, rows
-            running_budget *= self.step
-        self.cut_short = True
-        return None
+    Returns value and widths, or None where that never happens, the inner solves, and whether it was tried to the end.
+    """
+    running_budget, solves = budget, 0
+    while not stopwatch.expired:
+        point = solve(running_budget)
+        solves += 1
+        if point is None:
+            return None, solves, True
+        rows = _round_to_vertices(costs, epochs, point)
+        value, consumption = _true_cost(costs, rows)
+        if consumption <= budget * (1 + TOLERANCE):
+            return (value, rows), solves, True
+        running_budget *= step
+    return None, solves, False
 
 
 def _round_to_vertices(costs: list[PathCosts], epochs: SuperEpochs, point: FloatArray) -> list[IntArray]:

@@ -246,7 +246,7 @@ def _wrap(mass: FloatArray, points: int) -> FloatArray:
     """Wrap masses around a ring of grid points; fewer masses stay as they are, which transforms fill up with zeros."""
     if mass.size <= points:
         return mass
-    return np.bincount(np.arange(mass.size) % points, mass, points)
+    return np.asarray(np.bincount(np.arange(mass.size) % points, mass, points), dtype=np.float64)
 
 
 def expected_law_maximum(long: GridLaw, long_count: int, short: GridLaw | None, short_count: int) -> float:

@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
@@ -48,54 +47,23 @@ def draw_uniforms(stream: np.random.Generator, *shape: int) -> FloatArray:
     return np.maximum(stream.random(shape), _LEAST)
 
 
-class Draw(Protocol):
-    """A random time, drawn for many samples at once."""
-
-    def __call__(self, stream: np.random.Generator, samples: int, columns: int) -> FloatArray:
-        """Draw seconds (samples, columns); (1, columns) of a constant, which draws nothing."""
-        ...
+#: Draws seconds (samples, columns) from a stream; (1, columns) of a constant, for which nothing is drawn.
+Draw = Callable[[np.random.Generator, int, int], FloatArray]
 
 
 def draw_sum(distribution: Distribution, count: int) -> Draw:
     """Choose how the sum of so many independent draws is drawn, of one at least; see the module's text."""
     mean_s, deviation_s = count * distribution.expected_s, math.sqrt(count) * distribution.deviation_s
     if distribution.is_constant:
-        return _Constant(mean_s)
+        return lambda _, __, columns: np.full((1, columns), mean_s)
     if distribution.is_normal:
-        return _Quantiles(NormalDistribution(mean_s=mean_s, sd_s=deviation_s).quantile)
-    if count <= FEW:
-        return _Few(distribution.quantile, count)
-    return _Quantiles(_tabulate_sum(distribution, count))
-
-
-@dataclass(frozen=True)
-class _Constant:
-    value_s: float
-
-    def __call__(self, stream: np.random.Generator, samples: int, columns: int) -> FloatArray:  # noqa: ARG002
-        return np.full((1, columns), self.value_s)
-
-
-@dataclass(frozen=True)
-class _Quantiles:
-    """One uniform number for each sum."""
-
-    quantile: Callable[[FloatArray], FloatArray]
-
-    def __call__(self, stream: np.random.Generator, samples: int, columns: int) -> FloatArray:
-        return self.quantile(draw_uniforms(stream, samples, columns))
-
-
-@dataclass(frozen=True)
-class _Few:
-    """One uniform number for each of the draws."""
-
-    quantile: Callable[[FloatArray], FloatArray]
-    count: int
-
-    def __call__(self, stream: np.random.Generator, samples: int, columns: int) -> FloatArray:
-        total: FloatArray = self.quantile(draw_uniforms(stream, samples, columns, self.count)).sum(axis=2)
-        return total
+        quantile: Callable[[FloatArray], FloatArray] = NormalDistribution(mean_s=mean_s, sd_s=deviation_s).quantile
+    elif count <= FEW:
+        single = distribution.quantile
+        return lambda stream, *shape: np.asarray(single(draw_uniforms(stream, *shape, count)).sum(axis=2))
+    else:
+        quantile = _tabulate_sum(distribution, count)
+    return lambda stream, *shape: quantile(draw_uniforms(stream, *shape))
 
 
 @lru_cache(maxsize=256)
