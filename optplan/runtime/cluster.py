@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from optplan.contracts.resources import Billing, Resource
-from optplan.formulations.rubberband.published.placement import Method, place
-from optplan.formulations.rubberband.published.placement_task import Placement
+from optplan.formulations.rubberband.published.placement import Placement, place
 from optplan.runtime.records import NodeReleasing, NodeWanted, Record
 from optplan.runtime.run_state import HELD, NodeState, Phase
 from optplan.runtime.state import SegmentState, State
@@ -62,7 +61,7 @@ def choose_surplus(state: State, pool: str, wanted: int, trials: dict[str, int],
     if resource.billing is Billing.NODES and any(_is_young(state.nodes[name], resource, now_s) for name in nodes):
         return nodes[:surplus]
     last = Placement(trials=last_places(state, trials, nodes, resource.gpus_per_node))
-    change = place(trials, nodes, resource.gpus_per_node, last=last, release=surplus, method=Method.PUBLISHED)
+    change = place(trials, nodes, resource.gpus_per_node, last=last, release=surplus)
     return list(change.released)
 
 
@@ -87,7 +86,7 @@ def place_trials(
     fitting = {trial: wanted for trial, wanted in trials.items() if wanted <= len(nodes) * gpus}
     last = Placement(trials=last_places(state, fitting, nodes, gpus))
     reserved = frozenset(trial for trial in running if trial in last.trials)
-    change = place(fitting, nodes, gpus, last=last, reserved=reserved, method=Method.PUBLISHED)
+    change = place(fitting, nodes, gpus, last=last, reserved=reserved)
     return {trial: dict(own) for trial, own in change.placement.trials.items()}
 
 

@@ -16,34 +16,13 @@ from pydantic import Field
 
 from optplan.contracts.conditions import Arrived, EpochsDone
 from optplan.contracts.explanation import ExplainedChoice, Explanation
-from optplan.contracts.plan import (
-    Binding,
-    Expected,
-    Limit,
-    Plan,
-    Segment,
-    Semantics,
-    Unit,
-    UnitKind,
-    follow,
-    span,
-)
+from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind, follow, span
 from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
-from optplan.formulations.boa.data.instance import (
-    BUDGET,
-    DUE,
-    FLOOR,
-    QUOTA,
-    BoaInstance,
-    BoaSolution,
-    Branch,
-    Policy,
-    Problem,
-    has_real_widths,
-)
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem, has_real_widths
 from optplan.formulations.boa.exact.peak.demand import forecast_demand
-from optplan.formulations.boa.judge.evaluation import evaluate, follow_epochs, speeds_along, types_along
+from optplan.formulations.boa.judge.evaluation import evaluate
+from optplan.formulations.boa.judge.following import follow_epochs, speeds_along, types_along
 from optplan.schema import LARGEST_COUNT, NUMBER, ByName, FloatArray, FrozenModel, WholeNumbers
 from optplan.speedup import lower_left_hull
 from optplan.units import SECONDS_PER_HOUR
@@ -216,13 +195,10 @@ def choose_way(shares: Sequence[float], dealt: Sequence[int]) -> int:
 def build_plan(
     instance: BoaInstance, result: Result[BoaSolution], *, explanation: Explanation | None = None
 ) -> BoaPlan:
-    """Turn widths into segments.
+    """Turn widths into segments; ``expected`` is what the plan itself amounts to.
 
-    Returns
-    -------
-    BoaPlan
-        Real widths (problem continuous) become two whole widths for fractions of the *jobs*, never within an epoch, so
-        that the GPU use of every epoch stays what it was; ``expected`` is what the plan itself amounts to.
+    Real widths (problem continuous) become two whole widths for fractions of the *jobs*, never within an epoch, so that
+    the GPU use of every epoch stays what it was.
     """
     solution = require_solution(result)
     run_instance, run_solution = as_run(instance, solution)
@@ -265,17 +241,9 @@ SEMANTICS = StreamSemantics(
 
 
 def _limits(instance: BoaInstance) -> dict[str, Limit]:
-    limits = {}
-    if instance.budget is not None:
-        amount, unit = instance.limit_as_given(BUDGET)
-        limits[BUDGET] = Limit(amount=amount, unit=unit, binding=Binding.AVERAGE)
-    for name, gpus in instance.quotas.items():
-        limits[f"{QUOTA}{name}"] = Limit(amount=gpus, unit="gpu", binding=Binding.AVERAGE)
-    for name, due_s in instance.due_s.items():
-        limits[f"{DUE}{name}"] = Limit(amount=due_s, unit="s", binding=Binding.AVERAGE)
-    for name, gpus in instance.floors.items():
-        limits[f"{FLOOR}{name}"] = Limit(amount=gpus, unit="gpu", binding=Binding.AVERAGE)
-    return limits
+    names = instance.limit_names if instance.budget is not None else instance.further_limits
+    given = {name: instance.limit_as_given(name) for name in names}
+    return {name: Limit(amount=amount, unit=unit, binding=Binding.AVERAGE) for name, (amount, unit) in given.items()}
 
 
 def _describe(instance: BoaInstance, name: str) -> Resource:
@@ -334,13 +302,7 @@ def _list_segments(
 
 
 def as_run(instance: BoaInstance, solution: BoaSolution) -> tuple[BoaInstance, BoaSolution]:
-    """Return the problem with whole widths that a solution is run as, and its widths there.
-
-    Parameters
-    ----------
-    instance, solution
-        Those of whole widths are returned as they are; real widths become fractions of the jobs at whole ones.
-    """
+    """Return the problem with whole widths that a solution is run as: real ones are fractions of the jobs."""
     if instance.problem is not Problem.CONTINUOUS:
         return instance, solution
     branches = {name: tuple(_whole_branches(instance, name, rows)) for name, rows in solution.branches.items()}

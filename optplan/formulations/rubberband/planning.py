@@ -11,16 +11,7 @@ from pydantic import Field
 
 from optplan.contracts.conditions import AllEnded, Entry, IterationsDone, Promoted, Selection, Started
 from optplan.contracts.explanation import Explanation
-from optplan.contracts.plan import (
-    Binding,
-    Expected,
-    Limit,
-    Plan,
-    Segment,
-    Semantics,
-    Unit,
-    UnitKind,
-)
+from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
 from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.errors import UsageError
@@ -33,7 +24,7 @@ from optplan.formulations.rubberband.data.instance import (
 )
 from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_shortfall_s, growth
 from optplan.formulations.rubberband.judge.stages import cost_of
-from optplan.formulations.rubberband.laws.execution import StageRun, group_instances, list_runs
+from optplan.formulations.rubberband.laws.execution import StageRun, group_held, list_runs
 from optplan.formulations.rubberband.laws.lives import expected_latest_s
 from optplan.formulations.rubberband.laws.stages import trial_time
 from optplan.schema import Count, CountOrZero
@@ -60,8 +51,7 @@ class SearchStage(Segment):
     moves
         Trials that go on at its beginning on other GPUs than they had: all of them where the GPUs of a trial change or
         trials wait for their turn. Where only instances are released, at most so many: which trials go on is known when
-        the stage before ends, and those instances stay that most of them are on. For given ones
-        :func:`~optplan.formulations.rubberband.published.stage_placement.place_stages` says which move, and where to.
+        the stage before ends, and those instances stay that most of them are on.
     training_usd, growth_usd, minimum_charge_usd
         Expected cost of training, of getting instances (their data included), and of what those given back at its end
         have not used up of their minimum charge; they add up to the stage's cost.
@@ -202,15 +192,7 @@ def describe_resource(instance: RubberBandInstance) -> Resource:
 
 
 def time_stages(instance: RubberBandInstance, solution: RubberBandSolution, bracket: int) -> list[SearchStage]:
-    """Put the stages of a bracket one after another.
-
-    Parameters
-    ----------
-    instance, solution
-        The problem, and what each stage gets.
-    bracket
-        Which one, from zero.
-    """
+    """Put the stages of a bracket, counted from zero, one after another."""
     runs, chain = list_runs(instance, solution, bracket), solution.brackets[bracket]
     missing_usd = _charge_minima(instance, chain, bracket, runs)
     stages: list[SearchStage] = []
@@ -295,7 +277,7 @@ def _charge_minima(
 ) -> list[float]:
     """Return by stage what the instances given back at its end have not used up of their minimum charge."""
     missing_usd = [0.0] * len(runs)
-    for cohort in group_instances(runs):
+    for cohort in group_held([run.held for run in runs]):
         short_s = expected_shortfall_s(instance, bracket, chain, cohort.first, cohort.last)
         missing_usd[cohort.last] += cohort.count * short_s * instance.cloud.price_usd_per_s
     return missing_usd

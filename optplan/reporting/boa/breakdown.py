@@ -10,30 +10,21 @@ import numpy as np
 
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
-from optplan.formulations.boa.judge.evaluation import follow_epochs, types_along
+from optplan.formulations.boa.judge.following import follow_epochs, types_along
 from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution
     from optplan.formulations.boa.data.instance import Branch
-    from optplan.formulations.boa.judge.evaluation import EpochTimes
+    from optplan.formulations.boa.judge.following import EpochTimes
     from optplan.schema import FloatArray
 
 
 @dataclass(frozen=True)
 class EpochRange:
-    """Consecutive epochs at one width of one GPU type.
+    """Consecutive epochs, numbered from 1, at one width of one GPU type, which is empty where the instance has one.
 
-    Parameters
-    ----------
-    first, last
-        Epochs, numbered from 1.
-    gpus
-        The width; whole except in the continuous problem.
-    duration_s
-        Expected seconds that a job spends in them, with the pause for rescaling at their start.
-    gpu_type
-        Empty where the instance has one type.
+    ``duration_s`` is expected, with the pause for rescaling at their start.
     """
 
     first: int
@@ -45,20 +36,9 @@ class EpochRange:
 
 @dataclass(frozen=True)
 class JobPath:
-    """What a share of a class's jobs goes through.
+    """What a share of a class's jobs goes through: ranges in the order of epochs, and (E,) widths and types.
 
-    Parameters
-    ----------
-    share
-        Fraction of the class's jobs.
-    ranges
-        In the order of the epochs.
-    widths
-        (E,) GPUs in each epoch.
-    duration_s
-        Expected seconds from a job's start to its end.
-    gpu_types
-        (E,) Their type in each epoch; None where the instance has one type.
+    Types are None where the instance has one; ``duration_s`` is expected from a job's start to its end.
     """
 
     share: float
@@ -70,22 +50,10 @@ class JobPath:
 
 @dataclass(frozen=True)
 class ClassBreakdown:
-    """One class's part of the whole.
+    """One class's part of the whole: one path in a pure plan, several where shares of the jobs differ.
 
-    Parameters
-    ----------
-    name
-        The class.
-    paths
-        One in a pure plan, several where shares of the jobs differ.
-    gpus_running, gpus_rescaling
-        Time-average GPUs.
-    gpus_by_type
-        Time-average GPUs, running and rescaling, of each type that the class uses, in the instance's order.
-    mean_jct_s
-        Expected completion time of one job of the class.
-    contribution_s
-        What the class adds to the (weighted) mean completion time of all jobs; the classes add up to it.
+    GPUs are time averages, those by type running and rescaling, in the instance's order. ``contribution_s`` is what the
+    class adds to the (weighted) mean completion time of all jobs; the classes add up to it.
     """
 
     name: str
@@ -103,13 +71,7 @@ class ClassBreakdown:
 
 
 def require_boa(instance: Instance) -> BoaInstance:
-    """Return the instance if it is one that reports can show.
-
-    Raises
-    ------
-    UsageError
-        When it belongs to another formulation.
-    """
+    """Return the instance if it is one that reports can show."""
     if isinstance(instance, BoaInstance):
         return instance
     formulation = getattr(instance, "formulation", "")
@@ -118,13 +80,7 @@ def require_boa(instance: Instance) -> BoaInstance:
 
 
 def require_same_problem(instance: BoaInstance, result: Result[Solution]) -> None:
-    """Refuse a result that belongs to another instance; only the policy may differ.
-
-    Raises
-    ------
-    UsageError
-        When the hashes differ.
-    """
+    """Refuse a result that belongs to another instance; only the policy may differ."""
     # model_copy does not validate: the data is valid already, and warnings about it are not said twice.
     known = {instance.content_hash()}
     if result.instance_hash not in known:
@@ -209,13 +165,7 @@ def price_usd_per_hour(instance: BoaInstance) -> float | None:
 
 
 def require_own(found: Explanation | Sensitivity, result: Result[Solution]) -> None:
-    """Refuse what was said of another instance.
-
-    Raises
-    ------
-    UsageError
-        When the explanation or the sensitivity is for another instance than the page's result.
-    """
+    """Refuse an explanation or a sensitivity of another instance than the page's result."""
     if found.instance_hash != result.instance_hash:
         raise UsageError(
             f"the {type(found).__name__.lower()} is for {found.instance_name!r} with hash {found.instance_hash[:12]}, "

@@ -39,13 +39,7 @@ _TYPE = "gpus."
 
 
 def compare_sides(a: Compared, b: Compared) -> list[Difference]:
-    """Compare two instances, results or plans class by class.
-
-    Raises
-    ------
-    UsageError
-        When they have nothing in common.
-    """
+    """Compare two instances, results or plans class by class; refuse those that have nothing in common."""
     rows: list[Difference] = []
     if a.instance is not None and b.instance is not None:
         instances = require_boa(a.instance), require_boa(b.instance)

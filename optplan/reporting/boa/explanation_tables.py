@@ -5,7 +5,7 @@ from __future__ import annotations
 from optplan.contracts import Alternative, Direction, ExplainedChoice, Explanation, Instance, Result, Solution
 from optplan.contracts.result import closes_gap
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution
-from optplan.formulations.boa.judge.evaluation import types_along
+from optplan.formulations.boa.judge.following import types_along
 from optplan.reporting.boa.breakdown import has_types, require_boa, require_own
 from optplan.reporting.boa.phrases import name_objective
 from optplan.reporting.pages import Block, Reading, Section
@@ -160,13 +160,7 @@ def write_signed(change: float) -> str:
 
 
 def tell_explanation(instance: BoaInstance, result: Result[Solution], explanation: Explanation) -> Section:
-    """Tell why each class gets its GPUs, and where it runs.
-
-    Raises
-    ------
-    UsageError
-        When it explains another instance's result.
-    """
+    """Tell why each class gets its GPUs, and where it runs."""
     require_own(explanation, result)
     places = list_places(instance, result, explanation)
     heading = "Why each class gets these GPUs" if places is None else "Which class runs where, and why"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from optplan.contracts.result import relative_gap
-from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Problem
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, Problem
 from optplan.reporting.boa.breakdown import has_types, load_gpus, price_usd_per_hour
 from optplan.reporting.boa.demand import list_extras
 from optplan.reporting.boa.explanations import describe_type
-from optplan.reporting.boa.limits import LimitUse, find_prices, list_limit_uses
+from optplan.reporting.boa.limits import LimitUse, find_prices, list_limit_uses, name_more
 from optplan.reporting.boa.phrases import (
     BUDGET_WORDS,
     PROBLEM_WORDS,
@@ -109,18 +109,10 @@ def _make_further_cards(instance: BoaInstance, result: Result[Solution], frontie
     uses = list_limit_uses(instance, result, frontier)
     rows = zip(instance.limit_names, uses, strict=True) if uses else ()
     return [
-        Card(f"{_name_more(limit)} saves", row.saves, _say_value(row))
+        Card(f"{name_more(limit)} saves", row.saves, _say_value(row))
         for limit, row in rows
         if limit != BUDGET and limit in prices and prices[limit].more > 0
     ]
-
-
-def _name_more(limit: str) -> str:
-    if limit.startswith(DUE):
-        return f"{limit.removeprefix(DUE)} due a minute later"
-    if limit.startswith(FLOOR):
-        return f"a floor of {limit.removeprefix(FLOOR)} one GPU lower"
-    return f"one more {limit.removeprefix(QUOTA)} in the quota"
 
 
 def _say_value(row: LimitUse) -> str:

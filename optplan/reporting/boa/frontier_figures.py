@@ -46,15 +46,7 @@ _BUDGETS = 8
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One solver at one budget.
-
-    Parameters
-    ----------
-    best
-        The frontier's point at this budget: a proven bound for every plan, mixed ones included.
-    result
-        What the solver found; it may have no plan.
-    """
+    """One solver at one budget: the frontier's point, a bound for every plan, and what the solver found."""
 
     best: FrontierPoint
     result: Result[Solution]
@@ -80,17 +72,7 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class AskedPoint:
-    """The answer to a question to a frontier.
-
-    Parameters
-    ----------
-    question
-        In words: a budget, or a completion time.
-    point
-        The answer.
-    proven_s
-        The bound that the point's certificate proves, in seconds.
-    """
+    """The answer to a question to a frontier, in words, and the bound that its certificate proves, in seconds."""
 
     question: str
     point: FrontierPoint
@@ -99,19 +81,7 @@ class AskedPoint:
 
 @dataclass(frozen=True)
 class FrontierCurve:
-    """One curve of the chart.
-
-    Parameters
-    ----------
-    label
-        Its name in the legend.
-    instance, frontier
-        The problem and what every budget buys.
-    sweeps
-        By solver, what it reaches at some budgets.
-    asked
-        What was asked of the frontier; beside the chart, not in it.
-    """
+    """One curve of the chart, with what solvers reach at some budgets, and, beside the chart, what was asked of it."""
 
     label: str
     instance: BoaInstance
@@ -121,15 +91,7 @@ class FrontierCurve:
 
 
 def draw_frontiers(curves: Sequence[FrontierCurve]) -> Figure:
-    """Draw several frontiers, and what solvers reach, over one axis of budgets.
-
-    Horizontal: the budget, in the unit that :func:`choose_unit` finds. Vertical: (weighted) mean completion time.
-
-    Raises
-    ------
-    UsageError
-        When the budgets have no unit in common.
-    """
+    """Draw several frontiers, and what solvers reach, over one axis of budgets, in the unit of :func:`choose_unit`."""
     unit = choose_unit(curves)
     factors = [convert_unit(curve.instance, unit) for curve in curves]
     (low, high), (bottom_s, top_s) = _window(curves, factors)
@@ -162,15 +124,10 @@ def draw_frontiers(curves: Sequence[FrontierCurve]) -> Figure:
 
 
 def choose_unit(curves: Sequence[FrontierCurve]) -> BudgetUnit:
-    """Choose the unit in which all budgets can be compared.
+    """Choose the unit in which all budgets can be compared; refuse curves that have none in common.
 
     GPUs, where all budgets count them and they cost the same, or have no price. Otherwise US dollars an hour: GPUs of
     one type with a price are converted.
-
-    Raises
-    ------
-    UsageError
-        When one budget is in money and another in GPUs that cannot be converted.
     """
     rates = [usd_per_unit(curve.instance) for curve in curves]
     in_money = [curve for curve in curves if curve.instance.budget_unit is BudgetUnit.USD_PER_HOUR]
@@ -292,13 +249,7 @@ def _say_bound(point: SweepPoint) -> str:
 
 
 def tell_curves(curves: Sequence[FrontierCurve]) -> Section:
-    """Tell what frontiers buy at the same budgets, what was asked of them, and what solvers reach.
-
-    Raises
-    ------
-    UsageError
-        When the frontiers' budgets have no unit in common.
-    """
+    """Tell what frontiers buy at the same budgets, what was asked of them, and what solvers reach."""
     unit = choose_unit(curves)
     factors = [convert_unit(curve.instance, unit) for curve in curves]
     reading = "Each line is the best that any plan can do with so much budget: proven, point by point."

@@ -31,15 +31,7 @@ def sweep_budgets(
     *,
     time_limit_s: float | None = None,
 ) -> Iterator[SweepPoint]:
-    """Solve at the budget of each point, one after the other.
-
-    The instance's own budget plays no role; the time limit is for each budget.
-
-    Raises
-    ------
-    UnsupportedError
-        When the solver does not take the instance.
-    """
+    """Solve at the budget of each point, one after the other, each within the time limit."""
     for point in points:
         limited = instance.replace(budget=Amount(point.budget, instance.budget_unit))
         yield SweepPoint(point, solve(limited, solver=solver, time_limit_s=time_limit_s))

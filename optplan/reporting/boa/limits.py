@@ -29,20 +29,10 @@ TOTAL = "all types"
 
 @dataclass(frozen=True)
 class LimitUse:
-    """What a plan uses of one limit, and what more of it would be worth.
+    """What a plan uses of one limit, and what more of it would be worth, in words and in the unit in which it is given.
 
-    Parameters
-    ----------
-    name
-        ``budget``, ``quota of a100``, ``due date of bert``, or ``floor of bert``.
-    used, given, share
-        The use, the limit, and the one as a share of the other, in the unit in which the limit is given; of a floor the
-        GPUs on which jobs run.
-    saves
-        Seconds saved by one more unit; of a due date by a minute, of a floor by one GPU less.
-    value
-        What one more GPU of a quota, one less of a floor, or a minute of a due date is worth in a day at the budget's
-        price of time.
+    ``saves`` is what one more unit saves, of a due date a minute, of a floor one GPU less; ``value`` is that in a day
+    at the budget's price of time.
     """
 
     name: str
@@ -118,15 +108,23 @@ def find_prices(instance: BoaInstance, result: Result[Solution], frontier: Front
     return {limit: price for limit, price in known.items() if price is not None}
 
 
+def name_more(limit: str) -> str:
+    """Name one more unit of a limit other than the budget, of a floor one less."""
+    if limit.startswith(DUE):
+        return f"{limit.removeprefix(DUE)} due a minute later"
+    if limit.startswith(FLOOR):
+        return f"a floor of {limit.removeprefix(FLOOR)} one GPU lower"
+    return f"one more {limit.removeprefix(QUOTA)} in the quota"
+
+
 def _say_further(instance: BoaInstance, limit: str, prices: dict[str, ShadowPrice]) -> str:
     """Say what one more GPU in a quota, one less in a floor, or a minute of a due date saves, and its worth."""
-    price, units = prices[limit], _count_units(limit)
+    price, units, more = prices[limit], _count_units(limit), name_more(limit)
+    fewer, none = "one fewer", "a smaller quota"
     if limit.startswith(DUE):
-        more, fewer, none = f"{limit.removeprefix(DUE)} due a minute later", "a minute earlier", "an earlier due date"
+        fewer, none = "a minute earlier", "an earlier due date"
     elif limit.startswith(FLOOR):
-        more, fewer, none = f"a floor of {limit.removeprefix(FLOOR)} one GPU lower", "one higher", "a higher floor"
-    else:
-        more, fewer, none = f"one more {limit.removeprefix(QUOTA)} in the quota", "one fewer", "a smaller quota"
+        fewer, none = "one higher", "a higher floor"
     if price.more == 0.0 and not price.less:
         nothing = "a later one" if limit.startswith(DUE) else "a lower one" if limit.startswith(FLOOR) else "one more"
         return f"the {name_limit(limit)} costs no time: {nothing} would save nothing"

@@ -42,14 +42,7 @@ _CHECKED = "It ends with exit code 0 when everything holds, and names what does 
 
 
 def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
-    """Gather the report of a result, of any status; its background is the frontier.
-
-    Raises
-    ------
-    UsageError
-        When a result belongs to another problem, or the frontier, the explanation or the sensitivity is another
-        instance's.
-    """
+    """Gather the report of a result, of any status; its background is the frontier."""
     boa = require_boa(instance)
     frontier: Frontier | None = beside.background
     results = (result, *beside.rivals)

@@ -119,11 +119,6 @@ def describe_budget(instance: BoaInstance) -> str:
 
     Where GPUs of several types cost different prices, no number of GPUs can be told, and the money is told for another
     period as well.
-
-    Raises
-    ------
-    UsageError
-        When there is none.
     """
     amount = instance.budget_amount()
     if instance.budget is None or instance.budget.unit not in PERIOD_HOURS:

@@ -72,14 +72,7 @@ def say_mixed(instance: Instance, result: Result[Solution]) -> str:
 
 
 def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
-    """Gather the report of a result, of any status; its background is the frontier.
-
-    Raises
-    ------
-    UsageError
-        When a result belongs to another problem, or the frontier, the explanation or the sensitivity is another
-        instance's.
-    """
+    """Gather the report of a result, of any status; its background is the frontier."""
     from optplan.reporting.boa.page import build_page as gather  # draws, which no terminal needs
 
     return gather(instance, result, beside)

@@ -16,7 +16,8 @@ from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
-from optplan.formulations.boa.judge.evaluation import evaluate, speeds_along
+from optplan.formulations.boa.judge.evaluation import evaluate
+from optplan.formulations.boa.judge.following import speeds_along
 from optplan.formulations.boa.planning import BoaPlan, build_plan, choose_way
 from optplan.instances.files import read_instance, read_plan, write_json
 from optplan.instances.generators import random_boa

@@ -61,17 +61,9 @@ class Spot(FrozenModel):
     restart_billed: bool = True
 
     def stretch(self, widths: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return by how much interruptions stretch the time of a job, and the time for which it holds its GPUs.
+        """Return the factors (K,) by which interruptions stretch a job's time, and that for which it holds its GPUs.
 
-        Parameters
-        ----------
-        widths
-            (K,) GPUs.
-
-        Returns
-        -------
-        wall, held : FloatArray
-            (K,) Factors of at least 1; infinite where the job never finishes.
+        Both are infinite where the job never finishes.
         """
         per_hour = self.interruptions_per_gpu_hour * widths
         restart_h, lost_h = self.restart_s / SECONDS_PER_HOUR, self.lost_work_s / SECONDS_PER_HOUR

@@ -215,13 +215,7 @@ class BoaInstance(Instance):
 
     @property
     def only_gpu_type(self) -> str:
-        """The name of the one GPU type.
-
-        Raises
-        ------
-        UsageError
-            When there are several.
-        """
+        """The name of the one GPU type; a UsageError where there are several."""
         if len(self.gpu_types) > 1:
             raise UsageError(f"this needs one GPU type; the instance has {', '.join(self.gpu_types)}; keep one of them")
         return next(iter(self.gpu_types))
@@ -366,18 +360,12 @@ class BoaInstance(Instance):
         return "s" if limit.startswith(DUE) else BudgetUnit.GPU.value
 
     def limit_as_given(self, limit: str) -> tuple[float, str]:
-        """Return a limit as the instance's own fields state it, and the unit there: 30000 and usd/month.
-
-        Raises
-        ------
-        UsageError
-            When it is the budget, and the instance has none.
-        """
+        """Return a limit as the instance's own fields state it, and the unit there: 30000 and usd/month."""
         if limit.startswith(FLOOR):
             return self.floors[limit.removeprefix(FLOOR)], self.limit_unit(limit)
         if limit == BUDGET and self.budget is not None:
             return self.budget.value, self.budget.unit.value
-        return self.limits[limit], self.limit_unit(limit)
+        return self.budget_amount() if limit == BUDGET else self.further_limits[limit], self.limit_unit(limit)
 
     def count_limit(self, limit: str, given: float) -> float:
         """Return what an amount as given is in :attr:`limits`; of a floor also the way back, which is the same."""
@@ -392,13 +380,7 @@ class BoaInstance(Instance):
         return f"s of mean JCT per {'GPU' if unit == BudgetUnit.GPU.value else unit}"
 
     def budget_amount(self) -> float:
-        """Return the budget in :attr:`budget_unit`.
-
-        Raises
-        ------
-        UsageError
-            When the instance has none.
-        """
+        """Return the budget in :attr:`budget_unit`; a UsageError where there is none."""
         if self.budget is None:
             raise UsageError(
                 f"instance {self.name!r} has no budget; give one, as in --budget 120gpu or budget='120gpu'"

@@ -105,13 +105,7 @@ class Widths(FrozenModel):
         return self
 
     def keep(self, widths: IntArray, gpus_per_node: int | None) -> IntArray:
-        """Return those of some widths that the steps allow.
-
-        Raises
-        ------
-        ValueError
-            When the steps are nodes, and how many GPUs these have is not known.
-        """
+        """Return those of some widths that the steps allow; a ValueError where these are nodes of unknown size."""
         if self.steps is Steps.ALL:
             return widths
         powers = (widths & (widths - 1)) == 0

@@ -18,26 +18,11 @@ from optplan.units import SECONDS_PER_HOUR
 class Options:
     """The K pairs of GPU type and width that jobs of one class may hold, type by type, widths increasing.
 
-    Parameters
-    ----------
-    gpu_types
-        (F,) Types on which the class can run, in the instance's order.
-    group
-        (K,) Type of each pair, as a position in ``gpu_types``.
-    widths
-        (K,) GPUs.
-    paid
-        (K,) GPUs that are paid for: more than held where jobs share no nodes.
-    price
-        (K,) What one GPU counts in the budget: 1, or US dollars per hour.
-    speeds
-        (E, K), or (1, K) when the same in every epoch: speed relative to the reference, interruptions not counted.
-    wall, held
-        (K,) Factors by which interruptions stretch a job's time, and the time for which it holds its GPUs.
-    pause_h
-        (K,) Hours without progress when a job comes to hold the pair; zero in problems without rescaling.
-    change_h
-        (F, K) Hours more when it comes from a type; zero from the pair's own.
+    ``group`` (K,) is a pair's position in ``gpu_types``, the F types that the class can run on; ``paid`` are GPUs, more
+    than held where jobs share no nodes, and ``price`` what one counts in the budget. Interruptions are not in
+    ``speeds``, (E, K) or (1, K), but stretch the time by ``wall``, and that for which GPUs are held by ``held``.
+    ``pause_h`` is what coming to hold the pair takes, ``change_h`` (F, K) what it takes more from another type; zero
+    without rescaling.
     """
 
     gpu_types: tuple[str, ...]
@@ -75,13 +60,7 @@ class Options:
         return slice(first, last)
 
     def find(self, gpu_types: tuple[str, ...] | None, widths: FloatArray) -> IntArray:
-        """Return the positions of pairs, or -1 where one is not allowed.
-
-        Parameters
-        ----------
-        gpu_types, widths
-            (P,) Of each pair; None where there is one type.
-        """
+        """Return the positions of pairs (P,), or -1 where one is not allowed; types are None where there is one."""
         group = np.zeros(widths.size, dtype=np.int64)
         if gpu_types is not None:
             groups = {gpu_type: position for position, gpu_type in enumerate(self.gpu_types)}
@@ -103,27 +82,9 @@ def list_options(
     *,
     rescaling: bool,
 ) -> Options:
-    """List the options of a class.
-
-    Parameters
-    ----------
-    gpu_types
-        The instance's types.
-    widths
-        By the types on which the class can run: the widths on which it finishes.
-    prices
-        By type, what one GPU counts in the budget.
-    paid
-        By the same types: the GPUs that these widths pay for.
-    rescaling
-        Whether coming to hold other GPUs costs time.
-    """
+    """List the options of a class, by the types on which it can run: widths where it finishes, and GPUs paid."""
     names = tuple(name for name in gpu_types if name in widths)
     scale = 1.0 / SECONDS_PER_HOUR if rescaling else 0.0
-    if len(names) == 1:
-        return _list_options_of_one(
-            job_class, names[0], gpu_types[names[0]], widths[names[0]], prices[names[0]], scale, paid
-        )
     sizes = [widths[name].size for name in names]
     group = np.repeat(np.arange(len(names)), sizes)
     curves = [job_class.speedup[name].at(widths[name]) for name in names]
@@ -144,29 +105,4 @@ def list_options(
         held=np.concatenate([held for _, held in stretches]),
         pause_h=pause_h[group],
         change_h=change_h[:, group],
-    )
-
-
-def _list_options_of_one(
-    job_class: JobClass,
-    name: str,
-    gpu_type: GpuType,
-    widths: IntArray,
-    price: float,
-    scale: float,
-    paid: Mapping[str, FloatArray],
-) -> Options:
-    """List the options of a class that runs on one type: nothing to put together, which counts with many classes."""
-    wall, held = gpu_type.stretch(widths)
-    return Options(
-        gpu_types=(name,),
-        group=np.zeros(widths.size, dtype=np.int64),
-        widths=widths,
-        paid=paid[name],
-        price=np.full(widths.size, price),
-        speeds=job_class.speedup[name].at(widths),
-        wall=wall,
-        held=held,
-        pause_h=np.full(widths.size, scale * job_class.rescale_s_of(name)),
-        change_h=np.zeros((1, widths.size)),
     )

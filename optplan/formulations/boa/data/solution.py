@@ -7,12 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from optplan.contracts.instance import Solution
-from optplan.schema import (
-    NUMBER,
-    ByName,
-    FrozenModel,
-    Numbers,
-)
+from optplan.schema import NUMBER, ByName, FrozenModel, Numbers
 
 
 class Branch(FrozenModel):

@@ -19,13 +19,7 @@ _REFERENCE_SPEEDUP_TOLERANCE = 1e-6
 
 
 def list_allowed(path: str, rule: Widths | None, curve: Speedup, gpu_type: str, gpus_per_node: int | None) -> IntArray:
-    """Return the widths that a rule and a speedup allow, increasing.
-
-    Raises
-    ------
-    DataError
-        At the path of the rule, when there are none, or no end of them.
-    """
+    """Return the widths that a rule and a speedup allow, increasing; refuse a rule that leaves none, or has no end."""
     known = curve.known_widths()
     if known is None:
         if rule is None or (rule.only is None and rule.max is None):

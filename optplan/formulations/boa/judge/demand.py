@@ -34,19 +34,9 @@ _AT_ONCE = 64
 
 
 def judge_demand(instance: BoaInstance, solution: BoaSolution, figures: list[str]) -> dict[str, float]:
-    """Compute figures of GPUs in use at once from the widths.
+    """Compute figures of GPUs in use at once from the widths: those told of every plan, and some named besides.
 
-    Parameters
-    ----------
-    instance, solution
-        The problem, and widths that keep its rules; limits are not looked at.
-    figures
-        Names of more than those that are told of every plan, as ``over_200`` or ``steady_over_200.t4``.
-
-    Returns
-    -------
-    dict
-        By name, with all that are told of every plan; figures that do not exist are absent.
+    Names are such as ``over_200`` or ``steady_over_200.t4``; figures that do not exist are absent.
     """
     found: dict[str, float] = {}
     stays = list_stays(instance, solution)
@@ -99,13 +89,7 @@ def list_stays(instance: BoaInstance, solution: BoaSolution) -> list[Stay]:
 
 
 def recur(crowd: Crowd, stopwatch: Stopwatch | None = None) -> Demand:
-    """Compute the chances (H, N) of a crowd by Panjer's recursion, in time that is square in N.
-
-    Raises
-    ------
-    OutOfTime
-        When the stopwatch runs out; never without one.
-    """
+    """Compute the chances (H, N) of a crowd by Panjer's recursion, in time that is square in N."""
     hours, size = len(crowd.jobs), crowd.size
     weights = np.zeros((size, hours))
     clumps = crowd.jobs * (1.0 - crowd.repeat)

@@ -29,18 +29,11 @@ Weigh: TypeAlias = Callable[[str, FloatArray], FloatArray]
 
 @keep_latest
 def path_costs(instance: BoaInstance, weigh: Sequence[Weigh] = ()) -> list[PathCosts]:
-    """Compute what each step of a class's path costs, from Lemma 4.8.
+    """Compute what each step of a class's path costs, from Lemma 4.8, class by class.
 
-    Parameters
-    ----------
-    weigh
-        For each further limit, behind the others: mean numbers of jobs that hold GPUs, weighted by class and GPUs.
-
-    Returns
-    -------
-    list of PathCosts
-        One per class, with the limits of ``instance.limit_names``: values in seconds of (weighted) mean completion
-        time, consumption in the limits' units. Without rescaling (problem whole) entering costs nothing.
+    Values are seconds of (weighted) mean completion time, consumption is in the units of ``instance.limit_names``;
+    without rescaling entering costs nothing. Each of ``weigh`` adds a limit behind the others: mean numbers of jobs
+    that hold GPUs, weighted by class and GPUs.
     """
     return [_path_costs(instance, name, weigh) for name in instance.classes]
 
@@ -162,20 +155,8 @@ def _repeat_layers(costs: FloatArray, layers: int) -> FloatArray:
 def dual_bound(instance: BoaInstance, multipliers: dict[str, float], stopwatch: Stopwatch | None = None) -> float:
     """Re-derive the Lagrangian bound: sum of best paths at the multipliers, less multipliers times limits.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its budget.
-    multipliers
-        By limit, in seconds per unit of the limit, at least zero; all limits of the instance.
-    stopwatch
-        Its time must suffice; None for no limit.
-
-    Returns
-    -------
-    float
-        A lower bound, in seconds, on the objective of every plan within the limits; of a pure instance without floors
-        mixed plans included.
+    Multipliers are in seconds per unit of the limit. It bounds every plan within the limits, of a pure instance without
+    floors mixed plans included.
     """
     weights = np.array([multipliers[limit] for limit in instance.limit_names])
     priced = sum(multipliers[limit] * amount for limit, amount in instance.limits.items())
@@ -185,18 +166,9 @@ def dual_bound(instance: BoaInstance, multipliers: dict[str, float], stopwatch: 
 def least_weighted(
     instance: BoaInstance, weights: FloatArray, *, value: float = 1.0, stopwatch: Stopwatch | None = None
 ) -> dict[str, float]:
-    """Return by class the least of ``value`` times its part of the objective plus weighted consumptions.
+    """Return by class the least of ``value`` times its part of the objective plus weighted consumptions (weights (L,)).
 
-    Parameters
-    ----------
-    instance
-        The problem; its limits are not looked at.
-    weights
-        (L,) Of the consumptions, in the order of ``instance.limit_names``.
-    value
-        Weight of the objective; 0 asks what plans need at least.
-    stopwatch
-        Its time must suffice; None for no limit.
+    The amounts of limits are not looked at; ``value`` 0 asks what plans need at least.
     """
     watch, least = stopwatch or Stopwatch(), {}
     paths = {} if instance.problem is Problem.CONTINUOUS else {costs.name: costs for costs in path_costs(instance)}
@@ -215,15 +187,7 @@ def least_consumption(
 
 
 def least_path(costs: PathCosts, weights: FloatArray, *, value: float = 1.0) -> float:
-    """Return the least weighted cost of a path, by going through the layers one by one.
-
-    Parameters
-    ----------
-    weights
-        (L,) Of the consumptions.
-    value
-        Weight of the value.
-    """
+    """Return the least weighted cost of a path, by going through the layers one by one."""
     run, enter = costs.weighted(weights, value=value)
     group = np.ascontiguousarray(costs.group, dtype=np.intp)
     best, least = np.empty(group.size), np.empty(len(enter))

@@ -33,7 +33,6 @@ GPUs that are held count as those that are paid for: whole nodes, where jobs sha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -51,58 +50,13 @@ from optplan.formulations.boa.data.instance import (
 )
 from optplan.formulations.boa.data.peak_limit import PeakLimit
 from optplan.formulations.boa.judge.demand import find_demand
-from optplan.formulations.boa.judge.following import (
-    EpochTimes,
-    epochs_by_type,
-    follow_epochs,
-    real_range,
-    speeds_along,
-    types_along,
-)
+from optplan.formulations.boa.judge.following import epochs_by_type, follow_epochs, real_range
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit
-
-__all__ = [
-    "ROUNDING",
-    "TOLERANCE",
-    "EpochTimes",
-    "evaluate",
-    "follow_epochs",
-    "speeds_along",
-    "types_along",
-]
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
 TOLERANCE = JUDGE_TOLERANCE
 #: What sums in another order may differ by, relatively: a plan this little beyond the tolerance of a limit keeps it.
 ROUNDING = JUDGE_ROUNDING
-
-
-@dataclass(frozen=True)
-class _BranchFigures:
-    """One job that follows a branch: hours, GPU-hours and GPU-hours of each type, running and rescaling; its changes.
-
-    ``run_gpu_hours`` and ``rescale_gpu_hours`` are by GPU type.
-    """
-
-    run_hours: float
-    rescale_hours: float
-    run_gpu_hours: dict[str, float]
-    rescale_gpu_hours: dict[str, float]
-    changes: int
-
-
-class _Sum:
-    """A sum that is rounded once, whatever the order of its terms."""
-
-    def __init__(self) -> None:
-        self._terms: list[float] = []
-
-    def add(self, term: float) -> None:
-        self._terms.append(term)
-
-    @property
-    def total(self) -> float:
-        return math.fsum(self._terms)
 
 
 @keep_latest
@@ -125,42 +79,7 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     checks = _check_shape(instance, solution)
     if not all(check.holds for check in checks):
         return Evaluation(float("nan"), dict.fromkeys(instance.limit_names, float("nan")), {}, tuple(checks))
-    # Exactly rounded sums do not depend on the order in which classes and types are given.
-    weighted_s, jct_s, changes = _Sum(), _Sum(), _Sum()
-    running, rescaling = ({gpu_type: _Sum() for gpu_type in instance.gpu_types} for _ in range(2))
-    measures: dict[str, float] = {}
-    for name, job_class in instance.classes.items():
-        rate = job_class.arrival_rate_per_hour
-        class_s, class_gpus, class_runs = _Sum(), _Sum(), _Sum()
-        for branch in solution.branches[name]:
-            figures = _follow(instance, name, branch)
-            share = branch.fraction
-            class_s.add(share * (figures.run_hours + figures.rescale_hours) * SECONDS_PER_HOUR)
-            for total, gpu_hours in ((running, figures.run_gpu_hours), (rescaling, figures.rescale_gpu_hours)):
-                for gpu_type, hours in gpu_hours.items():
-                    total[gpu_type].add(rate * share * hours)
-                    class_gpus.add(rate * share * hours)
-            for hours in figures.run_gpu_hours.values():
-                class_runs.add(rate * share * hours)
-            changes.add(rate * share * figures.changes)
-        jct_s.add(rate * class_s.total)
-        weighted_s.add(job_class.weight * rate * class_s.total)
-        measures[f"classes.{name}.mean_jct_s"] = class_s.total
-        measures[f"classes.{name}.gpus"] = class_gpus.total
-        if name in instance.floors:
-            measures[f"classes.{name}.gpus_running"] = class_runs.total
-    total_rate = instance.total_rate_per_hour
-    gpus = {gpu_type: running[gpu_type].total + rescaling[gpu_type].total for gpu_type in instance.gpu_types}
-    measures |= {
-        "mean_jct_s": jct_s.total / total_rate,
-        "weighted_mean_jct_s": weighted_s.total / instance.total_weighted_rate_per_hour,
-        "gpus": math.fsum(gpus.values()),
-        "gpus_running": math.fsum(each.total for each in running.values()),
-        "gpus_rescaling": math.fsum(each.total for each in rescaling.values()),
-        "width_changes_per_job": changes.total / total_rate,
-        "rescales_per_job": (total_rate + changes.total) / total_rate,
-    }
-    measures |= _measure_types(instance, gpus)
+    measures, gpus = _measure(instance, solution)
     prices = instance.prices_in_budget
     consumption = {BUDGET: math.fsum(prices[gpu_type] * used for gpu_type, used in gpus.items())}
     consumption |= {f"{QUOTA}{gpu_type}": gpus[gpu_type] for gpu_type in instance.quotas}
@@ -177,6 +96,48 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     return Evaluation(measures["weighted_mean_jct_s"], consumption, measures, tuple(checks))
 
 
+def _measure(instance: BoaInstance, solution: BoaSolution) -> tuple[dict[str, float], dict[str, float]]:
+    """Measure times, GPUs and changes, of all jobs and class by class; and the time-average GPUs of each type."""
+    # Sums that are rounded once do not depend on the order in which classes and types are given.
+    weighted_s, jct_s, changes = list[float](), list[float](), list[float]()
+    running, rescaling = ({gpu_type: list[float]() for gpu_type in instance.gpu_types} for _ in range(2))
+    measures: dict[str, float] = {}
+    for name, job_class in instance.classes.items():
+        rate = job_class.arrival_rate_per_hour
+        class_s, class_runs, class_rescales = list[float](), list[float](), list[float]()
+        for branch in solution.branches[name]:
+            times = follow_epochs(instance, name, branch)
+            hours = [float((times.wall * part_h).sum()) for part_h in (times.run_h, times.pause_h)]
+            jobs, held_gpus = rate * branch.fraction, times.paid * times.held
+            class_s.append(branch.fraction * (hours[0] + hours[1]) * SECONDS_PER_HOUR)
+            for gpu_type, epochs in epochs_by_type(instance, branch):
+                for part_h, own, total in (
+                    (times.run_h, class_runs, running),
+                    (times.pause_h, class_rescales, rescaling),
+                ):
+                    own.append(jobs * float((held_gpus[epochs] * part_h[epochs]).sum()))
+                    total[gpu_type].append(own[-1])
+            changes.append(jobs * np.count_nonzero(times.change[1:]))
+        measures[f"classes.{name}.mean_jct_s"] = math.fsum(class_s)
+        jct_s.append(rate * math.fsum(class_s))
+        weighted_s.append(job_class.weight * rate * math.fsum(class_s))
+        measures[f"classes.{name}.gpus"] = math.fsum([*class_runs, *class_rescales])
+        if name in instance.floors:
+            measures[f"classes.{name}.gpus_running"] = math.fsum(class_runs)
+    total_rate = instance.total_rate_per_hour
+    gpus = {name: math.fsum(running[name]) + math.fsum(rescaling[name]) for name in instance.gpu_types}
+    measures |= {
+        "mean_jct_s": math.fsum(jct_s) / total_rate,
+        "weighted_mean_jct_s": math.fsum(weighted_s) / instance.total_weighted_rate_per_hour,
+        "gpus": math.fsum(gpus.values()),
+        "gpus_running": math.fsum(map(math.fsum, running.values())),
+        "gpus_rescaling": math.fsum(map(math.fsum, rescaling.values())),
+        "width_changes_per_job": math.fsum(changes) / total_rate,
+        "rescales_per_job": (total_rate + math.fsum(changes)) / total_rate,
+    }
+    return measures | _measure_types(instance, gpus), gpus
+
+
 def _measure_types(instance: BoaInstance, gpus: dict[str, float]) -> dict[str, float]:
     """Measure what concerns GPU types: how many of each where there are several, and their cost where it is known."""
     measures = {f"gpus.{gpu_type}": used for gpu_type, used in gpus.items()} if len(gpus) > 1 else {}
@@ -186,52 +147,19 @@ def _measure_types(instance: BoaInstance, gpus: dict[str, float]) -> dict[str, f
     return measures
 
 
-def _follow(instance: BoaInstance, name: str, branch: Branch) -> _BranchFigures:
-    times = follow_epochs(instance, name, branch)
-    held_gpus, parts = times.paid * times.held, epochs_by_type(instance, branch)
-    run_gpu_hours, rescale_gpu_hours = (
-        {gpu_type: float((held_gpus[epochs] * hours[epochs]).sum()) for gpu_type, epochs in parts}
-        for hours in (times.run_h, times.pause_h)
-    )
-    return _BranchFigures(
-        run_hours=float((times.wall * times.run_h).sum()),
-        rescale_hours=float((times.wall * times.pause_h).sum()),
-        run_gpu_hours=run_gpu_hours,
-        rescale_gpu_hours=rescale_gpu_hours,
-        changes=int(np.count_nonzero(times.change[1:])),
-    )
-
-
 def _check_shape(instance: BoaInstance, solution: BoaSolution) -> list[Check]:
     """Check everything that must hold before widths can be evaluated at all."""
     missing = set(instance.classes) ^ set(solution.branches)
-    checks = [
-        Check(
-            family="every-class",
-            index=min(missing, default=""),
-            left=float(len(missing)),
-            right=0.0,
-            tolerance=0.0,
-            holds=not missing,
-            message="the solution must name exactly the classes of the instance",
-        )
-    ]
+    message = "the solution must name exactly the classes of the instance"
+    index = min(missing, default="")
+    checks = [Check.exactly("every-class", message, holds=not missing, sides=(len(missing), 0), index=index)]
     if missing:
         return checks
     for name, branches in solution.branches.items():
         checks.append(_check_fractions(name, branches))
         if instance.problem is not Problem.CONTINUOUS and instance.policy == "pure":
-            checks.append(
-                Check(
-                    family="one-path",
-                    index=name,
-                    left=float(len(branches)),
-                    right=1.0,
-                    tolerance=0.0,
-                    holds=len(branches) == 1,
-                    message="a pure plan has one branch per class",
-                )
-            )
+            message, sides = "a pure plan has one branch per class", (len(branches), 1)
+            checks.append(Check.exactly("one-path", message, holds=len(branches) == 1, sides=sides, index=name))
         for number, branch in enumerate(branches, start=1):
             checks.extend(_check_row(instance, name, f"{name}[{number}]", branch))
     return checks
@@ -253,15 +181,9 @@ def _check_fractions(name: str, branches: tuple[Branch, ...]) -> Check:
 def _check_row(instance: BoaInstance, name: str, index: str, branch: Branch) -> list[Check]:
     epochs, widths = instance.classes[name].num_epochs, branch.widths
     fits = widths.shape == (epochs,) and (branch.gpu_types is None or len(branch.gpu_types) == epochs)
-    length = Check(
-        family="row-length",
-        index=index,
-        left=float(widths.size if branch.gpu_types is None else max(widths.size, len(branch.gpu_types))),
-        right=float(epochs),
-        tolerance=0.0,
-        holds=fits,
-        message="a branch has one width per epoch, and one GPU type where there are several",
-    )
+    message = "a branch has one width per epoch, and one GPU type where there are several"
+    given = widths.size if branch.gpu_types is None else max(widths.size, len(branch.gpu_types))
+    length = Check.exactly("row-length", message, holds=fits, sides=(given, epochs), index=index)
     if not fits:
         return [length]
     types = _check_types(instance, name, index, branch)
@@ -272,15 +194,8 @@ def _check_types(instance: BoaInstance, name: str, index: str, branch: Branch) -
     known = instance.options(name).gpu_types
     named = branch.gpu_types if branch.gpu_types is not None else ("",) if len(instance.gpu_types) > 1 else known[:1]
     wrong = [gpu_type for gpu_type in named if gpu_type not in known]
-    return Check(
-        family="gpu-type",
-        index=index,
-        left=float(len(wrong)),
-        right=0.0,
-        tolerance=0.0,
-        holds=not wrong,
-        message=f"every GPU type must be one on which the class can run ({', '.join(known)})",
-    )
+    message = f"every GPU type must be one on which the class can run ({', '.join(known)})"
+    return Check.exactly("gpu-type", message, holds=not wrong, sides=(len(wrong), 0), index=index)
 
 
 def _check_widths(instance: BoaInstance, name: str, index: str, branch: Branch) -> Check:

@@ -8,12 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE
-from optplan.formulations.boa.data.instance import (
-    BoaInstance,
-    Branch,
-    Problem,
-    has_real_widths,
-)
+from optplan.formulations.boa.data.instance import BoaInstance, Branch, Problem, has_real_widths
 from optplan.formulations.boa.laws.closed_forms import formula_speed
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, speed_on_hull
@@ -25,18 +20,11 @@ _SAME = 1e-12
 
 @dataclass(frozen=True)
 class EpochTimes:
-    """What each epoch takes of a job that follows a branch.
+    """What each epoch (E,) takes of a job that follows a branch.
 
-    Parameters
-    ----------
-    run_h, pause_h
-        (E,) Hours of running the epoch, and of coming to hold its GPUs, interruptions not counted.
-    wall, held
-        (E,) Factors by which interruptions stretch the time, and the time for which GPUs are held.
-    change
-        (E,) Whether the job comes to hold other GPUs at the start of the epoch; true in the first.
-    paid
-        (E,) GPUs that are paid for: the width, or those of the nodes where jobs share none.
+    ``run_h`` and ``pause_h``, of coming to hold its GPUs, do not count interruptions: these stretch the time by
+    ``wall``, and that for which GPUs are held by ``held``. ``change`` says where the GPUs held become others, true in
+    the first epoch, and ``paid`` how many are paid for.
     """
 
     run_h: FloatArray
@@ -98,24 +86,10 @@ def follow_epochs(instance: BoaInstance, name: str, branch: Branch) -> EpochTime
 
 
 def speeds_along(instance: BoaInstance, name: str, widths: FloatArray, gpu_type: str | None = None) -> FloatArray:
-    """Return the speed of a class in each epoch at that epoch's width of one GPU type.
+    """Return the speed (E,) of a class in each epoch at that epoch's width (E,) of one GPU type, or of the only one.
 
-    Parameters
-    ----------
-    instance
-        The problem; in the continuous one, widths are real and tables are read on their hull.
-    name
-        The class.
-    widths
-        (E,) GPUs.
-    gpu_type
-        Their type; the only one when None.
-
-    Returns
-    -------
-    FloatArray
-        (E,) Speed relative to the reference width; interruptions are not counted. Where a width is not one of the type,
-        the entry has no meaning.
+    In the continuous problem tables are read on their hull. Interruptions are not counted; where a width is not one of
+    the type, the entry has no meaning.
     """
     gpu_type = instance.only_gpu_type if gpu_type is None else gpu_type
     curve = instance.classes[name].speedup[gpu_type]

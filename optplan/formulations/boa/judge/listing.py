@@ -28,22 +28,11 @@ _SMALL = 256
 
 @dataclass(frozen=True, eq=False)
 class OpenPaths:
-    """A class's graph with some options closed, under weights.
+    """A class's graph under weights (1 + L,) of value and consumptions, with some options closed.
 
-    Parameters
-    ----------
-    steps
-        (1 + L, E, K) Value and consumptions of being at an option.
-    entries
-        (1 + L, F, E, K) The same of coming to it from each group; (1 + L, F, 1, K) where all epochs are alike.
-    group
-        (K,) Group of each option.
-    weights
-        (1 + L,) Of value and consumptions.
-    closed
-        (E, K) Options that may not be used.
-    blocked
-        (F, K) Options that may not be entered from a group.
+    ``steps`` (1 + L, E, K) is what being at an option takes, ``entries`` (1 + L, F, E, K) what coming to it from a
+    group takes, (1 + L, F, 1, K) where all epochs are alike. Options ``closed`` (E, K) may not be used, and those
+    ``blocked`` (F, K) not be entered from a group.
     """
 
     steps: FloatArray
@@ -63,16 +52,10 @@ class OpenPaths:
         return cls(steps, entries, costs.group, weights, closed, np.zeros(entries.shape[1::2], dtype=np.bool_))
 
     def visiting(self, kind: IntArray, sets: NDArray[np.bool_]) -> OpenPaths:
-        """Return the paths that visit, all in all, one of some sets of kinds.
+        """Return the paths whose options, all in all, are of one of some ``sets`` (2^F,) of kinds (K,).
 
-        An option is held after having visited a set that has its own kind in it, and from then on no smaller one.
-
-        Parameters
-        ----------
-        kind
-            (K,) Kind of each option, from 0 on.
-        sets
-            (2^F,) Which sets, as sums of powers of two of the kinds in them.
+        Sets are sums of powers of two. An option is held after having visited a set that has its own kind in it, and
+        from then on no smaller one.
         """
         visited, option = np.nonzero((np.arange(sets.size)[:, None] >> kind) & 1)
         own = kind[option]
@@ -95,15 +78,9 @@ class OpenPaths:
         return np.where(self.blocked[:, None], np.inf, np.tensordot(self.weights, self.entries, 1))
 
     def find_least(self) -> tuple[float, FloatArray, FloatArray]:
-        """Return the least weighted sum of a path, and that of what remains.
+        """Return the least weighted sum of a path, and what remains at an option (E, K) and on leaving a group (E, F).
 
-        Returns
-        -------
-        least : float
-        remaining : FloatArray
-            (E, K) From being at an option, its own epoch included, to the end.
-        onward : FloatArray
-            (E, F) From leaving an option of a group to enter the epoch, to the end.
+        The first includes the option's own epoch; the second is that of leaving in order to enter an epoch.
         """
         run = np.tensordot(self.weights, self.steps, 1)
         run[self.closed] = np.inf
@@ -118,13 +95,7 @@ class OpenPaths:
         return float(first.min()), run, onward
 
     def list_sums(self, ceiling: float, stopwatch: Stopwatch) -> FloatArray:
-        """List value and consumptions (M, 1 + L) of the paths up to a weighted sum; of dominated ones some may stay.
-
-        Raises
-        ------
-        UnlistedError
-            When there are too many.
-        """
+        """List value and consumptions (M, 1 + L) of the paths up to a weighted sum; of dominated ones some may stay."""
         _, remaining, onward = self.find_least()
         ceiling += JUDGE_ROUNDING * abs(ceiling)
         enter = self._weigh_entries()
@@ -186,19 +157,7 @@ class OpenPaths:
 def find_least_plan(graphs: list[OpenPaths], most_value: float, limits: FloatArray, stopwatch: Stopwatch) -> float:
     """Return the least value, up to ``most_value``, of the plans that keep the limits; infinity where there is none.
 
-    Parameters
-    ----------
-    graphs
-        Of all classes, with the same weights. With weight 0 for the value plans of any value are looked for.
-    most_value
-        What the value may be at most; infinity with weight 0 only.
-    limits
-        (L,) What the total consumptions may be at most.
-
-    Raises
-    ------
-    UnlistedError
-        When there is too much to list.
+    The classes' graphs have the same weights. With weight 0 for the value ``most_value`` is infinite, else finite.
     """
     weights = graphs[0].weights
     most = np.concatenate([[most_value], limits])
@@ -268,10 +227,6 @@ def _split_sizes(sizes: IntArray) -> Iterator[IntArray]:
         first = behind
 
 
-def _pass() -> None:
-    """Look at no stopwatch."""
-
-
 def find_undominated(place: IntArray, sums: FloatArray, stopwatch: Stopwatch | None = None) -> IntArray:
     """Return positions of the sums (M, 1 + L) that none of the same place undercuts in everything; of equals the first.
 
@@ -282,19 +237,19 @@ def find_undominated(place: IntArray, sums: FloatArray, stopwatch: Stopwatch | N
     scale = np.maximum(np.abs(sums).max(axis=0), 1e-300)
     order = np.lexsort(((sums / scale).sum(axis=1), place))
     kept: list[IntArray] = []
-    require = _pass if stopwatch is None else stopwatch.require
+    watch = stopwatch or Stopwatch()
     starts = np.flatnonzero(np.diff(place[order], prepend=place[order[0]] - 1))
     for own in np.split(order, starts[1:]):
         rest, rounds = own, 0
         while rest.size and rounds < 16:
-            require()
+            watch.require()
             head = rest[:_SMALL]
             beats = (sums[head][:, None, :] <= sums[head][None, :, :]).all(axis=2)
             head = head[~np.triu(beats, 1).any(axis=0)]
             kept.append(head)
             rest = rest[_SMALL:]
             for champion in sums[head] if rest.size else ():
-                require()
+                watch.require()
                 rest = rest[~(sums[rest] >= champion).all(axis=1)]
             rounds += 1
         kept.append(rest)

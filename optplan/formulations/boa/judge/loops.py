@@ -17,14 +17,8 @@ Places = NDArray[np.intp]
 def find_least_path(run: Floats, enter: Floats, group: Places, best: Floats, least: Floats) -> float:
     """Return the least cost of a path, layer by layer.
 
-    Parameters
-    ----------
-    run, enter
-        (E, K), (F, E, K) Cost of being at a node, and of coming to it from a group.
-    group
-        (K,) Group of each node.
-    best, least
-        (K,), (F,) Room to work in.
+    Being at a node costs ``run`` (E, K), coming to it from a group ``enter`` (F, E, K); ``best`` (K,) and ``least``
+    (F,) are room to work in.
     """
     endless = 1e300 * 1e300
     nodes, groups = run.shape[1], enter.shape[0]
@@ -48,16 +42,8 @@ def find_least_path(run: Floats, enter: Floats, group: Places, best: Floats, lea
 def recur_cells(weights: Floats, chances: Floats, scale: Floats, begin: int, end: int, large: float) -> None:
     """Go on with Panjer's recursion from one number of cells to another, not included.
 
-    Parameters
-    ----------
-    weights
-        (H, N) By time of the day: y q(y) of each number of cells y.
-    chances
-        (H, N) Up to a scale; (H, begin) of them are there.
-    scale
-        (H,) Logarithm of the scale.
-    large
-        Beyond this, chances are scaled down.
+    ``weights`` (H, N) are y q(y) of each number of cells y by time of the day. ``chances`` (H, N) are up to
+    e^``scale``, and scaled down where they exceed ``large``.
     """
     for hour in range(weights.shape[0]):
         for n in range(begin, end):

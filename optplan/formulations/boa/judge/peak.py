@@ -49,13 +49,7 @@ _MOST_JOBS = 4096
 
 
 def check_least_jobs(instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
-    """Check that the least that jobs can hold breaks the limit already.
-
-    Raises
-    ------
-    RefutedError
-        When it does not, or a bound is claimed.
-    """
+    """Refute a certificate unless the least that jobs can hold breaks the limit already, and no bound is claimed."""
     limit = _limit_of(instance)
     if certificate.bound is not None:
         raise RefutedError("the least jobs say that no plan keeps the limit, and nothing of a bound")
@@ -68,15 +62,7 @@ def check_least_jobs(instance: BoaInstance, certificate: TreeCertificate, stopwa
 def add_peak(
     instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch
 ) -> tuple[list[PathCosts], list[float]]:
-    """Return what steps cost, with the conditions as the last limits, and the most of these that a plan may have.
-
-    Raises
-    ------
-    RefutedError
-        When a plan with more could keep the limit, or a condition is none.
-    OutOfTime
-        When the stopwatch has run out.
-    """
+    """Return what steps cost, with the conditions as the last limits, and the most of these that a plan may have."""
     limit, listed = _limit_of(instance), certificate.content.get("conditions")
     if not isinstance(listed, list) or not 0 < len(listed) <= _MOST_CONDITIONS:
         raise RefutedError(f"the content needs a list 'conditions' of 1 to {_MOST_CONDITIONS}")

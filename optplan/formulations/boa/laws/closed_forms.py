@@ -19,21 +19,10 @@ def formula_speed(curve: AmdahlSpeedup | PowerSpeedup, width: FloatArray) -> Flo
 def best_width(
     curve: AmdahlSpeedup | PowerSpeedup, wait: float, price: float, least: float, largest: float
 ) -> FloatArray:
-    """Return the width that minimises (wait + price k) / s(k) over [least, largest], for each epoch of the curve.
+    """Return the width in [least, largest] with the least (wait + price k) / s(k), by epoch (E,), or () for all alike.
 
-    The derivative vanishes where s'(k) (wait + price k) = price s(k).
-
-    Parameters
-    ----------
-    wait, price
-        What an hour costs, and what one GPU in it costs; at least 0 and not both 0.
-    least, largest
-        Ends of the range of widths.
-
-    Returns
-    -------
-    FloatArray
-        (E,), or () where all epochs are alike.
+    An hour costs ``wait`` and each of its GPUs ``price``, not both 0. The derivative vanishes where s'(k) (wait + price
+    k) = price s(k).
     """
     if price == 0.0:
         return np.array(largest)

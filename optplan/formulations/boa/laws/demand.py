@@ -37,20 +37,9 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class Stay:
-    """Stays of a class's jobs on GPUs, each as long as a phase of the job with one width.
+    """Stays (P,) of a class's jobs on ``gpus`` of a type, held or paid for, each as long as a phase of one width.
 
-    Parameters
-    ----------
-    job_class, gpu_type
-        Names.
-    gpus
-        (P,) Held, or paid for.
-    rate_per_hour
-        Jobs that come to it.
-    begins_h, lasts_h
-        (P,) Hours after the job's arrival, and hours.
-    held
-        (P,) Share of these for which the GPUs are held.
+    They begin so many hours after the job's arrival, and ``held`` is the share of them for which the GPUs are held.
     """
 
     job_class: str
@@ -64,20 +53,10 @@ class Stay:
 
 @dataclass(frozen=True, eq=False)
 class Crowd:
-    """Jobs in the cluster at some times of the day, by what they hold.
+    """Jobs in the cluster at H times of the day, by what they hold: (D,) ``cells`` of ``unit`` GPUs each.
 
-    Parameters
-    ----------
-    cells
-        (D,) Cells of GPUs that a job holds, each of ``unit`` GPUs.
-    repeat
-        (D,) Chance that a clump of such jobs goes on.
-    jobs
-        (H, D) Mean number of jobs.
-    always
-        (H,) Cells that are in use besides, whatever comes.
-    unit, size
-        GPUs in a cell, and number of cells that matter.
+    (D,) ``repeat`` is the chance that a clump goes on, (H, D) ``jobs`` their mean number; (H,) cells are ``always`` in
+    use besides, and ``size`` is how many cells matter.
     """
 
     cells: FloatArray
@@ -90,15 +69,7 @@ class Crowd:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """The distribution of GPUs in use.
-
-    Parameters
-    ----------
-    chances
-        (H, N) By time of the day: chance of each number of cells.
-    unit
-        GPUs in a cell.
-    """
+    """The distribution of GPUs in use: chances (H, N), by time of the day, of each number of cells of ``unit`` GPUs."""
 
     chances: FloatArray
     unit: int = 1
@@ -188,14 +159,7 @@ def has_patterns(instance: BoaInstance) -> bool:
 def gather_crowd(instance: BoaInstance, stays: list[Stay], *, steady: bool) -> Crowd:
     """Count the jobs that hold so many GPUs, at each hour of the day or, where arrivals are steady, at any time.
 
-    Parameters
-    ----------
-    instance
-        Its classes' patterns; a class without one arrives steadily.
-    stays
-        Of all classes, on the types that count.
-    steady
-        Whether to leave the patterns out.
+    A class without a pattern arrives steadily; ``steady`` leaves all patterns out.
     """
     patterned = not steady and any(instance.classes[stay.job_class].arrivals is not None for stay in stays)
     times = np.arange(HOURS_OF_DAY) + 0.5 if patterned else np.zeros(1)

@@ -43,18 +43,10 @@ STEP = 0.99
 
 @dataclass(frozen=True)
 class SuperEpochs:
-    """The glued problem (1): one row per super-epoch of every class.
+    """The glued problem (1), (N, K) by super-epoch of any class and width; +inf where a class has fewer widths.
 
-    Parameters
-    ----------
-    value, consumption
-        (N, K) Of running the super-epoch at each width; +inf where a class has fewer widths.
-    vertex
-        (N, K) Vertices of the hull.
-    first
-        For each class, the row of its first super-epoch, and at the end N.
-    glue
-        For each class, how many epochs a super-epoch has.
+    ``vertex`` marks the hull, ``first`` is each class's first row, with N at the end, ``glue`` its epochs a
+    super-epoch.
     """
 
     value: FloatArray
@@ -74,13 +66,7 @@ def solve_algorithm1(instance: BoaInstance, request: SolveRequest) -> Answer[Boa
 
 
 def solve_algorithm1_cvxpy(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Run Algorithm 1 with problem (1) as the convex program (6) in CVXPY, compiled once per configuration.
-
-    Raises
-    ------
-    EngineError
-        When CVXPY or its solver fails.
-    """
+    """Run Algorithm 1 with problem (1) as the convex program (6) in CVXPY, compiled once per configuration."""
     import cvxpy
 
     answer = run_algorithm1(instance, request, compile_program)
@@ -95,23 +81,10 @@ def run_algorithm1(
     samples: int = SAMPLES,
     step: float = STEP,
 ) -> Answer[BoaSolution]:
-    """Run Algorithm 1.
+    """Run Algorithm 1, with an inner solver that ``prepare`` makes of each glued problem.
 
-    Parameters
-    ----------
-    instance
-        Problem rescaling, with a budget.
-    request
-        Seed and time limit; a configuration that the limit interrupts between two inner solves gives nothing.
-    prepare
-        Makes the inner solver of a glued problem.
-    samples, step
-        The paper's 50 and 0.99.
-
-    Returns
-    -------
-    Answer
-        Feasible without a bound, infeasible, or unknown when no configuration gave a plan.
+    A configuration that the time limit interrupts between two inner solves gives nothing; unknown when none gave a
+    plan.
     """
     costs, budget = cost_steps(instance), instance.budget_amount()
     total, parts = least_budget(instance)
@@ -123,10 +96,11 @@ def run_algorithm1(
     while finished < samples and not request.stopwatch.expired:
         glue = tuple(2 ** int(rng.integers(0, int(np.log2(len(c.run_value))) + 1)) for c in costs)
         epochs = glue_epochs(costs, glue)
-        search = _Search(costs, epochs, prepare(epochs), budget, step, request.stopwatch)
-        found = search.shrink_running_budget()
-        inner_solves += search.solves
-        finished += not search.cut_short
+        found, solves, is_finished = _lower_running_budget(
+            costs, epochs, prepare(epochs), budget, step, request.stopwatch
+        )
+        inner_solves += solves
+        finished += is_finished
         if found is not None and (best is None or found[0] < best[0]):
             best = found
         request.stopwatch.emit("glue configurations", objective=best[0] if best else None, fraction=finished / samples)
@@ -247,48 +221,25 @@ def _run_program(program: cp.Problem) -> None:
         )
 
 
-@dataclass
-class _Search:
-    """One glue configuration (lines 12 to 27).
+def _lower_running_budget(
+    costs: list[PathCosts], epochs: SuperEpochs, solve: InnerSolver, budget: float, step: float, stopwatch: Stopwatch
+) -> tuple[tuple[float, list[IntArray]] | None, int, bool]:
+    """Try one glue configuration (lines 12 to 27): lower the running budget until the rounded widths keep the true one.
 
-    Parameters
-    ----------
-    costs, epochs, solve
-        The instance, its super-epochs and the inner solver for them.
-    budget, step
-        The true budget, and the factor by which the running budget shrinks.
-    stopwatch
-        Ends the search when it has expired.
-    solves
-        Inner solves so far.
-    cut_short
-        Whether the stopwatch ended the search.
+    Returns value and widths, or None where that never happens, the inner solves, and whether it was tried to the end.
     """
-
-    costs: list[PathCosts]
-    epochs: SuperEpochs
-    solve: InnerSolver
-    budget: float
-    step: float
-    stopwatch: Stopwatch
-    solves: int = 0
-    cut_short: bool = False
-
-    def shrink_running_budget(self) -> tuple[float, list[IntArray]] | None:
-        """Lower the running budget until the rounded widths keep the true one; None when it never happens."""
-        running_budget = self.budget
-        while not self.stopwatch.expired:
-            point = self.solve(running_budget)
-            self.solves += 1
-            if point is None:
-                return None
-            rows = _round_to_vertices(self.costs, self.epochs, point)
-            value, consumption = _true_cost(self.costs, rows)
-            if consumption <= self.budget * (1 + TOLERANCE):
-                return value, rows
-            running_budget *= self.step
-        self.cut_short = True
-        return None
+    running_budget, solves = budget, 0
+    while not stopwatch.expired:
+        point = solve(running_budget)
+        solves += 1
+        if point is None:
+            return None, solves, True
+        rows = _round_to_vertices(costs, epochs, point)
+        value, consumption = _true_cost(costs, rows)
+        if consumption <= budget * (1 + TOLERANCE):
+            return (value, rows), solves, True
+        running_budget *= step
+    return None, solves, False
 
 
 def _round_to_vertices(costs: list[PathCosts], epochs: SuperEpochs, point: FloatArray) -> list[IntArray]:

@@ -58,33 +58,10 @@ def explain(
     time_limit_s: float | None = None,
     on_event: Listener | None = None,
 ) -> Explanation:
-    """Explain the widths of a result.
+    """Explain the widths of a result; changes of the budget are in ``instance.budget_unit``.
 
-    Parameters
-    ----------
-    instance
-        The problem that the result solves; whole or rescaling.
-    result
-        With a solution that keeps rules and limits. Where it is not optimal, the problem is solved anew: forcing is
-        held against the best plan.
-    only
-        Classes to explain; all when empty.
-    time_limit_s
-        Seconds for each re-solve; what is not proven by then has a bound below its objective.
-    on_event
-        Called after each choice.
-
-    Returns
-    -------
-    Explanation
-        Changes of the budget in ``instance.budget_unit``.
-
-    Raises
-    ------
-    UsageError
-        When the result has no solution, or a class is unknown.
-    UnsupportedError
-        For the continuous problem, whose widths all have the same marginal rate, the shadow price; with ``most_gpus``.
+    Where the result is not optimal, the problem is solved anew: forcing is held against the best plan. ``time_limit_s``
+    is for each re-solve; what is not proven by then has a bound below its objective.
     """
     if result.solution is None or result.objective is None:
         raise UsageError(f"there is no solution to explain (status {result.status})")

@@ -27,19 +27,9 @@ from optplan.units import Amount
 def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None) -> Frontier:
     """Compute the whole frontier of the instance's problem, of mixed plans; its breakpoints are pure plans.
 
-    Parameters
-    ----------
-    instance
-        Its budget, its policy and its limit on the GPUs at once are ignored.
-    stopwatch
-        With quotas, types that cost to leave, or closed forms, points that are not known when it has expired are left
-        out.
-
-    Returns
-    -------
-    Frontier
-        Budgets in ``instance.budget_unit``, objectives in seconds of (weighted) mean completion time. With closed forms
-        at real widths points are those of a convex program, to its accuracy, about 1e-8.
+    Budget, policy and the limit on the GPUs at once are ignored. With quotas, types that cost to leave, or closed
+    forms, points that are not known when the stopwatch has expired are left out; with closed forms at real widths
+    points are those of a convex program, to its accuracy, about 1e-8.
     """
     if find_barred(instance):
         return frontier_without_barred(instance, partial(build_frontier, stopwatch=stopwatch))

@@ -21,19 +21,7 @@ _DRAWS = 4000
 
 @dataclass(frozen=True)
 class NodeRounding:
-    """GPUs on average, of one type.
-
-    Parameters
-    ----------
-    gpus_per_node
-        Of its nodes.
-    in_use
-        That jobs hold.
-    shared
-        Of the nodes that are rented where jobs share them.
-    apart
-        The same where every job has nodes of its own.
-    """
+    """GPUs of one type, on average: those in use, and those of the nodes rented, shared by jobs or each job's own."""
 
     gpus_per_node: int
     in_use: float
@@ -41,16 +29,8 @@ class NodeRounding:
     apart: float
 
 
-def estimate_rounding(instance: BoaInstance, solution: BoaSolution, seed: int = 0) -> dict[str, NodeRounding]:
-    """Estimate what whole nodes cost, by GPU type of which the nodes are known.
-
-    Parameters
-    ----------
-    instance, solution
-        The problem, and widths that keep its rules.
-    seed
-        Of the draws of remainders.
-    """
+def estimate_rounding(instance: BoaInstance, solution: BoaSolution) -> dict[str, NodeRounding]:
+    """Estimate what whole nodes cost, by GPU type of which the nodes are known, from drawn remainders."""
     found = {}
     for gpu_type, kind in instance.gpu_types.items():
         node = kind.gpus_per_node
@@ -60,7 +40,7 @@ def estimate_rounding(instance: BoaInstance, solution: BoaSolution, seed: int = 
         jobs = np.concatenate([np.zeros(0), *(s.rate_per_hour * s.lasts_h * s.held for s in stays)])
         gpus = np.concatenate([np.zeros(0), *(stay.gpus for stay in stays)])
         means = np.bincount(np.ceil(gpus).astype(int) % node, weights=jobs, minlength=node)
-        drawn = np.random.default_rng(seed).poisson(means[1:], (_DRAWS, node - 1))
+        drawn = np.random.default_rng(0).poisson(means[1:], (_DRAWS, node - 1))
         bins = pack(drawn, node)
         found[gpu_type] = NodeRounding(
             gpus_per_node=node,
@@ -74,12 +54,7 @@ def estimate_rounding(instance: BoaInstance, solution: BoaSolution, seed: int = 
 def pack(counts: IntArray, node: int) -> IntArray:
     """Return the nodes (S,) that remainders need, the largest first, each where it leaves least.
 
-    Parameters
-    ----------
-    counts
-        (S, node - 1) How many remainders of 1, 2, ... GPUs there are in each case.
-    node
-        GPUs of a node.
+    ``counts`` (S, node - 1) are how many remainders of 1, 2, ... GPUs there are in each case.
     """
     left = np.zeros((len(counts), node), dtype=np.int64)  # nodes by GPUs that are free on them
     bins = np.zeros(len(counts), dtype=np.int64)

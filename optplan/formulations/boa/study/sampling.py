@@ -102,18 +102,8 @@ class EstimateErrors(FrozenModel):
 def logged_errors(instance: BoaInstance, *, without: Collection[str] = ()) -> dict[str, dict[str, float]]:
     """Return how wrong the estimates of each class may be: as the log says, and of assumed speedups what nobody knows.
 
-    Parameters
-    ----------
-    instance
-        From a log, or classes of it; see ``classes.*.logged``.
-    without
-        Kinds of error that are left out.
-
-    Returns
-    -------
-    dict
-        By class, then by kind: ``arrival``, ``size`` and ``speedup``, for ``EstimateErrors(by_class=...)``; of classes
-        that come from no log nothing, unless their speedup is assumed (:func:`find_assumed`).
+    By class, then by kind (``arrival``, ``size``, ``speedup``) but those in ``without``, as
+    ``EstimateErrors(by_class=...)`` takes it.
     """
     found: dict[str, dict[str, float]] = {}
     for name, job_class in instance.classes.items():
@@ -166,17 +156,7 @@ Factors = dict[str, ClassFactors]
 
 
 def draw_factors(instance: BoaInstance, errors: EstimateErrors, *, seed: int, number: int) -> Factors:
-    """Draw one sample.
-
-    Parameters
-    ----------
-    instance
-        The estimates.
-    errors
-        Their errors.
-    seed, number
-        The same pair gives the same sample, whatever was drawn before or elsewhere.
-    """
+    """Draw one sample: the same seed and number give the same one, whatever was drawn before or elsewhere."""
     rng = np.random.default_rng(np.random.SeedSequence((seed, number)))
     factors = {}
     for name, job_class in instance.classes.items():
@@ -203,13 +183,7 @@ def _draw(rng: np.random.Generator, error: float, share: FloatArray, *, independ
 
 
 def apply_factors(instance: BoaInstance, factors: Factors) -> BoaInstance:
-    """Return the instance as it truly is in a sample; speedups become tables at the allowed widths.
-
-    Raises
-    ------
-    ValueError
-        For the continuous problem, whose widths a table does not cover.
-    """
+    """Return the instance as it truly is in a sample; speedups become tables, which have none of the real widths."""
     if instance.problem is Problem.CONTINUOUS:
         raise ValueError("the plan of a continuous problem has whole widths; sample the problem that it is run as")
     classes = {}

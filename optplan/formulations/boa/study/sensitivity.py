@@ -8,7 +8,7 @@ linear in the sampled inverse speeds, so it is the same problem with averaged co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -67,17 +67,6 @@ class BoaSensitivity(Sensitivity):
 
 
 @dataclass(frozen=True)
-class _Question:
-    """What every sample is asked; small enough to send to other processes."""
-
-    instance: BoaInstance
-    solution: BoaSolution
-    errors: EstimateErrors
-    seed: int
-    compare: bool
-
-
-@dataclass(frozen=True)
 class _Sample:
     """A plan in one sample."""
 
@@ -92,27 +81,8 @@ def analyse_sensitivity(
 ) -> BoaSensitivity:
     """Run a plan under sampled truths.
 
-    Parameters
-    ----------
-    instance
-        The estimates, with a budget.
-    solution
-        The plan, which keeps rules and limits; of a continuous problem the whole widths that it is run as count.
-    errors
-        How wrong the estimates may be; assumed speedups of which it says nothing are as wrong as what nobody knows.
-    request
-        How many samples, and how to run them.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget, or other processes cannot be started.
-    DataError
-        When errors are those of a class that the instance does not have.
-    InfeasibleError
-        When no plan keeps the limits on average over the robust samples.
-    UnsupportedError
-        With ``most_gpus``, or floors.
+    Of a continuous problem the whole widths that it is run as count; assumed speedups of which ``errors`` says nothing
+    are as wrong as what nobody knows.
     """
     if instance.floors:
         raise UnsupportedError(
@@ -139,9 +109,9 @@ def analyse_sensitivity(
         plans.append(("robust", robust.solution, robust.bound))
     sampled = []
     for position, (name, plan, bound) in enumerate(plans):
-        question = _Question(run_instance, plan, errors, seed, request.compare)
+        run = partial(_run_sample, run_instance, plan, errors, seed, request.compare)
         done = []
-        for sample in _ask(question, samples, request.processes):
+        for sample in _ask(run, samples, request.processes):
             done.append(sample)
             watch.emit(name, fraction=(position + len(done) / samples) / len(plans))
         sampled.append(_collect(name, plan, bound, evaluate(run_instance, plan), done))
@@ -162,15 +132,7 @@ def analyse_sensitivity(
 
 @dataclass(frozen=True)
 class RobustPlan:
-    """The plan that is best on average.
-
-    Parameters
-    ----------
-    solution
-        The widths.
-    objective, bound
-        Means over the samples: what the plan has, and what no plan within the limits is below.
-    """
+    """The plan that is best on average; objective and bound are means over the samples."""
 
     solution: BoaSolution
     objective: float
@@ -182,32 +144,7 @@ def solve_robust(
 ) -> RobustPlan:
     """Find the plan whose mean objective over samples is least, its mean use of each limit within the limit.
 
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, with a budget.
-    errors
-        How wrong its estimates may be.
-    first, samples
-        Numbers of the samples: from ``first`` on, so many.
-    seed
-        Of the samples.
-    gap
-        Relative gap at which the search may stop.
-
-    Returns
-    -------
-    RobustPlan
-        The evaluator has confirmed its mean objective, sample by sample.
-
-    Raises
-    ------
-    InfeasibleError
-        When no plan keeps the limits on average.
-    UsageError
-        When the search met its limit on work before any plan was found.
-    VerificationError
-        When the evaluator does not confirm the objective.
+    Samples are those numbered from ``first`` on. The evaluator has confirmed the mean objective, sample by sample.
     """
 
     def draw() -> Iterator[BoaInstance]:
@@ -230,13 +167,7 @@ def solve_robust(
 
 
 def average_costs(samples: Iterable[list[PathCosts]]) -> list[PathCosts]:
-    """Average the step costs of each class over samples; limits, labels and groups are those of the first.
-
-    Parameters
-    ----------
-    samples
-        At least one, each with the same classes; taken one after the other.
-    """
+    """Average the step costs of each class over samples; limits, labels and groups are those of the first."""
     first: list[PathCosts] = []
     totals: list[dict[str, FloatArray]] = []
     count = 0
@@ -253,17 +184,16 @@ def average_costs(samples: Iterable[list[PathCosts]]) -> list[PathCosts]:
     ]
 
 
-def _ask(question: _Question, samples: int, processes: int) -> Iterator[_Sample]:
+def _ask(run: Callable[[int], _Sample], samples: int, processes: int) -> Iterator[_Sample]:
     """Yield the samples in their order, as they are done."""
     if processes == 1:
-        for number in range(samples):
-            yield _run_sample(question, number)
+        yield from map(run, range(samples))
         return
     chunks = [range(start, min(start + _CHUNK, samples)) for start in range(0, samples, _CHUNK)]
     # Spawned processes inherit nothing, so results cannot depend on the state of this one.
     with ProcessPoolExecutor(min(processes, len(chunks)), get_context("spawn"), end_with_parent) as pool:
         try:
-            for done in pool.map(partial(_run_chunk, question), chunks):
+            for done in pool.map(partial(_run_chunk, run), chunks):
                 yield from done
         except BrokenProcessPool:
             raise UsageError(
@@ -273,20 +203,25 @@ def _ask(question: _Question, samples: int, processes: int) -> Iterator[_Sample]
             ) from None
 
 
-def _run_chunk(question: _Question, numbers: range) -> list[_Sample]:
-    return [_run_sample(question, number) for number in numbers]
+def _run_chunk(run: Callable[[int], _Sample], numbers: range) -> list[_Sample]:
+    return list(map(run, numbers))
 
 
-def _run_sample(question: _Question, number: int) -> _Sample:
-    instance = question.instance
-    factors = draw_factors(instance, question.errors, seed=question.seed, number=number)
-    truth = apply_factors(instance, factors)
-    judged = evaluate(truth, question.solution)
+def _run_sample(
+    instance: BoaInstance,
+    solution: BoaSolution,
+    errors: EstimateErrors,
+    seed: int,
+    compare: bool,  # noqa: FBT001 - calls elsewhere pass by position
+    number: int,
+) -> _Sample:
+    truth = apply_factors(instance, draw_factors(instance, errors, seed=seed, number=number))
+    judged = evaluate(truth, solution)
     return _Sample(
         objective=judged.objective,
         consumption=judged.consumption,
         cost_usd_per_hour=judged.measures.get("cost_usd_per_hour"),
-        best_objective=_find_best(truth, judged) if question.compare else None,
+        best_objective=_find_best(truth, judged) if compare else None,
     )
 
 

@@ -12,6 +12,7 @@ placement controller does: floor(g / p) to an instance, or each on ceil(p / g) i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -22,21 +23,7 @@ from optplan.schema import LARGEST_EXACT, IntArray
 
 @dataclass(frozen=True)
 class Allocations:
-    """Allocations of one stage as they run; all arrays (A,).
-
-    Parameters
-    ----------
-    gpus
-        GPUs used, a.
-    gpus_per_trial
-        p.
-    slots
-        Trials that run at a time, c.
-    instances
-        Instances needed.
-    spanned
-        Instances that a trial is on.
-    """
+    """Allocations (A,) of one stage as they run: ``slots`` trials at a time, each on ``spanned`` instances."""
 
     gpus: IntArray
     gpus_per_trial: IntArray
@@ -44,21 +31,13 @@ class Allocations:
     instances: IntArray
     spanned: IntArray
 
-    def take(self, rows: IntArray) -> Allocations:
+    def take(self, rows: IntArray) -> Self:
         """Return some of them, in that order."""
-        return Allocations(*(column[rows] for column in vars(self).values()))
+        return type(self)(*(column[rows] for column in vars(self).values()))
 
 
 def read_allocations(instance: RubberBandInstance, trials: int, gpus: IntArray) -> Allocations:
-    """Work out how allocations run.
-
-    Parameters
-    ----------
-    trials
-        Of the stage, n.
-    gpus
-        (A,) GPUs used; at least those of one trial.
-    """
+    """Work out how allocations of GPUs (A,), at least those of one trial, run in a stage of n trials."""
     least, per_instance = instance.training.least_gpus, instance.cloud.gpus_per_instance
     at_once = gpus >= trials * least
     per_trial = np.where(at_once, gpus // trials, least)
@@ -91,13 +70,7 @@ def list_allowed(instance: RubberBandInstance, trials: int) -> Allocations:
 
 
 def explain_refusal(instance: RubberBandInstance, stage: Stage, gpus: int) -> str:
-    """Say why a stage cannot get that many GPUs; empty when it can.
-
-    Parameters
-    ----------
-    gpus
-        GPUs used, a.
-    """
+    """Say why a stage cannot get that many GPUs, a; empty when it can."""
     least, trials = instance.training.least_gpus, stage.trials
     if gpus > LARGEST_EXACT:
         return f"more than {LARGEST_EXACT:,} GPUs cannot be counted"

@@ -324,15 +324,7 @@ Distribution = Annotated[
 
 
 def warn_of_clipping(path: str, distribution: Distribution) -> None:
-    """Warn where a normal distribution reaches below zero far enough to move its mean by more than a millionth.
-
-    Parameters
-    ----------
-    path
-        The field, for the message.
-    distribution
-        What stands there.
-    """
+    """Warn where a normal distribution reaches below zero far enough to move its mean by more than a millionth."""
     if not isinstance(distribution, NormalDistribution) or distribution.is_normal:
         return
     given, resulting = distribution.mean_s, distribution.expected_s

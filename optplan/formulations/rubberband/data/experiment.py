@@ -146,14 +146,10 @@ Experiment = Annotated[StagesExperiment | ShaExperiment | HyperbandExperiment, F
 
 
 def brackets(experiment: Experiment) -> tuple[tuple[Stage, ...], ...]:
-    """Return the stages of a search, by cluster.
+    """Return the stages of a search, one chain for each cluster: a single one, but for Hyperband side by side.
 
-    Returns
-    -------
-    tuple
-        One chain of stages for each cluster: a single one, but for Hyperband side by side. In sequence, a bracket's
-        first stage follows the last of the bracket before on the same cluster. Source: RubberBand, section 3.1 and
-        figure 6; Hyperband's cumulative r_i are converted to what each stage adds.
+    In sequence, a bracket's first stage follows the last of the bracket before on the same cluster. Source: RubberBand,
+    section 3.1 and figure 6; Hyperband's cumulative r_i are converted to what each stage adds.
     """
     match experiment:
         case StagesExperiment():

@@ -232,13 +232,7 @@ class RubberBandInstance(TimeAndMoney, Instance):
         return self.replace(objective=Objective.TIME if self.objective is Objective.COST else Objective.COST)
 
     def limit_as_given(self, limit: str) -> tuple[float, str]:
-        """Return the limit as the instance's own fields state it, and the unit there.
-
-        Raises
-        ------
-        UsageError
-            When the instance has none of that name.
-        """
+        """Return the limit as the instance's own fields state it, and the unit there."""
         try:
             return super().limit_as_given(limit)
         except UsageError as missing:

@@ -12,13 +12,7 @@ from optplan.formulations.rubberband.data.distributions import (
     LogNormalDistribution,
     NormalDistribution,
 )
-from optplan.schema import (
-    AmountOrZero,
-    FloatArray,
-    FrozenModel,
-    Numbers,
-    require_amounts,
-)
+from optplan.schema import AmountOrZero, FloatArray, FrozenModel, Numbers, require_amounts
 
 #: Factors whose mean is this close to one are taken to have mean one.
 _MEAN_TOLERANCE = 1e-6

@@ -20,12 +20,8 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from optplan.errors import DataError
-from optplan.formulations.rubberband.data.distributions import (
-    ConstantDistribution,
-    Distribution,
-    warn_of_clipping,
-)
-from optplan.formulations.rubberband.data.noise import EmpiricalNoise, LogNormalNoise, Noise, NormalNoise
+from optplan.formulations.rubberband.data.distributions import ConstantDistribution, Distribution, warn_of_clipping
+from optplan.formulations.rubberband.data.noise import Noise
 from optplan.schema import (
     NUMBER,
     ByName,
@@ -41,18 +37,6 @@ from optplan.schema import (
 from optplan.speedup import Evidence, Speedup
 from optplan.speedup.curves import list_widths
 from optplan.speedup.evidence import find_weakest, name_law_evidence
-
-__all__ = [
-    "EmpiricalNoise",
-    "LogNormalNoise",
-    "MeasuredSeconds",
-    "NodeFactors",
-    "Noise",
-    "NormalNoise",
-    "ScaledSeconds",
-    "Seconds",
-    "TrainingProfile",
-]
 
 #: Most GPUs of a trial that are looked at where a formula covers any number.
 _LARGEST_WIDTH = 1_000_000

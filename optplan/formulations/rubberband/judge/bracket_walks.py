@@ -11,13 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
-from optplan.contracts.judgement import UnlistedError
+from optplan.contracts.judgement import JUDGE_TOLERANCE, UnlistedError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.judge.charges import WalkCharges
 from optplan.formulations.rubberband.judge.cuts import Cut, UndominatedPairs
 from optplan.formulations.rubberband.judge.evaluation import growth
 from optplan.formulations.rubberband.judge.stages import list_costs
-from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
 from optplan.formulations.rubberband.judge.walks import Walks, bound_charges, join_walks
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
@@ -46,17 +45,7 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class NearWalks:
-    """Whole walks; arrays (P,).
-
-    Parameters
-    ----------
-    walks
-        Where they lead.
-    seconds
-        Expected time.
-    low_usd, high_usd
-        Between which ends the expected cost lies, minimum charges included.
-    """
+    """Whole walks (P,), with the ends between which their expected costs lie, minimum charges included."""
 
     walks: Walks
     seconds: FloatArray
@@ -69,17 +58,7 @@ class NearWalks:
 
 
 class BracketWalks:
-    """All walks of one bracket.
-
-    Parameters
-    ----------
-    instance
-        The problem; its limit is not looked at.
-    bracket
-        Which of its brackets.
-    stopwatch
-        Everything that takes long raises OutOfTime when it expires.
-    """
+    """All walks of one bracket, whatever the limits; what takes long raises OutOfTime when its time is over."""
 
     def __init__(self, instance: RubberBandInstance, bracket: int, stopwatch: Stopwatch) -> None:
         self.instance = instance
@@ -131,33 +110,21 @@ class BracketWalks:
     def list_within(self, usd_weight: float, s_weight: float, most: float, most_usd: float, most_s: float) -> NearWalks:
         """List the walks within a weighted sum, a cost and a time that no other is certain to beat, charges included.
 
-        Parameters
-        ----------
-        usd_weight, s_weight
-            Of the weighted sum.
-        most
-            Greatest weighted sum.
-        most_usd, most_s
-            Greatest cost and time.
-
-        Returns
-        -------
-        NearWalks
-            Exact costs follow from :meth:`settle_usd`.
+        Exact costs follow from :meth:`settle_usd`.
         """
         if self.held.size * len(self.options) > _MOST_CELLS:
             few = f"{self.held.size:,} counts of instances in {len(self.options):,} stages"
             raise UnlistedError(f"{few} are more than are looked at")
-        slack = 1.0 + TOLERANCE
-        cuts = [Cut(self, usd_weight, s_weight, most * slack)]
+        slack = 1.0 + JUDGE_TOLERANCE
+        cuts = [self._cut(usd_weight, s_weight, most * slack)]
         if most_s < math.inf:
-            cuts.append(Cut(self, 0.0, 1.0, most_s * slack))
+            cuts.append(self._cut(0.0, 1.0, most_s * slack))
         if most_usd < math.inf:
-            cuts.append(Cut(self, 1.0, 0.0, most_usd * slack))
+            cuts.append(self._cut(1.0, 0.0, most_usd * slack))
         if most_usd < math.inf and most_s < math.inf and usd_weight > 0.0:
             for factor in _BESIDE:
                 weight = factor * s_weight
-                cuts.append(Cut(self, usd_weight, weight, (usd_weight * most_usd + weight * most_s) * slack))
+                cuts.append(self._cut(usd_weight, weight, (usd_weight * most_usd + weight * most_s) * slack))
         begins = np.ones(self.held.size, dtype=np.bool_)
         for cut in cuts:
             begins &= cut.weigh(self.start_s, self.start_usd) + cut.ahead[0] <= cut.limit
@@ -172,16 +139,36 @@ class BracketWalks:
             inside &= cut.weigh(near.seconds[rows], near.low_usd[rows]) <= cut.limit
         return near.take(rows[inside])
 
+    def _cut(self, usd_weight: float, s_weight: float, limit: float) -> Cut:
+        """Return the cut by a weighted sum."""
+        stages = len(self.options)
+        cut = Cut(usd_weight, s_weight, limit, *([np.zeros(self.held.size)] * stages for _ in range(2)))
+        for stage in range(stages - 1, -1, -1):
+            if stage + 1 < stages:
+                cut.rest[stage] = self._look_ahead(cut, cut.ahead[stage + 1])
+            cut.ahead[stage] = self._run(stage, usd_weight, s_weight)[0] + cut.rest[stage]
+        return cut
+
+    def _look_ahead(self, cut: Cut, ahead: FloatArray) -> FloatArray:
+        """Return the least that follows a node: at an earlier node or itself for nothing, or after growing."""
+        rest = np.minimum.accumulate(ahead)
+        if self._growth_parts is not None:
+            (left_s, left_usd), (entered_s, entered_usd) = self._growth_parts
+            entering = np.minimum.accumulate((cut.weigh(entered_s, entered_usd) + ahead[1:])[::-1])[::-1]
+            rest[:-1] = np.minimum(rest[:-1], cut.weigh(left_s, left_usd) + entering)
+            return rest
+        later = np.append(np.minimum.accumulate(ahead[::-1])[::-1][1:], math.inf)
+        least = later[:-1] + cut.weigh(*self._next_growth)
+        for node in np.flatnonzero(least < rest[:-1]).tolist():
+            rest[node] = min(rest[node], float((cut.weigh(*self._grow_from(node)) + ahead[node + 1 :]).min()))
+        return rest
+
     def charge(self, walks: Walks) -> NearWalks:
         """Return whole walks with the ends between which their costs lie."""
         low, high = bound_charges(self.instance, walks, whole=True)
         return NearWalks(walks, walks.seconds, walks.usd + low, walks.usd + high)
 
-    def run_least(self, stage: int, usd_weight: float, s_weight: float) -> FloatArray:
-        """Return by node (K,) the least weighted sum of an option of a stage that fits; infinity where none does."""
-        return self._run(stage, usd_weight, s_weight)[0]
-
-    def grow_from(self, node: int) -> tuple[FloatArray, FloatArray]:
+    def _grow_from(self, node: int) -> tuple[FloatArray, FloatArray]:
         """Return seconds and US dollars of growing from a node to each later one."""
         if self._growths is not None:
             return self._growths[0][node, node + 1 :], self._growths[1][node, node + 1 :]
@@ -194,7 +181,7 @@ class BracketWalks:
         return growth(self.instance, self.held[:, None], self.held[None, :])
 
     @cached_property
-    def growth_parts(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]] | None:
+    def _growth_parts(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]] | None:
         """What growing takes as a part (K - 1,) of each node but the last left and one of each but the first entered.
 
         Both in seconds and US dollars. With a fixed initialisation time growing is linear in both counts; None without.
@@ -206,11 +193,11 @@ class BracketWalks:
         return left, (entered[0] - entered[0][-1:], entered[1] - entered[1][-1:])
 
     @cached_property
-    def next_growth(self) -> tuple[FloatArray, FloatArray]:
+    def _next_growth(self) -> tuple[FloatArray, FloatArray]:
         """Seconds and US dollars (K - 1,) of growing from each node to the next: the least that growing takes."""
         return growth(self.instance, self.held[:-1], self.held[1:])
 
-    def node_usd(self, options: StageOptions, position: IntArray, held: IntArray) -> FloatArray:
+    def _node_usd(self, options: StageOptions, position: IntArray, held: IntArray) -> FloatArray:
         """Return the cost of running options while so much is held."""
         cloud = self.instance.cloud
         if cloud.is_per_instance:
@@ -227,7 +214,7 @@ class BracketWalks:
             costs = usd_weight * usd + s_weight * options.expected_s
         leads = np.append(True, np.diff(np.minimum.accumulate(costs)) < 0)
         best = np.maximum.accumulate(np.where(leads, np.arange(costs.size), 0))[np.maximum(fitting, 1) - 1]
-        seconds, usd = options.expected_s[best], self.node_usd(options, best, self.held)
+        seconds, usd = options.expected_s[best], self._node_usd(options, best, self.held)
         weighted = np.where(fitting > 0, usd_weight * usd + s_weight * seconds, math.inf)
         return weighted, seconds, usd
 
@@ -239,11 +226,11 @@ class BracketWalks:
         place = np.maximum.accumulate(np.where(depart[::-1] <= least, np.arange(depart.size), 0))
         source = (depart.size - 1 - place)[::-1]
         arrive, seconds_there, usd_there = least[::-1].copy(), seconds[source], usd[source]
-        if self.growth_parts is not None:
+        if self._growth_parts is not None:
             return self._grow_by_parts((arrive, seconds_there, usd_there), (depart, seconds, usd), usd_weight, s_weight)
-        growing = depart[:-1] + usd_weight * self.next_growth[1] + s_weight * self.next_growth[0]
+        growing = depart[:-1] + usd_weight * self._next_growth[1] + s_weight * self._next_growth[0]
         for node in np.flatnonzero(growing < arrive[-1]).tolist():
-            grow_s, grow_usd = self.grow_from(node)
+            grow_s, grow_usd = self._grow_from(node)
             cost = depart[node] + usd_weight * grow_usd + s_weight * grow_s
             better = np.flatnonzero(cost < arrive[node + 1 :])
             arrive[node + 1 + better] = cost[better]
@@ -259,8 +246,8 @@ class BracketWalks:
         s_weight: float,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return :meth:`_move` with growths that are sums of two parts: the best node to leave is a running minimum."""
-        assert self.growth_parts is not None
-        (left_s, left_usd), (entered_s, entered_usd) = self.growth_parts
+        assert self._growth_parts is not None
+        (left_s, left_usd), (entered_s, entered_usd) = self._growth_parts
         (arrive, seconds_there, usd_there), (depart, seconds, usd) = there, left
         leaving = depart[:-1] + usd_weight * left_usd + s_weight * left_s
         leads = np.minimum.accumulate(leaving)
@@ -327,7 +314,7 @@ class BracketWalks:
         row, choice = (grid.ravel() for grid in np.meshgrid(np.arange(here.node.size), own, indexing="ij"))
         seconds = here.seconds[row] + options.expected_s[choice]
         held = np.full(row.size, self.held[node])
-        usd = here.usd[row] + self.node_usd(options, choice, held)
+        usd = here.usd[row] + self._node_usd(options, choice, held)
         inside = np.ones(row.size, dtype=np.bool_)
         for cut in cuts:
             inside &= cut.weigh(seconds, usd) + cut.rest[stage][node] <= cut.limit
@@ -367,7 +354,7 @@ class BracketWalks:
             quickest = fitting[options.expected_s[fitting].argmin()]
             useful_s = options.expected_s[quickest] + self.charges.missing_after(stage, int(quickest))
             return np.asarray(fitting[(options.expected_s[fitting] <= useful_s) | (fitting == quickest)])
-        usd = self.node_usd(options, fitting, np.full(fitting.size, self.held[node]))
+        usd = self._node_usd(options, fitting, np.full(fitting.size, self.held[node]))
         order = np.lexsort((usd, options.expected_s[fitting]))
         least = np.minimum.accumulate(np.append(math.inf, usd[order]))[:-1]
         return np.asarray(fitting[order[usd[order] < least]])

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from optplan.contracts.judgement import JUDGE_TOLERANCE
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
 from optplan.formulations.rubberband.judge.evaluation import expected_shortfall_s
-from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
 from optplan.formulations.rubberband.judge.walks import Walks, list_cohorts
 from optplan.formulations.rubberband.laws.lives import latest_law
 from optplan.formulations.rubberband.laws.stages import StageOptions, stage_cdf, stage_law
@@ -21,17 +21,7 @@ _NO_CHARGE = 1e-13
 
 
 class WalkCharges:
-    """What walks of one bracket pay of minimum charges.
-
-    Parameters
-    ----------
-    instance, bracket
-        Whose.
-    options
-        By stage.
-    stopwatch
-        Its time must suffice.
-    """
+    """What walks of one bracket pay of minimum charges."""
 
     def __init__(
         self, instance: RubberBandInstance, bracket: int, options: list[StageOptions], stopwatch: Stopwatch
@@ -61,7 +51,7 @@ class WalkCharges:
         key = (stage, option)
         if key not in self._described:
             self.stopwatch.require()
-            options, minimum_s = self.options[stage], self.instance.cloud.minimum_charge_s * (1.0 - TOLERANCE)
+            options, minimum_s = self.options[stage], self.instance.cloud.minimum_charge_s * (1.0 - JUDGE_TOLERANCE)
             gpus = int(options.gpus[option])
             short = stage_cdf(self.instance, self.bracket, stage, gpus, np.array([minimum_s]))[0] > _NO_CHARGE
             random = self.instance.is_random

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from optplan.contracts.judgement import JUDGE_TOLERANCE
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
 from optplan.formulations.rubberband.laws.both import both_chance
 from optplan.formulations.rubberband.laws.convolutions import GridLaw
 from optplan.formulations.rubberband.laws.lives import completion_law
@@ -22,30 +22,14 @@ def _list_laws(instance: RubberBandInstance, solution: RubberBandSolution) -> li
 
 
 def on_time_probability(instance: RubberBandInstance, solution: RubberBandSolution, deadline_s: float) -> float:
-    """Return the probability that every bracket completes by a deadline.
-
-    Parameters
-    ----------
-    solution
-        Allowed allocations.
-    deadline_s
-        Seconds from the first request.
-    """
-    reached = np.array([deadline_s * (1 + TOLERANCE)])
+    """Return the probability that every bracket completes by a deadline, in seconds from the first request."""
+    reached = np.array([deadline_s * (1 + JUDGE_TOLERANCE)])
     return math.prod(float(law.cdf(reached)[0]) for law in _list_laws(instance, solution))
 
 
 def find_chances(instance: RubberBandInstance, solution: RubberBandSolution) -> dict[str, float]:
-    """Return the probabilities that each limit is kept, and all of them: measures by name.
-
-    Parameters
-    ----------
-    instance
-        One bracket, billed per instance.
-    solution
-        Allowed allocations.
-    """
-    limits = {limit: amount * (1 + TOLERANCE) for limit, amount in instance.limits.items()}
+    """Return the probabilities that each limit is kept, and all of them, of one bracket billed per instance."""
+    limits = {limit: amount * (1 + JUDGE_TOLERANCE) for limit, amount in instance.limits.items()}
     (chain,) = solution.brackets
     held, gpus = [each.instances for each in chain], [each.gpus for each in chain]
     deadline_s, budget_usd = limits.get(DEADLINE, math.inf), limits[BUDGET]
@@ -59,15 +43,7 @@ def find_chances(instance: RubberBandInstance, solution: RubberBandSolution) -> 
 
 
 def completion_quantile(instance: RubberBandInstance, solution: RubberBandSolution, probability: float) -> float:
-    """Return the time by which every bracket completes with the given probability.
-
-    Parameters
-    ----------
-    solution
-        Allowed allocations.
-    probability
-        Above zero and below one.
-    """
+    """Return the time by which every bracket completes with the given probability, above zero and below one."""
     laws = _list_laws(instance, solution)
     times = np.unique(np.concatenate([law.values_s + law.step_s / 2 * (not law.is_constant) for law in laws]))
     chances = np.prod([law.cdf(times) for law in laws], axis=0)

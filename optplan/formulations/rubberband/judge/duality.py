@@ -4,6 +4,10 @@ A plan of one bracket is a walk over instances held, with an allocation in each 
 over growths and stages; minimum charges come on top of the cost and are left out of bounds, as they only add. Clusters
 side by side have one completion time, the slowest's; its weight is divided among them, and the best division is part of
 the bound.
+
+Whatever keeps a limit often enough has a mean within a somewhat greater amount
+(:mod:`optplan.formulations.rubberband.laws.variation`). So what is proven of the means within that amount is proven of
+the instance: its optimum is no better, and where no mean keeps it, no plan keeps the limit often enough.
 """
 
 from __future__ import annotations
@@ -13,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optplan.contracts.judgement import JUDGE_TOLERANCE
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
 from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks, NearWalks
-from optplan.formulations.rubberband.judge.means import limit_means
-from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
+from optplan.formulations.rubberband.laws.variation import share_of_limit
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
@@ -32,24 +36,27 @@ class _Weighted:
     division: tuple[float, ...]
 
 
+def limit_means(instance: RubberBandInstance, stopwatch: Stopwatch | None = None) -> tuple[RubberBandInstance, float]:
+    """Return the problem of means of which every plan is one that counts in the instance, and its share of the limits.
+
+    The instance itself and 1 where nothing is random or no confidence is asked for; zero or less where what is proven
+    of means proves nothing.
+    """
+    if instance.confidence is None or not instance.is_random:
+        return instance, 1.0
+    if "means" not in instance.judge_cache:
+        share = share_of_limit(instance, (stopwatch if stopwatch is not None else Stopwatch()).require)
+        instance.judge_cache["means"] = (instance.of_means(share) if share > 0.0 else instance), share
+    found: tuple[RubberBandInstance, float] = instance.judge_cache["means"]
+    return found
+
+
 def dual_bound(
     instance: RubberBandInstance, multipliers: dict[str, float], stopwatch: Stopwatch | None = None
 ) -> float:
     """Re-derive the Lagrangian bound: the least of objective + multiplier * (consumption - limit) over all mixed plans.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its limits.
-    multipliers
-        By limit, in units of the objective per unit of it.
-    stopwatch
-        Its time must suffice; None for no limit.
-
-    Returns
-    -------
-    float
-        No plan within the limits has less expected cost (or time); minus infinity where nothing follows.
+    No plan within the limits has less expected cost (or time); minus infinity where nothing follows.
     """
     instance, share = limit_means(instance, stopwatch)
     if share <= 0.0:
@@ -63,21 +70,9 @@ def least_consumption(
 ) -> dict[str, float]:
     """Return by part the least weighted consumption of any plan: its time, or its cost without minimum charges.
 
-    Parameters
-    ----------
-    instance
-        The problem; the amounts of its limits are not looked at.
-    weights
-        (limits,) In the order of the instance's limits.
-    stopwatch
-        Its time must suffice; None for no limit.
-
-    Returns
-    -------
-    dict of str to float
-        With a deadline the slowest bracket alone, because it decides; with a budget all brackets; with both the search
-        as a whole. What minimum charges add is proven by trees (:mod:`optplan.formulations.rubberband.judge.trees`).
-        With a confidence, of what is kept so often.
+    With a deadline the slowest bracket alone, because it decides; with a budget all brackets; with both the search as a
+    whole. What minimum charges add is proven by trees (:mod:`optplan.formulations.rubberband.judge.trees`). With a
+    confidence, of what is kept so often.
     """
     instance, share = limit_means(instance, stopwatch)
     if share <= 0.0:
@@ -100,30 +95,15 @@ def least_within(
     allowance: float,
     stopwatch: Stopwatch | None = None,
 ) -> float:
-    """Enumerate plans anew and return the least objective of those that keep the limits.
+    """Enumerate plans anew and return the least objective of those that keep the limits, minimum charges included.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its limits.
-    multipliers
-        By limit.
-    allowance
-        How far above the dual bound objectives are looked for.
-    stopwatch
-        Its time must suffice; None for no limit.
-
-    Returns
-    -------
-    float
-        Minimum charges included; infinity when no plan that keeps the limits lies within the allowance, minus infinity
-        where nothing follows.
+    Infinity when none lies within the allowance above the dual bound; minus infinity where nothing follows.
     """
     instance, share = limit_means(instance, stopwatch)
     if share <= 0.0:
         return -math.inf
     walks = _list_walks(instance, stopwatch)
-    limit = instance.limits[instance.limit_name] * (1.0 + TOLERANCE)
+    limit = instance.limits[instance.limit_name] * (1.0 + JUDGE_TOLERANCE)
     usd_weight, s_weight = _weights(instance, multipliers)
     weighted = _weigh(walks, usd_weight, s_weight)
     most = weighted.least + allowance
@@ -140,7 +120,7 @@ def least_within(
         best = math.fsum(walk.find_cheapest(some, most_s) for walk, some in zip(walks, near, strict=True))
     else:
         best = _least_s(walks, near, most_usd)
-    return best if best <= ceiling * (1.0 + TOLERANCE) else math.inf
+    return best if best <= ceiling * (1.0 + JUDGE_TOLERANCE) else math.inf
 
 
 def _weights(instance: RubberBandInstance, multipliers: dict[str, float]) -> tuple[float, float]:
@@ -189,8 +169,8 @@ def _divide(hulls: list[FloatArray], usd_weight: float, s_weight: float, time_s:
     least, most = [], []
     for hull in hulls:
         slopes = usd_weight * -np.diff(hull[:, 1]) / np.diff(hull[:, 0])
-        before = np.flatnonzero(hull[:-1, 0] < time_s * (1.0 - TOLERANCE))
-        after = np.flatnonzero(hull[1:, 0] > time_s * (1.0 + TOLERANCE))
+        before = np.flatnonzero(hull[:-1, 0] < time_s * (1.0 - JUDGE_TOLERANCE))
+        after = np.flatnonzero(hull[1:, 0] > time_s * (1.0 + JUDGE_TOLERANCE))
         most.append(float(slopes[before[-1]]) if before.size else math.inf)
         least.append(float(slopes[after[0]]) if after.size else 0.0)
     division, left = list(least), s_weight - math.fsum(least)

@@ -36,17 +36,15 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandSolution,
     StageAllocation,
 )
-from optplan.formulations.rubberband.judge.completion import (
-    completion_quantile,
-    find_chances,
-    on_time_probability,
-)
+from optplan.formulations.rubberband.judge.completion import completion_quantile, find_chances, on_time_probability
 from optplan.formulations.rubberband.judge.stages import cost_of
-from optplan.formulations.rubberband.judge.tolerances import PROBABILITY_TOLERANCE
 from optplan.formulations.rubberband.laws.execution import group_held
 from optplan.formulations.rubberband.laws.lives import expected_latest_s, missing_s
 from optplan.schema import LARGEST_EXACT, FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
+
+#: Absolute tolerance on a probability: what the grids of the convolutions may be off.
+_PROBABILITY_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -77,19 +75,10 @@ def growth(
     """Return what changing the number of instances held takes: expected seconds, expected US dollars.
 
     Growing is one request (SCALE), then the initialisation of all new instances at once (INIT_INSTANCE); all trials
-    wait for the last. Instances held before are paid throughout, new ones from the start of their initialisation.
-    Shrinking takes no time and costs nothing.
-
-    Parameters
-    ----------
-    before, after
-        Instances held; zero before the first stage. Numbers, or arrays that broadcast.
-
-    Returns
-    -------
-    tuple of FloatArray
-        Expected seconds, and US dollars without minimum charges: with M the expected latest initialisation of k new
-        instances, price * (before * (E[SCALE] + M) + k * M) + k * data; per function the data only.
+    wait for the last. Instances held before are paid throughout, new ones from the start of their initialisation. With
+    M the expected latest initialisation of k new instances that is price * (before * (E[SCALE] + M) + k * M) + k *
+    data, minimum charges apart; per function the data only. Shrinking takes no time and costs nothing. Counts may be
+    arrays that broadcast.
     """
     cloud = instance.cloud
     new = np.maximum(np.subtract(after, before), 0)
@@ -144,15 +133,7 @@ def evaluate(instance: RubberBandInstance, solution: RubberBandSolution) -> Eval
 
 
 def expected_costs(instance: RubberBandInstance, bracket: int, chain: Sequence[StageAllocation]) -> tuple[float, float]:
-    """Return the expected seconds and US dollars of one bracket alone, as :func:`evaluate` does, without its checks.
-
-    Parameters
-    ----------
-    bracket
-        Which one, from zero.
-    chain
-        Its (allowed) allocations.
-    """
+    """Return the expected seconds and US dollars of one bracket alone, as :func:`evaluate` does, without its checks."""
     figures = _follow(instance, chain, bracket)
     return figures.expected_s, figures.expected_usd
 
@@ -218,21 +199,9 @@ def _follow(instance: RubberBandInstance, chain: Sequence[StageAllocation], brac
 def expected_shortfall_s(
     instance: RubberBandInstance, bracket: int, chain: Sequence[StageAllocation], first: int, last: int
 ) -> float:
-    """Return by how much an instance's paid life is expected to fall short of the minimum charge.
+    """Return by how many seconds an instance's paid life is expected to fall short of the minimum charge; cached.
 
-    Parameters
-    ----------
-    bracket
-        Which one, from zero.
-    chain
-        Its (allowed) allocations, at least up to ``last``.
-    first, last
-        Stages, from zero, at whose start the instance is requested and after which it is released.
-
-    Returns
-    -------
-    float
-        E[max(minimum charge - life, 0)] in seconds; zero per function. Cached.
+    It is requested at the start of stage ``first`` and released after ``last``, from zero.
     """
     if not instance.has_minimum_charges:
         return 0.0
@@ -288,7 +257,7 @@ def _check_confidence(wanted: float, chance: float) -> Check:
         family="confidence",
         left=wanted,
         right=chance,
-        tolerance=PROBABILITY_TOLERANCE,
-        holds=wanted <= chance + PROBABILITY_TOLERANCE,
+        tolerance=_PROBABILITY_TOLERANCE,
+        holds=wanted <= chance + _PROBABILITY_TOLERANCE,
         message="what is limited must be kept with at least the wanted probability",
     )

@@ -15,20 +15,7 @@ from optplan.progress import Stopwatch
 def list_costs(
     instance: RubberBandInstance, bracket: int, stage: int, stopwatch: Stopwatch | None = None
 ) -> StageOptions:
-    """Return every allowed allocation of a stage with its costs; cached.
-
-    Parameters
-    ----------
-    bracket, stage
-        Which stage, both from zero.
-    stopwatch
-        Its time must suffice; None for no limit.
-
-    Raises
-    ------
-    OutOfTime
-        When the stopwatch expires.
-    """
+    """Return every allowed allocation of a stage with its costs; cached."""
     which = instance.brackets[bracket][stage]
     key = ("costs", which.trials, which.iterations)
     if key not in instance.judge_cache:
@@ -40,13 +27,7 @@ def list_costs(
 
 
 def cost_of(instance: RubberBandInstance, bracket: int, stage: int, gpus: int) -> StageOptions:
-    """Return the costs of the one allocation of a stage with that many GPUs; cached.
-
-    Raises
-    ------
-    DataError
-        When it is not allowed; :func:`~optplan.formulations.rubberband.data.allocations.explain_refusal` says why.
-    """
+    """Return the costs of the one allocation of a stage with that many GPUs; refuse one that is not allowed."""
     which = instance.brackets[bracket][stage]
     reason = explain_refusal(instance, which, gpus)
     if reason:

@@ -13,8 +13,9 @@ one beats or from which no plan is better than claimed. There are two rules.
     that much of it at least. So no plan keeps both; or, with that limit as ``limit`` of the certificate, ``bound`` is
     the least of it; or, with the other one and no bound, no value of that one helps.
 
-With a confidence all of this is about means, within the limits that :mod:`optplan.formulations.rubberband.judge.means`
-derives; amounts of a limit are the instance's own. Bounds hold to a relative 1e-9.
+With a confidence all of this is about means, within the limits that
+:func:`~optplan.formulations.rubberband.judge.duality.limit_means` derives; amounts of a limit are the instance's own.
+Bounds hold to a relative 1e-9.
 """
 
 from __future__ import annotations
@@ -22,14 +23,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from optplan.contracts.judgement import RefutedError
+from optplan.contracts.judgement import JUDGE_TOLERANCE, RefutedError
 from optplan.contracts.result import BoundProof, TreeCertificate
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
 from optplan.formulations.rubberband.data.rules import BOTH, CHARGES
 from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks
-from optplan.formulations.rubberband.judge.duality import dual_bound, least_within
-from optplan.formulations.rubberband.judge.means import limit_means
-from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
+from optplan.formulations.rubberband.judge.duality import dual_bound, least_within, limit_means
 
 if TYPE_CHECKING:
     from optplan.progress import Stopwatch
@@ -82,7 +81,7 @@ def _check_both(instance: RubberBandInstance, certificate: TreeCertificate, stop
     elif certificate.bound is not None:
         raise RefutedError(f"what a plan needs of the {least_of} bounds nothing else")
     # A bound is the least there is; what no plan keeps lies beyond the tolerance of limits, too.
-    wanted = claimed * (1.0 - TOLERANCE) if certificate.limit == least_of else claimed * (1.0 + TOLERANCE)
+    wanted = claimed * (1.0 - JUDGE_TOLERANCE) if certificate.limit == least_of else claimed * (1.0 + JUDGE_TOLERANCE)
     asked = asked.without_ceiling()
     if certificate.limit and certificate.limit != least_of:
         asked = asked.replace(**{"deadline_s" if is_cost else "budget": _UNLIMITED if is_cost else f"{_UNLIMITED}usd"})
@@ -103,9 +102,9 @@ def _require_weight(content: dict[str, Any], name: str) -> float:
 def _check_charges(instance: RubberBandInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
     """Look for plans that cost less than claimed, or no more than the budget."""
     if certificate.limit:
-        most_usd = _require_amount(certificate.bound) * (1.0 - TOLERANCE)
+        most_usd = _require_amount(certificate.bound) * (1.0 - JUDGE_TOLERANCE)
     elif certificate.bound is None:
-        most_usd = instance.limits[BUDGET] * (1.0 + TOLERANCE)
+        most_usd = instance.limits[BUDGET] * (1.0 + JUDGE_TOLERANCE)
     else:
         raise RefutedError("minimum charges are divided into cases only for what a plan costs at least")
     plain = [BracketWalks(instance, bracket, stopwatch) for bracket in range(len(instance.brackets))]

@@ -22,18 +22,9 @@ _AT_ONCE = 1 << 21
 class Walks:
     """Beginnings of walks; arrays (L,), or (L, j) along the j stages so far.
 
-    Parameters
-    ----------
-    node
-        Where they are.
-    seconds, usd
-        Expected so far, without minimum charges.
-    held, gpus
-        Instances held and GPUs used.
-    ends_s, variance
-        Expected end of each stage, and the sum of the variances until then.
-    lasting
-        How many stages until then are certain to last as long as the minimum charge.
+    ``seconds`` and ``usd`` are expected so far, without minimum charges; ``ends_s`` is the expected end of each stage,
+    ``variance`` the sum of the variances until then, and ``lasting`` how many stages until then are certain to last as
+    long as the minimum charge.
     """
 
     node: IntArray
@@ -68,17 +59,9 @@ def join_walks(parts: list[Walks]) -> Walks:
 
 
 def list_cohorts(held: IntArray) -> IntArray:
-    """Count the instances that come and go together, all being released after the last stage.
+    """Count the instances (L, J, J) requested at the start of one stage and released after another.
 
-    Parameters
-    ----------
-    held
-        (L, J) Instances held in each stage.
-
-    Returns
-    -------
-    IntArray
-        (L, J, J) How many are requested at the start of the one stage and go after the other.
+    ``held`` (L, J) are instances in each stage; after the last one all are released.
     """
     change = np.diff(held, axis=1, prepend=0)
     come = np.cumsum(np.maximum(change, 0), axis=1)
@@ -92,18 +75,8 @@ def list_cohorts(held: IntArray) -> IntArray:
 def bound_charges(instance: RubberBandInstance, walks: Walks, *, whole: bool = False) -> tuple[FloatArray, FloatArray]:
     """Return between which ends (L,) the minimum charges of walks lie, in US dollars.
 
-    Parameters
-    ----------
-    walks
-        At least one stage long.
-    whole
-        Whether the walks are at their end.
-
-    Returns
-    -------
-    tuple of FloatArray
-        What is paid at least: by instances already released, and by the others when the walk is whole. And at most: the
-        others pay no more than if they went now.
+    At least instances already released pay, and the others when the walk is ``whole``; at most the others pay what they
+    would if they went now.
     """
     if not instance.has_minimum_charges:
         nothing = np.zeros(walks.node.size)

@@ -41,13 +41,7 @@ _LEFT_OUT = 1e-10
 def list_weighted_parts(
     instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int]
 ) -> list[tuple[Law, int]]:
-    """Return the independent durations of a bracket, each with the instances that are paid meanwhile.
-
-    Parameters
-    ----------
-    held, gpus
-        Instances held and (allowed) GPUs used in each stage.
-    """
+    """Return a bracket's independent durations, each with the instances paid meanwhile."""
     parts: list[tuple[Law, int]] = []
     before = 0
     for stage, count in enumerate(held):
@@ -79,18 +73,9 @@ def both_chance(
     *,
     cells: int = MOST_CELLS,
 ) -> float:
-    """Return the probability that the one bracket of a search completes by a deadline and within a budget.
+    """Return the probability that a search of one bracket, billed per instance, keeps a deadline and a budget.
 
-    Parameters
-    ----------
-    instance
-        Billed per instance.
-    held, gpus
-        Instances held and (allowed) GPUs used in each stage.
-    deadline_s, budget_usd
-        Either may be infinite.
-    cells
-        Of the grid, about; fewer are quicker and less exact.
+    Either limit may be infinite; fewer ``cells`` of the grid are quicker and less exact.
     """
     left_s = deadline_s
     left = (budget_usd - fixed_usd(instance, 0, held, gpus)) / instance.cloud.price_usd_per_s

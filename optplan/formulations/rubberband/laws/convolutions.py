@@ -72,15 +72,7 @@ class Law(Protocol):
 
 @dataclass(frozen=True)
 class GridLaw:
-    """A distribution on equally spaced values.
-
-    Parameters
-    ----------
-    first_s, step_s
-        The first value, and the distance between values.
-    mass
-        (N,) Probability of each value.
-    """
+    """A distribution on equally spaced values, with the probability (N,) of each."""
 
     first_s: float
     step_s: float
@@ -139,13 +131,7 @@ class GridLaw:
 
 @dataclass(frozen=True)
 class ClippedLaw:
-    """A distribution with zero in place of what is negative.
-
-    Parameters
-    ----------
-    law
-        The distribution before that.
-    """
+    """A distribution with zero in place of what is negative."""
 
     law: GridLaw
 
@@ -179,20 +165,10 @@ class ClippedLaw:
         return np.where(t > 0, self.law.shortfall(np.maximum(t, 0.0)) - self._below, 0.0)
 
 
-def add_laws(summands: list[tuple[Law, int]], offset_s: float = 0.0) -> GridLaw:
-    """Return the distribution of a sum of independent durations.
+def add_laws(summands: list[tuple[Law, int]], offset_s: float = 0.0, *, finer: int = 1) -> GridLaw:
+    """Return the distribution of a sum of independent draws, so many of each law; mean and variance are exact.
 
-    Parameters
-    ----------
-    summands
-        Distributions, and how many independent draws of each are added.
-    offset_s
-        Added to the sum.
-
-    Returns
-    -------
-    GridLaw
-        With the mean and the variance of the sum.
+    The grid has ``finer`` times as many points as integrals need, up to its most.
     """
     offset = offset_s + sum(count * law.expected_s for law, count in summands if law.is_constant)
     random = [(law, count) for law, count in summands if not law.is_constant and law.deviation_s > 0]
@@ -207,7 +183,7 @@ def add_laws(summands: list[tuple[Law, int]], offset_s: float = 0.0) -> GridLaw:
     above = max(float(end[1]) - law.expected_s for (law, _), end in zip(random, ends, strict=True))
     least = sum(count * float(end[0]) for (_, count), end in zip(random, ends, strict=True))
     lowest, highest = max(mean - reach - max(below, 0.0), least), mean + reach + max(above, 0.0)
-    step = max(_choose_step(random, variance), (highest - lowest) / (_MOST_POINTS - 4))
+    step = max(_choose_step(random, variance) / finer, (highest - lowest) / (_MOST_POINTS - 4))
     points = 2 ** math.ceil(math.log2((highest - lowest) / step + 4))
     spectrum, start, widened = np.ones(points // 2 + 1, dtype=np.complex128), 0.0, 0.0
     for (law, count), end in zip(random, ends, strict=True):
@@ -224,26 +200,12 @@ def add_laws(summands: list[tuple[Law, int]], offset_s: float = 0.0) -> GridLaw:
 
 
 def least_possible_s(summands: list[tuple[Law, int]]) -> float:
-    """Return what a sum of independent durations never falls below, but with a negligible probability.
-
-    Parameters
-    ----------
-    summands
-        Distributions, and how many independent draws of each are added.
-    """
+    """Return what a sum of independent draws never falls below, but with a negligible probability."""
     return sum(count * float(law.quantile(np.array([LEFT_OUT]))[0]) for law, count in summands)
 
 
 def expected_shortfall(summands: list[tuple[Law, int]], t: float) -> float:
-    """Return E[max(t - X, 0)] of a sum of independent durations.
-
-    Parameters
-    ----------
-    summands
-        Distributions, and how many independent draws of each are added.
-    t
-        Seconds.
-    """
+    """Return E[max(t - X, 0)] of a sum of independent draws."""
     random = [(law, count) for law, count in summands if not law.is_constant]
     if len(random) == 1 and random[0][1] == 1:  # no sum, so no grid, which would blur what lies exactly at t
         rest = t - sum(count * law.expected_s for law, count in summands if law.is_constant)
@@ -284,26 +246,11 @@ def _wrap(mass: FloatArray, points: int) -> FloatArray:
     """Wrap masses around a ring of grid points; fewer masses stay as they are, which transforms fill up with zeros."""
     if mass.size <= points:
         return mass
-    rows = math.ceil(mass.size / points)
-    wrapped: FloatArray = np.pad(mass, (0, rows * points - mass.size)).reshape(rows, points).sum(axis=0)
-    return wrapped
+    return np.asarray(np.bincount(np.arange(mass.size) % points, mass, points), dtype=np.float64)
 
 
 def expected_law_maximum(long: GridLaw, long_count: int, short: GridLaw | None, short_count: int) -> float:
-    """Return the expected maximum of draws of two distributions, of which the first is the larger.
-
-    Parameters
-    ----------
-    long, long_count
-        The larger one, and how many draws of it there are (at least one).
-    short, short_count
-        The smaller one; None where there is none.
-
-    Returns
-    -------
-    float
-        Seconds.
-    """
+    """Return the expected maximum of draws of two distributions, at least one of the larger, ``long``; seconds."""
     below = np.power(long.cumulative, long_count)
     if short is not None and short_count:
         # Up to the middle of the step the maximum counts for this value, after it for the next.
@@ -312,17 +259,7 @@ def expected_law_maximum(long: GridLaw, long_count: int, short: GridLaw | None, 
 
 
 def law_of_cdf(cdf: Callable[[FloatArray], FloatArray], ends_s: tuple[float, float], expected_s: float) -> GridLaw:
-    """Put a distribution that is known by its cdf on a grid.
-
-    Parameters
-    ----------
-    cdf
-        P(X <= t) for each t.
-    ends_s
-        Values between which all but a negligible part of the distribution lies.
-    expected_s
-        The mean, which the grid is shifted to have.
-    """
+    """Put a distribution that is known by its cdf on a grid between two ends, shifted to have the expected mean."""
     lowest, highest = ends_s
     points: FloatArray = np.linspace(lowest, highest, _POINTS_OF_CDF)
     step = (highest - lowest) / (_POINTS_OF_CDF - 1)

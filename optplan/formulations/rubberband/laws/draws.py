@@ -8,8 +8,8 @@ A trial's iterations are drawn as one sum:
 
 * of a constant, or of a normal distribution whose part below zero is out of sight: in closed form;
 * of few iterations (at most :data:`FEW`): one draw each, added up;
-* of more: the quantile function of the sum, tabulated from the convolution of the single draw's distribution on a grid
-  (by the power of its Fourier transform), with the sum's own mean and standard deviation; one draw per trial.
+* of more: by the quantile function of the sum, of :mod:`optplan.formulations.rubberband.laws.convolutions`; one draw
+  per trial.
 """
 
 from __future__ import annotations
@@ -18,24 +18,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
-from optplan.formulations.rubberband.data.distributions import Distribution, EmpiricalDistribution, NormalDistribution
+from optplan.formulations.rubberband.data.distributions import Distribution, NormalDistribution
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.laws.convolutions import add_laws
 from optplan.formulations.rubberband.laws.execution import StageRun
 from optplan.schema import FloatArray
 
 #: Sums of at most this many draws are added up one by one.
 FEW = 8
-#: Points of the grid on which longer sums are tabulated: at least, and for the square root of the number of draws.
-_LEAST_GRID = 2**16
-_GRID_PER_ROOT = 128
-#: Probability that may lie beyond the grid's ends.
-_BEYOND = 1e-10
-#: Standard deviations of the sum within the grid, where single draws are not what makes it long.
-_WIDTH = 9.0
+#: Grid points of a tabulated sum, relative to those that integrals need: samples show the jumps of measured values.
+_FINER = 16
 #: Instances whose initialisations share a stream: how many are added must not matter to those before them.
 _BLOCK = 32
 #: Least uniform number that is drawn; the generator's own least one is zero, where quantiles may be infinite.
@@ -43,20 +38,7 @@ _LEAST = 2.0**-53
 
 
 def open_stream(seed: int, *name: int) -> np.random.Generator:
-    """Open the stream of a quantity.
-
-    Parameters
-    ----------
-    seed
-        The user's.
-    name
-        What the quantity is, in numbers.
-
-    Returns
-    -------
-    numpy.random.Generator
-        The same for the same seed and name; independent of all others.
-    """
+    """Open the stream of a quantity, which the numbers name; it is independent of all others."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=name)))
 
 
@@ -65,141 +47,38 @@ def draw_uniforms(stream: np.random.Generator, *shape: int) -> FloatArray:
     return np.maximum(stream.random(shape), _LEAST)
 
 
-class Draw(Protocol):
-    """A random time, drawn for many samples at once."""
-
-    def __call__(self, stream: np.random.Generator, samples: int, columns: int) -> FloatArray:
-        """Draw the next samples.
-
-        Parameters
-        ----------
-        stream
-            Where uniform numbers come from.
-        samples, columns
-            How many, of how many independent quantities.
-
-        Returns
-        -------
-        FloatArray
-            (samples, columns), seconds; (1, columns) of a constant, for which nothing is drawn.
-        """
-        ...
+#: Draws seconds (samples, columns) from a stream; (1, columns) of a constant, for which nothing is drawn.
+Draw = Callable[[np.random.Generator, int, int], FloatArray]
 
 
 def draw_sum(distribution: Distribution, count: int) -> Draw:
-    """Choose how the sum of independent draws is drawn; see the module's text.
-
-    Parameters
-    ----------
-    distribution
-        Of a single draw.
-    count
-        How many are added up, at least 1.
-    """
+    """Choose how the sum of so many independent draws is drawn, of one at least; see the module's text."""
     mean_s, deviation_s = count * distribution.expected_s, math.sqrt(count) * distribution.deviation_s
     if distribution.is_constant:
-        return _Constant(mean_s)
+        return lambda _, __, columns: np.full((1, columns), mean_s)
     if distribution.is_normal:
-        return _Quantiles(NormalDistribution(mean_s=mean_s, sd_s=deviation_s).quantile)
-    if count <= FEW:
-        return _Few(distribution.quantile, count)
-    return _Quantiles(_tabulate_sum(distribution, count))
-
-
-@dataclass(frozen=True)
-class _Constant:
-    value_s: float
-
-    def __call__(self, stream: np.random.Generator, samples: int, columns: int) -> FloatArray:  # noqa: ARG002
-        return np.full((1, columns), self.value_s)
-
-
-@dataclass(frozen=True)
-class _Quantiles:
-    """One uniform number for each sum."""
-
-    quantile: Callable[[FloatArray], FloatArray]
-
-    def __call__(self, stream: np.random.Generator, samples: int, columns: int) -> FloatArray:
-        return self.quantile(draw_uniforms(stream, samples, columns))
-
-
-@dataclass(frozen=True)
-class _Few:
-    """One uniform number for each of the draws."""
-
-    quantile: Callable[[FloatArray], FloatArray]
-    count: int
-
-    def __call__(self, stream: np.random.Generator, samples: int, columns: int) -> FloatArray:
-        total: FloatArray = self.quantile(draw_uniforms(stream, samples, columns, self.count)).sum(axis=2)
-        return total
+        quantile: Callable[[FloatArray], FloatArray] = NormalDistribution(mean_s=mean_s, sd_s=deviation_s).quantile
+    elif count <= FEW:
+        single = distribution.quantile
+        return lambda stream, *shape: np.asarray(single(draw_uniforms(stream, *shape, count)).sum(axis=2))
+    else:
+        quantile = _tabulate_sum(distribution, count)
+    return lambda stream, *shape: quantile(draw_uniforms(stream, *shape))
 
 
 @lru_cache(maxsize=256)
 def _tabulate_sum(distribution: Distribution, count: int) -> Callable[[FloatArray], FloatArray]:
-    """Tabulate the quantile function of the sum of many draws.
-
-    Draws are put on a grid that starts at their least one; the distribution of the sum is the power of the grid's
-    Fourier transform. What lies beyond the ends, with a probability of 1e-10, wraps around. A last stretch restores the
-    mean and the standard deviation, which the grid has touched.
-    """
-    mean_s, deviation_s = count * distribution.expected_s, math.sqrt(count) * distribution.deviation_s
-    tail = max(_BEYOND / count, _LEAST)
-    least_s, most_s = (float(end) for end in distribution.quantile(np.array([tail, 1.0 - tail])))
-    # On either side there is room for many small deviations and, as tails may be heavy, for one large one.
-    low_s = max(count * least_s, mean_s - _WIDTH * deviation_s - (distribution.expected_s - least_s))
-    high_s = min(count * most_s, mean_s + _WIDTH * deviation_s + (most_s - distribution.expected_s))
-    points, margin = _size_grid(count)
-    step_s = (high_s - low_s) / (points - 2 * margin)
-    first = math.floor((low_s - count * least_s) / step_s) - margin
-    single = _put_on_grid(distribution, least_s, most_s, step_s)
-    wrapped = np.bincount(np.arange(single.size) % points, single, points)
-    power = np.clip(np.fft.irfft(np.fft.rfft(wrapped) ** count, points), 0.0, None)
-    mass = np.roll(power, -(first % points)) / power.sum()
-    above_s = (first + np.arange(points)) * step_s
-    gridded_s = float(mass @ above_s)
-    stretch = deviation_s / math.sqrt(float(mass @ (above_s - gridded_s) ** 2))
-    below, upper_edges_s = np.cumsum(mass), mean_s + (above_s + step_s / 2.0 - gridded_s) * stretch
-    return lambda uniforms: np.interp(uniforms, below, upper_edges_s)
-
-
-def _size_grid(count: int) -> tuple[int, int]:
-    """Return how many points a grid has for a sum, and how many of them at either end are for what it blurs.
-
-    The step stays a fraction of a single draw's deviation; on the grid a sum errs by sqrt(count) / 2 steps, or fewer.
-    """
-    root = math.sqrt(count)
-    return max(_LEAST_GRID, 2 ** math.ceil(math.log2(_GRID_PER_ROOT * root))), math.ceil(6.0 * root)
-
-
-def _put_on_grid(distribution: Distribution, least_s: float, most_s: float, step_s: float) -> FloatArray:
-    """Return the probabilities of a single draw on the grid from its least value on.
-
-    Measured values are split between the two points beside them, which keeps the mean; others go to the nearest point.
-    """
-    size = math.ceil((most_s - least_s) / step_s) + 1
-    if isinstance(distribution, EmpiricalDistribution):
-        place = (distribution.values_s - least_s) / step_s
-        before = np.floor(place).astype(np.int64)
-        after = np.bincount(before + 1, place - before, size + 1)
-        return np.asarray((after + np.bincount(before, 1.0 - (place - before), size + 1)) / place.size)
-    edges_s = least_s + step_s * (np.arange(size - 1, dtype=np.float64) + 0.5)
-    return np.diff(distribution.cdf(edges_s), prepend=0.0, append=1.0)
+    """Tabulate the quantile function of the sum of many draws, linear between the midpoints of its grid."""
+    law = add_laws([(distribution, count)], finer=_FINER)
+    upper_edges_s = law.values_s + law.step_s / 2.0
+    return lambda uniforms: np.interp(uniforms, law.cumulative, upper_edges_s)
 
 
 @dataclass(frozen=True)
 class StageLatencies:
-    """Sampled times of one stage's tasks, seconds; the first axis is N, or 1 where nothing is random.
+    """Sampled seconds of a stage's tasks, by samples (N,), or 1 where nothing is random, and tasks of the kind.
 
-    Parameters
-    ----------
-    scale_s
-        (N, 1) of SCALE, which is there in stages that add instances only.
-    initialise_s
-        (N, added instances) of INIT_INSTANCE.
-    train_s
-        (N, trials) of TRAIN.
+    SCALE is there only in stages that add instances.
     """
 
     scale_s: FloatArray
@@ -212,17 +91,6 @@ class StageSource:
 
     What is drawn for a trial or an instance depends on the seed, the bracket, the stage and its number there; not on
     the plan, nor on the size of the goes.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    run
-        The stage as the plan executes it.
-    bracket
-        Which bracket, from 0.
-    seed
-        The user's.
     """
 
     def __init__(self, instance: RubberBandInstance, run: StageRun, bracket: int, seed: int) -> None:

@@ -12,30 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.errors import DataError
-from optplan.formulations.rubberband.data.allocations import explain_refusal
+from optplan.formulations.rubberband.data.allocations import explain_refusal, read_allocations
 from optplan.formulations.rubberband.data.experiment import Stage
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
 
 
 @dataclass(frozen=True)
 class StageRun:
-    """One stage as it is executed.
-
-    Parameters
-    ----------
-    stage
-        Its number within the bracket, from 0.
-    trials, iterations
-        How many trials train, and for how many iterations each.
-    gpus_per_trial, nodes_per_trial
-        GPUs that a trial has while it trains, and instances that these are on.
-    seconds_per_iteration
-        Mean seconds of an iteration on these.
-    slots
-        How many trials train at a time; trial i waits for trial i - slots.
-    held, added
-        Instances held in the stage, and how many of them it starts with adding.
-    """
+    """One stage as it is executed; trial i waits for trial i - ``slots``."""
 
     stage: int
     trials: int
@@ -55,15 +39,7 @@ class StageRun:
 
 @dataclass(frozen=True)
 class Cohort:
-    """Instances that are added in one stage and released after another.
-
-    Parameters
-    ----------
-    count
-        How many.
-    first, last
-        The stage that adds them, and the stage after whose barrier they go.
-    """
+    """Instances that are added in one stage and released after the barrier of another."""
 
     count: int
     first: int
@@ -71,20 +47,7 @@ class Cohort:
 
 
 def list_runs(instance: RubberBandInstance, solution: RubberBandSolution, bracket: int = 0) -> tuple[StageRun, ...]:
-    """List a bracket's stages as the solution executes them.
-
-    Parameters
-    ----------
-    solution
-        GPUs and instances of each stage.
-    bracket
-        Which bracket, from 0.
-
-    Raises
-    ------
-    DataError
-        When the solution has another number of brackets or stages, or a stage cannot be executed so.
-    """
+    """List a bracket's stages as the solution executes them; refuse what cannot be executed so."""
     if len(solution.brackets) != len(instance.brackets):
         problem = f"got {len(solution.brackets)} chains of stages; the experiment has {len(instance.brackets)}"
         raise DataError("brackets", problem, "give one for each cluster")
@@ -106,42 +69,34 @@ def _plan_run(
 ) -> StageRun:
     """Work out how an allocation executes a stage, where ``before`` instances are held already."""
     path = f"brackets.{place[0]}.{place[1]}"
-    training, per_instance, gpus = instance.training, instance.cloud.gpus_per_instance, allocation.gpus
+    gpus = allocation.gpus
     refusal = explain_refusal(instance, stage, gpus)
     if refusal:
         raise DataError(f"{path}.gpus", f"got {gpus}; {refusal}")
-    slots = min(stage.trials, gpus // training.least_gpus)
-    gpus_per_trial = max(training.least_gpus, gpus // stage.trials)
-    nodes = -(-gpus_per_trial // per_instance)
-    needed = slots * nodes if nodes > 1 else -(-slots // (per_instance // gpus_per_trial))
+    read = read_allocations(instance, stage.trials, np.array([gpus], dtype=np.int64))
+    needed = int(read.instances[0])
     if allocation.instances < needed:
         problem = f"got {allocation.instances}; {gpus} GPUs for {stage.trials} trials are on {needed} instances"
         raise DataError(f"{path}.instances", problem, f"hold at least {needed}, or use fewer GPUs")
-    seconds = training.seconds(np.array([gpus_per_trial]), np.array([nodes]))
     return StageRun(
         stage=place[1],
         trials=stage.trials,
         iterations=stage.iterations,
-        gpus_per_trial=gpus_per_trial,
-        nodes_per_trial=nodes,
-        seconds_per_iteration=float(seconds[0]),
-        slots=slots,
+        gpus_per_trial=int(read.gpus_per_trial[0]),
+        nodes_per_trial=int(read.spanned[0]),
+        seconds_per_iteration=float(instance.training.seconds(read.gpus_per_trial, read.spanned)[0]),
+        slots=int(read.slots[0]),
         held=allocation.instances,
         added=max(0, allocation.instances - before),
     )
 
 
-def group_instances(runs: Sequence[StageRun]) -> tuple[Cohort, ...]:
-    """Group instances by when they come and go; those held longest go first.
+def group_held(counts: Sequence[int]) -> tuple[Cohort, ...]:
+    """Group instances by when they come and go, from how many are held in each stage; those held longest go first.
 
     Releasing the oldest first never costs more than another order: no instance gives up before its minimum charge more
     of it than it must.
     """
-    return group_held([run.held for run in runs])
-
-
-def group_held(counts: Sequence[int]) -> tuple[Cohort, ...]:
-    """Group instances by when they come and go, from how many are held in each stage; see :func:`group_instances`."""
     cohorts: list[Cohort] = []
     held: deque[tuple[int, int]] = deque()  # (first stage, count), the oldest first
     for stage, (before, now, after) in enumerate(zip([0, *counts], counts, [*counts[1:], 0], strict=False)):

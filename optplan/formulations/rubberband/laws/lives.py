@@ -5,20 +5,24 @@ All are sums of independent parts: stages, requests (SCALE) and the last of seve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from optplan.formulations.rubberband.data.distributions import Distribution, EmpiricalDistribution
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.laws.convolutions import (
+    LEFT_OUT,
     GridLaw,
     Law,
     add_laws,
     expected_shortfall,
+    law_of_cdf,
     least_possible_s,
 )
-from optplan.formulations.rubberband.laws.latest import law_of_last
 from optplan.formulations.rubberband.laws.maxima import expected_maximum
 from optplan.formulations.rubberband.laws.stages import stage_law
 from optplan.schema import FloatArray, IntArray
@@ -29,13 +33,7 @@ _MOST_LISTED = 16384
 
 
 def expected_latest_s(instance: RubberBandInstance, counts: IntArray) -> FloatArray:
-    """Return the expected seconds until the last of several new instances is initialised; none take no time.
-
-    Parameters
-    ----------
-    counts
-        New instances, of any shape.
-    """
+    """Return the expected seconds until the last of some counts of new instances is initialised; none take no time."""
     most = int(np.max(counts, initial=0))
     if most > _MOST_LISTED:
         different, place = np.unique(counts, return_inverse=True)
@@ -61,12 +59,7 @@ def list_parts(
 ) -> list[tuple[Law, int]]:
     """Return the independent parts of the paid life of an instance, from the start of its initialisation.
 
-    Parameters
-    ----------
-    held, gpus
-        Instances held and (allowed) GPUs used in the stages up to the one after which the instance is released.
-    first
-        The stage, from zero, at whose start it is requested.
+    It is requested at the start of stage ``first``, and released after the last one of ``held`` and ``gpus``.
     """
     parts: list[tuple[Law, int]] = []
     for stage in range(first, len(held)):
@@ -80,14 +73,9 @@ def list_parts(
 
 
 def completion_law(instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int]) -> GridLaw:
-    """Return the distribution of a bracket's completion time, on a grid.
+    """Return the distribution of a bracket's completion time, on a grid, from what each stage holds and uses.
 
     It is the life of an instance that is held throughout, and the first request.
-
-    Parameters
-    ----------
-    held, gpus
-        Instances held and (allowed) GPUs used in each stage.
     """
     return add_laws([*list_parts(instance, bracket, held, gpus, 0), (instance.cloud.provision_s, 1)])
 
@@ -97,12 +85,7 @@ def missing_s(
 ) -> float:
     """Return E[max(minimum charge - life, 0)] of an instance, in seconds; cached by what its life consists of.
 
-    Parameters
-    ----------
-    held, gpus
-        Instances held and (allowed) GPUs used in the stages up to the one after which the instance is released.
-    first
-        The stage, from zero, at whose start it is requested.
+    The life is that of :func:`list_parts`.
     """
     before = held[first - 1] if first else 0
     added = [max(after - count, 0) for count, after in pairwise([before, *held[first:]])]
@@ -115,3 +98,55 @@ def missing_s(
         instance.law_cache[key] = 0.0 if enough else expected_shortfall(parts, minimum_s)
     missing: float = instance.law_cache[key]
     return missing
+
+
+def law_of_last(single: Distribution, draws: int) -> Law:
+    """Return the distribution of the largest of several independent draws."""
+    if single.is_constant or draws == 1:
+        return single
+    if isinstance(single, EmpiricalDistribution):
+        return MaximumOfMeasured(single, draws)
+    ends = single.quantile(np.array([LEFT_OUT, 1.0 - LEFT_OUT]))
+    expected = float(expected_maximum(single, np.array([draws]))[0])
+    return law_of_cdf(lambda t: np.power(single.cdf(t), draws), (float(ends[0]), float(ends[1])), expected)
+
+
+@dataclass(frozen=True)
+class MaximumOfMeasured:
+    """The largest of several draws of measured values."""
+
+    single: EmpiricalDistribution
+    draws: int
+
+    @property
+    def _mass(self) -> FloatArray:
+        """(V,) Probability that each of the sorted values is the largest."""
+        size = self.single.values_s.size
+        return np.diff((np.arange(size + 1) / size) ** self.draws)
+
+    @property
+    def expected_s(self) -> float:
+        """Mean."""
+        return float(self._mass @ self.single.values_s)
+
+    @property
+    def deviation_s(self) -> float:
+        """Standard deviation."""
+        return math.sqrt(float(self._mass @ (self.single.values_s - self.expected_s) ** 2))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is only one value."""
+        return self.single.is_constant
+
+    def cdf(self, t: FloatArray) -> FloatArray:
+        """Return P(X <= t) for each t."""
+        return np.power(self.single.cdf(t), self.draws)
+
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        """Return the least t with P(X <= t) >= probability."""
+        return self.single.quantile(np.power(probability, 1.0 / self.draws))
+
+    def shortfall(self, t: FloatArray) -> FloatArray:
+        """Return E[max(t - X, 0)] for each t."""
+        return np.maximum(np.asarray(t)[..., None] - self.single.values_s, 0.0) @ self._mass

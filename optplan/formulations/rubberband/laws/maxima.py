@@ -31,20 +31,7 @@ _BLOCK = 2048
 
 
 def expected_maximum(distribution: Distribution, counts: IntArray) -> FloatArray:
-    """Return the expected maximum of independent draws.
-
-    Parameters
-    ----------
-    distribution
-        Of each draw.
-    counts
-        (K,) Numbers of draws; the maximum of none is zero.
-
-    Returns
-    -------
-    FloatArray
-        (K,) Seconds, to a relative 1e-10.
-    """
+    """Return the expected maxima (K,) of numbers of independent draws, to a relative 1e-10; that of none is zero."""
     maxima = np.zeros(counts.shape)
     for first in range(0, counts.size, _BLOCK):
         block = slice(first, first + _BLOCK)
@@ -94,21 +81,9 @@ def _maximum_of_log_normals(distribution: LogNormalDistribution, counts: IntArra
 def expected_chain_maximum(
     mean_s: FloatArray, sd_s: FloatArray, waves: IntArray, long_chains: IntArray, short_chains: IntArray
 ) -> FloatArray:
-    """Return the expected time until the last of several chains of normal trials ends.
+    """Return the expected time (A,) until the last of several chains of normal trials ends, to a relative 1e-10.
 
-    Parameters
-    ----------
-    mean_s, sd_s
-        (A,) Mean and standard deviation of one trial's time.
-    waves
-        (A,) Trials in a long chain, w; a short one has w - 1.
-    long_chains, short_chains
-        (A,) How many chains of each kind there are; at least one long one.
-
-    Returns
-    -------
-    FloatArray
-        (A,) Seconds, to a relative 1e-10.
+    A long chain has w trials, ``waves``, and there is at least one; a short one has w - 1.
     """
     from scipy.special import ndtr
 

@@ -19,7 +19,7 @@ from optplan.errors import UsageError, nearest_name_hint, show_value
 from optplan.formulations.rubberband.data.cloud import Cloud
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.draws import Drawn, StageLatencies, StageSource, count_numbers, draw_stage
-from optplan.formulations.rubberband.laws.execution import StageRun, group_instances, list_runs
+from optplan.formulations.rubberband.laws.execution import StageRun, group_held, list_runs
 from optplan.schema import FloatArray
 
 #: Random numbers that are held at a time, about; memory is a few times as many floats.
@@ -40,17 +40,7 @@ class Queue(StrEnum):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A sampled figure.
-
-    Parameters
-    ----------
-    value
-        The estimate.
-    standard_error
-        Of the estimate; NaN where there is one sample only.
-    low, high
-        Ends of its 95 % confidence interval.
-    """
+    """A sampled figure and its 95 % confidence interval; the standard error is NaN where there is one sample only."""
 
     value: float
     standard_error: float
@@ -240,7 +230,7 @@ def _execute(
         stage_s[:, run.stage] = growth_s[:, run.stage] + run_trials(latency.train_s, run.slots, queue)
         busy_gpu_s += run.gpus_per_trial * latency.train_s.sum(axis=1)
     held_s, charged_s = np.zeros(size), np.zeros(size)
-    for cohort in group_instances(runs):
+    for cohort in group_held([run.held for run in runs]):
         life_s = stage_s[:, cohort.first : cohort.last + 1].sum(axis=1) - scale_s[:, cohort.first]
         held_s += cohort.count * life_s
         charged_s += cohort.count * np.maximum(life_s, cloud.minimum_charge_s)
@@ -255,21 +245,9 @@ def _execute(
 
 
 def run_trials(train_s: FloatArray, slots: int, queue: Queue) -> FloatArray:
-    """Run a stage's trials and return when the last one ends.
+    """Run a stage's trials and return when the last one ends, (N,) seconds after the first start.
 
-    Parameters
-    ----------
-    train_s
-        (N, trials) seconds that each takes.
-    slots
-        How many run at a time.
-    queue
-        What the others wait for: trial i for trial i - ``slots``, or, one after another, for the next that ends.
-
-    Returns
-    -------
-    FloatArray
-        (N,) seconds after the first trials start.
+    With more trials than slots, trial i waits for trial i - ``slots``, or, one after another, for the next that ends.
     """
     ends_s = train_s[:, :slots].copy()
     if queue is Queue.CHAINS:

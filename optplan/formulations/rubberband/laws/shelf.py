@@ -15,13 +15,7 @@ _Found = TypeVar("_Found")
 
 
 class Shelf:
-    """Remembers what was made, up to a size.
-
-    Parameters
-    ----------
-    most
-        Size of all together, in the unit of the sizes given.
-    """
+    """Remembers what was made, up to a size of all together, in the unit of the sizes given."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -30,13 +24,7 @@ class Shelf:
         self._lock = Lock()
 
     def find(self, key: Hashable, make: Callable[[], _Found], measure: Callable[[_Found], int]) -> _Found:
-        """Return what is there under a key, or make it and put it there.
-
-        Parameters
-        ----------
-        key
-            All that the value follows from.
-        """
+        """Return what is there under a key, of all that the value follows from, or make it and put it there."""
         with self._lock:
             if key in self._entries:
                 self._entries.move_to_end(key)

@@ -21,32 +21,14 @@ from optplan.schema import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class StageOptions:
+class StageOptions(Allocations):
     """Allocations of one stage and what they take; all arrays (A,).
 
-    Parameters
-    ----------
-    gpus
-        GPUs used, a.
-    gpus_per_trial
-        p.
-    slots
-        Trials that run at a time, c.
-    waves
-        Trials of the longest chains.
-    instances
-        Instances needed.
-    expected_s
-        Expected time from the beginning of the stage's trials to the end of the last.
-    busy_gpu_s
-        Expected GPU-seconds for which trials hold GPUs: what is paid per function.
+    ``waves`` are the trials of the longest chains; ``expected_s`` is from the beginning of the stage's trials to the
+    end of the last, ``busy_gpu_s`` the expected GPU-seconds for which trials hold GPUs: what is paid per function.
     """
 
-    gpus: IntArray
-    gpus_per_trial: IntArray
-    slots: IntArray
     waves: IntArray
-    instances: IntArray
     expected_s: FloatArray
     busy_gpu_s: FloatArray
 
@@ -54,17 +36,7 @@ class StageOptions:
 def time_allocations(
     instance: RubberBandInstance, stage: Stage, read: Allocations, go_on: Callable[[], None] = lambda: None
 ) -> StageOptions:
-    """Work out what allocations take.
-
-    Parameters
-    ----------
-    stage
-        Its trials and their iterations.
-    read
-        Allocations of widths that the profile knows.
-    go_on
-        Called all along; raises to end the work.
-    """
+    """Work out what allocations of widths that are known take; ``go_on``, called all along, raises to end the work."""
     widths, place = np.unique(read.gpus_per_trial, return_inverse=True)
     times, figures = [], np.empty((widths.size, 3))
     for number, gpus in enumerate(widths.tolist()):
@@ -85,7 +57,7 @@ def time_allocations(
     busy_gpu_s = stage.trials * read.gpus_per_trial * mean_s
     for array in (expected_s, busy_gpu_s):
         array.setflags(write=False)
-    return StageOptions(read.gpus, read.gpus_per_trial, read.slots, waves, read.instances, expected_s, busy_gpu_s)
+    return StageOptions(**vars(read), waves=waves, expected_s=expected_s, busy_gpu_s=busy_gpu_s)
 
 
 def option_of(instance: RubberBandInstance, bracket: int, stage: int, gpus: int) -> StageOptions:
@@ -118,17 +90,7 @@ def trial_time(instance: RubberBandInstance, stage: Stage, gpus_per_trial: int) 
 
 
 def stage_cdf(instance: RubberBandInstance, bracket: int, stage: int, gpus: int, t: FloatArray) -> FloatArray:
-    """Return P(the stage's trials take at most t) for each t.
-
-    Parameters
-    ----------
-    bracket, stage
-        Which stage, both from zero.
-    gpus
-        GPUs used, a (allowed).
-    t
-        (T,) Seconds.
-    """
+    """Return P(the stage's trials take at most t) for each t (T,); bracket and stage count from zero."""
     time, chains = _queue(instance, bracket, stage, gpus)
     return time.last_cdf(*chains, t)
 

@@ -40,19 +40,9 @@ _SHELF = Shelf(_MOST_POINTS)
 
 
 def count_chains(trials: int, slots: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return waves, long chains and short chains of trials that queue for slots.
+    """Return (A,) the trials of a long chain, ceil(n / c), how many chains have so many, and how many have one fewer.
 
-    Parameters
-    ----------
-    trials
-        How many there are, n.
-    slots
-        (A,) How many run at a time, c, at most n.
-
-    Returns
-    -------
-    tuple of IntArray
-        (A,) each: the trials of a long chain, ceil(n / c); how many chains have so many; how many have one fewer.
+    ``slots`` (A,) are how many trials run at a time, c, at most n.
     """
     waves = -(-trials // slots)
     long_chains = trials - (waves - 1) * slots
@@ -63,14 +53,7 @@ def count_chains(trials: int, slots: IntArray) -> tuple[IntArray, IntArray, IntA
 class TrialTime:
     """The time of one trial: start + max(0, x * S + I_1 + ... + I_x - x * s).
 
-    Parameters
-    ----------
-    start, pace, iteration
-        Distributions of the start, of S and of each I.
-    mean_s
-        Seconds of an iteration, s.
-    iterations
-        x.
+    ``pace`` is the distribution of S, ``iteration`` that of each I, s ``mean_s`` and x ``iterations``.
     """
 
     start: Distribution
@@ -131,15 +114,7 @@ class TrialTime:
         return *(part.content_hash() for part in parts), self.mean_s, self.iterations
 
     def expected_last(self, waves: int, long_chains: int, short_chains: int) -> float:
-        """Return the expected end of the last of several chains, by convolution.
-
-        Parameters
-        ----------
-        waves
-            Trials of a long chain; a short one has one fewer.
-        long_chains, short_chains
-            How many there are of each; at least one long one.
-        """
+        """Return the expected end of the last of several chains; a short one has a trial fewer than ``waves``."""
         key = (self._content, waves, long_chains, short_chains)
         return _SHELF.find(key, lambda: self._expect_last(waves, long_chains, short_chains), lambda _: 1)
 
@@ -167,13 +142,7 @@ class TrialTime:
         return below
 
     def last_law(self, waves: int, long_chains: int, short_chains: int, expected_s: float) -> GridLaw:
-        """Return the distribution of the end of the last of several chains, on a grid; see :meth:`expected_last`.
-
-        Parameters
-        ----------
-        expected_s
-            Its mean.
-        """
+        """Return the distribution of the end of the last of several chains, on a grid, from its mean; see above."""
         if self.deviation_s == 0:
             return GridLaw(expected_s, 1.0, np.ones(1))
         key = (self._content, waves, long_chains, short_chains, expected_s)

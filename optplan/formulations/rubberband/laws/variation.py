@@ -28,15 +28,7 @@ _SHORT_OF, _NARROWED = 1e-4, 1e-3
 def share_of_limit(instance: RubberBandInstance, go_on: Callable[[], None] = lambda: None) -> float:
     """Return s > 0 such that every plan that keeps a limit L with the confidence has a mean of at most L / s; cached.
 
-    Parameters
-    ----------
-    go_on
-        Called all along; raises to end the work.
-
-    Returns
-    -------
-    float
-        At most 1; zero or less where nothing follows.
+    At most 1; zero or less where nothing follows. ``go_on``, called all along, raises to end the work.
     """
     if "share" not in instance.law_cache:
         probability = (instance.confidence or 0.0) - _SHORT_OF

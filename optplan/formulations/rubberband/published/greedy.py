@@ -34,15 +34,7 @@ Predictor = Callable[[Rungs], PricedChain]
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """The allocations that a stage steps through, from the least to the largest.
-
-    Parameters
-    ----------
-    gpus
-        (A,) GPUs used in the stage.
-    instances
-        (A,) Instances that they need, not decreasing.
-    """
+    """The allocations (A,) that a stage steps through, from the least to the largest."""
 
     gpus: IntArray
     instances: IntArray
@@ -57,25 +49,10 @@ class Ladder:
 def walk_down(
     start: Rungs, predict: Predictor, deadline_s: float, stopwatch: Stopwatch, *, skip: bool = False
 ) -> PricedChain:
-    """Run the loop of Algorithm 2 from a warm start that keeps the deadline.
+    """Run the loop of Algorithm 2 from a warm start that keeps the deadline, and return the last plan accepted.
 
-    Parameters
-    ----------
-    start
-        One rung per stage.
-    predict
-        Says what plans take and cost; asked about every candidate.
-    deadline_s
-        The time constraint.
-    stopwatch
-        Ends the walk where it is when it has expired.
-    skip
-        Whether candidates that break the deadline are passed over; as printed, the walk ends when the best one does.
-
-    Returns
-    -------
-    PricedChain
-        The last plan accepted: cheaper by the predictor than every one before it, and within the deadline.
+    Each is cheaper by the predictor than every one before it, and within the deadline. With ``skip`` candidates that
+    break the deadline are passed over; as printed, the walk ends when the best one does.
     """
     most_s = deadline_s * (1.0 + LIMIT_TOLERANCE)
     best, now = start, predict(start)
@@ -106,14 +83,10 @@ def saves(now: PricedChain, candidate: PricedChain) -> bool:
 
 
 def benefit(now: PricedChain, candidate: PricedChain) -> tuple[int, float]:
-    """Return the cost-marginal benefit (1) of a candidate, in an order of its own.
+    """Return the cost-marginal benefit (1) of a candidate, in an order of its own: rank and amount.
 
-    Returns
-    -------
-    rank : int
-        2 when the candidate costs less and is no slower, 1 when it costs less and is slower, 0 when it saves nothing.
-    amount : float
-        Dollars saved in ranks 2 and 0; dollars saved per second lost in rank 1.
+    Rank 2 costs less and is no slower, 1 costs less and is slower, 0 saves nothing. The amount is dollars saved, in
+    rank 1 per second lost.
     """
     saved, lost = now.usd - candidate.usd, candidate.seconds - now.seconds
     if not saves(now, candidate):

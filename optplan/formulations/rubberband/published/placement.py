@@ -1,6 +1,6 @@
 """The placement controller (RubberBand, section 4.4): which trial runs on which node.
 
-Rules, whichever method is used:
+Rules:
 
 - nodes are alike, as instances of one type are; none holds more than its GPUs;
 - a trial that fits on a node is on one node; a larger one owns whole nodes, as few as hold it, and what is left of the
@@ -11,20 +11,11 @@ Rules, whichever method is used:
 - nodes that are to be released are emptied before anything else; if only their number is given, they are chosen;
 - no trial is lost: one for which there is no room is *left*, and named.
 
-``published`` is Algorithm 3: trials to place are taken by falling allocation; each goes to the node that it fills best;
-where none has room, trials with fewer GPUs are displaced from the nodes with most room, the smallest first and no more
-than are in the way, and placed later in the same round; what was placed in the round stays. Nodes to be released are
-those with the fewest trials. The algorithm may displace more trials than necessary, and leave some where there would be
-room for all.
-
-``exact`` (:mod:`~optplan.formulations.rubberband.published.placement_model`) leaves as few GPUs of trials without a
-place as can be, then moves the fewest trials, then uses the fewest nodes, then moves the fewest GPUs; which nodes are
-released is its choice as well. It starts from the published placement and is never behind it in this order; so where
-both leave the same GPUs, it moves no more trials. A trial that had a place, keeps its number of GPUs and is left
-counts as moved there. Its work is bounded: where the bound ends it, the best placement found is taken, and ``proven``
-says so.
-
-Neither depends on the order in which trials and nodes are given.
+Algorithm 3: trials to place are taken by falling allocation; each goes to the node that it fills best; where none has
+room, trials with fewer GPUs are displaced from the nodes with most room, the smallest first and no more than are in the
+way, and placed later in the same round; what was placed in the round stays. Nodes to be released are those with the
+fewest trials. The algorithm may displace more trials than necessary, and leave some where there would be room for all.
+It does not depend on the order in which trials and nodes are given.
 """
 
 from __future__ import annotations
@@ -33,27 +24,100 @@ import heapq
 from collections import deque
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from enum import StrEnum
+from functools import cached_property
+from typing import Annotated
 
-from optplan.errors import DataError, UsageError, show_value
-from optplan.formulations.rubberband.published.placement_task import (
-    Placement,
-    PlacementChange,
-    PlacementTask,
-    Places,
-    rank_places,
-)
+from pydantic import Field
 
-#: Trials below which ``auto`` takes the exact method.
-EXACT_TRIALS = 50
+from optplan.errors import DataError
+from optplan.schema import ByName, FrozenModel
+
+#: By trial, the GPUs that it uses on each of its nodes.
+Places = dict[str, dict[str, int]]
 
 
-class Method(StrEnum):
-    """How a placement is found."""
+class Placement(FrozenModel):
+    """Where trials run.
 
-    AUTO = "auto"
-    PUBLISHED = "published"
-    EXACT = "exact"
+    Parameters
+    ----------
+    trials
+        By trial, the GPUs that it uses on each of its nodes.
+    """
+
+    trials: ByName[Annotated[ByName[Annotated[int, Field(ge=1)]], Field(min_length=1)]] = Field(default_factory=dict)
+
+    def gpus(self, trial: str) -> int:
+        """Return how many GPUs a trial has; 0 where it has no place."""
+        return sum(self.trials.get(trial, {}).values())
+
+
+@dataclass(frozen=True)
+class PlacementChange:
+    """A new placement, and what has to happen for it.
+
+    Parameters
+    ----------
+    placement
+        The new one.
+    started
+        Trials that had no place before.
+    resized
+        Trials that get another number of GPUs; they start anew from their checkpoints.
+    moved
+        Trials that keep their number of GPUs and change their place.
+    left
+        Trials without a place.
+    deferred
+        Reserved trials that keep their GPUs although another number was asked for.
+    released
+        Nodes that were asked to be emptied, and are.
+    empty
+        All nodes without a trial: those released, and those that could be as well.
+    """
+
+    placement: Placement
+    started: tuple[str, ...]
+    resized: tuple[str, ...]
+    moved: tuple[str, ...]
+    left: tuple[str, ...]
+    deferred: tuple[str, ...]
+    released: tuple[str, ...]
+    empty: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What has to be placed, checked: of reserved trials the GPUs that they have; ``last`` has none that ended."""
+
+    trials: Mapping[str, int]
+    nodes: tuple[str, ...]
+    node_gpus: int
+    last: Placement
+    reserved: frozenset[str]
+
+    @cached_property
+    def unchanged(self) -> tuple[str, ...]:
+        """Trials that keep their number of GPUs and are not reserved: they should stay."""
+        return tuple(
+            trial
+            for trial in sorted(self.last.trials)
+            if trial not in self.reserved and self.last.gpus(trial) == self.trials[trial]
+        )
+
+    def span(self, gpus: int) -> int:
+        """Return how many nodes a trial is on."""
+        return -(-gpus // self.node_gpus)
+
+    def taken(self, gpus: int) -> int:
+        """Return the GPUs that a trial takes from each of its nodes: what it has, or the whole node."""
+        return min(gpus, self.node_gpus)
+
+    def spread(self, gpus: int, nodes: Sequence[str]) -> dict[str, int]:
+        """Divide a trial's GPUs over the first of the nodes, as many as it needs; the last gets the rest."""
+        span = self.span(gpus)
+        rest = gpus - (span - 1) * self.node_gpus
+        return {node: self.node_gpus if number < span - 1 else rest for number, node in enumerate(nodes[:span])}
 
 
 def place(
@@ -64,7 +128,6 @@ def place(
     last: Placement | None = None,
     reserved: Set[str] = frozenset(),
     release: int | Set[str] = 0,
-    method: Method | str = Method.AUTO,
 ) -> PlacementChange:
     """Place trials on nodes; see the module for the rules.
 
@@ -82,21 +145,11 @@ def place(
         Trials whose placement must stay as it is.
     release
         Nodes to be emptied, or how many.
-    method
-        ``published``, ``exact``, or ``auto``: exact below 50 trials.
 
     Raises
     ------
     DataError
         When an allocation, a node or the last placement is impossible; the message names it.
-    UsageError
-        When the method is unknown.
-    UnsupportedError
-        When numbers of GPUs are too large for the exact method.
-    EngineError
-        When CP-SAT refuses the exact model.
-    MissingExtraError
-        When the exact method is to be taken, and OR-Tools is not installed.
     """
     last = last or Placement()
     _check_nodes(nodes, node_gpus)
@@ -104,9 +157,8 @@ def place(
     for trial in sorted(reserved):
         if trial not in last.trials or trial not in trials:
             raise DataError("reserved", f"name {trial!r}, which has no placement", "reserve trials that are placed")
-    chosen = _choose_method(method, len(trials))
     staying = len(nodes) - (release if isinstance(release, int) else len(release))
-    task = PlacementTask(
+    task = _Task(
         trials={trial: last.gpus(trial) if trial in reserved else gpus for trial, gpus in trials.items()},
         nodes=tuple(sorted(nodes)),
         node_gpus=node_gpus,
@@ -115,17 +167,12 @@ def place(
     )
     leaving = _choose_releases(task, release)
     _check_trials(trials, staying, node_gpus)
-    places, proven = _place_as_published(task, leaving), False
-    if chosen is Method.EXACT:
-        from optplan.formulations.rubberband.published.placement_model import place_exactly
-
-        # Which of several nodes are emptied is the model's choice, unless they are named.
-        places, leaving, proven = place_exactly(task, places, leaving, named=not isinstance(release, int))
+    places = _place(task, leaving)
     deferred = tuple(trial for trial in sorted(reserved) if trials[trial] != last.gpus(trial))
-    return _describe(task, places, leaving, deferred, proven=proven)
+    return _describe(task, places, leaving, deferred)
 
 
-def _choose_releases(task: PlacementTask, release: int | Set[str]) -> tuple[str, ...]:
+def _choose_releases(task: _Task, release: int | Set[str]) -> tuple[str, ...]:
     """Return the nodes to be emptied: those named, or those whose trials that stay, and then whose GPUs, are fewest."""
     locked = {node for trial in task.reserved for node in task.last.trials[trial]}
     if not isinstance(release, int):
@@ -151,7 +198,7 @@ def _choose_releases(task: PlacementTask, release: int | Set[str]) -> tuple[str,
 class _Cluster:
     """The nodes that stay, while a placement is being made: where trials are, and what is free."""
 
-    task: PlacementTask
+    task: _Task
     free: dict[str, int]
     on: dict[str, set[str]]
     places: Places = field(default_factory=dict)
@@ -170,7 +217,7 @@ class _Cluster:
             self.on[node].remove(trial)
 
 
-def _place_as_published(task: PlacementTask, leaving: Sequence[str]) -> Places:
+def _place(task: _Task, leaving: Sequence[str]) -> Places:
     """Run Algorithm 3 on the nodes that stay."""
     nodes = [node for node in task.nodes if node not in set(leaving)]
     cluster = _Cluster(task, dict.fromkeys(nodes, task.node_gpus), {node: set() for node in nodes})
@@ -249,9 +296,7 @@ def _clear(cluster: _Cluster, node: str, gpus: int, needed: int, displaced: Sequ
     return going
 
 
-def _describe(
-    task: PlacementTask, places: Places, leaving: Sequence[str], deferred: tuple[str, ...], *, proven: bool
-) -> PlacementChange:
+def _describe(task: _Task, places: Places, leaving: Sequence[str], deferred: tuple[str, ...]) -> PlacementChange:
     placement = Placement(trials={trial: places[trial] for trial in sorted(places)})
     groups: dict[str, list[str]] = {"started": [], "resized": [], "moved": []}
     for trial, own in placement.trials.items():
@@ -272,19 +317,7 @@ def _describe(
         deferred=deferred,
         released=tuple(leaving),
         empty=tuple(node for node in task.nodes if node not in used),
-        proven=proven or rank_places(task, places)[:2] == (0, 0),
     )
-
-
-def _choose_method(method: Method | str, trials: int) -> Method:
-    try:
-        chosen = Method(method)
-    except ValueError:
-        known = ", ".join(Method)
-        raise UsageError(f"method: got {show_value(method)}; one of {known} is needed") from None
-    if chosen is not Method.AUTO:
-        return chosen
-    return Method.EXACT if trials < EXACT_TRIALS else Method.PUBLISHED
 
 
 def _check_nodes(nodes: Sequence[str], node_gpus: int) -> None:

@@ -17,14 +17,8 @@ from optplan.formulations.rubberband.data.distributions import (
     NormalDistribution,
 )
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.data.training import (
-    LogNormalNoise,
-    MeasuredSeconds,
-    Noise,
-    NormalNoise,
-    ScaledSeconds,
-    TrainingProfile,
-)
+from optplan.formulations.rubberband.data.noise import LogNormalNoise, Noise, NormalNoise
+from optplan.formulations.rubberband.data.training import MeasuredSeconds, ScaledSeconds, TrainingProfile
 from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.speedup import NOT_SAID, Evidence
 from optplan.speedup.evidence import find_weakest
@@ -43,24 +37,10 @@ def calibrate(
     plan: RubberBandPlan,  # noqa: ARG001 - what trials had is in what was measured; the contract names the parameter
     standing: Standing,
 ) -> tuple[RubberBandInstance, tuple[str, ...]]:
-    """Write what was measured into the training profile and the cloud.
+    """Write what was measured into the training profile and the cloud; return a line for each figure that changed.
 
-    Parameters
-    ----------
-    standing
-        What was measured: latencies of iterations at the widths that trials had, what starting and storing them took,
-        launches, and prices.
-
-    Returns
-    -------
-    tuple
-        The instance, and a line for each figure that is another one now. Seconds at widths that were not measured keep
-        their ratio to those that were; deviations are told from four trials on.
-
-    Raises
-    ------
-    UsageError
-        When nothing was measured.
+    Seconds at widths that were not measured keep their ratio to those that were; deviations are told from four trials
+    on.
     """
     trials = [trial for trial in standing.trials if trial.iterations and trial.iteration_s > 0]
     if not trials and not standing.nodes:

@@ -44,22 +44,8 @@ def continue_plan(
 
     The rest is an instance of its own, with fewer stages. It is solved as if no instances were held, and once more with
     what it then would not have to wait or pay for; of these plans, and of the one that was followed, the best counts
-    once they are timed from the instances that are held.
-
-    Parameters
-    ----------
-    instance
-        What the plan was made from, with what was measured since.
-    plan, standing
-        The plan, and how far it has come.
-    solve
-        Solves the rest.
-
-    Raises
-    ------
-    UnsupportedError
-        When the rest is no search of stages in which trials only become fewer; when no plan is found for it that keeps
-        the limits with the confidence, and none is excluded.
+    once they are timed from the instances that are held. The instance is what the plan was made from, with what was
+    measured since.
     """
     if len(instance.brackets) > 1:
         raise UnsupportedError("its brackets run side by side, each as far as it is; only one chain is planned anew")

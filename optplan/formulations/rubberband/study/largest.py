@@ -38,18 +38,9 @@ class Growing(StrEnum):
 class LargestSearch:
     """The answer: a search, its plan, and why there is no larger one.
 
-    Parameters
-    ----------
-    growing
-        What was grown.
-    size
-        Trials of the first stage, or iterations of a trial in all; 0 where even 1 does not keep the limits.
-    instance, result
-        The search of that size and its best plan; None where there is none.
-    larger, refusal
-        The search of one more, and that no plan for it keeps the limits; None where what is allowed ends before.
-    solves
-        How many sizes were looked at.
+    ``size`` is 0 where even 1 does not keep the limits, and then there is no result. ``larger`` is the search of one
+    more, and ``refusal`` that no plan for it keeps the limits; None where what is allowed ends before. So many sizes
+    were looked at: ``solves``.
     """
 
     growing: Growing
@@ -73,14 +64,7 @@ class LargestSearch:
 
 
 def require_shape(instance: RubberBandInstance) -> tuple[Stage, ...]:
-    """Return the stages that are made larger.
-
-    Raises
-    ------
-    UnsupportedError
-        When there are several brackets, or the mode is not ``any``; when a budget is to be kept with a confidence, and
-        there are minimum charges.
-    """
+    """Return the stages that are made larger; refuse searches that have no one size."""
     if len(instance.brackets) > 1 or any(a.trials < b.trials for a, b in pairwise(instance.brackets[0])):
         raise UnsupportedError("a search of several brackets has no one size; give the stages of one of them")
     if instance.mode is not AllocationRule.ANY:
@@ -95,17 +79,7 @@ def require_shape(instance: RubberBandInstance) -> tuple[Stage, ...]:
 
 
 def resize(instance: RubberBandInstance, growing: Growing, size: int) -> RubberBandInstance:
-    """Return the search of the instance's shape and another size.
-
-    Parameters
-    ----------
-    instance
-        A search of one bracket.
-    growing
-        What is meant by size.
-    size
-        Trials of the first stage, or iterations of a trial in all.
-    """
+    """Return the search of the same shape and another size: trials of the first stage, or a trial's iterations."""
     stages = require_shape(instance)
     if growing is Growing.TRIALS:
         first = stages[0].trials
@@ -121,23 +95,7 @@ def find_largest(
 ) -> LargestSearch:
     """Find the largest search of a shape that keeps the instance's limits, by doubling and then halving sizes.
 
-    Parameters
-    ----------
-    instance
-        The shape, with its deadline and budget; one of them is enough.
-    growing
-        What grows.
-    solve
-        As :func:`optplan.solve`.
-    time_limit_s
-        Seconds for each size; where the time is too short to know, the answer is not proven.
-
-    Raises
-    ------
-    UnsupportedError
-        When the instance has no one size.
-    UsageError
-        When it has no limit.
+    ``time_limit_s`` is for each size; where it is too short to know, the answer is not proven.
     """
     stages = require_shape(instance)
     if not instance.has_limit and instance.ceiling is None:

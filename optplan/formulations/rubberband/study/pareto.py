@@ -40,24 +40,9 @@ class _Trade:
 
 
 def build_pareto(instance: RubberBandInstance, request: SolveRequest) -> ParetoFrontier:
-    """Find the trade-off between completion time and cost, in expectation.
+    """Find the trade-off between completion time and cost, in expectation; the objective says which is the limit.
 
-    Parameters
-    ----------
-    instance
-        The problem; its limit is ignored, its objective says which of the two is the limit.
-    request
-        Time limit. Brackets whose whole trade-off takes longer, or too many labels, are sampled.
-
-    Returns
-    -------
-    ParetoFrontier
-        By increasing deadline with decreasing cost, or by increasing budget with decreasing time.
-
-    Raises
-    ------
-    UnsupportedError
-        When the deadline is to be kept with a confidence.
+    Brackets whose whole trade-off takes longer than the time limit, or too many labels, are sampled.
     """
     if instance.confidence is not None:
         raise UnsupportedError("the frontier is of expected times: leave the confidence out")

@@ -28,18 +28,10 @@ _LIMITS = {DEADLINE: "the time must not exceed the deadline", BUDGET: "the cost 
 
 
 def evaluate(instance: ThroughputsInstance, solution: ThroughputsSolution) -> Evaluation:
-    """Recompute objective, time, cost and every constraint from the choice.
+    """Recompute objective, time, cost and every constraint from the choice, which may break any rule.
 
-    Parameters
-    ----------
-    solution
-        The choice to judge; it may break any rule.
-
-    Returns
-    -------
-    Evaluation
-        Objective: the cost in US dollars or the time in seconds. Consumption: ``deadline`` in seconds, ``budget`` in
-        US dollars, whether limited or not. The measure ``is_interpolated`` is 1 where the speed was not measured.
+    Consumption is seconds of ``deadline`` and US dollars of ``budget``, whether limited or not; the measure
+    ``is_interpolated`` is 1 where the speed was not measured.
     """
     vm, vms = instance.types.get(solution.type), solution.vms
     speed = _samples_per_s(instance, solution)

@@ -10,13 +10,7 @@ from optplan.formulations.throughputs.exact.choosing import SAME, goal_of, list_
 
 
 def build_pareto(instance: ThroughputsInstance, request: SolveRequest) -> ParetoFrontier:
-    """Find the trade-off between time and cost; the instance's limits are ignored, its objective says which is which.
-
-    Raises
-    ------
-    UnsupportedError
-        When the limit that is asked for is one on the objective.
-    """
+    """Find the trade-off between time and cost; limits are ignored, the objective says which is which."""
     goal, (limit, unit) = goal_of(instance), instance.traded_limit(request.limit)
     choices, points = list_choices(instance), []
     used, reached = choices.used[limit], choices.used[goal]

@@ -16,7 +16,8 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.formulations.boa.judge.duality import dual_bound, least_path, path_costs
-from optplan.formulations.boa.judge.evaluation import evaluate, speeds_along
+from optplan.formulations.boa.judge.evaluation import evaluate
+from optplan.formulations.boa.judge.following import speeds_along
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
 from optplan.schema import FloatArray

@@ -8,7 +8,7 @@ import pytest
 
 from optplan.errors import DataError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.laws.execution import Cohort, StageRun, group_instances, list_runs
+from optplan.formulations.rubberband.laws.execution import Cohort, StageRun, group_held, list_runs
 
 
 def build(*stages: tuple[int, int], gpus_per_instance: int = 4, **training: Any) -> RubberBandInstance:  # noqa: ANN401
@@ -61,13 +61,13 @@ def test_the_oldest_instances_go_first() -> None:
     instance = build((5, 1), (5, 1), (3, 1), (3, 1), gpus_per_instance=1)
     runs = list_runs(instance, allocate((2, 2), (5, 5), (3, 3), (4, 3)))
     # Added: 2 before stage 0, 3 before stage 1, 1 before stage 3. Released: 2 after stage 1, 4 after stage 3.
-    assert group_instances(runs) == (Cohort(2, 0, 1), Cohort(3, 1, 3), Cohort(1, 3, 3))
+    assert group_held([run.held for run in runs]) == (Cohort(2, 0, 1), Cohort(3, 1, 3), Cohort(1, 3, 3))
 
 
 def test_a_cohort_may_go_in_parts() -> None:
     """Four instances of one age, released one, two and one at a time."""
     runs = list_runs(build((4, 1), (3, 1), (1, 1), gpus_per_instance=1), allocate((4, 4), (3, 3), (1, 1)))
-    assert group_instances(runs) == (Cohort(1, 0, 0), Cohort(2, 0, 1), Cohort(1, 0, 2))
+    assert group_held([run.held for run in runs]) == (Cohort(1, 0, 0), Cohort(2, 0, 1), Cohort(1, 0, 2))
 
 
 @pytest.mark.parametrize(

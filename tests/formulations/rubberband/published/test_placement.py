@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optplan.errors import DataError, EngineError, UnsupportedError, UsageError
-from optplan.formulations.rubberband.published import placement_model
-from optplan.formulations.rubberband.published.placement import Method, place
-from optplan.formulations.rubberband.published.placement_task import Placement, PlacementChange
-from optplan.formulations.rubberband.published.stage_placement import place_stages
-
-METHODS = [Method.PUBLISHED, Method.EXACT]
+from optplan.errors import DataError
+from optplan.formulations.rubberband.published.placement import Placement, PlacementChange, place
 
 
 def placed(**trials: str | dict[str, int]) -> Placement:
@@ -52,80 +46,71 @@ def check_rules(
         assert last.gpus(trial) == trials[trial]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_trials_that_fit_on_a_node_are_not_split(method: Method) -> None:
+def test_trials_that_fit_on_a_node_are_not_split() -> None:
     """On two nodes of 4: 3 and 1 GPUs on one, 2 and 2 on the other."""
     trials = {"a": 3, "b": 2, "c": 2, "d": 1}
-    change = place(trials, ["n1", "n2"], 4, method=method)
+    change = place(trials, ["n1", "n2"], 4)
     check_rules(change, trials, ["n1", "n2"], 4, Placement())
     assert change.left == ()
     assert change.started == ("a", "b", "c", "d")
     assert change.placement.trials["a"].keys() == change.placement.trials["d"].keys()
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_larger_trials_own_whole_nodes(method: Method) -> None:
+def test_larger_trials_own_whole_nodes() -> None:
     """6 GPUs own two nodes of 4, and nobody else is put on the second."""
     trials = {"big": 6, "small": 2}
-    change = place(trials, ["n1", "n2", "n3"], 4, method=method)
+    change = place(trials, ["n1", "n2", "n3"], 4)
     check_rules(change, trials, ["n1", "n2", "n3"], 4, Placement())
     assert sorted(change.placement.trials["big"].values()) == [2, 4]
     assert not change.placement.trials["big"].keys() & change.placement.trials["small"].keys()
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_smaller_trials_make_room(method: Method) -> None:
+def test_smaller_trials_make_room() -> None:
     """A trial of 4 needs a whole node; one of 1 GPU has to leave one, and nobody else moves."""
     last = placed(a="n1:1", b="n2:3")
     trials = {"a": 1, "b": 3, "c": 4}
-    change = place(trials, ["n1", "n2"], 4, last=last, method=method)
+    change = place(trials, ["n1", "n2"], 4, last=last)
     check_rules(change, trials, ["n1", "n2"], 4, last)
     assert (change.moved, change.started, change.left) == (("a",), ("c",), ())
     assert change.placement.trials["a"] == {"n2": 1}
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_nothing_moves_without_need(method: Method) -> None:
+def test_nothing_moves_without_need() -> None:
     """The same allocations on the same nodes: the placement stays, even where it could be packed better."""
     last = placed(a="n1:1", b="n2:1", c="n3:2")
-    change = place({"a": 1, "b": 1, "c": 2}, ["n1", "n2", "n3"], 4, last=last, method=method)
+    change = place({"a": 1, "b": 1, "c": 2}, ["n1", "n2", "n3"], 4, last=last)
     assert change.placement == last
     assert (change.moved, change.resized, change.started) == ((), (), ())
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_nodes_to_be_released_are_emptied(method: Method) -> None:
+def test_nodes_to_be_released_are_emptied() -> None:
     """Of three half empty nodes the one with the fewest trials goes, and its trial finds room."""
     last = placed(a="n1:1", b="n2:1", c="n2:1", d="n3:2", e="n3:1")
     trials = {"a": 1, "b": 1, "c": 1, "d": 2, "e": 1}
-    change = place(trials, ["n1", "n2", "n3"], 4, last=last, release=1, method=method)
+    change = place(trials, ["n1", "n2", "n3"], 4, last=last, release=1)
     check_rules(change, trials, ["n1", "n2", "n3"], 4, last)
     assert (change.released, change.moved) == (("n1",), ("a",))
-    named = place(trials, ["n1", "n2", "n3"], 4, last=last, release={"n3"}, method=method)
+    named = place(trials, ["n1", "n2", "n3"], 4, last=last, release={"n3"})
     check_rules(named, trials, ["n1", "n2", "n3"], 4, last)
     assert (named.released, named.moved, named.left) == (("n3",), ("d", "e"), ())
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_reserved_placements_are_not_touched(method: Method) -> None:
+def test_reserved_placements_are_not_touched() -> None:
     """Not even by a larger trial that needs the node, nor by a new allocation of their own."""
     last = placed(a="n1:1")
-    change = place({"a": 2, "b": 4}, ["n1", "n2"], 4, last=last, reserved={"a"}, method=method)
+    change = place({"a": 2, "b": 4}, ["n1", "n2"], 4, last=last, reserved={"a"})
     assert change.placement.trials["a"] == {"n1": 1}
     assert change.placement.trials["b"] == {"n2": 4}
     assert change.deferred == ("a",)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_larger_trials_go_first_where_there_is_no_room_for_all(method: Method) -> None:
+def test_larger_trials_go_first_where_there_is_no_room_for_all() -> None:
     """12 GPUs are three of four nodes: the trial of 8, on two of them, has to go, and is named."""
     last = placed(a="n1:4 n2:4")
     trials = {"a": 8, "b": 12}
-    change = place(trials, ["n1", "n2", "n3", "n4"], 4, last=last, method=method)
+    change = place(trials, ["n1", "n2", "n3", "n4"], 4, last=last)
     check_rules(change, trials, ["n1", "n2", "n3", "n4"], 4, last)
     assert (change.started, change.moved, change.left) == (("b",), (), ("a",))
-    # that no other placement leaves fewer GPUs is more than the published rule knows
-    assert change.proven is (method is Method.EXACT)
 
 
 def test_no_more_trials_are_displaced_than_are_in_the_way() -> None:
@@ -133,66 +118,10 @@ def test_no_more_trials_are_displaced_than_are_in_the_way() -> None:
     last = placed(x="n1:2", y="n1:1", v="n2:3", q="n3:2")
     trials = {"x": 2, "y": 1, "v": 3, "q": 2, "w": 3}
     nodes = ["n1", "n2", "n3"]
-    change = place(trials, nodes, 4, last=last, reserved={"q"}, method=Method.PUBLISHED)
+    change = place(trials, nodes, 4, last=last, reserved={"q"})
     check_rules(change, trials, nodes, 4, last)
     assert change.placement == placed(x="n3:2", y="n1:1", v="n2:3", q="n3:2", w="n1:3")
     assert change.moved == ("x",)
-
-
-def test_the_exact_method_chooses_better_nodes_to_release() -> None:
-    """One of three nodes of 4 goes: n1 has one trial, of 4 GPUs, the others two of 1 each.
-
-    Published: n1, whose trial drives both of n2 to n3: three moves. Exact: n2 or n3, whose trials fit on the other one.
-    """
-    last = placed(t="n1:4", u="n2:1", v="n2:1", w="n3:1", x="n3:1")
-    trials = {"t": 4, "u": 1, "v": 1, "w": 1, "x": 1}
-    nodes = ["n1", "n2", "n3"]
-    published = place(trials, nodes, 4, last=last, release=1, method=Method.PUBLISHED)
-    exact = place(trials, nodes, 4, last=last, release=1, method=Method.EXACT)
-    for change in (published, exact):
-        check_rules(change, trials, nodes, 4, last)
-        assert change.left == ()
-    assert (published.released, published.moved, published.proven) == (("n1",), ("t", "u", "v"), False)
-    assert (len(exact.released), len(exact.moved), exact.proven) == (1, 2, True)
-    assert exact.released != ("n1",)
-
-
-def test_the_published_rule_may_leave_a_trial_that_the_exact_one_places() -> None:
-    """14 GPUs on two nodes of 7: best fit puts 3 + 3 and 2 + 2 + 2, and 2 are left; 3 + 2 + 2 fits twice."""
-    trials = {"a": 2, "b": 2, "c": 2, "d": 2, "e": 3, "f": 3}
-    published = place(trials, ["n1", "n2"], 7, method=Method.PUBLISHED)
-    exact = place(trials, ["n1", "n2"], 7, method=Method.EXACT)
-    for change in (published, exact):
-        check_rules(change, trials, ["n1", "n2"], 7, Placement())
-    assert (published.left, published.proven) == (("d",), False)
-    assert (exact.left, exact.proven) == ((), True)
-
-
-def test_where_the_work_limit_ends_the_exact_method_the_published_placement_stands(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """And it is not said to be proven."""
-    monkeypatch.setattr(placement_model, "WORK_LIMIT", 0.0)
-    last = placed(a="n1:2", b="n2:2")
-    asked: dict[str, Any] = {"trials": {"a": 2, "b": 2, "c": 3, "d": 5}, "nodes": ["n1", "n2"], "node_gpus": 6}
-    stopped = place(**asked, last=last, method=Method.EXACT)
-    assert stopped == place(**asked, last=last, method=Method.PUBLISHED)
-    assert not stopped.proven
-
-
-def test_numbers_that_the_engine_cannot_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the limit on the objective, and by the engine where that is lifted."""
-    gpus = 2**31
-    asked: dict[str, Any] = {"trials": {"a": gpus, "b": gpus}, "nodes": ["n1", "n2"], "node_gpus": gpus}
-    last = placed(a=f"n1:{gpus}", b=f"n2:{gpus}")
-    with pytest.raises(
-        UnsupportedError, match="method: the exact one cannot weigh 4294967296 GPUs against moves; take"
-    ):
-        place(**asked, last=last)
-    monkeypatch.setattr(placement_model, "_LARGEST_VALUE", 2**200)  # which another process would not hear of
-    monkeypatch.setattr(placement_model, "call_with_cp_sat", lambda target, given, watch: target(*given, watch))
-    with pytest.raises(EngineError, match=r"CP-SAT refuses the model: .*overflow"):
-        place(**asked, last=last)
 
 
 @pytest.mark.parametrize(
@@ -237,49 +166,10 @@ def test_impossible_input_is_named(arguments: dict[str, Any], message: str) -> N
         place(asked.pop("trials"), asked.pop("nodes"), asked.pop("node_gpus"), **asked)
 
 
-def test_unknown_methods_are_refused() -> None:
-    """With the known ones."""
-    with pytest.raises(UsageError, match="method: got 'best'; one of auto, published, exact is needed"):
-        place({"a": 1}, ["n1"], 4, method="best")
-
-
 def test_a_placed_trial_is_somewhere() -> None:
     """A trial on no node has no place, and is not listed."""
     with pytest.raises(DataError, match=r"trials\.a"):
         Placement(trials={"a": {}})
-
-
-Rank = tuple[int, int, int, int]
-
-
-def rank(trials: Mapping[str, int], places: Mapping[str, Set[str]], last: Placement) -> Rank:
-    """Return GPUs left, trials that leave their place, nodes used, and the GPUs of those trials."""
-    leaving = [
-        trial
-        for trial, own in last.trials.items()
-        if last.gpus(trial) == trials.get(trial) and places.get(trial, set()) != own.keys()
-    ]
-    left = sum(gpus for trial, gpus in trials.items() if trial not in places)
-    return left, len(leaving), len(set().union(*places.values())), sum(trials[trial] for trial in leaving)
-
-
-def rank_change(trials: Mapping[str, int], change: PlacementChange, last: Placement) -> Rank:
-    """Return the rank of a new placement."""
-    return rank(trials, {trial: own.keys() for trial, own in change.placement.trials.items()}, last)
-
-
-def every_placement(trials: Mapping[str, int], nodes: Sequence[str], node_gpus: int) -> Iterator[dict[str, Set[str]]]:
-    """Yield the nodes of trials in every placement that keeps the rules."""
-    choices = [
-        [None, *(set(own) for own in itertools.combinations(nodes, -(-gpus // node_gpus)))] for gpus in trials.values()
-    ]
-    for choice in itertools.product(*choices):
-        load = dict.fromkeys(nodes, 0)
-        for gpus, own in zip(trials.values(), choice, strict=True):
-            for node in own or ():
-                load[node] += min(gpus, node_gpus)
-        if all(gpus <= node_gpus for gpus in load.values()):
-            yield {trial: own for trial, own in zip(trials, choice, strict=True) if own}
 
 
 def draw_task(data: st.DataObject, most_trials: int, most_nodes: int) -> dict[str, Any]:
@@ -289,7 +179,7 @@ def draw_task(data: st.DataObject, most_trials: int, most_nodes: int) -> dict[st
     release = data.draw(st.integers(0, min(1, len(nodes) - 1)))
     sizes = st.one_of(st.integers(1, node_gpus), st.integers(1, node_gpus * (len(nodes) - release)))
     before = {f"t{number}": data.draw(sizes) for number in range(data.draw(st.integers(0, most_trials - 1)))}
-    last = place(before, nodes, node_gpus, method=Method.PUBLISHED).placement
+    last = place(before, nodes, node_gpus).placement
     trials = {trial: data.draw(st.one_of(st.just(gpus), sizes)) for trial, gpus in before.items()}
     trials = {trial: gpus for trial, gpus in trials.items() if data.draw(st.integers(0, 4))}
     trials |= {f"u{number}": data.draw(sizes) for number in range(data.draw(st.integers(0, most_trials - len(trials))))}
@@ -313,137 +203,25 @@ def asked_of(task: Mapping[str, Any]) -> dict[str, int]:
 
 @settings(max_examples=80)
 @given(data=st.data())
-def test_the_exact_method_finds_the_best_placement(data: st.DataObject) -> None:
-    """Against every placement of up to four trials on up to three nodes, larger trials and releases included."""
-    task = draw_task(data, 4, 3)
-    trials, last, release = asked_of(task), task["last"], task["release"]
-    best = min(
-        rank(trials, places, last)
-        for places in every_placement(trials, task["nodes"], task["node_gpus"])
-        if all(places.get(trial) == last.trials[trial].keys() for trial in task["reserved"])
-        and (
-            len(task["nodes"]) - len(set().union(*places.values())) >= release
-            if isinstance(release, int)
-            else not release & set().union(*places.values())
-        )
-    )
-    change = place(**task, method=Method.EXACT)
-    assert rank_change(trials, change, last) == best
-    assert change.proven
-
-
-@settings(max_examples=80)
-@given(data=st.data())
 def test_every_placement_keeps_the_rules(data: st.DataObject) -> None:
-    """By either method, and in whatever order names are given; the exact one is never behind the published one."""
+    """In whatever order names are given."""
     task = draw_task(data, 12, 5)
     trials, last = asked_of(task), task["last"]
     turned = task | {"trials": dict(reversed(task["trials"].items())), "nodes": task["nodes"][::-1]}
-    ranks = []
-    for method in (Method.EXACT, Method.PUBLISHED):
-        change = place(**task, method=method)
-        check_rules(change, trials, task["nodes"], task["node_gpus"], last)
-        assert all(change.placement.trials[trial] == last.trials[trial] for trial in task["reserved"])
-        release = task["release"]
-        assert set(change.released) == release if isinstance(release, set) else len(change.released) == release
-        assert place(**turned, method=method) == change
-        ranks.append(rank_change(trials, change, last))
-    assert ranks == sorted(ranks)
+    change = place(**task)
+    check_rules(change, trials, task["nodes"], task["node_gpus"], last)
+    assert all(change.placement.trials[trial] == last.trials[trial] for trial in task["reserved"])
+    release = task["release"]
+    assert set(change.released) == release if isinstance(release, set) else len(change.released) == release
+    assert place(**turned) == change
 
 
 @settings(max_examples=40)
-@given(data=st.data(), method=st.sampled_from(METHODS))
-def test_what_does_not_change_does_not_move(data: st.DataObject, method: Method) -> None:
+@given(data=st.data())
+def test_what_does_not_change_does_not_move(data: st.DataObject) -> None:
     """The same trials on the same nodes, and more nodes, or fewer trials: the others stay."""
     task = draw_task(data, 12, 5)
     last = task["last"]
     staying = {trial: last.gpus(trial) for trial in last.trials if data.draw(st.booleans())}
-    change = place(staying, [*task["nodes"], "new"], task["node_gpus"], last=last, method=method)
+    change = place(staying, [*task["nodes"], "new"], task["node_gpus"], last=last)
     assert change.placement.trials == {trial: last.trials[trial] for trial in staying}
-    assert change.proven
-
-
-def test_few_trials_are_placed_exactly_and_many_as_published() -> None:
-    """49 trials and 50: on one node of 4 GPUs more than there is room for, which only the exact method proves."""
-    for count, proven in ((49, True), (50, False)):
-        change = place({f"t{number}": 1 for number in range(count)}, ["n1"], 4)
-        assert (len(change.left), change.proven) == (count - 4, proven)
-
-
-def test_a_search_is_placed_stage_by_stage() -> None:
-    """Table 3, corrected: 32 trials of 1, 10 of 2, 3 of 4, 1 of 8 on 8, 5, 3 and 2 nodes of 4 GPUs; nobody is left."""
-    placed_stages = place_stages([(32, 1, 8), (10, 2, 5), (3, 4, 3), (1, 8, 2)], 4)
-    changes = [stage.change for stage in placed_stages]
-    assert [len(change.placement.trials) for change in changes] == [32, 10, 3, 1]
-    assert all(change.left == () for change in changes)
-    assert [len(change.released) for change in changes] == [0, 3, 2, 1]
-    assert [len(change.resized) for change in changes] == [0, 10, 3, 1]
-    assert [len(stage.moves) for stage in placed_stages] == [0, 10, 3, 1]
-    assert [len(stage.checkpoints) for stage in placed_stages] == [10, 3, 1, 1]
-    assert [len(stage.nodes) for stage in placed_stages] == [8, 5, 3, 2]
-
-
-def test_moves_depend_on_who_survives() -> None:
-    """8 trials of 1 GPU on two nodes of 4, then 4 on one: the first four stay; two of each node mean two moves."""
-    stages = [(8, 1, 2), (4, 1, 1)]
-    assert place_stages(stages, 4)[1].moves == ()
-    spread = place_stages(stages, 4, survivors=[[7, 2, 1, 8]])
-    assert spread[0].checkpoints == ("trial-00001", "trial-00002", "trial-00007", "trial-00008")
-    assert len(spread[1].moves) == 2
-    assert spread[1].change.moved == spread[1].moves
-
-
-def test_trials_that_wait_for_their_turn_load_their_checkpoints() -> None:
-    """4 trials of 2 GPUs on a node of 4 run two at a time; the two that go on start anew, as nobody knows where."""
-    first, second = place_stages([(4, 2, 1), (2, 2, 1)], 4)
-    assert first.queued == ("trial-00003", "trial-00004")
-    assert second.moves == second.change.started == ("trial-00001", "trial-00002")
-
-
-def test_trials_of_the_next_bracket_are_new() -> None:
-    """More trials than before, or none named: numbers of their own, nothing goes on, the best one was stored."""
-    stages = place_stages([(2, 1, 1), (1, 1, 1), (3, 1, 1), (1, 1, 1)], 4, survivors=[[2], [], []])
-    assert [list(stage.change.placement.trials) for stage in stages] == [
-        ["trial-00001", "trial-00002"],
-        ["trial-00002"],
-        ["trial-00003", "trial-00004", "trial-00005"],
-        ["trial-00006"],
-    ]
-    assert [len(stage.moves) for stage in stages] == [0, 0, 0, 0]
-    assert [stage.checkpoints for stage in stages][1:3] == [("trial-00002",), ("trial-00003",)]
-    assert place_stages([(1, 1, 1), (2, 1, 1)], 4)[1].change.started == ("trial-00002", "trial-00003")
-
-
-def test_new_nodes_get_new_names() -> None:
-    """After two of three went, the next ones are the fourth and the fifth."""
-    stages = place_stages([(3, 4, 3), (1, 4, 1), (1, 4, 3)], 4)
-    assert stages[-1].nodes[1:] == ("node-00004", "node-00005")
-
-
-@pytest.mark.parametrize(
-    ("stages", "survivors", "message"),
-    [
-        ([(2, 0, 1)], None, "stages.0: got 2 trials of 0 GPUs on 1 nodes; give at least 1 of each"),
-        (
-            [(2, 2, 1), (1, 6, 1)],
-            None,
-            "stages.1: needs 6 GPUs for a trial; 1 nodes of 4 have 4; hold more nodes, or give trials fewer GPUs",
-        ),
-        ([(2, 1, 1)], [[1]], "survivors: name those of 1 stages; 0 stages follow another one; give one list for each"),
-        ([(2, 1, 1), (1, 1, 1)], [[1, 2]], "survivors.0: got 2 trials; stage 2 has 1; name as many as go on, or none"),
-        ([(2, 1, 1), (1, 1, 1)], [[3]], "survivors.0: got 3, which is twice in the list or not among the trials of st"),
-        ([(3, 1, 1), (2, 1, 1)], [[1, 1]], "survivors.0: got 1, which is twice in the list or not among the trials of"),
-    ],
-)
-def test_impossible_stages_are_named(
-    stages: list[tuple[int, int, int]], survivors: list[list[int]] | None, message: str
-) -> None:
-    """With the stage, what was given, and what to do."""
-    with pytest.raises(DataError, match=re.escape(message)):
-        place_stages(stages, 4, survivors=survivors)
-
-
-def test_stages_need_nodes_with_gpus() -> None:
-    """At least one."""
-    with pytest.raises(DataError, match="node_gpus: got 0; give the GPUs of a node, at least 1"):
-        place_stages([(1, 1, 1)], 0)
