@@ -38,43 +38,21 @@ _BETWEEN_LOOKS = 500
 
 @dataclass(frozen=True, eq=False)
 class NodeChoice:
-    """The best row of every bracket where whole nodes are paid.
-
-    Parameters
-    ----------
-    rows
-        By bracket.
-    most
-        GPU-minutes that no choice trains for more than; None where the search ended before it knew.
-    choices
-        How many were kept, and how many had their nodes counted.
-    stopped_by
-        What ended the search before it was complete.
-    """
+    """The best row of every bracket where whole nodes are paid."""
 
     rows: tuple[int, ...]
-    most: float | None
-    choices: int
-    stopped_by: Termination | None
+    most: float | None  # GPU-minutes that no choice trains for more than; None where the search ended before it knew
+    choices: int  # how many were kept, and how many had their nodes counted
+    stopped_by: Termination | None  # what ended the search before it was complete
 
 
 @dataclass(frozen=True, eq=False)
 class _Choices:
-    """Choices of rows for some brackets, with the published rows of the others.
+    """Choices of rows for some brackets, with the published rows of the others."""
 
-    Parameters
-    ----------
-    gpus
-        (L, K) Held in each round.
-    trials
-        (L,) Started above the published ones.
-    rows
-        (L, brackets) The rows, of the widest bracket first.
-    """
-
-    gpus: IntArray
-    trials: IntArray
-    rows: IntArray
+    gpus: IntArray  # (L, K) held in each round
+    trials: IntArray  # (L,) started above the published ones
+    rows: IntArray  # (L, brackets) the rows, of the widest bracket first
 
     def take(self, chosen: IntArray) -> _Choices:
         """Return some of the choices."""
@@ -82,15 +60,7 @@ class _Choices:
 
 
 def choose_rows_on_nodes(problem: SpendProblem, eta: float, stopwatch: Stopwatch) -> NodeChoice:
-    """Choose the best row of every bracket where the budget counts whole nodes.
-
-    Parameters
-    ----------
-    problem
-        Rows and budget, with GPUs of a node.
-    eta
-        How many times fewer trials the next round has.
-    """
+    """Choose the best row of every bracket where the budget counts whole nodes."""
     narrowest, *others = problem.brackets
     assert problem.gpus_per_node is not None
     evenly = divide_evenly(problem.gpus_per_node, [each.gpus for each in problem.brackets])

@@ -44,20 +44,11 @@ _SLACK, _LISTED_SLACK = SHORTFALL * (1.0 - 1e-3), SHORTFALL * 1.5
 
 @dataclass(frozen=True, eq=False)
 class BracketRows:
-    """The rows of one bracket, the published one first.
+    """The rows of one bracket, the published one first."""
 
-    Parameters
-    ----------
-    gpus
-        Of each trial.
-    trials
-        (M, K) Of each round.
-    spent_gpu_min, training_gpu_min, last_round_gpu_min
-        (M,) What a row takes with pauses, without them, and in its last round.
-    """
-
-    gpus: float
-    trials: IntArray
+    gpus: float  # of each trial
+    trials: IntArray  # (M, K) of each round
+    #: (M,) What a row takes with pauses, without them, and in its last round.
     spent_gpu_min: FloatArray
     training_gpu_min: FloatArray
     last_round_gpu_min: FloatArray
@@ -75,32 +66,18 @@ class BracketRows:
 
 @dataclass(frozen=True, eq=False)
 class SpendProblem:
-    """The choices of all brackets, and the budget and the cluster that they share.
+    """The choices of all brackets, and the budget and the cluster that they share."""
 
-    Parameters
-    ----------
-    rounds, round_min
-        K and t_1.
-    budget_gpu_min, cluster_gpus
-        B and G; the latter is infinite where there is no such limit.
-    brackets
-        By increasing GPUs.
-    complete
-        Whether all rows that the budget can pay are listed.
-    minutes
-        (2, K) Of each round, with its pause and without.
-    gpus_per_node
-        Where the budget counts whole nodes.
-    """
-
+    #: K and t_1.
     rounds: int
     round_min: float
+    #: B and G; the latter is infinite where there is no such limit.
     budget_gpu_min: float
     cluster_gpus: float
-    brackets: tuple[BracketRows, ...]
-    complete: bool
-    minutes: FloatArray
-    gpus_per_node: int | None = None
+    brackets: tuple[BracketRows, ...]  # by increasing GPUs
+    complete: bool  # whether all rows that the budget can pay are listed
+    minutes: FloatArray  # (2, K) of each round, with its pause and without
+    gpus_per_node: int | None = None  # where the budget counts whole nodes
 
     @property
     def round_minutes(self) -> FloatArray:

@@ -64,23 +64,16 @@ class _Room:
 
 @dataclass(frozen=True, eq=False)
 class _Labels:
-    """Choices of rows for some brackets, relative to the published rows.
+    """Choices of rows for some brackets, relative to the published rows."""
 
-    Parameters
-    ----------
-    spent, held, training, last, trials
-        (L,) What is spent, held at first, trained, trained in the last round, and started, above the published. Where
-        the cluster has no limit, nothing is held.
-    rows
-        (L, brackets) The rows, of the widest bracket first.
-    """
-
+    #: (L,) What is spent, held at first, trained, trained in the last round, and started, above the published. Where
+    #: the cluster has no limit, nothing is held.
     spent: FloatArray
     held: FloatArray
     training: FloatArray
     last: FloatArray
     trials: IntArray
-    rows: IntArray
+    rows: IntArray  # (L, brackets) the rows, of the widest bracket first
 
     def take(self, chosen: IntArray) -> _Labels:
         """Return some of the labels."""
@@ -173,29 +166,17 @@ def _spend_on_nodes(instance: SeerInstance, request: SolveRequest, problem: Spen
 
 @dataclass(frozen=True, eq=False)
 class ChosenRows:
-    """The best row of every bracket, and what the search for it looked at.
-
-    Parameters
-    ----------
-    rows
-        By bracket.
-    most
-        What no choice trains for more than, above the published rows, in GPU-minutes; where the search was complete.
-    pairs
-        For all brackets but the narrowest, from the widest on: (2, L) what is spent and trained above the published
-        rows by the undominated choices for the brackets so far; (3, L) with what is held between the two, where the
-        cluster has a limit.
-    labels
-        How many were kept in all.
-    stopped_by
-        What ended the search before it was complete.
-    """
+    """The best row of every bracket, and what the search for it looked at."""
 
     rows: tuple[int, ...]
+    #: What no choice trains for more than, above the published rows, in GPU-minutes; where the search was complete.
     most: float
+    #: For all brackets but the narrowest, from the widest on: (2, L) what is spent and trained above the published rows
+    #: by the undominated choices for the brackets so far; (3, L) with what is held between the two, where the cluster
+    #: has a limit.
     pairs: tuple[FloatArray, ...]
-    labels: int
-    stopped_by: Termination | None
+    labels: int  # how many were kept in all
+    stopped_by: Termination | None  # what ended the search before it was complete
 
 
 def choose_rows(problem: SpendProblem, stopwatch: Stopwatch) -> ChosenRows:

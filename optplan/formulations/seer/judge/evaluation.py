@@ -65,19 +65,11 @@ _MINUTES_PER_HOUR = SECONDS_PER_HOUR / SECONDS_PER_MINUTE
 
 
 def evaluate(instance: SeerInstance, solution: SeerSolution) -> Evaluation:
-    """Recompute objective, time, spend and every constraint from the decisions.
+    """Recompute objective, time, spend and every constraint from a search, which may break any rule.
 
-    Parameters
-    ----------
-    solution
-        The search to judge; it may break any rule.
-
-    Returns
-    -------
-    Evaluation
-        Objective: GPU-minutes of training, sum over i of P_i t_1 sum over k of eta^(k-1) n(i,k); for ``quality`` the
-        mean final loss over the prior's samples. Consumption: ``budget`` in GPU-minutes, pauses included; ``deadline``
-        in minutes.
+    The objective is GPU-minutes of training, sum over i of P_i t_1 sum over k of eta^(k-1) n(i,k); for ``quality`` the
+    mean final loss over the prior's samples. Consumption: ``budget`` in GPU-minutes, pauses included; ``deadline`` in
+    minutes.
     """
     checks = _check_shape(instance, solution)
     if not all(check.holds for check in checks):

@@ -41,10 +41,7 @@ _MOST_NUMBERS, _AT_ONCE = 1 << 24, 1 << 17
 def check_nodes(instance: SeerInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
     """Raise unless no search within a budget of whole nodes trains for longer than a certificate claims.
 
-    Raises
-    ------
-    RefutedError
-        When one does, or when there are too many to look at.
+    Too many searches to look at are a reason to raise, too.
     """
     published, bound, per_node = instance.brackets, certificate.bound, instance.nodes_paid
     if instance.objective is not Objective.SPEND or published is None or certificate.limit or per_node is None:

@@ -13,18 +13,8 @@ from optplan.formulations.seer.laws.expectation import Search, estimate_mean, re
 def judge_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[float, dict[str, float]]:
     """Sample the expected final loss of a search that breaks no rule, and compare it with the published search.
 
-    Parameters
-    ----------
-    instance
-        With a prior.
-
-    Returns
-    -------
-    objective : float
-        Mean final loss.
-    measures : dict of str to float
-        Ends of its 95 % confidence interval; the mean final loss of the published search, which knows no prior; what is
-        gained over that, sample by sample, with its own interval; how many samples there are.
+    Return the mean and, as measures, the ends of its 95 % confidence interval, the mean final loss of the published
+    search, which knows no prior, and what is gained over that, sample by sample, with its own interval.
     """
     published = instance.published
     searches = [Search.of(instance, each) for each in (solution, published) if each is not None]

@@ -36,22 +36,6 @@ def run_asha(
 
     A free GPU goes on with the best trial that is among the best 1/eta of its rung, of the highest rung that has one;
     where there is none, it tries a new configuration. The last rung is what one GPU passes until the deadline.
-
-    Parameters
-    ----------
-    setting
-        What there is.
-    rng
-        Draws configurations, without repetition.
-    eta
-        One in eta of a rung goes on.
-    least_epochs
-        The first rung.
-
-    Raises
-    ------
-    InfeasibleError
-        When the budget does not pay one GPU until the deadline.
     """
     gpus = require_cluster(setting)
     clock = SearchClock(setting)
@@ -219,22 +203,6 @@ def run_hypersched(
     configuration, unless less time is left than eta times the longest training so far. GPUs are shared evenly among the
     trials that train, and a trial takes a larger share when that gets it a tenth further by the deadline, the pause of
     the resize included, at the earliest after five results.
-
-    Parameters
-    ----------
-    setting
-        What there is.
-    rng
-        Draws configurations, without repetition.
-    eta
-        One in eta of a rung goes on.
-    least_epochs
-        The first rung.
-
-    Raises
-    ------
-    InfeasibleError
-        When the budget does not pay one GPU until the deadline.
     """
     return _HyperSched(setting, rng, eta, least_epochs).run()
 

@@ -22,20 +22,7 @@ from optplan.formulations.seer.published.search_clock import (
 
 
 def run_random(setting: SearchSetting, rng: np.random.Generator) -> SearchOutcome:
-    """Train one random configuration on all GPUs that the budget pays until the deadline.
-
-    Parameters
-    ----------
-    setting
-        What there is.
-    rng
-        Draws the configuration.
-
-    Raises
-    ------
-    InfeasibleError
-        When the budget does not pay one GPU until the deadline.
-    """
+    """Train one random configuration on all GPUs that the budget pays until the deadline."""
     gpus = require_cluster(setting)
     clock = SearchClock(setting)
     trial = clock.add(next(draw_configurations(len(setting.values), rng)))
@@ -51,20 +38,6 @@ def run_grid(
 
     As many random configurations as the budget leaves train on ``least_gpus`` each; the best goes on with
     ``most_gpus``.
-
-    Parameters
-    ----------
-    setting
-        What there is.
-    rng
-        Draws configurations, without repetition.
-    least_gpus, most_gpus
-        GPUs of a trial that explores, and of the one that is exploited.
-
-    Raises
-    ------
-    InfeasibleError
-        When the budget pays less than one trial of each kind.
     """
     half = setting.deadline_min / 2.0
     count = math.floor((setting.budget_gpu_min - most_gpus * half) / (least_gpus * half) * (1 + TOLERANCE))
@@ -96,24 +69,6 @@ def run_hyperband(
     The most time R of a configuration is the largest that keeps deadline and budget with ``least_gpus`` a trial; then
     every trial gets the most GPUs, up to ``most_gpus``, that the budget still pays (assumed: the paper gives this
     method a most_gpus, but no rule for its use). Trials go on from where they stopped, so that R is their time in all.
-
-    Parameters
-    ----------
-    setting
-        What there is.
-    rng
-        Draws configurations, without repetition.
-    eta
-        One in eta of a bracket's trials goes on to its next round, which is eta times as long.
-    least_round_min
-        Shortest first round.
-    least_gpus, most_gpus
-        GPUs of a trial.
-
-    Raises
-    ------
-    InfeasibleError
-        When not even one trial can run for the shortest round.
     """
     brackets, longest_min = _size_brackets(setting, eta, least_round_min, least_gpus)
     cost = longest_min * _weigh(brackets, eta)
@@ -176,13 +131,7 @@ def _weigh(brackets: list[tuple[int, int]], eta: float) -> float:
 
 
 def require_cluster(setting: SearchSetting) -> int:
-    """Return the GPUs of a fixed cluster.
-
-    Raises
-    ------
-    InfeasibleError
-        When the budget does not pay one GPU until the deadline.
-    """
+    """Return the GPUs of a fixed cluster; refuse a budget that does not pay one until the deadline."""
     if setting.cluster_gpus < 1:
         message = f"{setting.budget_gpu_min:g} GPU-minutes do not pay one GPU for {setting.deadline_min:g} min"
         raise InfeasibleError(f"{message}; raise the budget to {setting.deadline_min:g} GPU-minutes")

@@ -77,24 +77,12 @@ class SearchSetting:
 
 @dataclass(slots=True)
 class Trial:
-    """One configuration being tried.
+    """One configuration being tried."""
 
-    Parameters
-    ----------
-    number
-        By which it was started, from 0.
-    configuration
-        Row of the curves.
-    epochs
-        Passed so far; a fraction of the last one counts for training, not for what validation shows.
-    gpus
-        Held now; 0 while it does not train.
-    """
-
-    number: int
-    configuration: int
-    epochs: float = 0.0
-    gpus: int = 0
+    number: int  # by which it was started, from 0
+    configuration: int  # row of the curves
+    epochs: float = 0.0  # passed so far; a fraction of the last one counts for training, not for what validation shows
+    gpus: int = 0  # held now; 0 while it does not train
     #: When training last started or stopped, the pause included; and which event is the one that counts.
     since_min: float = 0.0
     begins_min: float = 0.0
@@ -154,13 +142,7 @@ class SearchOutcome:
 
 
 class SearchClock:
-    """Trains trials on a virtual clock until the deadline.
-
-    Parameters
-    ----------
-    setting
-        What there is.
-    """
+    """Trains trials on a virtual clock until the deadline."""
 
     def __init__(self, setting: SearchSetting) -> None:
         self.setting = setting
@@ -204,16 +186,7 @@ class SearchClock:
     ) -> None:
         """Let a trial hold GPUs and train, until it has passed so many epochs in all, or for so many minutes.
 
-        Parameters
-        ----------
-        trial
-            One that does not train.
-        gpus
-            How many it holds.
-        epochs, minutes
-            One of the two; minutes include the pause.
-        pause_min
-            Minutes without training at first; where it is not given, those of a resize, if it is one.
+        Minutes include the pause at first, which, where it is not given, is that of a resize, if it is one.
         """
         if pause_min is None:
             goes_on = trial.last_gpus == gpus and trial.ends_min == self.now_min
@@ -261,14 +234,9 @@ class SearchClock:
         return float(row[min(completed, row.size) - 1]) if completed else math.nan
 
     def finish(self, *, cluster_gpus: int | None = None, best: Trial | None = None) -> SearchOutcome:
-        """Stop everything that trains at the deadline and return the best trial.
+        """Stop everything that trains at the deadline and return the best trial, unless the search says which.
 
-        Parameters
-        ----------
-        cluster_gpus
-            Of a fixed cluster, which is paid for until the deadline.
-        best
-            The trial that the search returns; None for the one of which validation shows most.
+        A fixed cluster is paid for until the deadline.
         """
         training = [trial for trial in self.trials if trial.gpus]
         if training:

@@ -20,20 +20,10 @@ STEPS = tuple(2.0 ** (step / 4) for step in range(-16, 9))
 
 
 def build_budget_frontier(instance: SeerInstance, request: SolveRequest) -> ParetoFrontier:
-    """Spend each budget of a grid, the deadline kept.
+    """Spend each budget of a grid, :data:`STEPS` times the instance's own, the deadline kept.
 
-    Parameters
-    ----------
-    instance
-        The problem; the grid is :data:`STEPS` times its budget.
-    request
-        Time limit, seed and gap, for all budgets together.
-
-    Returns
-    -------
-    ParetoFrontier
-        By GPU-minutes spent, as many points as there are feasible budgets that spend different amounts. Each is the
-        best of its own budget; budgets between them are not looked at, so ``exact`` is false.
+    By GPU-minutes spent, as many points as there are feasible budgets that spend different amounts. Each is the best of
+    its own budget; budgets between them are not looked at, so ``exact`` is false.
     """
     points = spend_budgets(instance, STEPS, request)
     seconds = request.stopwatch.elapsed_s
@@ -41,19 +31,9 @@ def build_budget_frontier(instance: SeerInstance, request: SolveRequest) -> Pare
 
 
 def spend_budgets(instance: SeerInstance, steps: Sequence[float], request: SolveRequest) -> list[ParetoPoint]:
-    """Spend some multiples of an instance's budget, the deadline kept.
+    """Spend some multiples of an instance's budget, the deadline kept; infeasible ones are left out.
 
-    Parameters
-    ----------
-    steps
-        Budgets relative to the instance's own; infeasible ones are left out.
-    request
-        Time limit, seed and gap, for all budgets together.
-
-    Returns
-    -------
-    list of ParetoPoint
-        In the order of the steps; the measures have the budget as ``budget_gpu_min``.
+    The measures have the budget as ``budget_gpu_min``; the time limit is for all together.
     """
     points = []
     for step in steps:

@@ -27,18 +27,6 @@ def continue_plan(instance: SeerInstance, plan: SeerPlan, standing: Standing, so
     The rest is an instance of its own: what is left of the deadline, less the pause with which it begins, in as many
     rounds as are left and as there are trials to halve; what is left of the budget; and as many GPUs for a trial at
     least as let the trials that are left spend most.
-
-    Parameters
-    ----------
-    instance, plan, standing
-        What the plan was made from, the plan, and how far it has come.
-    solve
-        Solves the rest.
-
-    Raises
-    ------
-    UnsupportedError
-        When a round is not over, or no trial is left.
     """
     done = next(
         (number for number, each in enumerate(plan.rounds) if each[0].id not in standing.took), len(plan.rounds)

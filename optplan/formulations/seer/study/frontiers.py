@@ -24,25 +24,7 @@ _MOST_WORK = 30_000_000.0
 
 
 def build_pareto(instance: SeerInstance, request: SolveRequest) -> ParetoFrontier:
-    """Find what amounts of a limit buy.
-
-    Parameters
-    ----------
-    instance
-        The problem; its objective says what is bought.
-    request
-        Time limit, for all amounts together; which limit varies, the budget by default.
-
-    Returns
-    -------
-    ParetoFrontier
-        GPU-minutes of training by budget, or expected final loss by budget or deadline.
-
-    Raises
-    ------
-    UnsupportedError
-        When spending is asked for by deadline: the budget decides what can be spent.
-    """
+    """Find what amounts of a limit buy: training by budget, or expected final loss by budget or deadline."""
     limit = request.limit or BUDGET
     if instance.objective is Objective.QUALITY:
         return build_quality_frontier(instance, limit, request)
@@ -54,23 +36,11 @@ def build_pareto(instance: SeerInstance, request: SolveRequest) -> ParetoFrontie
 
 
 def build_quality_frontier(instance: SeerInstance, limit: str, request: SolveRequest) -> ParetoFrontier:
-    """Choose a plan for every amount of a grid of one limit, the other kept.
+    """Choose a plan for each of some amounts of a limit, :data:`STEPS` times the instance's own, the other limit kept.
 
-    Parameters
-    ----------
-    instance
-        With a prior; the grid is :data:`STEPS` times its own amount.
-    limit
-        ``budget`` or ``deadline``.
-    request
-        Time limit, for all amounts together.
-
-    Returns
-    -------
-    ParetoFrontier
-        By what plans take of the limit. Objectives are means over the report's samples, with 95 % intervals; the
-        measures have what is gained over the published plan of the same amount. Amounts that buy nothing, that are too
-        large to be sampled, or for which the time was too short are left out, so ``exact`` is false.
+    Objectives are means over the report's samples, with 95 % intervals; the measures have what is gained over the
+    published plan of the same amount. Amounts that buy nothing, that are too large to be sampled, or for which the time
+    was too short are left out, so ``exact`` is false.
     """
     points = []
     for number, step in enumerate(STEPS):

@@ -44,15 +44,7 @@ class _Options:
 
 
 class Branch:
-    """The fleets of one kind.
-
-    Parameters
-    ----------
-    setting
-        What it shares with the others.
-    kind
-        What its fleets have in common.
-    """
+    """The fleets of one kind."""
 
     def __init__(self, setting: Setting, kind: Kind) -> None:
         self._setting = setting
@@ -117,15 +109,7 @@ class Branch:
         return self._assess(decided, self._straggler.logarithms(slowest, counts), least_more, keeps)
 
     def decide(self, nodes: Nodes, keeps: Keeps) -> Nodes:
-        """Decide one more level.
-
-        Parameters
-        ----------
-        nodes
-            Of one level.
-        keeps
-            Says which of some fleets are worth keeping, by lower bounds of time, cost and VMs.
-        """
+        """Decide one more level of nodes that are all of one level."""
         level = nodes.level
         options = self._options[level]
         rest = nodes.rest[:, None] - options.samples

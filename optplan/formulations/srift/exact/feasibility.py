@@ -51,22 +51,10 @@ class _Nearest:
 def explain_shortfall(
     space: FleetSpace, request: SolveRequest, counters: dict[str, float] | None = None
 ) -> Answer[SriftSolution]:
-    """Say why no fleet keeps the constraints, and what would do.
+    """Say why no fleet keeps the constraints, and what would do, after the search of a space that found none.
 
-    Parameters
-    ----------
-    space
-        All fleets of a problem without one, after the search that found none.
-    request
-        Time limit, and whether certificates are wanted.
-    counters
-        Of that search.
-
-    Returns
-    -------
-    Answer
-        With status INFEASIBLE. For each limit that can mend it alone, the least amount that does, and for each other
-        one that it cannot; each with a certificate. What is not proven when time runs out is left out, with a warning.
+    For each limit that can mend it alone, the least amount that does, and for each other one that it cannot; each with
+    a certificate. What is not proven when time runs out is left out, with a warning.
     """
     instance = space.instance
     stopwatch = request.stopwatch
@@ -96,15 +84,7 @@ def explain_shortfall(
 
 
 def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> _Nearest:
-    """Find the fleet with the least of what one limit is on, all other limits kept.
-
-    Parameters
-    ----------
-    limit
-        ``deadline`` or ``budget``.
-    request
-        Time limit, and whether a certificate is wanted.
-    """
+    """Find the fleet with the least of what one limit is on, all other limits kept."""
     freed = {"deadline_s": None} if limit == DEADLINE else {"budget": None}
     question = instance.replace(objective=_OBJECTIVES[limit], **freed)
     goal, space = LeastGoal(question), FleetSpace(question)

@@ -58,13 +58,6 @@ class LeastGoal(Goal):
 
     Of fleets with the same objective the one with less of the other of time and cost, then the one with fewer VMs, then
     the one with more VMs, and larger batches, of the types that come first.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    best
-        A fleet that is known already.
     """
 
     def __init__(self, instance: SriftInstance, best: JudgedFleet | None = None) -> None:

@@ -19,24 +19,14 @@ TOLERANCE = LIMIT_TOLERANCE
 
 @dataclass(frozen=True, slots=True)
 class JudgedFleet:
-    """A fleet with its time and cost; whether it reaches the batch is not looked at.
-
-    Parameters
-    ----------
-    groups
-        The fleet.
-    time_s, cost_usd
-        As the evaluator defines them; infinite where a run with interruptions never ends.
-    objective
-        The one of the two that is made least.
-    excess
-        By how much each of the instance's limits is exceeded, relative to it; zero where it is kept.
-    """
+    """A fleet with its time and cost; whether it reaches the batch is not looked at."""
 
     groups: tuple[VmGroup, ...]
+    #: As the evaluator defines them; infinite where a run with interruptions never ends.
     time_s: float
     cost_usd: float
-    objective: float
+    objective: float  # the one of the two that is made least
+    #: By how much each of the instance's limits is exceeded, relative to it; zero where it is kept.
     excess: tuple[float, ...]
 
     @property
@@ -46,15 +36,7 @@ class JudgedFleet:
 
 
 class FleetJudge:
-    """Predicts time and cost of an instance's fleets.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    model
-        Its iterations, where somebody has looked at some already.
-    """
+    """Predicts time and cost of an instance's fleets, by a model that may have looked at some already."""
 
     def __init__(self, instance: SriftInstance, model: IterationModel | None = None) -> None:
         self.instance = instance

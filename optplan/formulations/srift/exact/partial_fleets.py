@@ -13,37 +13,18 @@ from optplan.schema import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Decided:
-    """Fleets that are decided up to one level of one branch; arrays over them.
+    """Fleets that are decided up to one level of one branch; arrays over them."""
 
-    Parameters
-    ----------
-    numbers
-        (N,) Places among all that the fleets one level before could become: place of that fleet times the number of
-        options, plus the number of the option; at the start the VMs of the slowest choice, less one.
-    picks
-        (N, levels + 1) VMs of the slowest choice, then the number of the option at each level.
-    rest
-        (N,) Samples that no VM has yet.
-    amounts
-        (3, N) Price in US dollars per second, ranks and VMs so far.
-    used
-        (N,) VMs of the last type so far.
-    launched
-        (N,) Whether VMs are launched.
-    risk
-        (N,) Interruptions per hour so far.
-    networks
-        (N,) Bits of the networks that are there.
-    """
-
+    #: (N,) Places among all that the fleets one level before could become: place of that fleet times the number of
+    #: options, plus the number of the option; at the start the VMs of the slowest choice, less one.
     numbers: IntArray
-    picks: IntArray
-    rest: IntArray
-    amounts: FloatArray
-    used: IntArray
-    launched: IntArray
-    risk: FloatArray
-    networks: IntArray
+    picks: IntArray  # (N, levels + 1) VMs of the slowest choice, then the number of the option at each level
+    rest: IntArray  # (N,) samples that no VM has yet
+    amounts: FloatArray  # (3, N) price in US dollars per second, ranks and VMs so far
+    used: IntArray  # (N,) VMs of the last type so far
+    launched: IntArray  # (N,) whether VMs are launched
+    risk: FloatArray  # (N,) interruptions per hour so far
+    networks: IntArray  # (N,) bits of the networks that are there
 
     def __len__(self) -> int:
         return self.rest.size
@@ -69,14 +50,9 @@ class Decided:
 
 @dataclass(frozen=True, eq=False)
 class Nodes(Decided):
-    """The same with lower bounds, for each, of what any fleet takes that it can become.
+    """The same with lower bounds, for each, of what any fleet takes that it can become."""
 
-    Parameters
-    ----------
-    time_s, cost_usd, vms
-        (N,) Bounds.
-    """
-
+    #: (N,) Bounds.
     time_s: FloatArray
     cost_usd: FloatArray
     vms: FloatArray

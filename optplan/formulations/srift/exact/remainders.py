@@ -23,25 +23,14 @@ MOST_UNITS = 65_536
 
 @dataclass(frozen=True)
 class Level:
-    """What is decided at once: how many VMs of a type, and their batch where there is a choice.
-
-    Parameters
-    ----------
-    number
-        Of the type in the instance.
-    batches
-        To choose from, ascending.
-    least, most
-        VMs, over all batches of the level; a least count of zero allows none.
-    each
-        (3,) Price, ranks and VMs of one VM.
-    """
+    """What is decided at once: how many VMs of a type, and their batch where there is a choice."""
 
     number: int
-    batches: tuple[int, ...]
+    batches: tuple[int, ...]  # to choose from, ascending
+    #: VMs, over all batches of the level; a least count of zero allows none.
     least: int
     most: int
-    each: FloatArray
+    each: FloatArray  # (3,) price, ranks and VMs of one VM
 
 
 class Remainders:
@@ -54,13 +43,6 @@ class Remainders:
     * The line. A VM of a type takes its largest batch at most, and a type has no more VMs than are available; so even
       if VMs could be divided, the samples would need as much as when they are given to the types in the order of what
       one sample needs there, each up to its availability.
-
-    Parameters
-    ----------
-    levels
-        In the order of decisions.
-    samples
-        The global batch.
     """
 
     def __init__(self, levels: Sequence[Level], samples: int) -> None:
@@ -85,15 +67,7 @@ class Remainders:
         return 0 if self._tables is None else sum(table.size for table in self._tables)
 
     def least(self, level: int, samples: IntArray) -> FloatArray:
-        """Return (3, N) the least price, ranks and VMs of the levels from one on; infinite where they cannot do it.
-
-        Parameters
-        ----------
-        level
-            The first that is undecided.
-        samples
-            (N,) That are left.
-        """
+        """Return (3, N) the least price, ranks and VMs of the levels from one on for (N,) samples, or infinity."""
         if self._tables is None:
             return self._lines[level].least(samples)
         found = self._tables[level][:, np.where(samples % self._unit == 0, samples // self._unit, 0)]

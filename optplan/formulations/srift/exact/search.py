@@ -48,20 +48,11 @@ _Outlook = tuple[FloatArray, FloatArray, FloatArray]
 
 @dataclass(frozen=True)
 class SearchEnd:
-    """How a search ended.
+    """How a search ended."""
 
-    Parameters
-    ----------
-    termination
-        COMPLETED when nothing is left that the goal would keep, or the gap is closed.
-    bound
-        The least rank that anything left can have; infinite when nothing is left.
-    steps, decided, judged
-        Steps, partial fleets looked at, complete fleets judged.
-    """
-
-    termination: Termination
-    bound: float
+    termination: Termination  # COMPLETED when nothing is left that the goal would keep, or the gap is closed
+    bound: float  # the least rank that anything left can have; infinite when nothing is left
+    #: Steps, partial fleets looked at, complete fleets judged.
     steps: int
     decided: int
     judged: int
@@ -79,18 +70,10 @@ class _Waiting:
 
 @dataclass
 class FleetSpace:
-    """All fleets of an instance, to be searched.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    excluded
-        Fleets that are not looked at.
-    """
+    """All fleets of an instance, to be searched."""
 
     instance: SriftInstance
-    excluded: frozenset[tuple[VmGroup, ...]] = frozenset()
+    excluded: frozenset[tuple[VmGroup, ...]] = frozenset()  # fleets that are not looked at
     #: Fleets that wait, and kinds whose branch is not open yet.
     _heap: list[tuple[float, int, _Waiting | Kind]] = field(default_factory=list)
     _waiting: int = 0
@@ -136,17 +119,7 @@ class FleetSpace:
         return known
 
     def search(self, goal: Goal, stopwatch: Stopwatch, *, gap: float = 0.0) -> SearchEnd:
-        """Look for what the goal wants.
-
-        Parameters
-        ----------
-        goal
-            Keeps what is found.
-        stopwatch
-            Time limit, and who is told about progress.
-        gap
-            At which the search may end.
-        """
+        """Look for what the goal wants, and keeps; the search may end at a gap."""
         self._heap, self._waiting = [], 0
         for kind in self.kinds:
             for rank in self.foresee(goal, kind).tolist():

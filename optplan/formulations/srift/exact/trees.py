@@ -74,22 +74,11 @@ class _Claim(Goal):
 def write_tree(
     space: FleetSpace, bound: float | None, stopwatch: Stopwatch, *, limit: str = ""
 ) -> TreeCertificate | None:
-    """Write the tree that proves a bound of the objective of all fleets.
+    """Write the tree that proves a bound of the objective of all fleets; without a bound, that none keeps the limits.
 
-    Parameters
-    ----------
-    space
-        All fleets, best one that was searched: what it remembers is not computed again.
-    bound
-        What is claimed; None: no fleet keeps the limits.
-    limit
-        As in the certificate: the limit that the space's instance lacks, and has as its objective.
-
-    Returns
-    -------
-    TreeCertificate or None
-        None where there is not time enough, where it would be larger than certificates may be, or where there are more
-        networks than are told apart.
+    ``limit`` is the one that the space's instance lacks, and has as its objective. What the searched space remembers is
+    not computed again. None where there is not time enough, where it would be larger than certificates may be, or where
+    there are more networks than are told apart.
     """
     if any(kind.network is None for kind in space.kinds):
         return None

@@ -39,19 +39,11 @@ TOLERANCE = JUDGE_TOLERANCE
 
 
 def evaluate(instance: SriftInstance, solution: SriftSolution) -> Evaluation:
-    """Recompute objective, time, cost and every constraint from the fleet.
+    """Recompute objective, time, cost and every constraint from a fleet, which may break any rule.
 
-    Parameters
-    ----------
-    solution
-        The fleet to judge; it may break any rule.
-
-    Returns
-    -------
-    Evaluation
-        Objective: the cost in US dollars, N t_iter sum over i of counts_i P_i, or the time in seconds, N t_iter, with
-        launch and interruptions where the instance has them. Consumption: ``deadline`` in seconds, ``budget`` in US
-        dollars, whether limited or not.
+    The objective is the cost in US dollars, N t_iter sum over i of counts_i P_i, or the time in seconds, N t_iter, with
+    launch and interruptions where the instance has them. Consumption: ``deadline`` in seconds, ``budget`` in US
+    dollars, whether limited or not.
     """
     groups = solution.groups
     checks = _check_groups(instance, groups)

@@ -42,30 +42,14 @@ _SHORT = 1e-5
 
 @dataclass(frozen=True)
 class ExpectedTraining:
-    """What a training run takes on average when its VMs can be lost.
+    """What a training run takes on average when its VMs can be lost."""
 
-    Parameters
-    ----------
-    work_s
-        Of training without checkpoints and interruptions.
-    checkpoints_s
-        Of writing those checkpoints that count.
-    lost_s
-        Of work and of checkpoints that interruptions undo.
-    restarts_s
-        Of restarting.
-    interruptions
-        How many there are.
-    restart_billed
-        Whether the fleet is paid while it restarts.
-    """
-
-    work_s: float
-    checkpoints_s: float
-    lost_s: float
-    restarts_s: float
-    interruptions: float
-    restart_billed: bool
+    work_s: float  # of training without checkpoints and interruptions
+    checkpoints_s: float  # of writing those checkpoints that count
+    lost_s: float  # of work and of checkpoints that interruptions undo
+    restarts_s: float  # of restarting
+    interruptions: float  # how many there are
+    restart_billed: bool  # whether the fleet is paid while it restarts
 
     @property
     def total_s(self) -> float:
@@ -90,21 +74,7 @@ def count_checkpoints(work_s: float, interruptions: Interruptions) -> int:
 
 
 def expect_training(work_s: float, rate_per_s: float, interruptions: Interruptions) -> ExpectedTraining:
-    """Return what a run takes on average, in closed form (see the module).
-
-    Parameters
-    ----------
-    work_s
-        Training without checkpoints and interruptions.
-    rate_per_s
-        At which the fleet is interrupted; zero leaves work and checkpoints.
-
-    Returns
-    -------
-    ExpectedTraining
-        Its total and its billed time grow with work and rate. Infinite times where an interval between two checkpoints
-        is so long that floats end.
-    """
+    """Return what a run takes on average, in closed form (see the module)."""
     checkpoints = count_checkpoints(work_s, interruptions)
     every_s, restart_s = interruptions.checkpoint_every_s, interruptions.restart_s
     full_s, last_s = every_s + interruptions.checkpoint_s, work_s - checkpoints * every_s
@@ -129,20 +99,7 @@ def expect_training(work_s: float, rate_per_s: float, interruptions: Interruptio
 def expected_seconds(
     work_s: FloatArray, rate_per_s: FloatArray, interruptions: Interruptions | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the expected seconds of many runs, and those that are billed; see :func:`expect_training`.
-
-    Parameters
-    ----------
-    work_s, rate_per_s
-        (N,) Of each run.
-    interruptions
-        What an interruption does; None: nothing is ever lost, and no checkpoint written.
-
-    Returns
-    -------
-    tuple of array
-        (N,) each; infinite where a run never ends.
-    """
+    """Return the expected seconds of many runs, and those that are billed; see :func:`expect_training`."""
     if interruptions is None:
         return work_s, work_s
     every_s, restart_s = interruptions.checkpoint_every_s, interruptions.restart_s

@@ -78,13 +78,7 @@ class _Buckets:
 
 
 class IterationModel:
-    """Predicts the iterations of an instance's fleets; what does not depend on the fleet is computed once.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    """
+    """Predicts the iterations of an instance's fleets; what does not depend on the fleet is computed once."""
 
     def __init__(self, instance: SriftInstance) -> None:
         self.instance = instance
@@ -115,18 +109,7 @@ class IterationModel:
         return self._ready[gpu], self._buckets.gradient_bytes, self._buckets.query_bytes
 
     def predict(self, groups: Sequence[VmGroup]) -> Iteration:
-        """Predict the iteration of a fleet.
-
-        Parameters
-        ----------
-        groups
-            Of the fleet, one at least.
-
-        Returns
-        -------
-        Iteration
-            In the mean.
-        """
+        """Predict the iteration of a fleet."""
         forward, backward, slowest = self._compute(groups)
         names = tuple(sorted({group.type for group in groups}))
         ranks = sum(group.count * self.instance.types[group.type].gpus for group in groups)
@@ -134,19 +117,7 @@ class IterationModel:
         return Iteration(forward, backward, self.exchange_s(names, ranks, gpu, backward), ranks, slowest)
 
     def exchange_s(self, names: tuple[str, ...], ranks: int, gpu: str, backward_s: float) -> float:
-        """Return t_pe of a set of types (sorted names) with so many ranks.
-
-        Parameters
-        ----------
-        names
-            Types that the fleet has.
-        ranks
-            GPUs that take part.
-        gpu
-            Kind of the straggler's, whose gradients are the last to be ready.
-        backward_s
-            Its backward pass.
-        """
+        """Return t_pe of types (sorted names) with so many ranks, by the straggler's GPU and backward pass."""
         return 0.0 if ranks == 1 else self._exchange(names, ranks, gpu).seconds(backward_s)
 
     def _exchange(self, names: tuple[str, ...], ranks: int, gpu: str) -> Exchange:

@@ -43,27 +43,9 @@ def solve_bayesian(
 ) -> Answer[SriftSolution]:
     """Look for a good fleet by Bayesian optimisation; all VMs of a type get one batch.
 
-    Parameters
-    ----------
-    request
-        Seed of everything random; time limit, looked at between evaluations.
-    evaluations
-        Fleets to look at.
-    mend
-        Whether one count is moved so that the fleet reaches the batch.
-
-    Returns
-    -------
-    Answer
-        Feasible without a bound; unknown with a warning when none of the fleets looked at keeps batch and limits,
-        infeasible when no fleet does.
-
-    Raises
-    ------
-    UsageError
-        When the number of evaluations is not above zero.
-    MissingExtraError
-        When bayesian-optimization is not installed.
+    The clock is looked at between evaluations. With ``mend``, one count is moved so that the fleet reaches the batch.
+    Feasible without a bound; unknown with a warning when none of the fleets looked at keeps batch and limits,
+    infeasible when no fleet does.
     """
     if evaluations < 1:
         raise UsageError(f"evaluations: got {evaluations}; one or more are needed")

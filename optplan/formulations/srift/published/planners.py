@@ -43,27 +43,14 @@ EAGER_BUDGET_S = 0.05
 
 @dataclass(frozen=True)
 class Pruning:
-    """Which of the paper's rules the exhaustive search follows (section 4.4); by default all.
+    """Which of the paper's rules the exhaustive search follows (section 4.4); by default all."""
 
-    Parameters
-    ----------
-    powers_of_two
-        Only batches that are powers of two on each GPU.
-    one_batch_per_type
-        All VMs of a type get the same batch. Where the instance itself says so, this makes no difference.
-    homogeneous_first
-        One type before several.
-    larger_first
-        The largest VMs of a kind of GPU before smaller ones with the same kind.
-    spot_first
-        Spot VMs before on-demand ones.
-    """
-
-    powers_of_two: bool = True
+    powers_of_two: bool = True  # only batches that are powers of two on each GPU
+    #: All VMs of a type get the same batch. Where the instance itself says so, this makes no difference.
     one_batch_per_type: bool = True
-    homogeneous_first: bool = True
-    larger_first: bool = True
-    spot_first: bool = True
+    homogeneous_first: bool = True  # one type before several
+    larger_first: bool = True  # the largest VMs of a kind of GPU before smaller ones with the same kind
+    spot_first: bool = True  # spot VMs before on-demand ones
 
 
 ALL_RULES = Pruning()
@@ -74,18 +61,8 @@ def solve_exhaustive(
 ) -> Answer[SriftSolution]:
     """Look at every fleet that the paper's pruning leaves (section 4.4).
 
-    Parameters
-    ----------
-    request
-        Time limit and listener.
-    pruning
-        The rules to follow.
-
-    Returns
-    -------
-    Answer
-        Feasible without a bound; unknown with a warning when none of the fleets looked at keeps the limits, infeasible
-        when no fleet does.
+    Feasible without a bound; unknown with a warning when none of the fleets looked at keeps the limits, infeasible when
+    no fleet does.
     """
     search = FleetSearch(instance, request.stopwatch)
     listed = FleetList(
@@ -161,27 +138,11 @@ class _Favourites:
 def solve_eager(
     instance: SriftInstance, request: SolveRequest, *, step: int = EAGER_STEP, budget_s: float = EAGER_BUDGET_S
 ) -> Answer[SriftSolution]:
-    """Run the eager mode: allow a few more VMs of one type at a time, the best type first (section 4.4).
+    """Run the eager mode: allow ``step`` VMs of one type more at a time, the best type first (section 4.4).
 
-    Parameters
-    ----------
-    request
-        Its time limit, where there is one, is the budget of solving time.
-    step
-        VMs that each step allows, K.
-    budget_s
-        Budget of processor time where the request has no limit.
-
-    Returns
-    -------
-    Answer
-        Feasible without a bound; unknown with a warning when no fleet looked at keeps the limits, infeasible when no
-        fleet does and the time suffices to see it.
-
-    Raises
-    ------
-    UsageError
-        When the step or the budget is not above zero.
+    The request's time limit, where there is one, is the budget of solving time; else ``budget_s`` of processor time.
+    Feasible without a bound; unknown with a warning when no fleet looked at keeps the limits, infeasible when no fleet
+    does and the time suffices to see it.
     """
     if step < 1 or budget_s <= 0:
         message = f"eager mode: got a step of {step} VMs and a budget of {budget_s:g} s; both must be above zero"
@@ -268,13 +229,7 @@ def solve_throughput_aware(instance: SriftInstance, request: SolveRequest) -> An
 
 @dataclass(frozen=True)
 class Remainder:
-    """Why a static policy makes no fleet.
-
-    Parameters
-    ----------
-    reason
-        In words.
-    """
+    """Why a static policy makes no fleet."""
 
     reason: str
 

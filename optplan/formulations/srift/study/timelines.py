@@ -31,36 +31,22 @@ class Happening(StrEnum):
 
 @dataclass(frozen=True)
 class TimelineSegment:
-    """A while in which a run does one thing.
+    """A while in which a run does one thing."""
 
-    Parameters
-    ----------
-    start_s, end_s
-        Since the beginning of the run.
-    happening
-        What it does.
-    vms
-        Types that it has or, while they are launched, waits for, and how many VMs of each.
-    batches
-        Samples per VM by type, where they are known; several where the VMs of a type differ.
-    iterations_from, iterations_to
-        Done at its start and at its end.
-    spent_from_usd, spent_to_usd
-        Spent by then.
-    predicted
-        Whether it is still to come.
-    """
-
+    #: Since the beginning of the run.
     start_s: float
     end_s: float
     happening: Happening
-    vms: Mapping[str, int]
+    vms: Mapping[str, int]  # types that it has or, while they are launched, waits for, and how many VMs of each
+    #: Samples per VM by type, where they are known; several where the VMs of a type differ.
     batches: Mapping[str, tuple[int, ...]]
+    #: Done at its start and at its end.
     iterations_from: int
     iterations_to: int
+    #: Spent by then.
     spent_from_usd: float
     spent_to_usd: float
-    predicted: bool
+    predicted: bool  # whether it is still to come
 
     @property
     def fleet(self) -> str:
