@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.laws.interruptions import expected_seconds
+from optplan.formulations.srift.laws.interruptions import expect_training
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import ROUNDING
@@ -127,5 +127,5 @@ def bound_training(
     if instance.interruptions is None:
         return work_s, work_s
     rate_per_s = interruptions_per_hour / SECONDS_PER_HOUR * (1.0 - ROUNDING)
-    total_s, billed_s = expected_seconds(work_s * (1.0 - ROUNDING), rate_per_s, instance.interruptions)
+    total_s, billed_s = expect_training(work_s * (1.0 - ROUNDING), rate_per_s, instance.interruptions)
     return total_s * (1.0 - ROUNDING), billed_s * (1.0 - ROUNDING)

@@ -49,8 +49,7 @@ class FleetJudge:
         training_s = billed_s = instance.iterations * self._model.predict(groups).total_s
         if instance.interruptions is not None:
             rate_per_s = interruption_rate_per_s(instance, groups)
-            expected = expect_training(training_s, rate_per_s, instance.interruptions)
-            training_s, billed_s = expected.total_s, expected.billed_s
+            training_s, billed_s = map(float, expect_training(training_s, rate_per_s, instance.interruptions))
         launch_s = instance.launch_s if self._launches(groups) else 0.0
         time_s = launch_s + training_s
         billed_s += launch_s if instance.launch_billed else 0.0

@@ -31,7 +31,7 @@ from collections.abc import Sequence
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE, Check, Evaluation
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.laws.interruptions import ExpectedTraining, expect_training, interruption_rate_per_s
+from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.formulations.srift.laws.iteration import IterationModel
 
 #: Relative tolerance of every comparison of the judge; a fleet exactly at a limit is feasible.
@@ -111,11 +111,12 @@ def measure_fleet(model: IterationModel, groups: Sequence[VmGroup]) -> dict[str,
     for group in groups:
         counts[group.type] += group.count
     work_s = instance.iterations * iteration.total_s
-    training = _expect(instance, groups, work_s)
+    rate_per_s = interruption_rate_per_s(instance, groups)
+    training_s, trained_s = map(float, expect_training(work_s, rate_per_s, instance.interruptions))
     launches = any(counts[name] > vm.running for name, vm in instance.types.items())
     launch_s = instance.launch_s if launches else 0.0
     rate_usd_per_s = sum(group.count * instance.types[group.type].price_usd_per_s for group in groups)
-    billed_s = training.billed_s + (launch_s if instance.launch_billed else 0.0)
+    billed_s = trained_s + (launch_s if instance.launch_billed else 0.0)
     samples = sum(group.count * group.batch for group in groups)
     return {
         "forward_s": iteration.forward_s,
@@ -123,9 +124,9 @@ def measure_fleet(model: IterationModel, groups: Sequence[VmGroup]) -> dict[str,
         "exchange_s": iteration.exchange_s,
         "iteration_s": iteration.total_s,
         "work_s": work_s,
-        "training_s": training.total_s,
+        "training_s": training_s,
         "launch_s": launch_s,
-        "time_s": launch_s + training.total_s,
+        "time_s": launch_s + training_s,
         "billed_s": billed_s,
         "price_usd_per_hour": sum(group.count * instance.types[group.type].price_usd_per_hour for group in groups),
         "cost_usd": rate_usd_per_s * billed_s,
@@ -134,13 +135,6 @@ def measure_fleet(model: IterationModel, groups: Sequence[VmGroup]) -> dict[str,
         "vms": float(sum(counts.values())),
         "samples_per_s": samples / iteration.total_s,
     }
-
-
-def _expect(instance: SriftInstance, groups: Sequence[VmGroup], work_s: float) -> ExpectedTraining:
-    """Return what training takes, checkpoints, lost work and restarts included where VMs may be lost."""
-    if instance.interruptions is None:
-        return ExpectedTraining(work_s, 0.0, 0.0, 0.0, 0.0, restart_billed=True)
-    return expect_training(work_s, interruption_rate_per_s(instance, groups), instance.interruptions)
 
 
 def _check(family: str, index: str, left: float, right: float, message: str, *, holds: bool) -> Check:

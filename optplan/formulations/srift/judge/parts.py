@@ -15,7 +15,7 @@ from optplan.formulations.srift.judge.evaluation import measure_fleet
 from optplan.formulations.srift.judge.exchanges import ExchangeFloor
 from optplan.formulations.srift.judge.needs import Needs, Supply, divide
 from optplan.formulations.srift.judge.offers import Kind, Offers
-from optplan.formulations.srift.laws.interruptions import expected_seconds
+from optplan.formulations.srift.laws.interruptions import expect_training
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
@@ -249,7 +249,7 @@ class KindOfFleets:
         instance = self._instance
         rate_per_s = per_hour / SECONDS_PER_HOUR * (1.0 - ROUNDING)
         work_s = instance.iterations * iteration_s * (1.0 - ROUNDING)
-        training_s, billed_s = expected_seconds(work_s, rate_per_s, instance.interruptions)
+        training_s, billed_s = expect_training(work_s, rate_per_s, instance.interruptions)
         launch_s = launched * instance.launch_s
         billed_s = billed_s + (launch_s if instance.launch_billed else 0.0)
         return (training_s + launch_s) * (1.0 - ROUNDING), billed_s * (1.0 - ROUNDING)
