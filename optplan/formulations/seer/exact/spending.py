@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -77,24 +77,15 @@ class _Labels:
 
     def take(self, chosen: IntArray) -> _Labels:
         """Return some of the labels."""
-        return _Labels(
-            self.spent[chosen],
-            self.held[chosen],
-            self.training[chosen],
-            self.last[chosen],
-            self.trials[chosen],
-            self.rows[chosen],
-        )
+        return _Labels(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def settle(self, tie: float) -> _Labels:
         """Return the labels with amounts that tie made equal: the least that is spent, the most that is trained."""
-        return _Labels(
-            _settle(self.spent, tie, up=False),
-            self.held,
-            _settle(self.training, tie, up=True),
-            _settle(self.last, tie, up=True),
-            self.trials,
-            self.rows,
+        return replace(
+            self,
+            spent=_settle(self.spent, tie, up=False),
+            training=_settle(self.training, tie, up=True),
+            last=_settle(self.last, tie, up=True),
         )
 
     def join(self, rows: BracketRows, mine: IntArray, theirs: IntArray) -> _Labels:
@@ -192,7 +183,7 @@ def choose_rows(problem: SpendProblem, stopwatch: Stopwatch) -> ChosenRows:
     count, stopped_by, pairs = 0, None, []
     for rows in wider:
         expired = stopwatch.expired
-        labels, cut = _extend(labels, _first_rows(rows, 1) if expired else rows, most_room, tie)
+        labels, cut = _extend(labels, rows.take(slice(1)) if expired else rows, most_room, tie)
         if expired:
             stopped_by = Termination.TIME_LIMIT
         elif cut:
@@ -221,20 +212,8 @@ def _cut_rows(instance: SeerInstance, problem: SpendProblem) -> SpendProblem:
         return problem
     period, least = round(instance.eta) ** (problem.rounds - 1), round(gpus[0])
     most = [least // math.gcd(least, round(each)) * period for each in gpus[1:]]
-    cut = [_first_rows(each, number) for each, number in zip(problem.brackets[1:], most, strict=True)]
+    cut = [each.take(slice(number)) for each, number in zip(problem.brackets[1:], most, strict=True)]
     return replace(problem, brackets=(problem.brackets[0], *cut))
-
-
-def _first_rows(rows: BracketRows, number: int) -> BracketRows:
-    if rows.size <= number:
-        return rows
-    return BracketRows(
-        rows.gpus,
-        rows.trials[:number],
-        rows.spent_gpu_min[:number],
-        rows.training_gpu_min[:number],
-        rows.last_round_gpu_min[:number],
-    )
 
 
 def _extend(labels: _Labels, rows: BracketRows, room: _Room, tie: float) -> tuple[_Labels, bool]:

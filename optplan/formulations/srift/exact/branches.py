@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from optplan.formulations.srift.data.instance import VmGroup
 from optplan.formulations.srift.exact.bounds import Choice, StragglerBound, bound_training
 from optplan.formulations.srift.exact.exchanges import MOST_NETWORKS
-from optplan.formulations.srift.exact.incumbents import JudgedFleet
 from optplan.formulations.srift.exact.kinds import Kind, Setting, list_others
 from optplan.formulations.srift.exact.partial_fleets import Decided, Nodes
 from optplan.formulations.srift.exact.remainders import QUANTITIES, Level, Remainders
@@ -58,8 +57,6 @@ class Branch:
         self._gpu = setting.instance.types[self._slowest.name].gpu
         self._remainders = Remainders([self._level(column) for column in columns], setting.instance.global_batch)
         self._options = [self._list_options(columns, place) for place in range(len(columns))]
-        #: Complete fleets that were looked at, by their picks.
-        self.judged: dict[bytes, JudgedFleet] = {}
         #: Whether some type that must be there cannot be.
         self._impossible = self._lacks_running(others)
         #: After how many levels the network must be there; zero where it is there from the start.
@@ -72,11 +69,6 @@ class Branch:
     def levels(self) -> int:
         """How many decisions there are after that on the slowest choice."""
         return len(self._options)
-
-    @property
-    def size(self) -> int:
-        """How many numbers its tables hold."""
-        return self._remainders.size + sum(options.logarithms.size for options in self._options)
 
     def widest(self, level: int) -> int:
         """Return how many options there are at a level."""
@@ -126,13 +118,7 @@ class Branch:
         rest, used = rest[parent, option], np.broadcast_to(used, possible.shape)[parent, option]
         least_more = self._least_more(level + 1, rest)
         amounts = nodes.amounts[:, parent] + options.amounts[:, option]
-        # What the parent takes holds for its children; with their own price, many need no closer look.
-        total = amounts + least_more
-        cost_usd = nodes.cost_usd[parent] * np.maximum(1.0, total[0] / self._parent_price(nodes)[parent])
-        kept = np.flatnonzero(
-            np.isfinite(total[0])
-            & keeps(nodes.time_s[parent], np.where(np.isfinite(cost_usd), cost_usd, np.inf), total[2])
-        )
+        kept = np.flatnonzero(np.isfinite(least_more[0]))
         parent, option, rest, used = parent[kept], option[kept], rest[kept], used[kept]
         least_more, amounts = least_more[:, kept], amounts[:, kept]
         decided = Decided(
@@ -222,11 +208,6 @@ class Branch:
             return np.where(rest == 0, 0.0, np.inf) * np.ones((QUANTITIES, 1))
         return self._remainders.least(level, rest)
 
-    def _parent_price(self, nodes: Nodes) -> FloatArray:
-        """Return (N,) the least price of fleets, which their bound of the cost rests on."""
-        price = nodes.amounts[0] + self._least_more(nodes.level, nodes.rest)[0]
-        return np.asarray(price, dtype=np.float64)
-
     def _sum_logarithms(self, nodes: Nodes) -> FloatArray:
         """Return (N, Q) the logarithms of the distributions of the VMs that are decided."""
         total = self._straggler.logarithms(self._slowest, nodes.picks[:, 0])
@@ -237,12 +218,9 @@ class Branch:
     def _assess(self, decided: Decided, logarithms: FloatArray, least_more: FloatArray, keeps: Keeps) -> Nodes:
         """Bound what fleets take and cost, and return those that are worth keeping."""
         amounts, compute_s = decided.amounts + least_more, self._straggler.seconds(logarithms)
-        for by_floor in (True, False):
-            iteration_s = self._bound_iteration(decided, amounts[1].astype(np.int64), compute_s, by_floor=by_floor)
-            nodes = self._bound(decided, iteration_s, amounts)
-            kept = np.flatnonzero(keeps(nodes.time_s, nodes.cost_usd, nodes.vms))
-            decided, amounts, compute_s = nodes.take(kept), amounts[:, kept], compute_s[kept]
-        return nodes.take(kept)
+        iteration_s = self._bound_iteration(decided, amounts[1].astype(np.int64), compute_s)
+        nodes = self._bound(decided, iteration_s, amounts)
+        return nodes.take(np.flatnonzero(keeps(nodes.time_s, nodes.cost_usd, nodes.vms)))
 
     def _bound(self, decided: Decided, iteration_s: FloatArray, amounts: FloatArray) -> Nodes:
         """Bound time and cost by the least seconds of an iteration, and price and VMs."""
@@ -257,10 +235,8 @@ class Branch:
             vms=amounts[2],
         )
 
-    def _bound_iteration(
-        self, decided: Decided, ranks: IntArray, compute_s: FloatArray, *, by_floor: bool
-    ) -> FloatArray:
-        """Return (N,) the least seconds of an iteration, by what an exchange always takes or by simulation."""
+    def _bound_iteration(self, decided: Decided, ranks: IntArray, compute_s: FloatArray) -> FloatArray:
+        """Return (N,) the least seconds of an iteration."""
         complete, least_s = decided.level == self.levels, compute_s.copy()
         own = 0 if self._network is None else 1 << self._network
         present = self._setting.exchange.stand_for(decided.networks | own)
@@ -270,10 +246,5 @@ class Branch:
                 continue
             paces = self._setting.exchange.paces(self._gpu, networks, complete=complete)
             backward_s = (1.0 - self._forward) * compute_s[which]
-            if by_floor:
-                exchange_s = paces.floor_s(ranks[which])
-                least_s[which] = self._forward * compute_s[which] + np.maximum(backward_s, exchange_s)
-            else:
-                forward = self._forward / (1.0 - self._forward)
-                least_s[which] = paces.iteration_s(ranks[which], backward_s, forward)
+            least_s[which] = paces.iteration_s(ranks[which], backward_s, self._forward / (1.0 - self._forward))
         return least_s * (1.0 - ROUNDING)

@@ -106,11 +106,6 @@ class _FactorGoal(Goal):
         self._most_s, self._most_usd = limits.get(DEADLINE, math.inf), limits.get(BUDGET, math.inf)
         self.least = math.inf
 
-    @property
-    def found(self) -> bool:
-        """Whether there is a fleet yet."""
-        return math.isfinite(self.least)
-
     def keeps(self, time_s: FloatArray, cost_usd: FloatArray, vms: FloatArray) -> NDArray[np.bool_]:
         """Say which fleets could exceed the limits by less."""
         del vms
@@ -128,6 +123,7 @@ class _FactorGoal(Goal):
         """Note a lesser factor."""
         if math.isfinite(fleet.cost_usd):
             self.least = min(self.least, max(fleet.time_s / self._most_s, fleet.cost_usd / self._most_usd))
+            self.found = True
 
     def ends(self, rank: float) -> bool:
         """Whether the rank is no less."""

@@ -48,7 +48,7 @@ class Remainders:
     def __init__(self, levels: Sequence[Level], samples: int) -> None:
         self._unit = math.gcd(samples, *(batch for level in levels for batch in level.batches))
         units = samples // self._unit
-        self._lines = [_Line(levels[start:]) for start in range(len(levels) + 1)]
+        self._lines = [LinearRelaxation(levels[start:]) for start in range(len(levels) + 1)]
         self._tables: list[FloatArray] | None = None
         if units <= MOST_UNITS:
             table = np.full((QUANTITIES, units + 1), np.inf)
@@ -61,11 +61,6 @@ class Remainders:
         #: By level, whether the line says more than the table: where levels share the availability of a type.
         self._shared = [len(set(types[start:])) < len(types[start:]) for start in range(len(levels) + 1)]
 
-    @property
-    def size(self) -> int:
-        """How many numbers the tables hold."""
-        return 0 if self._tables is None else sum(table.size for table in self._tables)
-
     def least(self, level: int, samples: IntArray) -> FloatArray:
         """Return (3, N) the least price, ranks and VMs of the levels from one on for (N,) samples, or infinity."""
         if self._tables is None:
@@ -75,8 +70,8 @@ class Remainders:
         return np.maximum(found, self._lines[level].least(samples)) if self._shared[level] else found
 
 
-class _Line:
-    """The linear relaxation of some levels."""
+class LinearRelaxation:
+    """The least of each quantity if the VMs of some levels could be divided: Dantzig's bound of a knapsack."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
         types: dict[int, Level] = {}

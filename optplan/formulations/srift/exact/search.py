@@ -23,7 +23,7 @@ from optplan.formulations.srift.exact.goals import SAME, Goal
 from optplan.formulations.srift.exact.incumbents import FleetJudge, JudgedFleet
 from optplan.formulations.srift.exact.kinds import Kind, Setting, list_kinds, list_others
 from optplan.formulations.srift.exact.partial_fleets import Nodes
-from optplan.formulations.srift.exact.remainders import QUANTITIES
+from optplan.formulations.srift.exact.remainders import Level, LinearRelaxation
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
@@ -36,10 +36,6 @@ _JUDGED = 8
 _PLUNGED, _PLUNGE_EVERY = 4, 16
 #: Fleets that may wait; each takes about 150 bytes.
 _MOST_WAITING = 3_000_000
-#: Numbers that the tables of the branches that are remembered hold together; each takes 8 bytes.
-_MOST_REMEMBERED = 1 << 24
-#: Fleets of a branch that are remembered with what they take; each takes about 500 bytes.
-_MOST_JUDGED = 10_000
 #: Steps after the gap is closed, in which ties are broken.
 _TIE_STEPS = 200
 #: (1,) each: bounds of time, cost and VMs.
@@ -92,7 +88,6 @@ class FleetSpace:
         )
         self._judge = FleetJudge(self.instance, model)
         self._ticket = count()
-        self._branches: dict[Kind, Branch] = {}
         self._outlooks: dict[Kind, _Outlook | None] = {}
 
     @cached_property
@@ -112,11 +107,8 @@ class FleetSpace:
         return [names[number] for number in self._setting.order]
 
     def branch(self, kind: Kind) -> Branch:
-        """Return the fleets of one kind; some kinds are remembered, as long as their tables are small."""
-        known = self._branches.get(kind) or Branch(self._setting, kind)
-        if sum(branch.size for branch in self._branches.values()) + known.size <= _MOST_REMEMBERED:
-            self._branches[kind] = known
-        return known
+        """Return the fleets of one kind."""
+        return Branch(self._setting, kind)
 
     def search(self, goal: Goal, stopwatch: Stopwatch, *, gap: float = 0.0) -> SearchEnd:
         """Look for what the goal wants, and keeps; the search may end at a gap."""
@@ -144,15 +136,9 @@ class FleetSpace:
             stopwatch.emit("search", objective=goal.objective, bound=rank)
         return self._end(Termination.COMPLETED, np.inf, steps)
 
-    def judge_once(self, branch: Branch, picks: IntArray) -> JudgedFleet:
-        """Return what a complete fleet of a branch takes and costs; some fleets are remembered."""
-        key = picks.tobytes()
-        known = branch.judged.get(key)
-        if known is None:
-            known = self._judge.judge(branch.write(picks))
-            if len(branch.judged) < _MOST_JUDGED:
-                branch.judged[key] = known
-        return known
+    def judge(self, branch: Branch, picks: IntArray) -> JudgedFleet:
+        """Return what a complete fleet of a branch takes and costs."""
+        return self._judge.judge(branch.write(picks))
 
     def _plunge(self, goal: Goal, waiting: _Waiting | Kind) -> None:
         """Decide the best few at once down to complete fleets: what they take excludes others early."""
@@ -195,7 +181,7 @@ class FleetSpace:
 
     def _judge_all(self, goal: Goal, branch: Branch, nodes: Nodes) -> None:
         for picks in nodes.picks:
-            fleet = self.judge_once(branch, picks)
+            fleet = self.judge(branch, picks)
             if not self.excluded or fleet.groups not in self.excluded:
                 self._judged += 1
                 goal.offer(fleet)
@@ -235,19 +221,14 @@ class FleetSpace:
 
     def _divide(self, kind: Kind) -> FloatArray:
         """Return (3,) the least price, ranks and VMs if VMs were divisible; infinite where there are too few."""
-        largest: dict[int, int] = {}
-        for choice in (*list_others(self._setting, kind), self._setting.choices[kind.position]):
+        setting, largest = self._setting, dict[int, int]()
+        for choice in (*list_others(setting, kind), setting.choices[kind.position]):
             largest[choice.number] = max(choice.batch, largest.get(choice.number, 0))
-        found = np.full(QUANTITIES, np.inf)
-        for quantity, each in enumerate(self._setting.amounts.T.tolist()):
-            left, total = float(self.instance.global_batch), 0.0
-            by_sample = [(each[number] / batch, number, batch) for number, batch in largest.items()]
-            for amount, number, batch in sorted(by_sample):
-                taken = min(left, float(self._setting.most[number] * batch))
-                total += taken * amount
-                left -= taken
-            if left == 0.0:
-                found[quantity] = total
+        levels = [
+            Level(number, (batch,), 0, setting.most[number], setting.amounts[number])
+            for number, batch in largest.items()
+        ]
+        found: FloatArray = LinearRelaxation(levels).least(np.array([self.instance.global_batch]))[:, 0]
         return found
 
     @staticmethod
