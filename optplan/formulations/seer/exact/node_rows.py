@@ -7,9 +7,8 @@ the narrowest bracket is looked up. Complete choices are then taken by decreasin
 first one that keeps the budget is the best.
 
 Where sizes and node divide one another in a row (1, 2, 4 GPUs on nodes of 8), the bound is the number of nodes. Then
-choices that hold as much in all rounds are the same but for ties, of which the best is kept; and for whole eta there
-is no need for eta^(K-1) p_min / gcd(P, p_min) trials or more above the published ones on P GPUs, because so many hold
-as much in all rounds as P / gcd(P, p_min) eta^(K-1) trials on p_min GPUs.
+for whole eta there is no need for eta^(K-1) p_min / gcd(P, p_min) trials or more above the published ones on P GPUs,
+because so many hold as much in all rounds as P / gcd(P, p_min) eta^(K-1) trials on p_min GPUs.
 """
 
 from __future__ import annotations
@@ -75,8 +74,6 @@ def choose_rows_on_nodes(problem: SpendProblem, eta: float, stopwatch: Stopwatch
             if size * len(choices.trials) > MOST_CHOICES:
                 stopped_by, size = Termination.WORK_LIMIT, max(1, MOST_CHOICES // len(choices.trials))
         choices = _extend(problem, choices, each, min(size, each.size))
-        if evenly:
-            choices = _merge(choices)
     return _take_longest(problem, choices, stopwatch, stopped_by)
 
 
@@ -102,13 +99,6 @@ def _extend(problem: SpendProblem, choices: _Choices, rows: BracketRows, size: i
     fits = np.flatnonzero(_may_fit(problem, gpus))
     trials = choices.trials[mine] + rows.trials[theirs, 0] - rows.trials[0, 0]
     return _Choices(gpus, trials, np.concatenate([choices.rows[mine], theirs[:, None]], axis=1)).take(fits)
-
-
-def _merge(choices: _Choices) -> _Choices:
-    """Keep one of the choices that hold as much in all rounds: most trials, then longest rows of the widest bracket."""
-    order = np.lexsort((*-choices.rows.T[::-1], -choices.trials))
-    _, first = np.unique(choices.gpus[order], axis=0, return_index=True)
-    return choices.take(order[first])
 
 
 def _may_fit(problem: SpendProblem, gpus: IntArray) -> NDArray[np.bool_]:

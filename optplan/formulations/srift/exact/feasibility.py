@@ -17,7 +17,8 @@ from optplan.contracts.result import (
     Termination,
     TreeCertificate,
 )
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution
+from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.exact.goals import Goal, LeastGoal
 from optplan.formulations.srift.exact.incumbents import JudgedFleet
 from optplan.formulations.srift.exact.reachability import find_neighbours, reaches_batch
@@ -92,11 +93,6 @@ def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> 
         return _Nearest(limit, goal.best, proven=False)
     certificate = write_tree(space, goal.objective, request.stopwatch, limit=limit) if request.certify else None
     return _Nearest(limit, goal.best, proven=True, certificate=certificate)
-
-
-def write_fleet(groups: tuple[VmGroup, ...]) -> str:
-    """Write a fleet as the paper does: ``4 p3.8xlarge@1024 + 8 g3.8xlarge@128``."""
-    return " + ".join(f"{group.count} {group.type}@{group.batch}" for group in groups)
 
 
 class _FactorGoal(Goal):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, VmGroup
+from optplan.formulations.srift.data.solution import count_vms
 from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.solvers.limits import LIMIT_TOLERANCE
@@ -64,9 +65,5 @@ class FleetJudge:
 
     def _launches(self, groups: tuple[VmGroup, ...]) -> bool:
         """Whether the fleet has more VMs of any type than are running."""
-        if not self.instance.launch_s:
-            return False
-        counts = {name: -vm.running for name, vm in self.instance.types.items()}
-        for group in groups:
-            counts[group.type] += group.count
-        return any(count > 0 for count in counts.values())
+        types = self.instance.types
+        return any(count > types[name].running for name, count in count_vms(groups).items())

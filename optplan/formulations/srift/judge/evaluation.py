@@ -31,6 +31,7 @@ from collections.abc import Sequence
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE, Check, Evaluation
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.solution import count_vms
 from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.formulations.srift.laws.iteration import IterationModel
 
@@ -49,9 +50,7 @@ def evaluate(instance: SriftInstance, solution: SriftSolution) -> Evaluation:
     checks = _check_groups(instance, groups)
     if not all(check.holds for check in checks):
         return Evaluation(math.nan, {DEADLINE: math.nan, BUDGET: math.nan}, {}, tuple(checks))
-    counts = Counter(dict.fromkeys(instance.types, 0))
-    for group in groups:
-        counts[group.type] += group.count
+    counts = Counter(count_vms(groups))
     checks += _check_fleet(instance, groups, counts)
     measures = measure_fleet(IterationModel(instance), groups)
     consumption = {DEADLINE: measures["time_s"], BUDGET: measures["cost_usd"]}
@@ -107,9 +106,7 @@ def _check_fleet(instance: SriftInstance, groups: Sequence[VmGroup], counts: Cou
 def measure_fleet(model: IterationModel, groups: Sequence[VmGroup]) -> dict[str, float]:
     """Measure the iteration, the time and the cost of a fleet, by the model of its instance's iterations."""
     instance, iteration = model.instance, model.predict(groups)
-    counts = Counter(dict.fromkeys(instance.types, 0))
-    for group in groups:
-        counts[group.type] += group.count
+    counts = Counter(count_vms(groups))
     work_s = instance.iterations * iteration.total_s
     rate_per_s = interruption_rate_per_s(instance, groups)
     training_s, trained_s = map(float, expect_training(work_s, rate_per_s, instance.interruptions))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from optplan.contracts.judgement import RefutedError
 from optplan.formulations.srift.data.instance import VmGroup
+from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.judge.bounds import ROUNDING, StragglerFloor
 from optplan.formulations.srift.judge.evaluation import measure_fleet
 from optplan.formulations.srift.judge.exchanges import ExchangeFloor
@@ -158,7 +159,7 @@ class KindOfFleets:
         least = np.full(len(parents), np.inf)
         np.minimum.at(least, parent, ranks)
         least_ranks = _whole(np.where(np.isfinite(least), least, 1.0))
-        time_s, billed_s = self._bound(parents, least_ranks, exactly=False, simulated=place > 0)
+        time_s, billed_s = self._bound(parents, least_ranks, exactly=False, simulated=False)
         open_ = ~listed & ~claim.excludes(time_s[parent], price * billed_s[parent] * (1.0 - ROUNDING))
         parent, option = parent[open_], option[open_]
         counts = parents[parent]
@@ -307,7 +308,7 @@ class KindOfFleets:
         return tuple(VmGroup(type=load.name, count=count, batch=load.batch) for load, count in present)
 
     def _write(self, counts: IntArray) -> str:
-        return " + ".join(f"{group.count} {group.type}@{group.batch}" for group in self._write_groups(counts))
+        return write_fleet(self._write_groups(counts))
 
     def __str__(self) -> str:
         return f"slowest {self._slowest.name}@{self._slowest.batch}, network {self._kind.network}"

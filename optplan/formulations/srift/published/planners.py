@@ -30,6 +30,7 @@ from functools import partial
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.exact.fleet_by_fleet import FleetSearch, answer_without_fleet
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.models.fleets import CountRange, FleetList
@@ -227,25 +228,18 @@ def solve_throughput_aware(instance: SriftInstance, request: SolveRequest) -> An
     return _answer_static(instance, request, "throughput-aware policy", fill_throughput_aware(instance))
 
 
-@dataclass(frozen=True)
-class Remainder:
-    """Why a static policy makes no fleet."""
-
-    reason: str
-
-
-def fill_cost_aware(instance: SriftInstance) -> tuple[VmGroup, ...] | Remainder:
+def fill_cost_aware(instance: SriftInstance) -> tuple[VmGroup, ...] | str:
     """Fill VMs in the order of their price per hour, the cheapest first."""
     return _fill(instance, _rank(instance, lambda name: -instance.types[name].price_usd_per_hour))
 
 
-def fill_throughput_aware(instance: SriftInstance) -> tuple[VmGroup, ...] | Remainder:
+def fill_throughput_aware(instance: SriftInstance) -> tuple[VmGroup, ...] | str:
     """Fill VMs in the order of their samples per second at their largest batch, the fastest first."""
     return _fill(instance, _rank(instance, lambda name: samples_per_s(instance, name)))
 
 
-def _fill(instance: SriftInstance, ranked: list[str]) -> tuple[VmGroup, ...] | Remainder:
-    """Load VMs with the largest batch of their type, the running ones first, then in the order of the ranks."""
+def _fill(instance: SriftInstance, ranked: list[str]) -> tuple[VmGroup, ...] | str:
+    """Load VMs with the largest batch of their type, the running ones first, then by rank; or say why it cannot."""
     counts = {name: vm.running for name, vm in instance.types.items() if vm.running}
     left = instance.global_batch - sum(count * largest_batch(instance, name) for name, count in counts.items())
     for name in ranked:
@@ -261,14 +255,14 @@ def _fill(instance: SriftInstance, ranked: list[str]) -> tuple[VmGroup, ...] | R
             counts[name] = counts.get(name, 0) + taken
         left -= taken * batch
         if left and free > taken:
-            return Remainder(
+            return (
                 f"{left:,} of {instance.global_batch:,} samples are left for a VM of {name}, which it would load in "
                 f"part: a full one takes {batch:,}; not representable"
             )
     if left > 0:
-        return Remainder(f"all VMs that it can have, fully loaded, leave {left:,} of {instance.global_batch:,} samples")
+        return f"all VMs that it can have, fully loaded, leave {left:,} of {instance.global_batch:,} samples"
     if left < 0:
-        return Remainder(f"the running VMs, fully loaded, take {-left:,} samples more than there are")
+        return f"the running VMs, fully loaded, take {-left:,} samples more than there are"
     return tuple(
         VmGroup(type=name, count=counts[name], batch=largest_batch(instance, name))
         for name in instance.types
@@ -277,11 +271,11 @@ def _fill(instance: SriftInstance, ranked: list[str]) -> tuple[VmGroup, ...] | R
 
 
 def _answer_static(
-    instance: SriftInstance, request: SolveRequest, policy: str, made: tuple[VmGroup, ...] | Remainder
+    instance: SriftInstance, request: SolveRequest, policy: str, made: tuple[VmGroup, ...] | str
 ) -> Answer[SriftSolution]:
     request.stopwatch.emit(policy)
-    if isinstance(made, Remainder):
-        return answer_without_fleet(instance, request, f"the {policy} makes no fleet: {made.reason}")
+    if isinstance(made, str):
+        return answer_without_fleet(instance, request, f"the {policy} makes no fleet: {made}")
     solution = SriftSolution(groups=made)
     evaluation = evaluate(instance, solution)
     broken = [
@@ -290,6 +284,6 @@ def _answer_static(
         if not check.holds
     ]
     if broken:
-        fleet = " + ".join(f"{group.count} {group.type}@{group.batch}" for group in made)
-        return answer_without_fleet(instance, request, f"the {policy} makes {fleet}, which breaks {'; '.join(broken)}")
+        message = f"the {policy} makes {write_fleet(made)}, which breaks {'; '.join(broken)}"
+        return answer_without_fleet(instance, request, message)
     return Answer(Status.FEASIBLE, Termination.COMPLETED, solution=solution, objective=evaluation.objective)
