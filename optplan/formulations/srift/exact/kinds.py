@@ -10,7 +10,6 @@ import numpy as np
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.exact.bounds import Choice
 from optplan.formulations.srift.exact.exchanges import MOST_NETWORKS, ExchangeBound
-from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray
 
 
@@ -22,7 +21,6 @@ class Setting:
     choices: list[Choice]  # the quickest first
     order: list[int]  # (M,) numbers of the types in the order of decisions
     exchange: ExchangeBound
-    model: IterationModel
 
     @cached_property
     def amounts(self) -> FloatArray:

@@ -84,7 +84,6 @@ class FleetSpace:
             choices=choices,
             order=_order_types(self.instance),
             exchange=ExchangeBound(self.instance, model),
-            model=model,
         )
         self._judge = FleetJudge(self.instance, model)
         self._ticket = count()

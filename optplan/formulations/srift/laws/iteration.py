@@ -70,7 +70,6 @@ class Transfer:
 class _Buckets:
     """What is exchanged at once: layers, or buckets of them."""
 
-    first_layer: tuple[int, ...]
     last_layer: tuple[int, ...]
     gradient_bytes: FloatArray
     query_bytes: FloatArray
@@ -114,11 +113,8 @@ class IterationModel:
         names = tuple(sorted({group.type for group in groups}))
         ranks = sum(group.count * self.instance.types[group.type].gpus for group in groups)
         gpu = self.instance.types[groups[slowest].type].gpu
-        return Iteration(forward, backward, self.exchange_s(names, ranks, gpu, backward), ranks, slowest)
-
-    def exchange_s(self, names: tuple[str, ...], ranks: int, gpu: str, backward_s: float) -> float:
-        """Return t_pe of types (sorted names) with so many ranks, by the straggler's GPU and backward pass."""
-        return 0.0 if ranks == 1 else self._exchange(names, ranks, gpu).seconds(backward_s)
+        exchange_s = 0.0 if ranks == 1 else self._exchange(names, ranks, gpu).seconds(backward)
+        return Iteration(forward, backward, exchange_s, ranks, slowest)
 
     def _exchange(self, names: tuple[str, ...], ranks: int, gpu: str) -> Exchange:
         known = self._exchanges.get((names, ranks, gpu))
@@ -210,4 +206,4 @@ def _fill_buckets(instance: SriftInstance) -> _Buckets:
         names[start] if start == end else f"{names[start]} to {names[end]}"
         for start, end in zip(first, last, strict=True)
     )
-    return _Buckets(tuple(first), tuple(last), np.add.reduceat(mean, first), queries, labels)
+    return _Buckets(tuple(last), np.add.reduceat(mean, first), queries, labels)

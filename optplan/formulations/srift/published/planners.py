@@ -28,7 +28,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
-from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.exact.fleet_by_fleet import FleetSearch, answer_without_fleet
@@ -38,7 +37,7 @@ from optplan.progress import Stopwatch
 
 #: VMs of a type that the eager mode allows at each step, K.
 EAGER_STEP = 8
-#: Solving time of the eager mode where the request has no limit.
+#: Processor time of the eager mode where the request has no limit.
 EAGER_BUDGET_S = 0.05
 
 
@@ -136,26 +135,20 @@ class _Favourites:
             yield allowed
 
 
-def solve_eager(
-    instance: SriftInstance, request: SolveRequest, *, step: int = EAGER_STEP, budget_s: float = EAGER_BUDGET_S
-) -> Answer[SriftSolution]:
-    """Run the eager mode: allow ``step`` VMs of one type more at a time, the best type first (section 4.4).
+def solve_eager(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
+    """Run the eager mode: allow :data:`EAGER_STEP` VMs of one type more at a time, the best type first (section 4.4).
 
-    The request's time limit, where there is one, is the budget of solving time; else ``budget_s`` of processor time.
-    Feasible without a bound; unknown with a warning when no fleet looked at keeps the limits, infeasible when no fleet
-    does and the time suffices to see it.
+    The request's time limit, where there is one, is the budget of solving time. Feasible without a bound; unknown with
+    a warning when no fleet looked at keeps the limits, infeasible when no fleet does and the time suffices to see it.
     """
-    if step < 1 or budget_s <= 0:
-        message = f"eager mode: got a step of {step} VMs and a budget of {budget_s:g} s; both must be above zero"
-        raise UsageError(message)
     stopwatch = request.stopwatch
     own_budget = stopwatch.limit_s is None
     if own_budget:
-        stopwatch = Stopwatch(budget_s, stopwatch.listener, time.thread_time)  # the same on a busy machine
+        stopwatch = Stopwatch(EAGER_BUDGET_S, stopwatch.listener, time.thread_time)  # the same on a busy machine
     search = FleetSearch(instance, stopwatch)
     listed = FleetList(instance, instance.batches_of, one_batch=instance.one_batch_per_type)
     every = True
-    for ranges in _allow_stepwise(instance, step):
+    for ranges in _allow_stepwise(instance):
         stopwatch.emit("eager steps", objective=search.objective)
         every = search.look_at(listed.fleets(ranges))
         if not every:
@@ -165,11 +158,11 @@ def solve_eager(
     answer = search.answer(replace(request, stopwatch=stopwatch), "fleet of the eager mode", ended)
     if every or not own_budget or answer.status is Status.INFEASIBLE:
         return answer
-    note = f"the eager mode has used up its budget of {budget_s:g} s; with a time limit it takes as long as that"
+    note = f"the eager mode has used up its budget of {EAGER_BUDGET_S:g} s; with a time limit it takes as long as that"
     return replace(answer, warnings=(*answer.warnings, note))
 
 
-def _allow_stepwise(instance: SriftInstance, step: int) -> Iterator[list[CountRange]]:
+def _allow_stepwise(instance: SriftInstance) -> Iterator[list[CountRange]]:
     """Yield the ranges of counts that each step adds; before the first one there are the running VMs alone."""
     running = {name: vm.running for name, vm in instance.types.items()}
     ranked = _rank(instance, _preference_of(instance))
@@ -181,8 +174,8 @@ def _allow_stepwise(instance: SriftInstance, step: int) -> Iterator[list[CountRa
         if not instance.mixed and any(each.least for each in others):
             continue
         most = instance.most_of(name)
-        for least in range(running[name] + 1, most + 1, step):
-            now = CountRange(name, least, min(least + step - 1, most))
+        for least in range(running[name] + 1, most + 1, EAGER_STEP):
+            now = CountRange(name, least, min(least + EAGER_STEP - 1, most))
             yield [*others, now] if instance.mixed else [now]
         allowed = [*others, CountRange(name, running[name], most)]
 
