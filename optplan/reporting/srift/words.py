@@ -43,10 +43,8 @@ def format_count(number: float) -> str:
 
 
 def format_relaxation(relaxation: Relaxation) -> str:
-    """Write what a limit has to be, and its unit where the words do not have it."""
-    if relaxation.limit in (DEADLINE, BUDGET):
-        return f"{format_least(relaxation.limit, relaxation.least_feasible)} or more"
-    return f"{relaxation.least_feasible:,g} {relaxation.unit}".strip()
+    """Write what a limit has to be."""
+    return f"{format_least(relaxation.limit, relaxation.least_feasible)} or more"
 
 
 def write_relaxation(relaxation: Relaxation) -> tuple[str, str]:

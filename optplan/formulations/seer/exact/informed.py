@@ -1,8 +1,9 @@
 """Informed SEER: the plan with the least expected final loss under a prior, sought by sampling.
 
 The paper says that an algorithm that knows how trials converge and scale could do better than one that does not, and
-leaves it (end of section 4). Here it is a search over a family of plans
-(:mod:`optplan.formulations.seer.exact.family`):
+leaves it (end of section 4). Here it is a sample average approximation (Kleywegt, Shapiro, Homem-de-Mello, "The sample
+average approximation method for stochastic discrete optimization", SIAM J. Optimization 12, 2002) by local search over
+a family of plans (:mod:`optplan.formulations.seer.exact.family`):
 
 1. Many plans are tried on a few of the choice samples, the better ones on more and more of them.
 2. The best few, and the published plan, are improved step by step: a plan is left for the first of its neighbours

@@ -1,9 +1,10 @@
 """Spending the whole budget: the best rows of all brackets, by labels that are never dominated.
 
-A label is a choice of rows for some brackets. Brackets are taken from the widest to the narrowest; a label is dropped
-when another one spends no more, holds no more GPUs where these are limited, and is at least as good in every respect
-that counts, in the order in which it counts. The narrowest bracket fills what is left by one look-up, because its
-longer rows are better in every respect.
+A multiple-choice knapsack by dominance (Nemhauser and Ullmann, "Discrete dynamic programming and capital allocation",
+Management Science 15, 1969). A label is a choice of rows for some brackets. Brackets are taken from the widest to the
+narrowest; a label is dropped when another one spends no more, holds no more GPUs where these are limited, and is at
+least as good in every respect that counts, in the order in which it counts. The narrowest bracket fills what is left by
+one look-up, because its longer rows are better in every respect.
 
 For whole eta and whole GPUs one more argument bounds the rows of all brackets but the narrowest: eta^(K-1) more trials
 of P GPUs hold, take, train and finish exactly as much as P/p_min times as many on p_min GPUs, which are more trials. So

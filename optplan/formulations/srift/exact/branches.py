@@ -6,7 +6,7 @@ Where the VMs of a type may get several batches, each batch is a level of its ow
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from optplan.formulations.srift.data.instance import VmGroup
 from optplan.formulations.srift.exact.bounds import Choice, StragglerBound, bound_training
 from optplan.formulations.srift.exact.exchanges import MOST_NETWORKS
 from optplan.formulations.srift.exact.kinds import Kind, Setting, list_others
-from optplan.formulations.srift.exact.partial_fleets import Decided, Nodes
+from optplan.formulations.srift.exact.partial_fleets import Nodes
 from optplan.formulations.srift.exact.remainders import QUANTITIES, Level, Remainders
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import ROUNDING
@@ -88,7 +88,7 @@ class Branch:
         kept = np.flatnonzero(np.isfinite(least_more[0]))
         counts, rest, amounts, least_more = counts[kept], rest[kept], amounts[:, kept], least_more[:, kept]
         bit = self._network_bit(slowest.number)
-        decided = Decided(
+        decided = Nodes(
             numbers=counts - 1,
             picks=counts[:, None],
             rest=rest,
@@ -121,7 +121,7 @@ class Branch:
         kept = np.flatnonzero(np.isfinite(least_more[0]))
         parent, option, rest, used = parent[kept], option[kept], rest[kept], used[kept]
         least_more, amounts = least_more[:, kept], amounts[:, kept]
-        decided = Decided(
+        decided = Nodes(
             numbers=parent * options.counts.size + option,
             picks=np.column_stack([nodes.picks[parent], option]),
             rest=rest,
@@ -215,27 +215,19 @@ class Branch:
             total += options.logarithms[picks]
         return np.asarray(total, dtype=np.float64)
 
-    def _assess(self, decided: Decided, logarithms: FloatArray, least_more: FloatArray, keeps: Keeps) -> Nodes:
+    def _assess(self, decided: Nodes, logarithms: FloatArray, least_more: FloatArray, keeps: Keeps) -> Nodes:
         """Bound what fleets take and cost, and return those that are worth keeping."""
         amounts, compute_s = decided.amounts + least_more, self._straggler.seconds(logarithms)
         iteration_s = self._bound_iteration(decided, amounts[1].astype(np.int64), compute_s)
-        nodes = self._bound(decided, iteration_s, amounts)
-        return nodes.take(np.flatnonzero(keeps(nodes.time_s, nodes.cost_usd, nodes.vms)))
-
-    def _bound(self, decided: Decided, iteration_s: FloatArray, amounts: FloatArray) -> Nodes:
-        """Bound time and cost by the least seconds of an iteration, and price and VMs."""
         instance = self._setting.instance
         training_s, billed_s = bound_training(instance, instance.iterations * iteration_s, decided.risk)
         launch_s = decided.launched * instance.launch_s
         billed_s = billed_s + (launch_s if instance.launch_billed else 0.0)
-        return Nodes(
-            **{field.name: getattr(decided, field.name) for field in fields(Decided)},
-            time_s=launch_s + training_s,
-            cost_usd=amounts[0] * billed_s * (1.0 - ROUNDING),
-            vms=amounts[2],
-        )
+        bounds = launch_s + training_s, amounts[0] * billed_s * (1.0 - ROUNDING), amounts[2]
+        nodes = replace(decided, time_s=bounds[0], cost_usd=bounds[1], vms=bounds[2])
+        return nodes.take(np.flatnonzero(keeps(*bounds)))
 
-    def _bound_iteration(self, decided: Decided, ranks: IntArray, compute_s: FloatArray) -> FloatArray:
+    def _bound_iteration(self, decided: Nodes, ranks: IntArray, compute_s: FloatArray) -> FloatArray:
         """Return (N,) the least seconds of an iteration."""
         complete, least_s = decided.level == self.levels, compute_s.copy()
         own = 0 if self._network is None else 1 << self._network

@@ -184,10 +184,8 @@ def _explain_batch(instance: SriftInstance, certificate: TreeCertificate | None)
     if near.more and near.above is None:
         more = " or ".join(f"{count} more {name}" for name, count in near.more.items())
         reason += f"; {more} would do"
-    hopeless = tuple(Hopeless(limit=limit, certificate=_drop(certificate, limit)) for limit in instance.limits)
+    # Where no fleet has the batch, no limit matters: it is the same proof with one dropped.
+    hopeless = tuple(
+        Hopeless(limit=limit, certificate=certificate and certificate.replace(limit=limit)) for limit in instance.limits
+    )
     return Infeasibility(reason=reason, relaxations=(), hopeless=hopeless, certificate=certificate)
-
-
-def _drop(certificate: TreeCertificate | None, limit: str) -> TreeCertificate | None:
-    """Return the same proof with a limit dropped: where no fleet has the batch, no limit matters."""
-    return None if certificate is None else certificate.replace(limit=limit)

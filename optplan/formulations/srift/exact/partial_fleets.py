@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from optplan.schema import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Decided:
+class Nodes:
     """Fleets that are decided up to one level of one branch; arrays over them."""
 
     #: (N,) Places among all that the fleets one level before could become: place of that fleet times the number of
@@ -25,6 +25,10 @@ class Decided:
     launched: IntArray  # (N,) whether VMs are launched
     risk: FloatArray  # (N,) interruptions per hour so far
     networks: IntArray  # (N,) bits of the networks that are there
+    #: (N,) Lower bounds of what any fleet takes that each can become; none before they are known.
+    time_s: FloatArray = field(default_factory=lambda: np.zeros(0))
+    cost_usd: FloatArray = field(default_factory=lambda: np.zeros(0))
+    vms: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def __len__(self) -> int:
         return self.rest.size
@@ -37,22 +41,12 @@ class Decided:
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """Return the fleets of all parts, in their order."""
-        columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(cls)}
+        columns = {each.name: [getattr(part, each.name) for part in parts] for each in fields(cls)}
         last = {"amounts": 1}
         return cls(**{name: np.concatenate(each, axis=last.get(name, 0)) for name, each in columns.items()})
 
     def take(self, which: IntArray | slice) -> Self:
         """Return some of the fleets."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         amounts = values.pop("amounts")
         return type(self)(amounts=amounts[:, which], **{name: value[which] for name, value in values.items()})
-
-
-@dataclass(frozen=True, eq=False)
-class Nodes(Decided):
-    """The same with lower bounds, for each, of what any fleet takes that it can become."""
-
-    #: (N,) Bounds.
-    time_s: FloatArray
-    cost_usd: FloatArray
-    vms: FloatArray

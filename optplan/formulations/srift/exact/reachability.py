@@ -1,4 +1,4 @@
-"""Which global batches the VMs on offer can have: sums of samples as the bits of whole numbers."""
+"""Which global batches the VMs on offer can have: subset sums by dynamic programming, as bits of whole numbers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The least price, ranks and VMs that the rest of a fleet needs to reach the global batch.
 
-A dynamic program over samples, in units of their greatest common divisor: table j holds, for every number of samples,
-the least that the types from level j on can give them for. With one batch per type the price that it finds is that of
-a fleet; the three quantities are made least one by one, so that together they are bounds.
+A bounded knapsack by dynamic programming (Bellman, "Dynamic Programming", 1957; counts by binary splitting) over
+samples, in units of their greatest common divisor: table j holds, for every number of samples, the least that the types
+from level j on can give them for. With one batch per type the price that it finds is that of a fleet; the three
+quantities are made least one by one, so that together they are bounds.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Remainders:
 
 
 class LinearRelaxation:
-    """The least of each quantity if the VMs of some levels could be divided: Dantzig's bound of a knapsack."""
+    """The least of each quantity if the VMs of some levels could be divided: Dantzig's bound of a knapsack (1957)."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
         types: dict[int, Level] = {}

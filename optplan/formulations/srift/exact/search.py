@@ -1,13 +1,15 @@
 """Best-first search of fleets: whatever a lower bound does not exclude is decided further, down to single fleets.
 
-Nothing is left out without a bound that excludes it, so what is found is proven by exhaustion. Fleets wait in blocks,
-each sorted by its bounds; the block whose first fleet has the least bound is the next, and a slice of it at a time.
+Best-first branch and bound with dives for incumbents ("plunging": Achterberg, "Constraint Integer Programming", 2007,
+chapter 6). Nothing is left out without a bound that excludes it, so what is found is proven by exhaustion. Fleets wait
+in blocks, each sorted by its bounds; the block whose first fleet has the least bound is the next, and a slice of it at
+a time.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count
@@ -15,7 +17,7 @@ from itertools import count
 import numpy as np
 
 from optplan.contracts.result import Termination
-from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.exact.bounds import Choice, bound_training, list_choices
 from optplan.formulations.srift.exact.branches import Branch
 from optplan.formulations.srift.exact.exchanges import ExchangeBound
@@ -64,28 +66,21 @@ class _Waiting:
     start: int = 0
 
 
-@dataclass
 class FleetSpace:
     """All fleets of an instance, to be searched."""
 
-    instance: SriftInstance
-    excluded: frozenset[tuple[VmGroup, ...]] = frozenset()  # fleets that are not looked at
-    #: Fleets that wait, and kinds whose branch is not open yet.
-    _heap: list[tuple[float, int, _Waiting | Kind]] = field(default_factory=list)
-    _waiting: int = 0
-    _decided: int = 0
-    _judged: int = 0
-
-    def __post_init__(self) -> None:
-        model = IterationModel(self.instance)
-        choices = list_choices(self.instance, model)
+    def __init__(self, instance: SriftInstance) -> None:
+        self.instance, model = instance, IterationModel(instance)
         self._setting = Setting(
-            instance=self.instance,
-            choices=choices,
-            order=_order_types(self.instance),
-            exchange=ExchangeBound(self.instance, model),
+            instance=instance,
+            choices=list_choices(instance, model),
+            order=_order_types(instance),
+            exchange=ExchangeBound(instance, model),
         )
-        self._judge = FleetJudge(self.instance, model)
+        self._judge = FleetJudge(instance, model)
+        #: Fleets that wait, and kinds whose branch is not open yet.
+        self._heap: list[tuple[float, int, _Waiting | Kind]] = []
+        self._waiting = self._decided = self._judged = 0
         self._ticket = count()
         self._outlooks: dict[Kind, _Outlook | None] = {}
 
@@ -123,17 +118,21 @@ class FleetSpace:
             if goal.closes(rank, gap):
                 ties += 1
             if stopwatch.expired or self._waiting > _MOST_WAITING or ties > _TIE_STEPS:
-                heappush(self._heap, (rank, next(self._ticket), waiting))
-                return self._end(self._why(stopwatch, ties), rank, steps)
+                why = Termination.COMPLETED if ties > _TIE_STEPS else Termination.WORK_LIMIT
+                why = Termination.TIME_LIMIT if stopwatch.expired else why
+                return SearchEnd(why, rank, steps, self._decided, self._judged)
             steps += 1
             if steps % (_PLUNGE_EVERY if goal.found else 1) == 0:
                 self._plunge(goal, waiting)
             if isinstance(waiting, Kind):
-                self._open(goal, waiting)
+                branch = self.branch(waiting)
+                nodes = branch.start(goal.keeps)
+                self._decided += len(nodes)
+                self._wait(goal, branch, nodes)
             else:
                 self._step(goal, waiting)
             stopwatch.emit("search", objective=goal.objective, bound=rank)
-        return self._end(Termination.COMPLETED, np.inf, steps)
+        return SearchEnd(Termination.COMPLETED, np.inf, steps, self._decided, self._judged)
 
     def judge(self, branch: Branch, picks: IntArray) -> JudgedFleet:
         """Return what a complete fleet of a branch takes and costs."""
@@ -150,12 +149,6 @@ class FleetSpace:
             order = np.argsort(goal.rank(nodes.time_s, nodes.cost_usd), kind="stable")
             nodes = nodes.take(order[:_PLUNGED])
         self._judge_all(goal, branch, nodes)
-
-    def _open(self, goal: Goal, kind: Kind) -> None:
-        branch = self.branch(kind)
-        nodes = branch.start(goal.keeps)
-        self._decided += len(nodes)
-        self._wait(goal, branch, nodes)
 
     def _step(self, goal: Goal, waiting: _Waiting) -> None:
         """Decide a slice further, or judge the first complete fleets."""
@@ -180,10 +173,8 @@ class FleetSpace:
 
     def _judge_all(self, goal: Goal, branch: Branch, nodes: Nodes) -> None:
         for picks in nodes.picks:
-            fleet = self.judge(branch, picks)
-            if not self.excluded or fleet.groups not in self.excluded:
-                self._judged += 1
-                goal.offer(fleet)
+            self._judged += 1
+            goal.offer(self.judge(branch, picks))
 
     def _wait(self, goal: Goal, branch: Branch, nodes: Nodes) -> None:
         if not len(nodes):
@@ -220,24 +211,13 @@ class FleetSpace:
 
     def _divide(self, kind: Kind) -> FloatArray:
         """Return (3,) the least price, ranks and VMs if VMs were divisible; infinite where there are too few."""
-        setting, largest = self._setting, dict[int, int]()
-        for choice in (*list_others(setting, kind), setting.choices[kind.position]):
-            largest[choice.number] = max(choice.batch, largest.get(choice.number, 0))
+        setting = self._setting
         levels = [
-            Level(number, (batch,), 0, setting.most[number], setting.amounts[number])
-            for number, batch in largest.items()
+            Level(each.number, (each.batch,), 0, setting.most[each.number], setting.amounts[each.number])
+            for each in (*list_others(setting, kind), setting.choices[kind.position])
         ]
         found: FloatArray = LinearRelaxation(levels).least(np.array([self.instance.global_batch]))[:, 0]
         return found
-
-    @staticmethod
-    def _why(stopwatch: Stopwatch, ties: int) -> Termination:
-        if stopwatch.expired:
-            return Termination.TIME_LIMIT
-        return Termination.COMPLETED if ties > _TIE_STEPS else Termination.WORK_LIMIT
-
-    def _end(self, termination: Termination, bound: float, steps: int) -> SearchEnd:
-        return SearchEnd(termination, bound, steps, self._decided, self._judged)
 
 
 def _order_types(instance: SriftInstance) -> list[int]:
