@@ -1,4 +1,4 @@
-"""The fleets of one kind, decided type by type: what can be chosen, and lower bounds of what follows.
+"""The fleets of one kind, decided type by type, the slowest choice first: what can be chosen, and lower bounds.
 
 Where the VMs of a type may get several batches, each batch is a level of its own.
 """
@@ -26,7 +26,7 @@ Keeps = Callable[[FloatArray, FloatArray, FloatArray], NDArray[np.bool_]]
 
 @dataclass(frozen=True, eq=False)
 class _Options:
-    """What can be chosen at a level; arrays over the options, the first of which may be to take no VM."""
+    """What can be chosen at a level; arrays over the options. The first is to take no VM, but of the slowest choice."""
 
     number: int
     batches: IntArray
@@ -52,10 +52,10 @@ class Branch:
         self._names = list(setting.instance.types)
         others = list_others(setting, kind)
         self._straggler = StragglerBound(self._slowest, others)
-        columns = self._divide(others)
+        columns = [[self._slowest], *self._divide(others)]
         self._forward = self._slowest.forward_s / self._slowest.raw_s if self._slowest.raw_s > 0.0 else 0.0
         self._gpu = setting.instance.types[self._slowest.name].gpu
-        self._remainders = Remainders([self._level(column) for column in columns], setting.instance.global_batch)
+        self._remainders = Remainders([self._level(column) for column in columns[1:]], setting.instance.global_batch)
         self._options = [self._list_options(columns, place) for place in range(len(columns))]
         #: Whether some type that must be there cannot be.
         self._impossible = self._lacks_running(others)
@@ -67,7 +67,7 @@ class Branch:
 
     @property
     def levels(self) -> int:
-        """How many decisions there are after that on the slowest choice."""
+        """How many decisions there are."""
         return len(self._options)
 
     def widest(self, level: int) -> int:
@@ -76,29 +76,10 @@ class Branch:
 
     def start(self, keeps: Keeps) -> Nodes:
         """Return the fleets worth keeping in which only the number of VMs of the slowest choice is decided."""
-        instance, slowest = self._setting.instance, self._slowest
-        vm = instance.types[slowest.name]
-        ends = not self._options or self._options[0].starts_type
-        least = max(1, vm.running) if ends else 1
-        most = min(self._setting.most[slowest.number], instance.global_batch // slowest.batch)
-        counts = np.arange(least, 1 if self._impossible else most + 1, dtype=np.int64)
-        rest = instance.global_batch - counts * slowest.batch
-        amounts = counts * self._setting.amounts[slowest.number][:, None]
-        least_more = self._least_more(0, rest)
-        kept = np.flatnonzero(np.isfinite(least_more[0]))
-        counts, rest, amounts, least_more = counts[kept], rest[kept], amounts[:, kept], least_more[:, kept]
-        bit = self._network_bit(slowest.number)
-        decided = Nodes(
-            numbers=counts - 1,
-            picks=counts[:, None],
-            rest=rest,
-            amounts=amounts,
-            used=counts,
-            launched=(counts > vm.running).astype(np.int64),
-            risk=counts * np.float64(vm.interruptions_per_hour),
-            networks=np.full(counts.size, bit, dtype=np.int64),
-        )
-        return self._assess(decided, self._straggler.logarithms(slowest, counts), least_more, keeps)
+        none, batch = np.zeros(1, dtype=np.int64), np.array([self._setting.instance.global_batch])
+        picks, amounts = np.zeros((1, 0), dtype=np.int64), np.zeros((QUANTITIES, 1))
+        root = Nodes(none, picks, batch, amounts, used=none, launched=none, risk=np.zeros(1), networks=none)
+        return root.take(none[:0]) if self._impossible else self.decide(root, keeps)
 
     def decide(self, nodes: Nodes, keeps: Keeps) -> Nodes:
         """Decide one more level of nodes that are all of one level."""
@@ -136,10 +117,11 @@ class Branch:
 
     def write(self, picks: IntArray) -> tuple[VmGroup, ...]:
         """Return the groups of a fleet, in the order of the instance's types, the largest batch first."""
-        found = [(self._slowest.number, self._slowest.batch, int(picks[0]))]
-        for options, pick in zip(self._options, picks[1:].tolist(), strict=True):
-            if pick:
-                found.append((options.number, int(options.batches[pick]), int(options.counts[pick])))
+        found = [
+            (options.number, int(options.batches[pick]), int(options.counts[pick]))
+            for options, pick in zip(self._options, picks.tolist(), strict=True)
+            if options.counts[pick]
+        ]
         found.sort(key=lambda group: (group[0], -group[1]))
         return tuple(VmGroup(type=self._names[number], count=count, batch=batch) for number, batch, count in found)
 
@@ -173,21 +155,22 @@ class Branch:
         name, number = column[0].name, column[0].number
         vm, most = instance.types[name], self._setting.most[number]
         spans = [np.arange(1, min(most, instance.global_batch // each.batch) + 1, dtype=np.int64) for each in column]
-        counts = np.concatenate([np.zeros(1, dtype=np.int64), *spans])
-        batches = np.repeat([0, *(each.batch for each in column)], [1, *(span.size for span in spans)])
+        spans = spans if place == 0 else [np.zeros(1, dtype=np.int64), *spans]
+        column = column if place == 0 else [column[0], *column]
+        counts, batches = np.concatenate(spans), [each.batch for each in column]
         logarithms = [self._straggler.logarithms(each, span) for each, span in zip(column, spans, strict=True)]
-        before = self._slowest.number if place == 0 else columns[place - 1][0].number
+        before = None if place == 0 else columns[place - 1][0].number
         after = None if place + 1 == len(columns) else columns[place + 1][0].number
-        bit = self._network_bit(number)
+        bit, repeated = self._network_bit(number), np.repeat(batches, [span.size for span in spans])
         return _Options(
             number=number,
-            batches=batches,
+            batches=repeated,
             counts=counts,
-            samples=counts * batches,
+            samples=counts * repeated,
             amounts=counts * self._setting.amounts[number][:, None],
-            risk=counts * vm.interruptions_per_hour,
+            risk=np.asarray(counts * vm.interruptions_per_hour, dtype=np.float64),
             networks=np.where(counts > 0, bit, 0),
-            logarithms=np.concatenate([np.zeros((1, logarithms[0].shape[1])), *logarithms]),
+            logarithms=np.concatenate(logarithms),
             running=vm.running,
             available=most,
             starts_type=before != number,
@@ -206,12 +189,12 @@ class Branch:
     def _least_more(self, level: int, rest: IntArray) -> FloatArray:
         if level == self.levels:
             return np.where(rest == 0, 0.0, np.inf) * np.ones((QUANTITIES, 1))
-        return self._remainders.least(level, rest)
+        return self._remainders.least(level - 1, rest)
 
     def _sum_logarithms(self, nodes: Nodes) -> FloatArray:
         """Return (N, Q) the logarithms of the distributions of the VMs that are decided."""
-        total = self._straggler.logarithms(self._slowest, nodes.picks[:, 0])
-        for options, picks in zip(self._options, nodes.picks[:, 1:].T, strict=False):
+        total = np.zeros((len(nodes), self._options[0].logarithms.shape[1]))
+        for options, picks in zip(self._options, nodes.picks.T, strict=False):
             total += options.logarithms[picks]
         return np.asarray(total, dtype=np.float64)
 

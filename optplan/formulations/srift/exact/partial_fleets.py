@@ -16,9 +16,9 @@ class Nodes:
     """Fleets that are decided up to one level of one branch; arrays over them."""
 
     #: (N,) Places among all that the fleets one level before could become: place of that fleet times the number of
-    #: options, plus the number of the option; at the start the VMs of the slowest choice, less one.
+    #: options, plus the number of the option.
     numbers: IntArray
-    picks: IntArray  # (N, levels + 1) VMs of the slowest choice, then the number of the option at each level
+    picks: IntArray  # (N, levels) number of the option at each level
     rest: IntArray  # (N,) samples that no VM has yet
     amounts: FloatArray  # (3, N) price in US dollars per second, ranks and VMs so far
     used: IntArray  # (N,) VMs of the last type so far
@@ -36,7 +36,7 @@ class Nodes:
     @property
     def level(self) -> int:
         """The first level that is undecided."""
-        return int(self.picks.shape[1]) - 1
+        return int(self.picks.shape[1])
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
