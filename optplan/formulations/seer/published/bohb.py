@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from optplan.errors import MissingExtraError
-from optplan.formulations.seer.published.elastic_searches import require_cluster
 from optplan.formulations.seer.published.search_clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
 from optplan.schema import FloatArray, IntArray
 
@@ -130,7 +129,7 @@ def run_bohb(
     passes what one GPU does until the deadline. ``levels`` are (C, D): of each configuration, the number of the level
     of each hyperparameter, from 0 in the order of its values.
     """
-    gpus = require_cluster(setting)
+    gpus = setting.cluster_gpus
     _load_density()
     clock, model = SearchClock(setting), _Model(levels, rng)
     plans = _plan_brackets(least_epochs, setting.most_epochs, eta)

@@ -11,21 +11,14 @@ from itertools import islice
 import numpy as np
 
 from optplan.errors import InfeasibleError
-from optplan.formulations.seer.published.search_clock import (
-    TOLERANCE,
-    SearchClock,
-    SearchOutcome,
-    SearchSetting,
-    Trial,
-    draw_configurations,
-)
+from optplan.formulations.seer.published.search_clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
 
 
 def run_random(setting: SearchSetting, rng: np.random.Generator) -> SearchOutcome:
     """Train one random configuration on all GPUs that the budget pays until the deadline."""
-    gpus = require_cluster(setting)
+    gpus = setting.cluster_gpus
     clock = SearchClock(setting)
-    trial = clock.add(next(draw_configurations(len(setting.values), rng)))
+    trial = clock.add(next(setting.draw(rng)))
     clock.train(trial, gpus, minutes=setting.deadline_min)
     clock.wait_all()
     return clock.finish(cluster_gpus=gpus)
@@ -46,7 +39,7 @@ def run_grid(
         message = f"grid search needs {least:g} GPU-minutes for one trial of each half, and the budget is"
         raise InfeasibleError(f"{message} {setting.budget_gpu_min:g}; raise the budget or lower most_gpus")
     clock = SearchClock(setting)
-    for configuration in islice(draw_configurations(len(setting.values), rng), count):
+    for configuration in islice(setting.draw(rng), count):
         clock.train(clock.add(configuration), least_gpus, minutes=half)
     clock.wait_all()
     best = max(clock.trials, key=clock.merit)
@@ -74,7 +67,7 @@ def run_hyperband(
     cost = longest_min * _weigh(brackets, eta)
     gpus = min(most_gpus, math.floor(setting.budget_gpu_min / cost * (1 + TOLERANCE)))
     clock = SearchClock(setting)
-    draw = draw_configurations(len(setting.values), rng)
+    draw = setting.draw(rng)
     running: dict[int, list[list[Trial]]] = {}
     owner: dict[int, int] = {}
     for bracket, (first, rounds) in enumerate(brackets):
@@ -128,11 +121,3 @@ def _weigh(brackets: list[tuple[int, int]], eta: float) -> float:
             total += trials * (reached - passed)
             passed = reached
     return total
-
-
-def require_cluster(setting: SearchSetting) -> int:
-    """Return the GPUs of a fixed cluster; refuse a budget that does not pay one until the deadline."""
-    if setting.cluster_gpus < 1:
-        message = f"{setting.budget_gpu_min:g} GPU-minutes do not pay one GPU for {setting.deadline_min:g} min"
-        raise InfeasibleError(f"{message}; raise the budget to {setting.deadline_min:g} GPU-minutes")
-    return setting.cluster_gpus

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from optplan.clock import VirtualClock
-from optplan.errors import UsageError
+from optplan.errors import InfeasibleError, UsageError
 from optplan.schema import FloatArray
 
 #: Relative tolerance of times and of completed epochs: sums of thousands of steps are off by less.
@@ -66,13 +66,21 @@ class SearchSetting:
 
     @property
     def cluster_gpus(self) -> int:
-        """GPUs that the budget pays from the start to the deadline: what a fixed cluster has."""
-        return math.floor(self.budget_gpu_min / self.deadline_min * (1 + TOLERANCE))
+        """GPUs that the budget pays from the start to the deadline: what a fixed cluster has, one at least."""
+        gpus = math.floor(self.budget_gpu_min / self.deadline_min * (1 + TOLERANCE))
+        if gpus < 1:
+            message = f"{self.budget_gpu_min:g} GPU-minutes do not pay one GPU for {self.deadline_min:g} min"
+            raise InfeasibleError(f"{message}; raise the budget to {self.deadline_min:g} GPU-minutes")
+        return gpus
 
     @property
     def most_epochs(self) -> float:
         """Epochs that one GPU passes until the deadline."""
         return self.deadline_min / self.epoch_min
+
+    def draw(self, rng: np.random.Generator) -> Iterator[int]:
+        """Yield configurations in random order, each once: sampling without replacement ends with the search space."""
+        yield from rng.permutation(len(self.values)).tolist()
 
 
 @dataclass(slots=True)
@@ -264,8 +272,3 @@ class SearchClock:
         """Return what trials are ranked by, more first: a failed one, or one without an epoch, is worst."""
         value = self.value(trial)
         return (-math.inf if math.isnan(value) else value, -trial.number)
-
-
-def draw_configurations(count: int, rng: np.random.Generator) -> Iterator[int]:
-    """Yield configurations in random order, each once: sampling without replacement ends with the search space."""
-    yield from rng.permutation(count).tolist()
