@@ -172,11 +172,7 @@ def _tell_more(instance: SriftInstance, found: Sequence[OneMoreVm]) -> list[Sect
     """Tell what one more VM of each type would be worth; nothing where as many as are wanted can be had."""
     if not found:
         return []
-    columns = (
-        Column("one more"),
-        *numbers("available", "used", "saves"),
-        Column("with the fleet"),
-    )
+    columns = (Column("one more"), *numbers("available", "used", "saves"), Column("with the fleet"))
     rows = [(one.type, f"{one.available:,}", f"{one.used:,}", *_say_worth(instance, one)) for one in found]
     reading = "VMs are whole: one more may help although not all are used, and may not help although all are."
     table = Table(f"What it would save of the {words.name_objective(instance)}", columns, rows)

@@ -17,12 +17,7 @@ from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.seer.data.brackets import SearchBrackets, SearchParameters, size_brackets
 from optplan.formulations.seer.data.prior import SearchPrior
-from optplan.formulations.seer.data.quantities import (
-    Budget,
-    Decay,
-    Growth,
-    PositiveMinutes,
-)
+from optplan.formulations.seer.data.quantities import Budget, Decay, Growth, PositiveMinutes
 from optplan.formulations.seer.data.search_space import Choices, Hyperparameter, Interval
 from optplan.quantities import SecondsOrZero
 from optplan.schema import ByName, Fields, FrozenModel, PositiveAmount

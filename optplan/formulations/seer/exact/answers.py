@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optplan.contracts.instance import Sense
-from optplan.contracts.result import (
-    Answer,
-    BoundProof,
-    SolveRequest,
-    Status,
-    Termination,
-    TreeCertificate,
-    status_of,
-)
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, TreeCertificate, status_of
 from optplan.formulations.seer.data.brackets import SHORTFALL
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import describe_shortage

@@ -23,13 +23,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.formulations.seer.data.brackets import (
-    ROUNDING,
-    SHORTFALL,
-    SearchBrackets,
-    SizedBracket,
-    minutes_per_trial,
-)
+from optplan.formulations.seer.data.brackets import ROUNDING, SHORTFALL, SearchBrackets, SizedBracket, minutes_per_trial
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
 from optplan.formulations.seer.laws.nodes import count_nodes
 from optplan.schema import FloatArray, IntArray
@@ -174,14 +168,7 @@ def list_rows(instance: SeerInstance, published: SearchBrackets) -> SpendProblem
         complete &= all_listed
         brackets.append(rows.take(fits))
     return SpendProblem(
-        published.rounds,
-        published.round_min,
-        budget,
-        cluster,
-        tuple(brackets),
-        complete,
-        minutes,
-        instance.nodes_paid,
+        published.rounds, published.round_min, budget, cluster, tuple(brackets), complete, minutes, instance.nodes_paid
     )
 
 

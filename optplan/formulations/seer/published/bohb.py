@@ -116,12 +116,7 @@ class _Model:
 
 
 def run_bohb(
-    setting: SearchSetting,
-    rng: np.random.Generator,
-    *,
-    levels: IntArray,
-    eta: float = 4.0,
-    least_epochs: float = 1.0,
+    setting: SearchSetting, rng: np.random.Generator, *, levels: IntArray, eta: float = 4.0, least_epochs: float = 1.0
 ) -> SearchOutcome:
     """Run Hyperband's brackets one after another on a fixed cluster, one GPU a trial, with proposals of the model.
 

@@ -8,15 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.result import (
-    Answer,
-    Hopeless,
-    Infeasibility,
-    SolveRequest,
-    Status,
-    Termination,
-    TreeCertificate,
-)
+from optplan.contracts.result import Answer, Hopeless, Infeasibility, SolveRequest, Status, Termination, TreeCertificate
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution
 from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.exact.goals import Goal, LeastGoal

@@ -61,14 +61,7 @@ class Group:
     """Fleets with certain networks."""
 
     def __init__(
-        self,
-        offers: Offers,
-        gpu: str,
-        has: frozenset[int],
-        could: frozenset[int],
-        begin: list[int],
-        *,
-        exactly: bool,
+        self, offers: Offers, gpu: str, has: frozenset[int], could: frozenset[int], begin: list[int], *, exactly: bool
     ) -> None:
         self._exactly, self._factor = exactly, _FINE if exactly else _PASSES
         self._offers, self._begin = offers, np.array(begin[:-1], dtype=np.int64)
