@@ -32,9 +32,6 @@ class VmGroup(FrozenModel):
     count: Count
     batch: Count
 
-    def __str__(self) -> str:
-        return f"{self.count} {self.type}@{self.batch}"
-
 
 class SriftSolution(Solution):
     """What Srift decides: the fleet.
@@ -50,7 +47,7 @@ class SriftSolution(Solution):
 
 def write_fleet(groups: Iterable[VmGroup]) -> str:
     """Write a fleet as the paper does: ``4 p3.8xlarge@1024 + 8 g3.8xlarge@128``."""
-    return " + ".join(map(str, groups))
+    return " + ".join(f"{group.count} {group.type}@{group.batch}" for group in groups)
 
 
 def count_vms(groups: Iterable[VmGroup]) -> dict[str, int]:

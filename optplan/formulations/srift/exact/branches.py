@@ -46,7 +46,7 @@ class Branch:
     """The fleets of one kind."""
 
     def __init__(self, setting: Setting, kind: Kind) -> None:
-        self._setting = setting
+        self._setting, self.kind = setting, kind
         self._slowest = setting.choices[kind.position]
         self._network = kind.network
         self._names = list(setting.instance.types)

@@ -38,6 +38,8 @@ _JUDGED = 8
 _PLUNGED, _PLUNGE_EVERY = 4, 16
 #: Fleets that may wait; each takes about 150 bytes.
 _MOST_WAITING = 3_000_000
+#: Fleets that are remembered with what they take; each takes about 500 bytes.
+_MOST_KNOWN = 100_000
 #: Steps after the gap is closed, in which ties are broken.
 _TIE_STEPS = 200
 #: (1,) each: bounds of time, cost and VMs.
@@ -78,6 +80,7 @@ class FleetSpace:
             exchange=ExchangeBound(instance, model),
         )
         self._judge = FleetJudge(instance, model)
+        self._known: dict[tuple[Kind, bytes], JudgedFleet] = {}
         #: Fleets that wait, and kinds whose branch is not open yet.
         self._heap: list[tuple[float, int, _Waiting | Kind]] = []
         self._waiting = self._decided = self._judged = 0
@@ -135,8 +138,12 @@ class FleetSpace:
         return SearchEnd(Termination.COMPLETED, np.inf, steps, self._decided, self._judged)
 
     def judge(self, branch: Branch, picks: IntArray) -> JudgedFleet:
-        """Return what a complete fleet of a branch takes and costs."""
-        return self._judge.judge(branch.write(picks))
+        """Return what a complete fleet of a branch takes and costs; it is asked again when the tree is written."""
+        key = branch.kind, picks.tobytes()
+        known = self._known.get(key) or self._judge.judge(branch.write(picks))
+        if len(self._known) < _MOST_KNOWN:
+            self._known[key] = known
+        return known
 
     def _plunge(self, goal: Goal, waiting: _Waiting | Kind) -> None:
         """Decide the best few at once down to complete fleets: what they take excludes others early."""
