@@ -15,6 +15,7 @@ from optplan.errors import UsageError, show_value
 
 SECONDS_PER_MINUTE = 60.0
 SECONDS_PER_HOUR = 3600.0
+MINUTES_PER_HOUR = SECONDS_PER_HOUR / SECONDS_PER_MINUTE
 HOURS_PER_DAY = 24.0
 HOURS_PER_WEEK = 7.0 * HOURS_PER_DAY
 #: A month is a twelfth of a year of 365 days, as cloud providers bill it.

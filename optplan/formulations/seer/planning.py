@@ -67,13 +67,7 @@ def build_plan(
     *,
     explanation: Explanation | None = None,  # noqa: ARG001 - SEER has no explanations; the contract names the parameter
 ) -> SeerPlan:
-    """Turn numbers of trials into skewed stages.
-
-    Raises
-    ------
-    UsageError
-        When the result has no solution, or trials hold fractions of GPUs.
-    """
+    """Turn numbers of trials into skewed stages; trials that hold fractions of GPUs are refused."""
     solution = require_solution(result)
     fraction = next((b.gpus for b in solution.brackets if b.gpus != round(b.gpus)), None)
     if fraction is not None:
@@ -144,14 +138,7 @@ def write_round(
 ) -> list[SkewedSegment]:
     """Write the segments of a round, by rank, the best first.
 
-    Parameters
-    ----------
-    instance, solution
-        The problem, and how many trials train in each round.
-    now, last
-        The round, and the segments of the one before it.
-    done
-        How many rounds were over before the first one of the solution.
+    ``last`` are those of the round before; ``done`` rounds were over before the first one of the solution.
     """
     place = now.number - 1 - done
     nodes = count_nodes(instance.gpus_per_node or 1, now.groups)

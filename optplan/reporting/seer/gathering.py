@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Solution, SolveRequest
-from optplan.formulations.seer.study.budgets import spend_budgets
+from optplan.formulations.seer.study.frontiers import spend_budgets
 from optplan.progress import Stopwatch
 from optplan.reporting.seer.words import require_seer, seeks_quality
 from optplan.solving import pareto

@@ -34,10 +34,7 @@ _BUDGET_COLUMNS = (
     *numbers("budget", "trials", "to the end", "ends after", "last round, GPU-min"),
     Column("trials x GPUs"),
 )
-_LOSS_COLUMNS = (
-    *numbers("budget", "expected loss", "95 % interval", "gain over published"),
-    Column("trials x GPUs"),
-)
+_LOSS_COLUMNS = (*numbers("budget", "expected loss", "95 % interval", "gain over published"), Column("trials x GPUs"))
 _ASSUMPTIONS = (
     ("Rounds", "All trials start and stop a round together, by the clock, in the middle of an epoch if need be."),
     (

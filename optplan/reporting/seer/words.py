@@ -8,9 +8,7 @@ from optplan.contracts import Instance, Result, Solution, Status
 from optplan.formulations.seer.data.instance import BUDGET, Bracket, Objective, SeerInstance, SeerSolution
 from optplan.reporting.phrases import PROOF_WORDS, ROUNDING, format_share, format_usd
 from optplan.reporting.presenters import require_kind
-from optplan.units import SECONDS_PER_MINUTE, BudgetUnit, format_duration
-
-_MINUTES_PER_HOUR = 60.0
+from optplan.units import MINUTES_PER_HOUR, SECONDS_PER_MINUTE, BudgetUnit, format_duration
 
 
 def require_seer(instance: Instance) -> SeerInstance:
@@ -45,7 +43,7 @@ def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
         return format_minutes(amount)
     search = require_seer(instance)
     if search.budget.unit is BudgetUnit.USD and search.price_usd_per_gpu_hour is not None:
-        return format_usd(amount * search.price_usd_per_gpu_hour / _MINUTES_PER_HOUR)
+        return format_usd(amount * search.price_usd_per_gpu_hour / MINUTES_PER_HOUR)
     return format_gpu_min(amount)
 
 

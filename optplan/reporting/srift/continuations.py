@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance
+from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.study.replanning import FleetContinuation, State, name_vms
 from optplan.formulations.srift.study.timelines import Timeline
 from optplan.reporting.pages import Page
 from optplan.reporting.presenters import Beside
 from optplan.reporting.srift.timeline_figures import list_segments
-from optplan.reporting.srift.words import format_relaxation, name_fleet, require_fleet, say_condition
+from optplan.reporting.srift.words import format_relaxation, require_fleet, say_condition
 from optplan.reporting.tables import Shown, fact_table, plain_text
 from optplan.reporting.time_and_money import format_amount
 from optplan.units import format_duration
@@ -39,7 +40,7 @@ def say_continuation(continuation: FleetContinuation, timeline: Timeline) -> str
     if continuation.result.solution is None:
         return "No fleet was found for the rest of the run."
     fleet = require_fleet(continuation.result.solution)
-    sentence = f"Go on with {name_fleet(fleet)}: it ends after {format_duration(timeline.end_s)}"
+    sentence = f"Go on with {write_fleet(fleet.groups)}: it ends after {format_duration(timeline.end_s)}"
     condition = say_condition(continuation.remainder.instance, fleet)
     if continuation.remainder.gone:
         return f"{sentence}{condition}; nothing was left of the {' and the '.join(continuation.remainder.gone)}."
@@ -58,7 +59,7 @@ def list_continuation_facts(
         ("until the loss", timeline.segments[0].fleet if timeline.segments else name_vms(state.vms)),
         ("lost", name_vms(state.lost) or "nothing"),
         ("kept", name_vms(state.running) or "nothing"),
-        ("from then on", name_fleet(require_fleet(solution)) if solution is not None else "no fleet"),
+        ("from then on", write_fleet(require_fleet(solution).groups) if solution is not None else "no fleet"),
         ("iterations left", f"{left.iterations:,} of {instance.iterations:,}"),
     ]
     for limit, amount in instance.limits.items():

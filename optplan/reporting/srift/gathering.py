@@ -9,6 +9,7 @@ from typing import cast
 from optplan.contracts import Instance, ParetoFrontier, Result, Solution
 from optplan.errors import OptplanError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
+from optplan.formulations.srift.data.solution import count_vms
 from optplan.formulations.srift.study.replanning import FleetContinuation, State, continue_run
 from optplan.formulations.srift.study.scarcity import OneMoreVm, value_of_one_more
 from optplan.formulations.srift.study.timelines import Timeline, build_timeline
@@ -75,9 +76,7 @@ def _continue_after_loss(instance: SriftInstance, fleet: SriftSolution, result: 
 
 def _lose_one(instance: SriftInstance, fleet: SriftSolution, lost: str, result: Result[Solution]) -> State:
     """Return the state of the run when one VM of a type is lost after half of the iterations."""
-    running: dict[str, int] = {}
-    for group in fleet.groups:
-        running[group.type] = running.get(group.type, 0) + group.count
+    running = count_vms(fleet.groups)
     running[lost] -= 1
     done = instance.iterations // 2
     launch_s = result.measures["launch_s"]

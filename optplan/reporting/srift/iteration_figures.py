@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
+from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.laws.iteration import Iteration, IterationModel, Transfer
 from optplan.reporting import style
-from optplan.reporting.srift.words import format_short, name_group
+from optplan.reporting.srift.words import format_short
 from optplan.reporting.style import Figure, TimeScale, escape_text, new_figure, shorten_name, time_scale
 
 #: Below so many seconds an axis counts milliseconds.
@@ -85,8 +86,8 @@ def _draw_compute(
     for number, group in enumerate(solution.groups):
         row = len(solution.groups) - number + 0.5
         forward_s, backward_s = model.passes_s(group.type, group.batch)
-        name = escape_text(name_group(group))
-        names[row] = shorten_name(name_group(group))
+        name = escape_text(write_fleet([group]))
+        names[row] = shorten_name(write_fleet([group]))
         said = f"{name}, each VM as profiled<br>forward {format_short(forward_s)}, backward {format_short(backward_s)}"
         forward.append(_Bar(0.0, forward_s, row, _FILLED, said))
         backward.append(_Bar(forward_s, forward_s + backward_s, row, _FILLED, said))

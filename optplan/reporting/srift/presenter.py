@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Instance, ParetoFrontier, Result, Solution
-from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance, SriftSolution
+from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance
+from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.study.replanning import FleetContinuation
 from optplan.formulations.srift.study.scarcity import OneMoreVm
 from optplan.formulations.srift.study.timelines import Timeline
@@ -135,7 +136,7 @@ def tell_timeline(timeline: Timeline, place: str, heading: str, *said: str) -> S
 
 def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Section]:
     fleet, plan, measures = words.require_fleet(result.solution), tables.plan_of(instance, result), result.measures
-    label = f"One iteration of {words.name_fleet(fleet)}: {tables.list_parts(measures)[0][1]}."
+    label = f"One iteration of {write_fleet(fleet.groups)}: {tables.list_parts(measures)[0][1]}."
     reading = (
         "Gradients travel while the backward pass goes on. What is still on its way when the slowest VM is done "
         "is what the exchange adds to the iteration; the paler part of a row is time that a VM waits for the slowest."
@@ -171,11 +172,7 @@ def _tell_more(instance: SriftInstance, found: Sequence[OneMoreVm]) -> list[Sect
     """Tell what one more VM of each type would be worth; nothing where as many as are wanted can be had."""
     if not found:
         return []
-    columns = (
-        Column("one more"),
-        *numbers("available", "used", "saves"),
-        Column("with the fleet"),
-    )
+    columns = (Column("one more"), *numbers("available", "used", "saves"), Column("with the fleet"))
     rows = [(one.type, f"{one.available:,}", f"{one.used:,}", *_say_worth(instance, one)) for one in found]
     reading = "VMs are whole: one more may help although not all are used, and may not help although all are."
     table = Table(f"What it would save of the {words.name_objective(instance)}", columns, rows)
@@ -187,7 +184,7 @@ def _say_worth(instance: SriftInstance, one: OneMoreVm) -> tuple[str, str]:
     if one.objective is None:
         return ("no fleet yet" if one.proven else "not known"), ""
     at_least = "" if one.proven else "at least "
-    fleet = words.name_fleet(SriftSolution(groups=one.groups))
+    fleet = write_fleet(one.groups)
     if one.saving is None:
         return f"{at_least}makes one possible, {format_objective(instance, one.objective)}", fleet
     if one.saving <= _ROUNDING * one.objective:
@@ -214,7 +211,7 @@ def _say_loss(lost: str, continuation: FleetContinuation) -> list[str]:
         kept = " and keep all limits" if continuation.remainder.instance.limits else ""
         return [
             supposed,
-            f"Then {words.name_fleet(words.require_fleet(new))} go on{kept}." if new else "No fleet was found.",
+            f"Then {write_fleet(words.require_fleet(new).groups)} go on{kept}." if new else "No fleet was found.",
         ]
     help_words = [f"a {one.limit} of {words.format_relaxation(one)}" for one in infeasibility.relaxations]
     helps = f" What would help: {', or '.join(help_words)}." if help_words else ""

@@ -104,16 +104,6 @@ def draw_points(study: ScalingStudy, what: str, measure: Callable[[ScalingPoint]
     return figure
 
 
-def draw_throughput(study: ScalingStudy) -> Figure:
-    """Draw samples a second over the number of VMs."""
-    return draw_points(study, "samples a second", lambda point: point.samples_per_s)
-
-
-def draw_cost(study: ScalingStudy) -> Figure:
-    """Draw what a million samples cost over the number of VMs."""
-    return draw_points(study, "dollars for a million samples", lambda point: 1e6 / point.samples_per_usd)
-
-
 def list_charts(studies: Sequence[ScalingStudy]) -> list[tuple[str, Figure]]:
     """Draw all studies: of weak scaling one chart of all jobs, of strong scaling two of each.
 
@@ -131,8 +121,14 @@ def _draw_strong(study: ScalingStudy) -> list[tuple[str, Figure]]:
     if study.mode is not ScalingMode.STRONG or not study.points:
         return []
     return [
-        (f"Throughput of {study.network} by number of VMs.", draw_throughput(study)),
-        (f"Cost of {study.network} by number of VMs.", draw_cost(study)),
+        (
+            f"Throughput of {study.network} by number of VMs.",
+            draw_points(study, "samples a second", lambda point: point.samples_per_s),
+        ),
+        (
+            f"Cost of {study.network} by number of VMs.",
+            draw_points(study, "dollars for a million samples", lambda point: 1e6 / point.samples_per_usd),
+        ),
     ]
 
 

@@ -9,6 +9,7 @@ from typing import cast
 from optplan.contracts import Result, Solution
 from optplan.formulations.srift.data.bandwidth import LatencyBandwidth
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmType
+from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.formulations.srift.planning import SriftPlan, build_plan
 from optplan.reporting.phrases import NOTHING, format_share
@@ -19,7 +20,6 @@ from optplan.reporting.srift.words import (
     format_count,
     format_relaxation,
     format_short,
-    name_fleet,
     name_objective,
     require_fleet,
 )
@@ -154,7 +154,7 @@ def compare_results(results: Sequence[Result[Solution]]) -> Table:
         if result.solution is None:
             return result.status.value, NOTHING, difference, NOTHING
         cost, time = format_cost(result.measures["cost_usd"]), format_duration(result.measures["time_s"])
-        return cost, time, difference, name_fleet(require_fleet(result.solution))
+        return cost, time, difference, write_fleet(require_fleet(result.solution).groups)
 
     return compare_objectives(results, _COMPARED, write)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from optplan.contracts import Instance, Relaxation, Result, Solution, Status
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution
+from optplan.formulations.srift.data.solution import write_fleet
 from optplan.reporting import time_and_money
 from optplan.reporting.presenters import require_kind
 from optplan.reporting.sections import say_bound
@@ -42,10 +43,8 @@ def format_count(number: float) -> str:
 
 
 def format_relaxation(relaxation: Relaxation) -> str:
-    """Write what a limit has to be, and its unit where the words do not have it."""
-    if relaxation.limit in (DEADLINE, BUDGET):
-        return f"{format_least(relaxation.limit, relaxation.least_feasible)} or more"
-    return f"{relaxation.least_feasible:,g} {relaxation.unit}".strip()
+    """Write what a limit has to be."""
+    return f"{format_least(relaxation.limit, relaxation.least_feasible)} or more"
 
 
 def write_relaxation(relaxation: Relaxation) -> tuple[str, str]:
@@ -53,19 +52,9 @@ def write_relaxation(relaxation: Relaxation) -> tuple[str, str]:
     return format_amount(relaxation.limit, relaxation.given), format_relaxation(relaxation)
 
 
-def name_group(group: VmGroup) -> str:
-    """Name a group as the paper does: ``8 g4dn.8xlarge@128``."""
-    return f"{group.count} {group.type}@{group.batch}"
-
-
 def name_plan(instance: Instance, solution: Solution) -> str:  # noqa: ARG001 - what words are asked with
     """Say in a few words what a plan decides: ``4 p3.8xlarge@1024 + 8 g3.8xlarge@128``."""
-    return name_fleet(require_fleet(solution))
-
-
-def name_fleet(solution: SriftSolution) -> str:
-    """Name a fleet: ``4 p3.8xlarge@1024 + 8 g3.8xlarge@128``."""
-    return " + ".join(name_group(group) for group in solution.groups)
+    return write_fleet(require_fleet(solution).groups)
 
 
 def name_objective(instance: Instance) -> str:
@@ -98,7 +87,7 @@ def say_answer(instance: SriftInstance, result: Result[Solution], *, in_full: bo
     if result.objective is None or result.solution is None:
         return f"No fleet was found {describe_limits(instance)} (stopped: {result.termination.value})."
     seconds, usd = result.measures["time_s"], result.measures["cost_usd"]
-    fleet, average = name_fleet(require_fleet(result.solution)), " on average" if instance.interruptions else ""
+    fleet, average = write_fleet(require_fleet(result.solution).groups), " on average" if instance.interruptions else ""
     trains = "train" if sum(group.count for group in require_fleet(result.solution).groups) > 1 else "trains"
     found = f"{fleet} {trains} {instance.job.network} in {format_duration(seconds)} for {format_cost(usd)}{average}"
     found += say_condition(instance, require_fleet(result.solution))

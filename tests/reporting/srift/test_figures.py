@@ -16,9 +16,7 @@ from optplan.reporting.srift.iteration_figures import draw_iteration
 from optplan.reporting.srift.presenter import draw_plan
 from optplan.reporting.srift.scaling_views import (
     build_scaling_page,
-    draw_cost,
     draw_efficiency,
-    draw_throughput,
     list_charts,
     list_points,
     say_finding,
@@ -121,7 +119,7 @@ def test_studies_are_drawn_as_in_the_paper(job: SriftInstance) -> None:
     efficiency = traces(draw_efficiency([weak]))
     assert list(efficiency["small"].x) == [1, 2]
     assert max(max(trace.y) for trace in efficiency.values()) == pytest.approx(100.0)
-    throughput, cost = traces(draw_throughput(strong)), traces(draw_cost(strong))
+    throughput, cost = (traces(figure) for _, figure in list_charts([strong]))
     for name in strong.types:
         points = strong.points_of(name)
         assert list(throughput[name].y) == [point.samples_per_s for point in points]

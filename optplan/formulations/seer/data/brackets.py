@@ -88,24 +88,12 @@ class SearchParameters:
 
 @dataclass(frozen=True)
 class SizedBracket:
-    """One bracket as published.
+    """One bracket as published."""
 
-    Parameters
-    ----------
-    gpus
-        Of each of its trials, P[i].
-    budget_gpu_min
-        B[i].
-    size
-        x: trials of its first round before the floor.
-    trials
-        (K,) Trials of each round; N[i] is the first of them.
-    """
-
-    gpus: float
-    budget_gpu_min: float
-    size: float
-    trials: tuple[int, ...]
+    gpus: float  # of each of its trials, P[i]
+    budget_gpu_min: float  # B[i]
+    size: float  # x: trials of its first round before the floor
+    trials: tuple[int, ...]  # (K,) trials of each round; N[i] is the first of them
 
 
 @dataclass(frozen=True)
@@ -180,11 +168,6 @@ def find_ratio(parameters: SearchParameters) -> tuple[float, int] | None:
 
     The K for which an R in (eta^(K-1), eta^K] keeps both conditions form a prefix, as does R within each of them, and
     those that a cluster has room for.
-
-    Raises
-    ------
-    DataError
-        When eta is so near 1 that there are more than :data:`MOST_ROUNDS` rounds.
     """
     best: tuple[float, int] | None = None
     shrinking = growing = last = 0.0  # sum of eta^-j over j < K, and of eta^j over j < K - 1

@@ -17,16 +17,11 @@ from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.seer.data.brackets import SearchBrackets, SearchParameters, size_brackets
 from optplan.formulations.seer.data.prior import SearchPrior
-from optplan.formulations.seer.data.quantities import (
-    Budget,
-    Decay,
-    Growth,
-    PositiveMinutes,
-)
+from optplan.formulations.seer.data.quantities import Budget, Decay, Growth, PositiveMinutes
 from optplan.formulations.seer.data.search_space import Choices, Hyperparameter, Interval
 from optplan.quantities import SecondsOrZero
 from optplan.schema import ByName, Fields, FrozenModel, PositiveAmount
-from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE, Amount, BudgetUnit
+from optplan.units import MINUTES_PER_HOUR, SECONDS_PER_MINUTE, Amount, BudgetUnit
 
 #: The limits' names in relaxations and in the judge's consumption.
 BUDGET = "budget"
@@ -44,8 +39,6 @@ MOST_SAMPLED_ROUNDS = 8
 #: class with PyTorch under torchrun on two cores (docs/executors-local.md, Measured pauses: 22, 21 and 25 s on 1, 2 and
 #: 4 workers; the median).
 MEASURED_RESIZE_S = 22.0
-
-_MINUTES_PER_HOUR = SECONDS_PER_HOUR / SECONDS_PER_MINUTE
 
 
 class Objective(StrEnum):
@@ -271,7 +264,7 @@ class SeerInstance(Instance):
         if self.budget.unit is BudgetUnit.GPU_MINUTE:
             return amount
         gpu_hours = amount if self.budget.unit is BudgetUnit.GPU_HOUR else amount / (self.price_usd_per_gpu_hour or 1.0)
-        return gpu_hours * _MINUTES_PER_HOUR
+        return gpu_hours * MINUTES_PER_HOUR
 
     @property
     def nodes_paid(self) -> int | None:

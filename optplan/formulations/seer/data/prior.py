@@ -193,16 +193,6 @@ class ParametricPrior(_Prior):
         ends, rates = trials
         return ends + (self.start_loss - ends) * self._decay(rates * minutes)
 
-    def cdf(self, losses: FloatArray) -> FloatArray:
-        """Return F: the share of trials whose terminal loss is at most so much."""
-        span = self.terminal_high_loss - self.terminal_low_loss
-        shares = np.clip((np.asarray(losses) - self.terminal_low_loss) / span, 0.0, 1.0)
-        return np.asarray(shares**self.terminal_shape, dtype=np.float64)
-
-    def distance(self, minutes: FloatArray) -> FloatArray:
-        """Return gamma: the most that a trial may be above its terminal loss after some minutes on one GPU."""
-        return (self.start_loss - self.terminal_low_loss) * self._decay(self.rate_low_per_min * np.asarray(minutes))
-
     def quantile(self, shares: FloatArray) -> FloatArray:
         """Return F^-1: the least terminal loss y with F(y) at least so much."""
         span = self.terminal_high_loss - self.terminal_low_loss
@@ -333,18 +323,6 @@ class TablePrior(_Prior):
         share = np.minimum((minutes - known[left]) / (known[left + 1] - known[left]), 1.0)
         before = table[rows, left]
         return np.asarray(before + share * (table[rows, left + 1] - before), dtype=np.float64)
-
-    def cdf(self, losses: FloatArray) -> FloatArray:
-        """Return F: the share of configurations whose last loss is at most so much."""
-        ends = self._sorted_ends
-        return np.asarray(np.searchsorted(ends, losses, side="right") / ends.size, dtype=np.float64)
-
-    def distance(self, minutes: FloatArray) -> FloatArray:
-        """Return gamma: the most that a configuration may be away from its last loss after some minutes on one GPU.
-
-        At the table's epochs it is the least such function that falls; between them it is linear, and no less.
-        """
-        return np.asarray(np.interp(minutes, self._minutes, self._distances), dtype=np.float64)
 
     def quantile(self, shares: FloatArray) -> FloatArray:
         """Return F^-1: the least last loss y with F(y) at least so much."""

@@ -105,22 +105,10 @@ def describe_shortage(space: SearchSpace, trials: int) -> str:
 
 
 def draw_configurations(space: SearchSpace, trials: int, *, seed: int = 0) -> list[Configuration]:
-    """Draw configurations at random, none of them twice.
+    """Draw configurations at random, none of them twice, the same for the same seed.
 
-    Parameters
-    ----------
-    space
-        Hyperparameters by name; empty gives configurations without any.
-    trials
-        How many are wanted; where the space has fewer, all of them are drawn, with a
-        :class:`~optplan.errors.DataWarning`.
-    seed
-        The same seed draws the same configurations.
-
-    Returns
-    -------
-    list of dict
-        Values by hyperparameter.
+    Where the space has fewer than are wanted, all of them are drawn, with a :class:`~optplan.errors.DataWarning`; an
+    empty space gives configurations without hyperparameters.
     """
     rng, count = np.random.default_rng(seed), count_configurations(space)
     if count is None:

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optplan.contracts.instance import Sense
-from optplan.contracts.result import (
-    Answer,
-    BoundProof,
-    SolveRequest,
-    Status,
-    Termination,
-    TreeCertificate,
-    status_of,
-)
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, TreeCertificate, status_of
 from optplan.formulations.seer.data.brackets import SHORTFALL
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import describe_shortage
@@ -35,16 +27,9 @@ def answer_with(
 ) -> Answer[SeerSolution]:
     """Make the answer for a solution.
 
-    Parameters
-    ----------
-    instance, request, solution
-        The problem, what was asked, and what was found.
-    bound, proof
-        GPU-minutes of training that no search can exceed, and what that rests on. None stands for the budget: no search
-        trains for more than it may spend, and a multiplier of one on the budget certifies that. A bound that is no
-        lower rests on the same.
-    termination, counters, engine
-        As in the answer; the engine with its version.
+    ``bound`` is GPU-minutes of training that no search can exceed, and ``proof`` what that rests on. None stands for
+    the budget: no search trains for more than it may spend, and a multiplier of one on the budget certifies that. A
+    bound that is no lower rests on the same.
     """
     objective = training_of(instance, solution)
     budget = instance.budget_gpu_min
@@ -80,17 +65,7 @@ def sampled_answer(
     termination: Termination = Termination.COMPLETED,
     counters: dict[str, float] | None = None,
 ) -> Answer[SeerSolution]:
-    """Make the answer for a solution whose objective is sampled: nothing bounds it, so it proves nothing.
-
-    Parameters
-    ----------
-    instance, solution, loss
-        The problem, what was found, and its mean final loss on the samples of the report.
-    notes
-        What to say besides the usual warnings.
-    termination, counters
-        As in the answer.
-    """
+    """Make the answer for a solution whose objective is sampled: nothing bounds it, so it proves nothing."""
     return Answer(
         status=Status.FEASIBLE,
         termination=termination,

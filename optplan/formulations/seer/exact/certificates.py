@@ -30,20 +30,10 @@ def certify_nodes(bound: float) -> TreeCertificate:
 
 
 def certify_rows(instance: SeerInstance, pairs: Sequence[FloatArray], bound: float) -> TreeCertificate | None:
-    """Write down what the best choices for the wider brackets spend and train, as the proof of a bound.
+    """Write down what the best choices for the wider brackets spend and train, as a bound's proof; None if too long.
 
-    Parameters
-    ----------
-    pairs
-        For all brackets but the narrowest, from the widest on: (2, L) spent and trained above the published rows, by
-        increasing spending; or (3, L) with what is held between the two.
-    bound
-        GPU-minutes of training that no search exceeds.
-
-    Returns
-    -------
-    TreeCertificate or None
-        None where the lists are too long.
+    ``pairs`` are, for all brackets but the narrowest, from the widest on: (2, L) spent and trained above the published
+    rows, by increasing spending; or (3, L) with what is held between the two.
     """
     unit = _UNIT / (len(pairs) + 1)
     # Of choices that spend more only those that train for longer, or hold less, are worth a line.

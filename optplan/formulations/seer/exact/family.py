@@ -44,31 +44,16 @@ _MOST_WIDTHS = 16
 
 @dataclass(frozen=True)
 class Candidate:
-    """A plan of the family.
+    """A plan of the family."""
 
-    Parameters
-    ----------
-    rounds, round_min
-        K and t_1.
-    trials
-        N of each width of the family, from the narrowest; zeros where there is no bracket.
-    """
-
+    #: K and t_1.
     rounds: int
     round_min: float
-    trials: tuple[int, ...]
+    trials: tuple[int, ...]  # N of each width of the family, from the narrowest; zeros where there is no bracket
 
 
 class Family:
-    """The plans of an instance that informed SEER looks at.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    prior
-        Its prior; only the scaling is looked at.
-    """
+    """The plans of an instance that informed SEER looks at; of its prior only the scaling counts."""
 
     def __init__(self, instance: SeerInstance, prior: ParametricPrior | TablePrior) -> None:
         self._instance = instance

@@ -9,18 +9,9 @@ from optplan.solvers.figures import write_up
 
 
 def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
-    """Say why no search keeps the limits, and which deadline and budget would do.
+    """Say why no search keeps the limits (T < t_min or B < p_min t_min), and which deadline and budget would do.
 
-    Parameters
-    ----------
-    instance
-        One without brackets: T < t_min or B < p_min t_min; equality is feasible.
-
-    Returns
-    -------
-    Answer
-        With status INFEASIBLE. Where both limits fall short, no relaxation of one alone helps, and the reason names
-        both.
+    Where both limits fall short, no relaxation of one alone helps, and the reason names both.
     """
     paid = paid_gpus(instance.nodes_paid, instance.least_gpus, 1)
     least = {BUDGET: paid * instance.least_round_min, DEADLINE: instance.least_round_min}

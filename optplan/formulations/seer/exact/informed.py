@@ -1,8 +1,9 @@
 """Informed SEER: the plan with the least expected final loss under a prior, sought by sampling.
 
 The paper says that an algorithm that knows how trials converge and scale could do better than one that does not, and
-leaves it (end of section 4). Here it is a search over a family of plans
-(:mod:`optplan.formulations.seer.exact.family`):
+leaves it (end of section 4). Here it is a sample average approximation (Kleywegt, Shapiro, Homem-de-Mello, "The sample
+average approximation method for stochastic discrete optimization", SIAM J. Optimization 12, 2002) by local search over
+a family of plans (:mod:`optplan.formulations.seer.exact.family`):
 
 1. Many plans are tried on a few of the choice samples, the better ones on more and more of them.
 2. The best few, and the published plan, are improved step by step: a plan is left for the first of its neighbours
@@ -58,22 +59,7 @@ def solve_informed(instance: SeerInstance, request: SolveRequest) -> Answer[Seer
 def choose_plan(
     instance: SeerInstance, uninformed: SeerSolution, stopwatch: Stopwatch, *, most_work: float = _MOST_WORK
 ) -> Answer[SeerSolution]:
-    """Look for a plan that is better than the published one.
-
-    Parameters
-    ----------
-    instance
-        A feasible one, with a prior.
-    uninformed
-        Its published plan.
-    most_work
-        Trials trained for a round, over all samples, after which the search ends.
-
-    Returns
-    -------
-    Answer
-        As of :func:`solve_informed`.
-    """
+    """Look for a plan that is better than the published one, within so much work; answer as solve_informed."""
     search = _PlanSearch(instance, stopwatch, most_work)
     chosen = search.choose(uninformed)
     searches = [Search.of(instance, each) for each in (chosen, uninformed)]
@@ -100,21 +86,11 @@ def choose_plan(
 
 @dataclass
 class _PlanSearch:
-    """The search on the choice samples, and what it has taken so far.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    stopwatch
-        For its time limit.
-    most_work
-        Trials trained for a round, over all samples, after which it ends.
-    """
+    """The search on the choice samples, and what it has taken so far."""
 
     instance: SeerInstance
-    stopwatch: Stopwatch
-    most_work: float
+    stopwatch: Stopwatch  # for its time limit
+    most_work: float  # trials trained for a round, over all samples, after which it ends
     plans: int = 0
     #: Trials trained for a round, over all samples.
     work: float = 0.0

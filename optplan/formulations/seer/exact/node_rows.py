@@ -7,9 +7,8 @@ the narrowest bracket is looked up. Complete choices are then taken by decreasin
 first one that keeps the budget is the best.
 
 Where sizes and node divide one another in a row (1, 2, 4 GPUs on nodes of 8), the bound is the number of nodes. Then
-choices that hold as much in all rounds are the same but for ties, of which the best is kept; and for whole eta there
-is no need for eta^(K-1) p_min / gcd(P, p_min) trials or more above the published ones on P GPUs, because so many hold
-as much in all rounds as P / gcd(P, p_min) eta^(K-1) trials on p_min GPUs.
+for whole eta there is no need for eta^(K-1) p_min / gcd(P, p_min) trials or more above the published ones on P GPUs,
+because so many hold as much in all rounds as P / gcd(P, p_min) eta^(K-1) trials on p_min GPUs.
 """
 
 from __future__ import annotations
@@ -38,43 +37,21 @@ _BETWEEN_LOOKS = 500
 
 @dataclass(frozen=True, eq=False)
 class NodeChoice:
-    """The best row of every bracket where whole nodes are paid.
-
-    Parameters
-    ----------
-    rows
-        By bracket.
-    most
-        GPU-minutes that no choice trains for more than; None where the search ended before it knew.
-    choices
-        How many were kept, and how many had their nodes counted.
-    stopped_by
-        What ended the search before it was complete.
-    """
+    """The best row of every bracket where whole nodes are paid."""
 
     rows: tuple[int, ...]
-    most: float | None
-    choices: int
-    stopped_by: Termination | None
+    most: float | None  # GPU-minutes that no choice trains for more than; None where the search ended before it knew
+    choices: int  # how many were kept, and how many had their nodes counted
+    stopped_by: Termination | None  # what ended the search before it was complete
 
 
 @dataclass(frozen=True, eq=False)
 class _Choices:
-    """Choices of rows for some brackets, with the published rows of the others.
+    """Choices of rows for some brackets, with the published rows of the others."""
 
-    Parameters
-    ----------
-    gpus
-        (L, K) Held in each round.
-    trials
-        (L,) Started above the published ones.
-    rows
-        (L, brackets) The rows, of the widest bracket first.
-    """
-
-    gpus: IntArray
-    trials: IntArray
-    rows: IntArray
+    gpus: IntArray  # (L, K) held in each round
+    trials: IntArray  # (L,) started above the published ones
+    rows: IntArray  # (L, brackets) the rows, of the widest bracket first
 
     def take(self, chosen: IntArray) -> _Choices:
         """Return some of the choices."""
@@ -82,15 +59,7 @@ class _Choices:
 
 
 def choose_rows_on_nodes(problem: SpendProblem, eta: float, stopwatch: Stopwatch) -> NodeChoice:
-    """Choose the best row of every bracket where the budget counts whole nodes.
-
-    Parameters
-    ----------
-    problem
-        Rows and budget, with GPUs of a node.
-    eta
-        How many times fewer trials the next round has.
-    """
+    """Choose the best row of every bracket where the budget counts whole nodes."""
     narrowest, *others = problem.brackets
     assert problem.gpus_per_node is not None
     evenly = divide_evenly(problem.gpus_per_node, [each.gpus for each in problem.brackets])
@@ -105,8 +74,6 @@ def choose_rows_on_nodes(problem: SpendProblem, eta: float, stopwatch: Stopwatch
             if size * len(choices.trials) > MOST_CHOICES:
                 stopped_by, size = Termination.WORK_LIMIT, max(1, MOST_CHOICES // len(choices.trials))
         choices = _extend(problem, choices, each, min(size, each.size))
-        if evenly:
-            choices = _merge(choices)
     return _take_longest(problem, choices, stopwatch, stopped_by)
 
 
@@ -132,13 +99,6 @@ def _extend(problem: SpendProblem, choices: _Choices, rows: BracketRows, size: i
     fits = np.flatnonzero(_may_fit(problem, gpus))
     trials = choices.trials[mine] + rows.trials[theirs, 0] - rows.trials[0, 0]
     return _Choices(gpus, trials, np.concatenate([choices.rows[mine], theirs[:, None]], axis=1)).take(fits)
-
-
-def _merge(choices: _Choices) -> _Choices:
-    """Keep one of the choices that hold as much in all rounds: most trials, then longest rows of the widest bracket."""
-    order = np.lexsort((*-choices.rows.T[::-1], -choices.trials))
-    _, first = np.unique(choices.gpus[order], axis=0, return_index=True)
-    return choices.take(order[first])
 
 
 def _may_fit(problem: SpendProblem, gpus: IntArray) -> NDArray[np.bool_]:

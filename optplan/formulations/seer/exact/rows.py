@@ -17,17 +17,13 @@ of those the one with the longest row of the widest bracket, then of the next.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from optplan.formulations.seer.data.brackets import (
-    ROUNDING,
-    SHORTFALL,
-    SearchBrackets,
-    SizedBracket,
-    minutes_per_trial,
-)
+from optplan.formulations.seer.data.brackets import ROUNDING, SHORTFALL, SearchBrackets, SizedBracket, minutes_per_trial
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
 from optplan.formulations.seer.laws.nodes import count_nodes
 from optplan.schema import FloatArray, IntArray
@@ -44,23 +40,30 @@ _SLACK, _LISTED_SLACK = SHORTFALL * (1.0 - 1e-3), SHORTFALL * 1.5
 
 @dataclass(frozen=True, eq=False)
 class BracketRows:
-    """The rows of one bracket, the published one first.
+    """The rows of one bracket, the published one first; what they take is in GPU-minutes."""
 
-    Parameters
-    ----------
-    gpus
-        Of each trial.
-    trials
-        (M, K) Of each round.
-    spent_gpu_min, training_gpu_min, last_round_gpu_min
-        (M,) What a row takes with pauses, without them, and in its last round.
-    """
+    gpus: float  # of each trial
+    trials: IntArray  # (M, K) of each round
+    minutes: FloatArray  # (2, K) of each round, with its pause and without
 
-    gpus: float
-    trials: IntArray
-    spent_gpu_min: FloatArray
-    training_gpu_min: FloatArray
-    last_round_gpu_min: FloatArray
+    @cached_property
+    def spent_gpu_min(self) -> FloatArray:
+        """(M,) With pauses."""
+        return np.asarray(self.gpus * (self.trials @ self.minutes[0]), dtype=np.float64)
+
+    @cached_property
+    def training_gpu_min(self) -> FloatArray:
+        """(M,) Without pauses."""
+        return np.asarray(self.gpus * (self.trials @ self.minutes[1]), dtype=np.float64)
+
+    @property
+    def last_round_gpu_min(self) -> FloatArray:
+        """(M,) Without pauses, in the last round."""
+        return np.asarray(self.gpus * self.minutes[1, -1] * self.trials[:, -1], dtype=np.float64)
+
+    def take(self, which: NDArray[np.bool_] | slice) -> BracketRows:
+        """Return some of the rows."""
+        return replace(self, trials=self.trials[which])
 
     @property
     def size(self) -> int:
@@ -75,32 +78,18 @@ class BracketRows:
 
 @dataclass(frozen=True, eq=False)
 class SpendProblem:
-    """The choices of all brackets, and the budget and the cluster that they share.
+    """The choices of all brackets, and the budget and the cluster that they share."""
 
-    Parameters
-    ----------
-    rounds, round_min
-        K and t_1.
-    budget_gpu_min, cluster_gpus
-        B and G; the latter is infinite where there is no such limit.
-    brackets
-        By increasing GPUs.
-    complete
-        Whether all rows that the budget can pay are listed.
-    minutes
-        (2, K) Of each round, with its pause and without.
-    gpus_per_node
-        Where the budget counts whole nodes.
-    """
-
+    #: K and t_1.
     rounds: int
     round_min: float
+    #: B and G; the latter is infinite where there is no such limit.
     budget_gpu_min: float
     cluster_gpus: float
-    brackets: tuple[BracketRows, ...]
-    complete: bool
-    minutes: FloatArray
-    gpus_per_node: int | None = None
+    brackets: tuple[BracketRows, ...]  # by increasing GPUs
+    complete: bool  # whether all rows that the budget can pay are listed
+    minutes: FloatArray  # (2, K) of each round, with its pause and without
+    gpus_per_node: int | None = None  # where the budget counts whole nodes
 
     @property
     def round_minutes(self) -> FloatArray:
@@ -172,21 +161,14 @@ def list_rows(instance: SeerInstance, published: SearchBrackets) -> SpendProblem
         sizes, all_listed = _list_sizes(instance, published, bracket, most_size)
         trials = np.floor(sizes[:, None] * (1.0 + _SAME) / instance.eta ** np.arange(published.rounds))
         trials[0] = bracket.trials
-        rows = _weigh(bracket.gpus, trials.astype(np.int64), minutes)
+        rows = BracketRows(bracket.gpus, trials.astype(np.int64), minutes)
         fits = rows.spent_gpu_min <= own + spare
         fits &= rows.held_gpus <= rows.held_gpus[0] + spare_gpus
         fits[0] = True
         complete &= all_listed
-        brackets.append(_weigh(bracket.gpus, rows.trials[fits], minutes))
+        brackets.append(rows.take(fits))
     return SpendProblem(
-        published.rounds,
-        published.round_min,
-        budget,
-        cluster,
-        tuple(brackets),
-        complete,
-        minutes,
-        instance.nodes_paid,
+        published.rounds, published.round_min, budget, cluster, tuple(brackets), complete, minutes, instance.nodes_paid
     )
 
 
@@ -220,8 +202,3 @@ def _list_sizes(
     apart = np.append(True, sizes[1:] > sizes[:-1] * (1.0 + _SAME))[: sizes.size]
     sizes = sizes[apart]
     return np.append(bracket.size, sizes[:most_rows]), complete and sizes.size <= most_rows
-
-
-def _weigh(gpus: float, trials: IntArray, minutes: FloatArray) -> BracketRows:
-    spent, training = gpus * (trials @ minutes.T).T
-    return BracketRows(gpus, trials, spent, training, gpus * minutes[1, -1] * trials[:, -1])

@@ -1,9 +1,10 @@
 """Spending the whole budget: the best rows of all brackets, by labels that are never dominated.
 
-A label is a choice of rows for some brackets. Brackets are taken from the widest to the narrowest; a label is dropped
-when another one spends no more, holds no more GPUs where these are limited, and is at least as good in every respect
-that counts, in the order in which it counts. The narrowest bracket fills what is left by one look-up, because its
-longer rows are better in every respect.
+A multiple-choice knapsack by dominance (Nemhauser and Ullmann, "Discrete dynamic programming and capital allocation",
+Management Science 15, 1969). A label is a choice of rows for some brackets. Brackets are taken from the widest to the
+narrowest; a label is dropped when another one spends no more, holds no more GPUs where these are limited, and is at
+least as good in every respect that counts, in the order in which it counts. The narrowest bracket fills what is left by
+one look-up, because its longer rows are better in every respect.
 
 For whole eta and whole GPUs one more argument bounds the rows of all brackets but the narrowest: eta^(K-1) more trials
 of P GPUs hold, take, train and finish exactly as much as P/p_min times as many on p_min GPUs, which are more trials. So
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -64,44 +65,28 @@ class _Room:
 
 @dataclass(frozen=True, eq=False)
 class _Labels:
-    """Choices of rows for some brackets, relative to the published rows.
+    """Choices of rows for some brackets, relative to the published rows."""
 
-    Parameters
-    ----------
-    spent, held, training, last, trials
-        (L,) What is spent, held at first, trained, trained in the last round, and started, above the published. Where
-        the cluster has no limit, nothing is held.
-    rows
-        (L, brackets) The rows, of the widest bracket first.
-    """
-
+    #: (L,) What is spent, held at first, trained, trained in the last round, and started, above the published. Where
+    #: the cluster has no limit, nothing is held.
     spent: FloatArray
     held: FloatArray
     training: FloatArray
     last: FloatArray
     trials: IntArray
-    rows: IntArray
+    rows: IntArray  # (L, brackets) the rows, of the widest bracket first
 
     def take(self, chosen: IntArray) -> _Labels:
         """Return some of the labels."""
-        return _Labels(
-            self.spent[chosen],
-            self.held[chosen],
-            self.training[chosen],
-            self.last[chosen],
-            self.trials[chosen],
-            self.rows[chosen],
-        )
+        return _Labels(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def settle(self, tie: float) -> _Labels:
         """Return the labels with amounts that tie made equal: the least that is spent, the most that is trained."""
-        return _Labels(
-            _settle(self.spent, tie, up=False),
-            self.held,
-            _settle(self.training, tie, up=True),
-            _settle(self.last, tie, up=True),
-            self.trials,
-            self.rows,
+        return replace(
+            self,
+            spent=_settle(self.spent, tie, up=False),
+            training=_settle(self.training, tie, up=True),
+            last=_settle(self.last, tie, up=True),
         )
 
     def join(self, rows: BracketRows, mine: IntArray, theirs: IntArray) -> _Labels:
@@ -173,29 +158,17 @@ def _spend_on_nodes(instance: SeerInstance, request: SolveRequest, problem: Spen
 
 @dataclass(frozen=True, eq=False)
 class ChosenRows:
-    """The best row of every bracket, and what the search for it looked at.
-
-    Parameters
-    ----------
-    rows
-        By bracket.
-    most
-        What no choice trains for more than, above the published rows, in GPU-minutes; where the search was complete.
-    pairs
-        For all brackets but the narrowest, from the widest on: (2, L) what is spent and trained above the published
-        rows by the undominated choices for the brackets so far; (3, L) with what is held between the two, where the
-        cluster has a limit.
-    labels
-        How many were kept in all.
-    stopped_by
-        What ended the search before it was complete.
-    """
+    """The best row of every bracket, and what the search for it looked at."""
 
     rows: tuple[int, ...]
+    #: What no choice trains for more than, above the published rows, in GPU-minutes; where the search was complete.
     most: float
+    #: For all brackets but the narrowest, from the widest on: (2, L) what is spent and trained above the published rows
+    #: by the undominated choices for the brackets so far; (3, L) with what is held between the two, where the cluster
+    #: has a limit.
     pairs: tuple[FloatArray, ...]
-    labels: int
-    stopped_by: Termination | None
+    labels: int  # how many were kept in all
+    stopped_by: Termination | None  # what ended the search before it was complete
 
 
 def choose_rows(problem: SpendProblem, stopwatch: Stopwatch) -> ChosenRows:
@@ -211,7 +184,7 @@ def choose_rows(problem: SpendProblem, stopwatch: Stopwatch) -> ChosenRows:
     count, stopped_by, pairs = 0, None, []
     for rows in wider:
         expired = stopwatch.expired
-        labels, cut = _extend(labels, _first_rows(rows, 1) if expired else rows, most_room, tie)
+        labels, cut = _extend(labels, rows.take(slice(1)) if expired else rows, most_room, tie)
         if expired:
             stopped_by = Termination.TIME_LIMIT
         elif cut:
@@ -240,20 +213,8 @@ def _cut_rows(instance: SeerInstance, problem: SpendProblem) -> SpendProblem:
         return problem
     period, least = round(instance.eta) ** (problem.rounds - 1), round(gpus[0])
     most = [least // math.gcd(least, round(each)) * period for each in gpus[1:]]
-    cut = [_first_rows(each, number) for each, number in zip(problem.brackets[1:], most, strict=True)]
+    cut = [each.take(slice(number)) for each, number in zip(problem.brackets[1:], most, strict=True)]
     return replace(problem, brackets=(problem.brackets[0], *cut))
-
-
-def _first_rows(rows: BracketRows, number: int) -> BracketRows:
-    if rows.size <= number:
-        return rows
-    return BracketRows(
-        rows.gpus,
-        rows.trials[:number],
-        rows.spent_gpu_min[:number],
-        rows.training_gpu_min[:number],
-        rows.last_round_gpu_min[:number],
-    )
 
 
 def _extend(labels: _Labels, rows: BracketRows, room: _Room, tie: float) -> tuple[_Labels, bool]:

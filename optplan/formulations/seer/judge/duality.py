@@ -27,17 +27,10 @@ def dual_bound(
     multipliers: dict[str, float],
     stopwatch: Stopwatch | None = None,  # noqa: ARG001 - at once
 ) -> float:
-    """Return what no search within the limits can train for, by these multipliers.
+    """Return the GPU-minutes that no search within the limits can train for, by these multipliers.
 
-    Parameters
-    ----------
-    multipliers
-        By limit: GPU-minutes of training per GPU-minute of the budget, and per minute of the deadline.
-
-    Returns
-    -------
-    float
-        GPU-minutes; infinite where the budget has a multiplier below one. For ``quality`` minus infinity, in loss.
+    They are GPU-minutes of training per GPU-minute of the budget, and per minute of the deadline. Infinite where the
+    budget has one below one; for ``quality`` minus infinity, in loss.
     """
     if instance.objective is Objective.QUALITY:
         return -math.inf
@@ -53,17 +46,7 @@ def least_consumption(
 ) -> dict[str, float]:
     """Return the least weighted consumption of any search: that of one trial for the shortest round on p_min GPUs.
 
-    Parameters
-    ----------
-    instance
-        The problem; its limits are not looked at.
-    weights
-        (2,) Of a GPU-minute of the budget and a minute of the deadline, in the order of ``instance.limits``.
-
-    Returns
-    -------
-    dict of str to float
-        By part; there is one.
+    ``weights`` are (2,), in the order of ``instance.limits``, which are not looked at.
     """
     gpu_min = paid_gpus(instance.nodes_paid, instance.least_gpus, 1) * instance.least_round_min
     return {"one trial": float(weights[0] * gpu_min + weights[1] * instance.least_round_min)}

@@ -52,7 +52,7 @@ from optplan.formulations.seer.data.instance import (
 )
 from optplan.formulations.seer.laws.nodes import count_nodes
 from optplan.formulations.seer.laws.rounds import Round, list_rounds, sum_spent
-from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
+from optplan.units import MINUTES_PER_HOUR
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
 TOLERANCE = JUDGE_TOLERANCE
@@ -61,23 +61,13 @@ TOLERANCE = JUDGE_TOLERANCE
 #: one more; a search must not save on published figures what its budget lacks.
 SAME = 1e-12
 
-_MINUTES_PER_HOUR = SECONDS_PER_HOUR / SECONDS_PER_MINUTE
-
 
 def evaluate(instance: SeerInstance, solution: SeerSolution) -> Evaluation:
-    """Recompute objective, time, spend and every constraint from the decisions.
+    """Recompute objective, time, spend and every constraint from a search, which may break any rule.
 
-    Parameters
-    ----------
-    solution
-        The search to judge; it may break any rule.
-
-    Returns
-    -------
-    Evaluation
-        Objective: GPU-minutes of training, sum over i of P_i t_1 sum over k of eta^(k-1) n(i,k); for ``quality`` the
-        mean final loss over the prior's samples. Consumption: ``budget`` in GPU-minutes, pauses included; ``deadline``
-        in minutes.
+    The objective is GPU-minutes of training, sum over i of P_i t_1 sum over k of eta^(k-1) n(i,k); for ``quality`` the
+    mean final loss over the prior's samples. Consumption: ``budget`` in GPU-minutes, pauses included; ``deadline`` in
+    minutes.
     """
     checks = _check_shape(instance, solution)
     if not all(check.holds for check in checks):
@@ -111,7 +101,7 @@ def evaluate(instance: SeerInstance, solution: SeerSolution) -> Evaluation:
     if quality:
         # What breaks a rule may be too large to be sampled.
         sampled = all(check.holds for check in checks)
-        objective, losses = _measure_quality(instance, solution) if sampled else (math.nan, {})
+        objective, losses = judge_quality(instance, solution) if sampled else (math.nan, {})
         measures |= losses
     return Evaluation(objective, consumption, measures, tuple(checks))
 
@@ -121,14 +111,14 @@ def _measure_cost(instance: SeerInstance, rounds: list[Round], spent_gpu_min: fl
     measures: dict[str, float] = {}
     price = instance.price_usd_per_gpu_hour
     if price is not None:
-        measures["cost_usd"] = price * spent_gpu_min / _MINUTES_PER_HOUR
+        measures["cost_usd"] = price * spent_gpu_min / MINUTES_PER_HOUR
     per_node = instance.gpus_per_node
     if per_node is not None:
         nodes = [count_nodes(per_node, each.groups) for each in rounds]
         held = per_node * sum(n * each.duration_min for n, each in zip(nodes, rounds, strict=True))
         measures |= {"most_nodes_held": float(max(nodes)), "node_gpu_min": held}
         if price is not None:
-            measures["node_cost_usd"] = price * held / _MINUTES_PER_HOUR
+            measures["node_cost_usd"] = price * held / MINUTES_PER_HOUR
     return measures
 
 
@@ -190,11 +180,30 @@ def _check_free(instance: SeerInstance, solution: SeerSolution) -> list[Check]:
     return checks
 
 
-def _measure_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[float, dict[str, float]]:
-    """Sample the expected final loss, and what it gains over the published search on the same samples."""
-    from optplan.formulations.seer.judge.quality import judge_quality  # loads NumPy's sampling only where needed
+def judge_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[float, dict[str, float]]:
+    """Sample the expected final loss of a search that breaks no rule, and compare it with the published search.
 
-    return judge_quality(instance, solution)
+    Return the mean and, as measures, the ends of its 95 % confidence interval, the mean final loss of the published
+    search, which knows no prior, and what is gained over that, sample by sample, with its own interval. A mean over
+    samples is not the expectation itself, and nothing bounds what other searches could reach.
+    """
+    # loads NumPy's sampling only where needed
+    from optplan.formulations.seer.laws.expectation import Search, estimate_mean, require_prior, sample_report
+
+    published = instance.published
+    searches = [Search.of(instance, each) for each in (solution, published) if each is not None]
+    figures = sample_report(require_prior(instance), searches)
+    found = estimate_mean(figures[0])
+    measures = {"low_loss": found.low, "high_loss": found.high, "samples": float(figures.shape[1])}
+    if published is not None:
+        gain = estimate_mean(figures[1] - figures[0])
+        measures |= {
+            "uninformed_loss": estimate_mean(figures[1]).mean,
+            "gain_loss": gain.mean,
+            "gain_low_loss": gain.low,
+            "gain_high_loss": gain.high,
+        }
+    return found.mean, measures
 
 
 def _check_trials(instance: SeerInstance, solution: SeerSolution) -> list[Check]:

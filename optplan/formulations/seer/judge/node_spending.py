@@ -7,9 +7,9 @@ fewer nodes. With each, of the narrowest bracket only rows count that train for 
 of them on until even that number of nodes is over the budget. Each of these must break the budget, or the cluster, with
 the nodes that the evaluator counts.
 
-Where sizes and node divide one another in a row, the GPUs decide alone: choices that hold as much in all rounds are
-looked at once, and for whole eta rows of P GPUs of eta^(K-1) p_min / gcd(P, p_min) trials or more above the published
-ones are left out, because as much is held in all rounds by P / gcd(P, p_min) eta^(K-1) trials on p_min GPUs.
+Where sizes and node divide one another in a row, the GPUs decide alone: for whole eta rows of P GPUs of eta^(K-1) p_min
+/ gcd(P, p_min) trials or more above the published ones are left out, because as much is held in all rounds by P /
+gcd(P, p_min) eta^(K-1) trials on p_min GPUs.
 
 As in :mod:`~optplan.formulations.seer.judge.spending` the deadline and the last round are not looked at, a search keeps
 the budget when it exceeds it by no more than a relative 1e-9, and what is proven is the claim times 1 + 1e-9.
@@ -41,10 +41,7 @@ _MOST_NUMBERS, _AT_ONCE = 1 << 24, 1 << 17
 def check_nodes(instance: SeerInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
     """Raise unless no search within a budget of whole nodes trains for longer than a certificate claims.
 
-    Raises
-    ------
-    RefutedError
-        When one does, or when there are too many to look at.
+    Too many searches to look at are a reason to raise, too.
     """
     published, bound, per_node = instance.brackets, certificate.bound, instance.nodes_paid
     if instance.objective is not Objective.SPEND or published is None or certificate.limit or per_node is None:
@@ -74,7 +71,6 @@ class _Check:
         self.most_gpu_min = instance.budget_gpu_min * (1.0 + TOLERANCE)
         cluster = math.inf if instance.most_gpus_held is None else instance.most_gpus_held
         self.most_gpus = cluster * (1.0 + TOLERANCE)
-        self.evenly = divide_evenly(per_node, [each.gpus for each in published.brackets])
 
     def published_gpus(self) -> IntArray:
         """Return (K,) GPUs that the published trials hold in each round."""
@@ -89,7 +85,8 @@ class _Check:
 
     def count_needed(self, bracket: SizedBracket) -> float:
         """Return from how many trials above the published ones on rows of a wider bracket are not needed."""
-        if not self.evenly or not float(self.instance.eta).is_integer():
+        evenly = divide_evenly(self.per_node, [each.gpus for each in self.published.brackets])
+        if not evenly or not float(self.instance.eta).is_integer():
             return math.inf
         least, gpus = round(self.instance.least_gpus), round(bracket.gpus)
         return least // math.gcd(least, gpus) * self.instance.eta ** (self.published.rounds - 1)
@@ -131,9 +128,6 @@ class _Check:
             fits = self.may_fit(joined)
             parts.append((joined[fits], own[fits]))
         joined, own = (np.concatenate(column) for column in zip(*parts, strict=True))
-        if self.evenly:
-            joined, place = np.unique(joined, axis=0, return_index=True)
-            own = own[place]
         return joined, own
 
     def refute_longer(

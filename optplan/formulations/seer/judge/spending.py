@@ -85,12 +85,9 @@ class _Room:
 def check_tree(instance: SeerInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
     """Raise unless a certificate of the rule ``seer-rows``, or ``seer-nodes`` for paid nodes, proves its bound.
 
-    Parameters
-    ----------
-    certificate
-        Its content: ``pairs``, for each bracket but the narrowest, from the widest on, two packed lists of whole
-        numbers (:mod:`optplan.contracts.packing`): spent in units of budget * 2^-33 / brackets, trained in units of
-        bound * 2^-33 / brackets. Of the rule ``seer-nodes``: nothing.
+    Its content is ``pairs``, for each bracket but the narrowest, from the widest on, two packed lists of whole numbers
+    (:mod:`optplan.contracts.packing`): spent in units of budget * 2^-33 / brackets, trained in units of bound * 2^-33 /
+    brackets. Of the rule ``seer-nodes``: nothing.
     """
     published = instance.brackets
     if certificate.rule == NODES_RULE:
@@ -139,19 +136,8 @@ def check_tree(instance: SeerInstance, certificate: TreeCertificate, stopwatch: 
 def list_rows(instance: SeerInstance, bracket: SizedBracket, spare: float, *, most: float = math.inf) -> Pairs:
     """List the rows of a bracket from the published one on, by what they spend and train above it.
 
-    Parameters
-    ----------
-    instance
-        A feasible one.
-    spare
-        GPU-minutes that a row may take above the published one.
-    most
-        Trials of the first round, above the published ones, from which on rows are left out.
-
-    Raises
-    ------
-    RefutedError
-        When there are too many to be listed.
+    Left out are those that take more than ``spare`` GPU-minutes, or start ``most`` trials or more, above the published
+    one; more than can be listed are refused.
     """
     assert instance.brackets is not None
     minutes = _list_minutes(instance, instance.brackets)

@@ -48,13 +48,7 @@ class Estimate:
 
 
 def require_prior(instance: SeerInstance) -> ParametricPrior | TablePrior:
-    """Return the instance's prior.
-
-    Raises
-    ------
-    UsageError
-        When it has none.
-    """
+    """Return the instance's prior; refuse one without."""
     if instance.prior is None:
         raise UsageError(f"instance {instance.name!r} has no prior over learning curves; add the field prior")
     return instance.prior
@@ -68,13 +62,7 @@ def estimate_mean(figures: FloatArray) -> Estimate:
 
 
 def sample_report(prior: ParametricPrior | TablePrior, searches: Sequence[Search]) -> FloatArray:
-    """Return the final losses (searches, samples) by which searches are judged.
-
-    Parameters
-    ----------
-    searches
-        Compared on the same samples.
-    """
+    """Return the final losses (searches, samples) by which searches are judged, all on the same samples."""
     parts = []
     for block, size in enumerate(_sizes(prior.samples)):
         drawn = _Block(prior, Kind.REPORT, block, size)
@@ -83,13 +71,7 @@ def sample_report(prior: ParametricPrior | TablePrior, searches: Sequence[Search
 
 
 class ChoiceSamples:
-    """The samples on which plans are chosen; what was drawn is kept.
-
-    Parameters
-    ----------
-    prior
-        Of the instance.
-    """
+    """The samples on which plans are chosen; what was drawn is kept."""
 
     def __init__(self, prior: ParametricPrior | TablePrior) -> None:
         self.size = prior.choice_samples
@@ -108,21 +90,11 @@ class ChoiceSamples:
 
 @dataclass(frozen=True)
 class Search:
-    """A search as the sampling needs it.
+    """A search as the sampling needs it."""
 
-    Parameters
-    ----------
-    minutes
-        (K,) Of training in each round.
-    gpus
-        (brackets,) Of a trial, the widest first.
-    trials
-        By bracket, in the same order, trials of each round.
-    """
-
-    minutes: tuple[float, ...]
-    gpus: tuple[float, ...]
-    trials: tuple[tuple[int, ...], ...]
+    minutes: tuple[float, ...]  # (K,) of training in each round
+    gpus: tuple[float, ...]  # (brackets,) of a trial, the widest first
+    trials: tuple[tuple[int, ...], ...]  # by bracket, in the same order, trials of each round
 
     @classmethod
     def of(cls, instance: SeerInstance, solution: SeerSolution) -> Search:

@@ -12,10 +12,7 @@ def count_nodes(gpus_per_node: int, groups: tuple[tuple[float, int], ...]) -> in
     A trial of more GPUs than a node has takes whole nodes and a place for the rest; places are given out to the largest
     first, each on the fullest node that has room. With sizes that divide one another that is the least.
 
-    Parameters
-    ----------
-    groups
-        Whole GPUs of a trial, and number of trials.
+    ``groups`` are whole GPUs of a trial, and numbers of trials.
     """
     nodes, places = 0, dict.fromkeys(range(gpus_per_node + 1), 0)
     wanted: dict[int, int] = {}

@@ -11,24 +11,14 @@ from optplan.formulations.seer.laws.nodes import count_nodes
 
 @dataclass(frozen=True)
 class Round:
-    """One round of a search.
+    """One round of a search."""
 
-    Parameters
-    ----------
-    number
-        From 1.
-    start_min
-        When it begins, with its pause.
-    pause_min, training_min
-        Minutes without training, and after that with it.
-    groups
-        GPUs of a trial and number of trials, by increasing GPUs; those without trials are left out.
-    """
-
-    number: int
-    start_min: float
+    number: int  # from 1
+    start_min: float  # when it begins, with its pause
+    #: Minutes without training, and after that with it.
     pause_min: float
     training_min: float
+    #: GPUs of a trial and number of trials, by increasing GPUs; those without trials are left out.
     groups: tuple[tuple[float, int], ...]
 
     @property

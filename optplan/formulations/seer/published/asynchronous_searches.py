@@ -9,20 +9,11 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from optplan.formulations.seer.published.elastic_searches import require_cluster
-from optplan.formulations.seer.published.search_clock import (
-    TOLERANCE,
-    SearchClock,
-    SearchOutcome,
-    SearchSetting,
-    Trial,
-    draw_configurations,
-)
+from optplan.formulations.seer.published.search_clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
 
 #: HyperSched: results that a trial gives between two changes of its GPUs, and how much further it must get by one.
 _RECHARGE_RESULTS = 5
@@ -36,26 +27,10 @@ def run_asha(
 
     A free GPU goes on with the best trial that is among the best 1/eta of its rung, of the highest rung that has one;
     where there is none, it tries a new configuration. The last rung is what one GPU passes until the deadline.
-
-    Parameters
-    ----------
-    setting
-        What there is.
-    rng
-        Draws configurations, without repetition.
-    eta
-        One in eta of a rung goes on.
-    least_epochs
-        The first rung.
-
-    Raises
-    ------
-    InfeasibleError
-        When the budget does not pay one GPU until the deadline.
     """
-    gpus = require_cluster(setting)
+    gpus = setting.cluster_gpus
     clock = SearchClock(setting)
-    draw = draw_configurations(len(setting.values), rng)
+    draw = setting.draw(rng)
     marks = _place_rungs(least_epochs, setting.most_epochs, eta)
     rungs: list[list[Trial]] = [[] for _ in marks]
     promoted: list[set[int]] = [set() for _ in marks]
@@ -115,9 +90,9 @@ class _HyperSched:
 
     def __init__(self, setting: SearchSetting, rng: np.random.Generator, eta: float, least_epochs: float) -> None:
         self.setting, self.eta = setting, eta
-        self.gpus = require_cluster(setting)
+        self.gpus = setting.cluster_gpus
         self.clock = SearchClock(setting)
-        self.draw: Iterator[int] = draw_configurations(len(setting.values), rng)
+        self.draw = setting.draw(rng)
         marks = _place_rungs(least_epochs, setting.most_epochs, eta)
         self.rungs = [_Rung(mark) for mark in reversed(marks)]
         #: Trials that train, with the results that each still gives before its GPUs may change.
@@ -219,22 +194,6 @@ def run_hypersched(
     configuration, unless less time is left than eta times the longest training so far. GPUs are shared evenly among the
     trials that train, and a trial takes a larger share when that gets it a tenth further by the deadline, the pause of
     the resize included, at the earliest after five results.
-
-    Parameters
-    ----------
-    setting
-        What there is.
-    rng
-        Draws configurations, without repetition.
-    eta
-        One in eta of a rung goes on.
-    least_epochs
-        The first rung.
-
-    Raises
-    ------
-    InfeasibleError
-        When the budget does not pay one GPU until the deadline.
     """
     return _HyperSched(setting, rng, eta, least_epochs).run()
 

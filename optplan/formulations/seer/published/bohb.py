@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from optplan.errors import MissingExtraError
-from optplan.formulations.seer.published.elastic_searches import require_cluster
 from optplan.formulations.seer.published.search_clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
 from optplan.schema import FloatArray, IntArray
 
@@ -117,38 +116,15 @@ class _Model:
 
 
 def run_bohb(
-    setting: SearchSetting,
-    rng: np.random.Generator,
-    *,
-    levels: IntArray,
-    eta: float = 4.0,
-    least_epochs: float = 1.0,
+    setting: SearchSetting, rng: np.random.Generator, *, levels: IntArray, eta: float = 4.0, least_epochs: float = 1.0
 ) -> SearchOutcome:
     """Run Hyperband's brackets one after another on a fixed cluster, one GPU a trial, with proposals of the model.
 
-    A GPU without work in the brackets begun starts the next one. Trials go on from where they stopped.
-
-    Parameters
-    ----------
-    setting
-        What there is.
-    rng
-        For proposals.
-    levels
-        (C, D) Of each configuration, the number of the level of each hyperparameter, from 0 in the order of its values.
-    eta
-        One in eta of a bracket's trials goes on to its next stage.
-    least_epochs
-        The least budget of a trial; the most is what one GPU passes until the deadline.
-
-    Raises
-    ------
-    InfeasibleError
-        When the budget does not pay one GPU until the deadline.
-    MissingExtraError
-        When statsmodels is not installed.
+    A GPU without work in the brackets begun starts the next one. Trials go on from where they stopped; at the most each
+    passes what one GPU does until the deadline. ``levels`` are (C, D): of each configuration, the number of the level
+    of each hyperparameter, from 0 in the order of its values.
     """
-    gpus = require_cluster(setting)
+    gpus = setting.cluster_gpus
     _load_density()
     clock, model = SearchClock(setting), _Model(levels, rng)
     plans = _plan_brackets(least_epochs, setting.most_epochs, eta)

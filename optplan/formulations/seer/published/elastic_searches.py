@@ -11,34 +11,14 @@ from itertools import islice
 import numpy as np
 
 from optplan.errors import InfeasibleError
-from optplan.formulations.seer.published.search_clock import (
-    TOLERANCE,
-    SearchClock,
-    SearchOutcome,
-    SearchSetting,
-    Trial,
-    draw_configurations,
-)
+from optplan.formulations.seer.published.search_clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
 
 
 def run_random(setting: SearchSetting, rng: np.random.Generator) -> SearchOutcome:
-    """Train one random configuration on all GPUs that the budget pays until the deadline.
-
-    Parameters
-    ----------
-    setting
-        What there is.
-    rng
-        Draws the configuration.
-
-    Raises
-    ------
-    InfeasibleError
-        When the budget does not pay one GPU until the deadline.
-    """
-    gpus = require_cluster(setting)
+    """Train one random configuration on all GPUs that the budget pays until the deadline."""
+    gpus = setting.cluster_gpus
     clock = SearchClock(setting)
-    trial = clock.add(next(draw_configurations(len(setting.values), rng)))
+    trial = clock.add(next(setting.draw(rng)))
     clock.train(trial, gpus, minutes=setting.deadline_min)
     clock.wait_all()
     return clock.finish(cluster_gpus=gpus)
@@ -51,20 +31,6 @@ def run_grid(
 
     As many random configurations as the budget leaves train on ``least_gpus`` each; the best goes on with
     ``most_gpus``.
-
-    Parameters
-    ----------
-    setting
-        What there is.
-    rng
-        Draws configurations, without repetition.
-    least_gpus, most_gpus
-        GPUs of a trial that explores, and of the one that is exploited.
-
-    Raises
-    ------
-    InfeasibleError
-        When the budget pays less than one trial of each kind.
     """
     half = setting.deadline_min / 2.0
     count = math.floor((setting.budget_gpu_min - most_gpus * half) / (least_gpus * half) * (1 + TOLERANCE))
@@ -73,7 +39,7 @@ def run_grid(
         message = f"grid search needs {least:g} GPU-minutes for one trial of each half, and the budget is"
         raise InfeasibleError(f"{message} {setting.budget_gpu_min:g}; raise the budget or lower most_gpus")
     clock = SearchClock(setting)
-    for configuration in islice(draw_configurations(len(setting.values), rng), count):
+    for configuration in islice(setting.draw(rng), count):
         clock.train(clock.add(configuration), least_gpus, minutes=half)
     clock.wait_all()
     best = max(clock.trials, key=clock.merit)
@@ -96,30 +62,12 @@ def run_hyperband(
     The most time R of a configuration is the largest that keeps deadline and budget with ``least_gpus`` a trial; then
     every trial gets the most GPUs, up to ``most_gpus``, that the budget still pays (assumed: the paper gives this
     method a most_gpus, but no rule for its use). Trials go on from where they stopped, so that R is their time in all.
-
-    Parameters
-    ----------
-    setting
-        What there is.
-    rng
-        Draws configurations, without repetition.
-    eta
-        One in eta of a bracket's trials goes on to its next round, which is eta times as long.
-    least_round_min
-        Shortest first round.
-    least_gpus, most_gpus
-        GPUs of a trial.
-
-    Raises
-    ------
-    InfeasibleError
-        When not even one trial can run for the shortest round.
     """
     brackets, longest_min = _size_brackets(setting, eta, least_round_min, least_gpus)
     cost = longest_min * _weigh(brackets, eta)
     gpus = min(most_gpus, math.floor(setting.budget_gpu_min / cost * (1 + TOLERANCE)))
     clock = SearchClock(setting)
-    draw = draw_configurations(len(setting.values), rng)
+    draw = setting.draw(rng)
     running: dict[int, list[list[Trial]]] = {}
     owner: dict[int, int] = {}
     for bracket, (first, rounds) in enumerate(brackets):
@@ -173,17 +121,3 @@ def _weigh(brackets: list[tuple[int, int]], eta: float) -> float:
             total += trials * (reached - passed)
             passed = reached
     return total
-
-
-def require_cluster(setting: SearchSetting) -> int:
-    """Return the GPUs of a fixed cluster.
-
-    Raises
-    ------
-    InfeasibleError
-        When the budget does not pay one GPU until the deadline.
-    """
-    if setting.cluster_gpus < 1:
-        message = f"{setting.budget_gpu_min:g} GPU-minutes do not pay one GPU for {setting.deadline_min:g} min"
-        raise InfeasibleError(f"{message}; raise the budget to {setting.deadline_min:g} GPU-minutes")
-    return setting.cluster_gpus

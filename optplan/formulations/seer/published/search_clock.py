@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from optplan.clock import VirtualClock
-from optplan.errors import UsageError
+from optplan.errors import InfeasibleError, UsageError
 from optplan.schema import FloatArray
 
 #: Relative tolerance of times and of completed epochs: sums of thousands of steps are off by less.
@@ -66,35 +66,31 @@ class SearchSetting:
 
     @property
     def cluster_gpus(self) -> int:
-        """GPUs that the budget pays from the start to the deadline: what a fixed cluster has."""
-        return math.floor(self.budget_gpu_min / self.deadline_min * (1 + TOLERANCE))
+        """GPUs that the budget pays from the start to the deadline: what a fixed cluster has, one at least."""
+        gpus = math.floor(self.budget_gpu_min / self.deadline_min * (1 + TOLERANCE))
+        if gpus < 1:
+            message = f"{self.budget_gpu_min:g} GPU-minutes do not pay one GPU for {self.deadline_min:g} min"
+            raise InfeasibleError(f"{message}; raise the budget to {self.deadline_min:g} GPU-minutes")
+        return gpus
 
     @property
     def most_epochs(self) -> float:
         """Epochs that one GPU passes until the deadline."""
         return self.deadline_min / self.epoch_min
 
+    def draw(self, rng: np.random.Generator) -> Iterator[int]:
+        """Yield configurations in random order, each once: sampling without replacement ends with the search space."""
+        yield from rng.permutation(len(self.values)).tolist()
+
 
 @dataclass(slots=True)
 class Trial:
-    """One configuration being tried.
+    """One configuration being tried."""
 
-    Parameters
-    ----------
-    number
-        By which it was started, from 0.
-    configuration
-        Row of the curves.
-    epochs
-        Passed so far; a fraction of the last one counts for training, not for what validation shows.
-    gpus
-        Held now; 0 while it does not train.
-    """
-
-    number: int
-    configuration: int
-    epochs: float = 0.0
-    gpus: int = 0
+    number: int  # by which it was started, from 0
+    configuration: int  # row of the curves
+    epochs: float = 0.0  # passed so far; a fraction of the last one counts for training, not for what validation shows
+    gpus: int = 0  # held now; 0 while it does not train
     #: When training last started or stopped, the pause included; and which event is the one that counts.
     since_min: float = 0.0
     begins_min: float = 0.0
@@ -154,13 +150,7 @@ class SearchOutcome:
 
 
 class SearchClock:
-    """Trains trials on a virtual clock until the deadline.
-
-    Parameters
-    ----------
-    setting
-        What there is.
-    """
+    """Trains trials on a virtual clock until the deadline."""
 
     def __init__(self, setting: SearchSetting) -> None:
         self.setting = setting
@@ -204,16 +194,7 @@ class SearchClock:
     ) -> None:
         """Let a trial hold GPUs and train, until it has passed so many epochs in all, or for so many minutes.
 
-        Parameters
-        ----------
-        trial
-            One that does not train.
-        gpus
-            How many it holds.
-        epochs, minutes
-            One of the two; minutes include the pause.
-        pause_min
-            Minutes without training at first; where it is not given, those of a resize, if it is one.
+        Minutes include the pause at first, which, where it is not given, is that of a resize, if it is one.
         """
         if pause_min is None:
             goes_on = trial.last_gpus == gpus and trial.ends_min == self.now_min
@@ -261,14 +242,9 @@ class SearchClock:
         return float(row[min(completed, row.size) - 1]) if completed else math.nan
 
     def finish(self, *, cluster_gpus: int | None = None, best: Trial | None = None) -> SearchOutcome:
-        """Stop everything that trains at the deadline and return the best trial.
+        """Stop everything that trains at the deadline and return the best trial, unless the search says which.
 
-        Parameters
-        ----------
-        cluster_gpus
-            Of a fixed cluster, which is paid for until the deadline.
-        best
-            The trial that the search returns; None for the one of which validation shows most.
+        A fixed cluster is paid for until the deadline.
         """
         training = [trial for trial in self.trials if trial.gpus]
         if training:
@@ -296,8 +272,3 @@ class SearchClock:
         """Return what trials are ranked by, more first: a failed one, or one without an epoch, is worst."""
         value = self.value(trial)
         return (-math.inf if math.isnan(value) else value, -trial.number)
-
-
-def draw_configurations(count: int, rng: np.random.Generator) -> Iterator[int]:
-    """Yield configurations in random order, each once: sampling without replacement ends with the search space."""
-    yield from rng.permutation(count).tolist()

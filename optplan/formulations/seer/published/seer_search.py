@@ -9,14 +9,7 @@ import numpy as np
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.published.policy import SeerPolicy
-from optplan.formulations.seer.published.search_clock import (
-    TOLERANCE,
-    SearchClock,
-    SearchOutcome,
-    SearchSetting,
-    Trial,
-    draw_configurations,
-)
+from optplan.formulations.seer.published.search_clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
 
 
 def run_seer(
@@ -39,7 +32,7 @@ def run_seer(
         When a trial holds a fraction of a GPU, or the rounds end after the deadline.
     """
     places = sum(bracket.trials[0] for bracket in solution.brackets)
-    configurations = list(islice(draw_configurations(len(setting.values), rng), places))
+    configurations = list(islice(setting.draw(rng), places))
     policy = SeerPolicy(instance, solution, configurations)
     clock = SearchClock(setting)
     trials: dict[int, Trial] = {}

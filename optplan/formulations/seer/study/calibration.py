@@ -20,18 +20,10 @@ _SAME = 1e-3
 
 
 def calibrate(instance: SeerInstance, plan: SeerPlan, standing: Standing) -> tuple[SeerInstance, tuple[str, ...]]:
-    """Write what was measured into an instance.
+    """Write what was measured into an instance; without anything measured, refuse.
 
-    Parameters
-    ----------
-    standing
-        What was measured: ``resize_s`` becomes the mean time until trials trained again in rounds after the first, and
-        where there is a prior, its scaling the iterations a second at the widths that trials had.
-
-    Raises
-    ------
-    UsageError
-        When nothing was measured.
+    ``resize_s`` becomes the mean time until trials trained again in rounds after the first, and where there is a prior,
+    its scaling the iterations a second at the widths that trials had.
     """
     rounds = {segment.id: segment.round for segment in plan.segments}
     again = [trial.start_s for trial in standing.trials if rounds.get(trial.segment, 1) > 1]

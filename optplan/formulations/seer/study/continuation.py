@@ -14,11 +14,10 @@ from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Bracket, O
 from optplan.formulations.seer.laws.rounds import Round, list_rounds, sum_spent
 from optplan.formulations.seer.planning import SeerPlan, SkewedSegment, write_round
 from optplan.solvers.limits import LIMIT_TOLERANCE
-from optplan.units import SECONDS_PER_MINUTE, Amount, BudgetUnit, format_duration, round_up_duration
+from optplan.units import MINUTES_PER_HOUR, SECONDS_PER_MINUTE, Amount, BudgetUnit, format_duration, round_up_duration
 
 #: How often the least GPUs of a trial are raised by the factor between brackets.
 _MOST_RAISES = 12
-_MINUTES_PER_HOUR = 60.0
 
 
 def continue_plan(instance: SeerInstance, plan: SeerPlan, standing: Standing, solve: Solver) -> Continuation:
@@ -27,18 +26,6 @@ def continue_plan(instance: SeerInstance, plan: SeerPlan, standing: Standing, so
     The rest is an instance of its own: what is left of the deadline, less the pause with which it begins, in as many
     rounds as are left and as there are trials to halve; what is left of the budget; and as many GPUs for a trial at
     least as let the trials that are left spend most.
-
-    Parameters
-    ----------
-    instance, plan, standing
-        What the plan was made from, the plan, and how far it has come.
-    solve
-        Solves the rest.
-
-    Raises
-    ------
-    UnsupportedError
-        When a round is not over, or no trial is left.
     """
     done = next(
         (number for number, each in enumerate(plan.rounds) if each[0].id not in standing.took), len(plan.rounds)
@@ -66,14 +53,14 @@ def _find_limits(instance: SeerInstance, standing: Standing) -> tuple[float, flo
     if DEADLINE in standing.limits:
         deadline_min = standing.limits[DEADLINE] / SECONDS_PER_MINUTE
     if BUDGET in standing.limits and instance.price_usd_per_gpu_hour is not None:
-        budget = standing.limits[BUDGET] / instance.price_usd_per_gpu_hour * _MINUTES_PER_HOUR
+        budget = standing.limits[BUDGET] / instance.price_usd_per_gpu_hour * MINUTES_PER_HOUR
     return deadline_min, budget
 
 
 def _sum_rented(instance: SeerInstance, plan: SeerPlan, standing: Standing, done: int) -> float:
     """Return the GPU-minutes of the rounds that have ended, as the budget counts them."""
     if instance.nodes_paid is None:
-        return standing.spent_gpu_hours * _MINUTES_PER_HOUR
+        return standing.spent_gpu_hours * MINUTES_PER_HOUR
     lasted_s = (max(standing.took[each.id].seconds for each in segments) for segments in plan.rounds[:done])
     nodes_s = sum(segments[0].nodes * s for segments, s in zip(plan.rounds, lasted_s, strict=False))
     return instance.nodes_paid * nodes_s / SECONDS_PER_MINUTE
@@ -179,7 +166,7 @@ def _join(rest: _Rest, plan: SeerPlan, standing: Standing, rounds: Sequence[Roun
     for each in rounds:
         last = write_round(rest.instance, solution, each, last, done=rest.done)
         segments = [*segments, *last]
-    spent = standing.spent_gpu_hours * _MINUTES_PER_HOUR + sum(each.gpus * each.duration_min for each in rounds)
+    spent = standing.spent_gpu_hours * MINUTES_PER_HOUR + sum(each.gpus * each.duration_min for each in rounds)
     expected = {"spent_gpu_min": spent, "duration_min": rounds[-1].stop_min}
     if rest.instance.nodes_paid is not None:
         rented = _sum_rented(rest.instance, plan, standing, rest.done)

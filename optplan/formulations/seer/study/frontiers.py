@@ -1,48 +1,36 @@
 """What other budgets and deadlines buy: of spending by budget, of expected quality by either.
 
+More budget does not only mean more trials to spend it on: R*, the number of rounds and the brackets change with it, in
+jumps. So there is no single program whose budget could be varied; budgets around the instance's own, the deadline kept,
+are spent exactly one by one.
+
 A search that knows a prior is chosen anew for every amount of the limit, the other limit kept. All meet the same
 samples, so that the curve is smoother than its intervals are wide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
 from optplan.contracts.result import SolveRequest
 from optplan.errors import DataError, UnsupportedError
-from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Objective, SeerInstance
+from optplan.formulations.seer.data.instance import BUDGET, Objective, SeerInstance
 from optplan.formulations.seer.exact.informed import choose_plan
+from optplan.formulations.seer.exact.spending import solve_spend_exact
 from optplan.formulations.seer.judge.evaluation import evaluate
-from optplan.formulations.seer.study.budgets import build_budget_frontier
 from optplan.units import Amount, BudgetUnit
 
-#: Amounts of the limit relative to the instance's own: an eighth to four times, by the square root of two.
+#: Budgets to spend relative to the instance's own: a sixteenth to four times, by the fourth root of two.
+BUDGET_STEPS = tuple(2.0 ** (step / 4) for step in range(-16, 9))
+#: Amounts of a loss's limit relative to the instance's own: an eighth to four times, by the square root of two.
 STEPS = tuple(2.0 ** (step / 2) for step in range(-6, 5))
 #: What the choice of each plan may take, in trials trained for a round.
 _MOST_WORK = 30_000_000.0
 
 
 def build_pareto(instance: SeerInstance, request: SolveRequest) -> ParetoFrontier:
-    """Find what amounts of a limit buy.
-
-    Parameters
-    ----------
-    instance
-        The problem; its objective says what is bought.
-    request
-        Time limit, for all amounts together; which limit varies, the budget by default.
-
-    Returns
-    -------
-    ParetoFrontier
-        GPU-minutes of training by budget, or expected final loss by budget or deadline.
-
-    Raises
-    ------
-    UnsupportedError
-        When spending is asked for by deadline: the budget decides what can be spent.
-    """
+    """Find what amounts of a limit buy: training by budget, or expected final loss by budget or deadline."""
     limit = request.limit or BUDGET
     if instance.objective is Objective.QUALITY:
         return build_quality_frontier(instance, limit, request)
@@ -53,24 +41,49 @@ def build_pareto(instance: SeerInstance, request: SolveRequest) -> ParetoFrontie
     return build_budget_frontier(instance, request)
 
 
+def build_budget_frontier(instance: SeerInstance, request: SolveRequest) -> ParetoFrontier:
+    """Spend each budget of a grid, :data:`BUDGET_STEPS` times the instance's own, the deadline kept.
+
+    By GPU-minutes spent, as many points as there are feasible budgets that spend different amounts. Each is the best of
+    its own budget; budgets between them are not looked at, so ``exact`` is false.
+    """
+    points = spend_budgets(instance, BUDGET_STEPS, request)
+    seconds = request.stopwatch.elapsed_s
+    return ParetoFrontier.of(instance, (BUDGET, "GPU-min"), points, exact=False, seconds=seconds)
+
+
+def spend_budgets(instance: SeerInstance, steps: Sequence[float], request: SolveRequest) -> list[ParetoPoint]:
+    """Spend some multiples of an instance's budget, the deadline kept; infeasible ones are left out.
+
+    The measures have the budget as ``budget_gpu_min``; the time limit is for all together.
+    """
+    points = []
+    for step in steps:
+        amount = instance.budget_gpu_min * step
+        other = instance.replace(budget=Amount(amount, BudgetUnit.GPU_MINUTE))
+        answer = None if request.stopwatch.expired else solve_spend_exact(other, request)
+        if answer is None or answer.solution is None:
+            continue
+        judged = evaluate(other, answer.solution)
+        request.stopwatch.emit("budget", objective=judged.objective, bound=answer.bound)
+        points.append(
+            ParetoPoint(
+                limit=judged.consumption[BUDGET],
+                objective=judged.objective,
+                bound=answer.bound,
+                measures={"budget_gpu_min": amount, **judged.measures},
+                solution=answer.solution,
+            )
+        )
+    return points
+
+
 def build_quality_frontier(instance: SeerInstance, limit: str, request: SolveRequest) -> ParetoFrontier:
-    """Choose a plan for every amount of a grid of one limit, the other kept.
+    """Choose a plan for each of some amounts of a limit, :data:`STEPS` times the instance's own, the other limit kept.
 
-    Parameters
-    ----------
-    instance
-        With a prior; the grid is :data:`STEPS` times its own amount.
-    limit
-        ``budget`` or ``deadline``.
-    request
-        Time limit, for all amounts together.
-
-    Returns
-    -------
-    ParetoFrontier
-        By what plans take of the limit. Objectives are means over the report's samples, with 95 % intervals; the
-        measures have what is gained over the published plan of the same amount. Amounts that buy nothing, that are too
-        large to be sampled, or for which the time was too short are left out, so ``exact`` is false.
+    Objectives are means over the report's samples, with 95 % intervals; the measures have what is gained over the
+    published plan of the same amount. Amounts that buy nothing, that are too large to be sampled, or for which the time
+    was too short are left out, so ``exact`` is false.
     """
     points = []
     for number, step in enumerate(STEPS):
@@ -86,12 +99,9 @@ def build_quality_frontier(instance: SeerInstance, limit: str, request: SolveReq
 
 def _choose(instance: SeerInstance, limit: str, amount: float, request: SolveRequest) -> ParetoPoint | None:
     """Choose a plan for one amount of a limit."""
-    change: dict[str, Callable[[], SeerInstance]] = {
-        BUDGET: lambda: instance.replace(budget=Amount(amount, BudgetUnit.GPU_MINUTE)),
-        DEADLINE: lambda: instance.replace(deadline_min=amount),
-    }
+    budget = Amount(amount, BudgetUnit.GPU_MINUTE)
     try:
-        other = change[limit]()
+        other = instance.replace(**{"budget": budget} if limit == BUDGET else {"deadline_min": amount})
     except DataError:  # its published plan has more trials than can be sampled
         return None
     published = other.published

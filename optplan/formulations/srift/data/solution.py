@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import Field
@@ -42,3 +43,16 @@ class SriftSolution(Solution):
     """
 
     groups: tuple[VmGroup, ...]
+
+
+def write_fleet(groups: Iterable[VmGroup]) -> str:
+    """Write a fleet as the paper does: ``4 p3.8xlarge@1024 + 8 g3.8xlarge@128``."""
+    return " + ".join(f"{group.count} {group.type}@{group.batch}" for group in groups)
+
+
+def count_vms(groups: Iterable[VmGroup]) -> dict[str, int]:
+    """Return the VMs of a fleet by type."""
+    counts: dict[str, int] = {}
+    for group in groups:
+        counts[group.type] = counts.get(group.type, 0) + group.count
+    return counts

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.laws.interruptions import expected_seconds
+from optplan.formulations.srift.laws.interruptions import expect_training
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import ROUNDING
@@ -32,30 +32,14 @@ MOST_COUNTED = 1000
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A type of VM with one of its batches.
-
-    Parameters
-    ----------
-    name
-        Of the type.
-    batch
-        Samples per VM.
-    number
-        Of the type in the instance.
-    raw_s
-        Forward and backward seconds without deviation.
-    forward_s
-        The part of it that is forward.
-    deviation_s
-        Standard deviation of the sum.
-    """
+    """A type of VM with one of its batches."""
 
     name: str
     batch: int
     number: int
-    raw_s: float
-    forward_s: float
-    deviation_s: float
+    raw_s: float  # forward and backward seconds without deviation
+    forward_s: float  # the part of it that is forward
+    deviation_s: float  # standard deviation of the sum
 
 
 def list_choices(instance: SriftInstance, model: IterationModel) -> list[Choice]:
@@ -98,13 +82,6 @@ class StragglerBound:
     * What a VM deviates: by Jensen's inequality, max being convex, ``E[max(X, Y)] >= E[max(E[X], Y)]`` for independent
       X and Y. So a slowest choice without or with a sharp deviation stands for its mean, at which the integral starts.
     * The tail above the last node.
-
-    Parameters
-    ----------
-    slowest
-        The slowest choice.
-    others
-        All that may be in the fleet with it, none slower.
     """
 
     def __init__(self, slowest: Choice, others: Sequence[Choice]) -> None:
@@ -132,12 +109,9 @@ class StragglerBound:
         return np.asarray(np.minimum(counts, MOST_COUNTED)[:, None] * single, dtype=np.float64)
 
     def seconds(self, logarithms: FloatArray) -> FloatArray:
-        """Return (N,) the least E[max] of fleets that have at least certain VMs.
+        """Return (N,) the least E[max] of fleets with certain VMs at least, by (N, Q) logarithms summed over these.
 
-        Parameters
-        ----------
-        logarithms
-            (N, Q) Summed over those VMs, the slowest included.
+        The slowest is one of them.
         """
         integral = -(np.expm1(logarithms) @ self._weights)
         return np.asarray(self._start_s + integral - self._margin_s, dtype=np.float64)
@@ -146,19 +120,12 @@ class StragglerBound:
 def bound_training(
     instance: SriftInstance, work_s: FloatArray, interruptions_per_hour: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (N,) the least seconds that training takes, and the least that are billed.
+    """Return (N,) the least seconds that training takes, and that are billed, for (N,) work and interruptions at least.
 
-    Both grow with the work and with the rate (:func:`~.interruptions.expect_training`).
-
-    Parameters
-    ----------
-    work_s
-        (N,) Of training, at least.
-    interruptions_per_hour
-        (N,) Of the fleet, at least.
+    Both grow with the work and with the rate.
     """
     if instance.interruptions is None:
         return work_s, work_s
     rate_per_s = interruptions_per_hour / SECONDS_PER_HOUR * (1.0 - ROUNDING)
-    total_s, billed_s = expected_seconds(work_s * (1.0 - ROUNDING), rate_per_s, instance.interruptions)
+    total_s, billed_s = expect_training(work_s * (1.0 - ROUNDING), rate_per_s, instance.interruptions)
     return total_s * (1.0 - ROUNDING), billed_s * (1.0 - ROUNDING)

@@ -1,4 +1,4 @@
-"""The fleets of one kind, decided type by type: what can be chosen, and lower bounds of what follows.
+"""The fleets of one kind, decided type by type, the slowest choice first: what can be chosen, and lower bounds.
 
 Where the VMs of a type may get several batches, each batch is a level of its own.
 """
@@ -6,7 +6,7 @@ Where the VMs of a type may get several batches, each batch is a level of its ow
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from optplan.formulations.srift.data.instance import VmGroup
 from optplan.formulations.srift.exact.bounds import Choice, StragglerBound, bound_training
 from optplan.formulations.srift.exact.exchanges import MOST_NETWORKS
-from optplan.formulations.srift.exact.incumbents import JudgedFleet
 from optplan.formulations.srift.exact.kinds import Kind, Setting, list_others
-from optplan.formulations.srift.exact.partial_fleets import Decided, Nodes
+from optplan.formulations.srift.exact.partial_fleets import Nodes
 from optplan.formulations.srift.exact.remainders import QUANTITIES, Level, Remainders
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import ROUNDING
@@ -27,7 +26,7 @@ Keeps = Callable[[FloatArray, FloatArray, FloatArray], NDArray[np.bool_]]
 
 @dataclass(frozen=True, eq=False)
 class _Options:
-    """What can be chosen at a level; arrays over the options, the first of which may be to take no VM."""
+    """What can be chosen at a level; arrays over the options. The first is to take no VM, but of the slowest choice."""
 
     number: int
     batches: IntArray
@@ -44,30 +43,20 @@ class _Options:
 
 
 class Branch:
-    """The fleets of one kind.
-
-    Parameters
-    ----------
-    setting
-        What it shares with the others.
-    kind
-        What its fleets have in common.
-    """
+    """The fleets of one kind."""
 
     def __init__(self, setting: Setting, kind: Kind) -> None:
-        self._setting = setting
+        self._setting, self.kind = setting, kind
         self._slowest = setting.choices[kind.position]
         self._network = kind.network
         self._names = list(setting.instance.types)
         others = list_others(setting, kind)
         self._straggler = StragglerBound(self._slowest, others)
-        columns = self._divide(others)
+        columns = [[self._slowest], *self._divide(others)]
         self._forward = self._slowest.forward_s / self._slowest.raw_s if self._slowest.raw_s > 0.0 else 0.0
         self._gpu = setting.instance.types[self._slowest.name].gpu
-        self._remainders = Remainders([self._level(column) for column in columns], setting.instance.global_batch)
+        self._remainders = Remainders([self._level(column) for column in columns[1:]], setting.instance.global_batch)
         self._options = [self._list_options(columns, place) for place in range(len(columns))]
-        #: Complete fleets that were looked at, by their picks.
-        self.judged: dict[bytes, JudgedFleet] = {}
         #: Whether some type that must be there cannot be.
         self._impossible = self._lacks_running(others)
         #: After how many levels the network must be there; zero where it is there from the start.
@@ -78,13 +67,8 @@ class Branch:
 
     @property
     def levels(self) -> int:
-        """How many decisions there are after that on the slowest choice."""
+        """How many decisions there are."""
         return len(self._options)
-
-    @property
-    def size(self) -> int:
-        """How many numbers its tables hold."""
-        return self._remainders.size + sum(options.logarithms.size for options in self._options)
 
     def widest(self, level: int) -> int:
         """Return how many options there are at a level."""
@@ -92,40 +76,13 @@ class Branch:
 
     def start(self, keeps: Keeps) -> Nodes:
         """Return the fleets worth keeping in which only the number of VMs of the slowest choice is decided."""
-        instance, slowest = self._setting.instance, self._slowest
-        vm = instance.types[slowest.name]
-        ends = not self._options or self._options[0].starts_type
-        least = max(1, vm.running) if ends else 1
-        most = min(self._setting.most[slowest.number], instance.global_batch // slowest.batch)
-        counts = np.arange(least, 1 if self._impossible else most + 1, dtype=np.int64)
-        rest = instance.global_batch - counts * slowest.batch
-        amounts = counts * self._setting.amounts[slowest.number][:, None]
-        least_more = self._least_more(0, rest)
-        kept = np.flatnonzero(np.isfinite(least_more[0]))
-        counts, rest, amounts, least_more = counts[kept], rest[kept], amounts[:, kept], least_more[:, kept]
-        bit = self._network_bit(slowest.number)
-        decided = Decided(
-            numbers=counts - 1,
-            picks=counts[:, None],
-            rest=rest,
-            amounts=amounts,
-            used=counts,
-            launched=(counts > vm.running).astype(np.int64),
-            risk=counts * np.float64(vm.interruptions_per_hour),
-            networks=np.full(counts.size, bit, dtype=np.int64),
-        )
-        return self._assess(decided, self._straggler.logarithms(slowest, counts), least_more, keeps)
+        none, batch = np.zeros(1, dtype=np.int64), np.array([self._setting.instance.global_batch])
+        picks, amounts = np.zeros((1, 0), dtype=np.int64), np.zeros((QUANTITIES, 1))
+        root = Nodes(none, picks, batch, amounts, used=none, launched=none, risk=np.zeros(1), networks=none)
+        return root.take(none[:0]) if self._impossible else self.decide(root, keeps)
 
     def decide(self, nodes: Nodes, keeps: Keeps) -> Nodes:
-        """Decide one more level.
-
-        Parameters
-        ----------
-        nodes
-            Of one level.
-        keeps
-            Says which of some fleets are worth keeping, by lower bounds of time, cost and VMs.
-        """
+        """Decide one more level of nodes that are all of one level."""
         level = nodes.level
         options = self._options[level]
         rest = nodes.rest[:, None] - options.samples
@@ -142,16 +99,10 @@ class Branch:
         rest, used = rest[parent, option], np.broadcast_to(used, possible.shape)[parent, option]
         least_more = self._least_more(level + 1, rest)
         amounts = nodes.amounts[:, parent] + options.amounts[:, option]
-        # What the parent takes holds for its children; with their own price, many need no closer look.
-        total = amounts + least_more
-        cost_usd = nodes.cost_usd[parent] * np.maximum(1.0, total[0] / self._parent_price(nodes)[parent])
-        kept = np.flatnonzero(
-            np.isfinite(total[0])
-            & keeps(nodes.time_s[parent], np.where(np.isfinite(cost_usd), cost_usd, np.inf), total[2])
-        )
+        kept = np.flatnonzero(np.isfinite(least_more[0]))
         parent, option, rest, used = parent[kept], option[kept], rest[kept], used[kept]
         least_more, amounts = least_more[:, kept], amounts[:, kept]
-        decided = Decided(
+        decided = Nodes(
             numbers=parent * options.counts.size + option,
             picks=np.column_stack([nodes.picks[parent], option]),
             rest=rest,
@@ -166,10 +117,11 @@ class Branch:
 
     def write(self, picks: IntArray) -> tuple[VmGroup, ...]:
         """Return the groups of a fleet, in the order of the instance's types, the largest batch first."""
-        found = [(self._slowest.number, self._slowest.batch, int(picks[0]))]
-        for options, pick in zip(self._options, picks[1:].tolist(), strict=True):
-            if pick:
-                found.append((options.number, int(options.batches[pick]), int(options.counts[pick])))
+        found = [
+            (options.number, int(options.batches[pick]), int(options.counts[pick]))
+            for options, pick in zip(self._options, picks.tolist(), strict=True)
+            if options.counts[pick]
+        ]
         found.sort(key=lambda group: (group[0], -group[1]))
         return tuple(VmGroup(type=self._names[number], count=count, batch=batch) for number, batch, count in found)
 
@@ -203,21 +155,22 @@ class Branch:
         name, number = column[0].name, column[0].number
         vm, most = instance.types[name], self._setting.most[number]
         spans = [np.arange(1, min(most, instance.global_batch // each.batch) + 1, dtype=np.int64) for each in column]
-        counts = np.concatenate([np.zeros(1, dtype=np.int64), *spans])
-        batches = np.repeat([0, *(each.batch for each in column)], [1, *(span.size for span in spans)])
+        spans = spans if place == 0 else [np.zeros(1, dtype=np.int64), *spans]
+        column = column if place == 0 else [column[0], *column]
+        counts, batches = np.concatenate(spans), [each.batch for each in column]
         logarithms = [self._straggler.logarithms(each, span) for each, span in zip(column, spans, strict=True)]
-        before = self._slowest.number if place == 0 else columns[place - 1][0].number
+        before = None if place == 0 else columns[place - 1][0].number
         after = None if place + 1 == len(columns) else columns[place + 1][0].number
-        bit = self._network_bit(number)
+        bit, repeated = self._network_bit(number), np.repeat(batches, [span.size for span in spans])
         return _Options(
             number=number,
-            batches=batches,
+            batches=repeated,
             counts=counts,
-            samples=counts * batches,
+            samples=counts * repeated,
             amounts=counts * self._setting.amounts[number][:, None],
-            risk=counts * vm.interruptions_per_hour,
+            risk=np.asarray(counts * vm.interruptions_per_hour, dtype=np.float64),
             networks=np.where(counts > 0, bit, 0),
-            logarithms=np.concatenate([np.zeros((1, logarithms[0].shape[1])), *logarithms]),
+            logarithms=np.concatenate(logarithms),
             running=vm.running,
             available=most,
             starts_type=before != number,
@@ -236,47 +189,29 @@ class Branch:
     def _least_more(self, level: int, rest: IntArray) -> FloatArray:
         if level == self.levels:
             return np.where(rest == 0, 0.0, np.inf) * np.ones((QUANTITIES, 1))
-        return self._remainders.least(level, rest)
-
-    def _parent_price(self, nodes: Nodes) -> FloatArray:
-        """Return (N,) the least price of fleets, which their bound of the cost rests on."""
-        price = nodes.amounts[0] + self._least_more(nodes.level, nodes.rest)[0]
-        return np.asarray(price, dtype=np.float64)
+        return self._remainders.least(level - 1, rest)
 
     def _sum_logarithms(self, nodes: Nodes) -> FloatArray:
         """Return (N, Q) the logarithms of the distributions of the VMs that are decided."""
-        total = self._straggler.logarithms(self._slowest, nodes.picks[:, 0])
-        for options, picks in zip(self._options, nodes.picks[:, 1:].T, strict=False):
+        total = np.zeros((len(nodes), self._options[0].logarithms.shape[1]))
+        for options, picks in zip(self._options, nodes.picks.T, strict=False):
             total += options.logarithms[picks]
         return np.asarray(total, dtype=np.float64)
 
-    def _assess(self, decided: Decided, logarithms: FloatArray, least_more: FloatArray, keeps: Keeps) -> Nodes:
+    def _assess(self, decided: Nodes, logarithms: FloatArray, least_more: FloatArray, keeps: Keeps) -> Nodes:
         """Bound what fleets take and cost, and return those that are worth keeping."""
         amounts, compute_s = decided.amounts + least_more, self._straggler.seconds(logarithms)
-        for by_floor in (True, False):
-            iteration_s = self._bound_iteration(decided, amounts[1].astype(np.int64), compute_s, by_floor=by_floor)
-            nodes = self._bound(decided, iteration_s, amounts)
-            kept = np.flatnonzero(keeps(nodes.time_s, nodes.cost_usd, nodes.vms))
-            decided, amounts, compute_s = nodes.take(kept), amounts[:, kept], compute_s[kept]
-        return nodes.take(kept)
-
-    def _bound(self, decided: Decided, iteration_s: FloatArray, amounts: FloatArray) -> Nodes:
-        """Bound time and cost by the least seconds of an iteration, and price and VMs."""
+        iteration_s = self._bound_iteration(decided, amounts[1].astype(np.int64), compute_s)
         instance = self._setting.instance
         training_s, billed_s = bound_training(instance, instance.iterations * iteration_s, decided.risk)
         launch_s = decided.launched * instance.launch_s
         billed_s = billed_s + (launch_s if instance.launch_billed else 0.0)
-        return Nodes(
-            **{field.name: getattr(decided, field.name) for field in fields(Decided)},
-            time_s=launch_s + training_s,
-            cost_usd=amounts[0] * billed_s * (1.0 - ROUNDING),
-            vms=amounts[2],
-        )
+        bounds = launch_s + training_s, amounts[0] * billed_s * (1.0 - ROUNDING), amounts[2]
+        nodes = replace(decided, time_s=bounds[0], cost_usd=bounds[1], vms=bounds[2])
+        return nodes.take(np.flatnonzero(keeps(*bounds)))
 
-    def _bound_iteration(
-        self, decided: Decided, ranks: IntArray, compute_s: FloatArray, *, by_floor: bool
-    ) -> FloatArray:
-        """Return (N,) the least seconds of an iteration, by what an exchange always takes or by simulation."""
+    def _bound_iteration(self, decided: Nodes, ranks: IntArray, compute_s: FloatArray) -> FloatArray:
+        """Return (N,) the least seconds of an iteration."""
         complete, least_s = decided.level == self.levels, compute_s.copy()
         own = 0 if self._network is None else 1 << self._network
         present = self._setting.exchange.stand_for(decided.networks | own)
@@ -286,10 +221,5 @@ class Branch:
                 continue
             paces = self._setting.exchange.paces(self._gpu, networks, complete=complete)
             backward_s = (1.0 - self._forward) * compute_s[which]
-            if by_floor:
-                exchange_s = paces.floor_s(ranks[which])
-                least_s[which] = self._forward * compute_s[which] + np.maximum(backward_s, exchange_s)
-            else:
-                forward = self._forward / (1.0 - self._forward)
-                least_s[which] = paces.iteration_s(ranks[which], backward_s, forward)
+            least_s[which] = paces.iteration_s(ranks[which], backward_s, self._forward / (1.0 - self._forward))
         return least_s * (1.0 - ROUNDING)

@@ -30,16 +30,9 @@ _RANKS, _PASSES, _FINE_PASSES = 0.01, 0.01, 0.0025
 class Paces:
     """What exchanges take for a second of the backward pass at least, by intervals of ranks (R) and of backward passes.
 
-    Parameters
-    ----------
-    fewest
-        (R,) Ranks of each interval, ascending from one; at one there is nothing to exchange.
-    floors_s
-        (R,) What an exchange takes at least, however soon its transfers are ready.
-    make
-        Returns the exchange of an interval.
-    complete
-        Whether fleets have exactly so many ranks as is asked for, and not so many or more.
+    ``fewest`` are (R,) ranks of each interval, ascending from one, at which there is nothing to exchange; ``floors_s``
+    (R,) what an exchange takes at least, however soon its transfers are ready. ``complete``: fleets have exactly so
+    many ranks as is asked for, and not so many or more.
     """
 
     def __init__(
@@ -57,16 +50,9 @@ class Paces:
         return np.asarray(self._floors_s[self._rows(ranks)], dtype=np.float64)
 
     def iteration_s(self, ranks: IntArray, backward_s: FloatArray, forward: float) -> FloatArray:
-        """Return (N,) the least seconds of an iteration, for a backward pass of so many seconds or more.
+        """Return (N,) the least seconds of an iteration, for backward passes of so many seconds, above zero, or more.
 
-        Parameters
-        ----------
-        ranks
-            (N,) Whole numbers.
-        backward_s
-            (N,) Above zero.
-        forward
-            Seconds of the forward pass for one of the backward pass.
+        ``forward`` is the seconds of the forward pass for one of the backward pass.
         """
         rows, columns = self._rows(ranks), np.floor(np.log(backward_s) / self._step).astype(np.int64)
         wanted = np.unique(rows) if self._complete else np.arange(rows.min(), self._fewest.size)
@@ -105,13 +91,6 @@ class ExchangeBound:
 
     Networks are the bits of a number. A set of types has no larger capacity, and no transfer more bandwidth, than any
     of them alone.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    model
-        Its iterations.
     """
 
     def __init__(self, instance: SriftInstance, model: IterationModel) -> None:
@@ -139,13 +118,7 @@ class ExchangeBound:
         return present if self._measured else present & -present
 
     def paces(self, gpu: str, present: int, *, complete: bool) -> Paces:
-        """Return the paces with a set of networks and, unless that is complete, maybe more.
-
-        Parameters
-        ----------
-        gpu
-            Of the slowest choice.
-        """
+        """Return the paces with a set of networks and, unless complete, maybe more; the slowest choice has that GPU."""
         ready = self._model.transfers(gpu)[0]
         key = ready.tobytes(), present, complete
         if key not in self._paces:

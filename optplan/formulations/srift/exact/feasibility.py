@@ -8,16 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.result import (
-    Answer,
-    Hopeless,
-    Infeasibility,
-    SolveRequest,
-    Status,
-    Termination,
-    TreeCertificate,
-)
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.contracts.result import Answer, Hopeless, Infeasibility, SolveRequest, Status, Termination, TreeCertificate
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution
+from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.exact.goals import Goal, LeastGoal
 from optplan.formulations.srift.exact.incumbents import JudgedFleet
 from optplan.formulations.srift.exact.reachability import find_neighbours, reaches_batch
@@ -51,22 +44,10 @@ class _Nearest:
 def explain_shortfall(
     space: FleetSpace, request: SolveRequest, counters: dict[str, float] | None = None
 ) -> Answer[SriftSolution]:
-    """Say why no fleet keeps the constraints, and what would do.
+    """Say why no fleet keeps the constraints, and what would do, after the search of a space that found none.
 
-    Parameters
-    ----------
-    space
-        All fleets of a problem without one, after the search that found none.
-    request
-        Time limit, and whether certificates are wanted.
-    counters
-        Of that search.
-
-    Returns
-    -------
-    Answer
-        With status INFEASIBLE. For each limit that can mend it alone, the least amount that does, and for each other
-        one that it cannot; each with a certificate. What is not proven when time runs out is left out, with a warning.
+    For each limit that can mend it alone, the least amount that does, and for each other one that it cannot; each with
+    a certificate. What is not proven when time runs out is left out, with a warning.
     """
     instance = space.instance
     stopwatch = request.stopwatch
@@ -96,15 +77,7 @@ def explain_shortfall(
 
 
 def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> _Nearest:
-    """Find the fleet with the least of what one limit is on, all other limits kept.
-
-    Parameters
-    ----------
-    limit
-        ``deadline`` or ``budget``.
-    request
-        Time limit, and whether a certificate is wanted.
-    """
+    """Find the fleet with the least of what one limit is on, all other limits kept."""
     freed = {"deadline_s": None} if limit == DEADLINE else {"budget": None}
     question = instance.replace(objective=_OBJECTIVES[limit], **freed)
     goal, space = LeastGoal(question), FleetSpace(question)
@@ -114,22 +87,12 @@ def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> 
     return _Nearest(limit, goal.best, proven=True, certificate=certificate)
 
 
-def write_fleet(groups: tuple[VmGroup, ...]) -> str:
-    """Write a fleet as the paper does: ``4 p3.8xlarge@1024 + 8 g3.8xlarge@128``."""
-    return " + ".join(f"{group.count} {group.type}@{group.batch}" for group in groups)
-
-
 class _FactorGoal(Goal):
     """The fleet that exceeds the limits by the least factor, the same for all."""
 
     def __init__(self, limits: dict[str, float]) -> None:
         self._most_s, self._most_usd = limits.get(DEADLINE, math.inf), limits.get(BUDGET, math.inf)
         self.least = math.inf
-
-    @property
-    def found(self) -> bool:
-        """Whether there is a fleet yet."""
-        return math.isfinite(self.least)
 
     def keeps(self, time_s: FloatArray, cost_usd: FloatArray, vms: FloatArray) -> NDArray[np.bool_]:
         """Say which fleets could exceed the limits by less."""
@@ -148,6 +111,7 @@ class _FactorGoal(Goal):
         """Note a lesser factor."""
         if math.isfinite(fleet.cost_usd):
             self.least = min(self.least, max(fleet.time_s / self._most_s, fleet.cost_usd / self._most_usd))
+            self.found = True
 
     def ends(self, rank: float) -> bool:
         """Whether the rank is no less."""
@@ -212,10 +176,8 @@ def _explain_batch(instance: SriftInstance, certificate: TreeCertificate | None)
     if near.more and near.above is None:
         more = " or ".join(f"{count} more {name}" for name, count in near.more.items())
         reason += f"; {more} would do"
-    hopeless = tuple(Hopeless(limit=limit, certificate=_drop(certificate, limit)) for limit in instance.limits)
+    # Where no fleet has the batch, no limit matters: it is the same proof with one dropped.
+    hopeless = tuple(
+        Hopeless(limit=limit, certificate=certificate and certificate.replace(limit=limit)) for limit in instance.limits
+    )
     return Infeasibility(reason=reason, relaxations=(), hopeless=hopeless, certificate=certificate)
-
-
-def _drop(certificate: TreeCertificate | None, limit: str) -> TreeCertificate | None:
-    """Return the same proof with a limit dropped: where no fleet has the batch, no limit matters."""
-    return None if certificate is None else certificate.replace(limit=limit)

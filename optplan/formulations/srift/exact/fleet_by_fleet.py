@@ -16,15 +16,7 @@ _ANY_GAP = 1e9
 
 
 class FleetSearch:
-    """The best fleet seen that keeps the limits.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    stopwatch
-        Ends the search when it has expired.
-    """
+    """The best fleet seen that keeps the limits."""
 
     def __init__(self, instance: SriftInstance, stopwatch: Stopwatch) -> None:
         self.instance = instance
@@ -53,16 +45,9 @@ class FleetSearch:
     def look_at(
         self, fleets: Iterable[tuple[VmGroup, ...]], wanted: Callable[[tuple[VmGroup, ...]], bool] | None = None
     ) -> bool:
-        """Judge fleets that reach the batch; return False when time has run out before the last one.
+        """Judge the wanted ones of fleets that reach the batch; return False when time has run out before the last one.
 
         The clock is looked at before each fleet: where less is left than judging two has taken so far, it is over.
-
-        Parameters
-        ----------
-        fleets
-            To look at.
-        wanted
-            Whether a fleet is to be judged; None: all are.
         """
         for groups in fleets:
             before_s = self.stopwatch.elapsed_s
@@ -77,17 +62,7 @@ class FleetSearch:
     def answer(
         self, request: SolveRequest, what: str, termination: Termination, *, engine: tuple[str, str] = ("optplan", "")
     ) -> Answer[SriftSolution]:
-        """Answer with the best fleet and without a bound; without a fleet, say so.
-
-        Parameters
-        ----------
-        what
-            What was looked for, as in ``fleet of the eager mode``.
-        termination
-            Why the search has ended.
-        engine
-            The engine behind the search with its version.
-        """
+        """Answer with the best fleet and without a bound; without one, say that there is no such fleet."""
         counters = {"fleets": float(self.judged)}
         if self.best is None:
             return answer_without_fleet(
@@ -114,13 +89,6 @@ def answer_without_fleet(
     """Answer where a planner has found nothing: infeasible where nobody can, otherwise unknown, with a warning.
 
     Whether there is a fleet at all is asked of the exact search, within what is left of the time.
-
-    Parameters
-    ----------
-    message
-        What was looked for in vain.
-    termination, counters
-        As in the answer.
     """
     from optplan.formulations.srift.exact.best_first import solve_best_first  # which only then is needed
 

@@ -20,6 +20,9 @@ SAME = 1e-10
 class Goal(ABC):
     """What is looked for: which fleets are worth deciding further, and which of them first."""
 
+    #: Whether there is a fleet yet.
+    found = False
+
     @abstractmethod
     def keeps(self, time_s: FloatArray, cost_usd: FloatArray, vms: FloatArray) -> NDArray[np.bool_]:
         """Say which fleets could still be what is looked for, by lower bounds of time, cost and VMs."""
@@ -28,14 +31,9 @@ class Goal(ABC):
     def rank(self, time_s: FloatArray, cost_usd: FloatArray) -> FloatArray:
         """Return (N,) the least first, by lower bounds of time and cost."""
 
-    @abstractmethod
     def offer(self, fleet: JudgedFleet) -> None:
-        """Take a fleet that reaches the batch for what it is."""
-
-    @property
-    @abstractmethod
-    def found(self) -> bool:
-        """Whether there is a fleet yet."""
+        """Take a fleet that reaches the batch for what it is; what proves only takes none."""
+        del fleet
 
     @property
     def objective(self) -> float | None:
@@ -58,13 +56,6 @@ class LeastGoal(Goal):
 
     Of fleets with the same objective the one with less of the other of time and cost, then the one with fewer VMs, then
     the one with more VMs, and larger batches, of the types that come first.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    best
-        A fleet that is known already.
     """
 
     def __init__(self, instance: SriftInstance, best: JudgedFleet | None = None) -> None:
@@ -73,12 +64,7 @@ class LeastGoal(Goal):
         limits = instance.limits
         self._most_s = limits.get(DEADLINE, np.inf) * (1.0 + TOLERANCE)
         self._most_usd = limits.get(BUDGET, np.inf) * (1.0 + TOLERANCE)
-        self.best = best
-
-    @property
-    def found(self) -> bool:
-        """Whether there is a fleet yet."""
-        return self.best is not None
+        self.best, self.found = best, best is not None
 
     @property
     def objective(self) -> float | None:
@@ -105,7 +91,7 @@ class LeastGoal(Goal):
         """Keep the fleet if it ends within the limits and is better than the best one."""
         ends = fleet.keeps_limits and math.isfinite(fleet.cost_usd)
         if ends and (self.best is None or self._precedes(fleet, self.best)):
-            self.best = fleet
+            self.best, self.found = fleet, True
 
     def closes(self, rank: float, gap: float) -> bool:
         """Whether the best fleet is within the gap of the rank."""
@@ -127,7 +113,10 @@ class LeastGoal(Goal):
 
     def _order(self, groups: tuple[VmGroup, ...]) -> tuple[int, list[tuple[int, int]]]:
         by_type = [
-            (-sum(group.count for group in groups if group.type == name), -_max_batch(groups, name))
+            (
+                -sum(group.count for group in groups if group.type == name),
+                -max((group.batch for group in groups if group.type == name), default=0),
+            )
             for name in self._types
         ]
         return _count(groups), by_type
@@ -140,11 +129,6 @@ class FrontierGoal(Goal):
         #: By increasing time with decreasing cost.
         self.fleets: list[JudgedFleet] = []
         self._times: list[float] = []
-
-    @property
-    def found(self) -> bool:
-        """Whether there is a fleet yet."""
-        return bool(self.fleets)
 
     def keeps(self, time_s: FloatArray, cost_usd: FloatArray, vms: FloatArray) -> NDArray[np.bool_]:
         """Say which fleets no fleet found so far beats."""
@@ -168,12 +152,7 @@ class FrontierGoal(Goal):
             if other.time_s < fleet.time_s * (1.0 - SAME) or other.cost_usd < fleet.cost_usd * (1.0 - SAME)
         ]
         self.fleets = sorted([*kept, fleet], key=lambda each: each.time_s)
-        self._times = [each.time_s for each in self.fleets]
-
-
-def _max_batch(groups: tuple[VmGroup, ...], name: str) -> int:
-    """Return the largest batch of a type's VMs; zero where there are none."""
-    return max((group.batch for group in groups if group.type == name), default=0)
+        self._times, self.found = [each.time_s for each in self.fleets], True
 
 
 def _count(groups: tuple[VmGroup, ...]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, VmGroup
+from optplan.formulations.srift.data.solution import count_vms
 from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.solvers.limits import LIMIT_TOLERANCE
@@ -19,24 +20,14 @@ TOLERANCE = LIMIT_TOLERANCE
 
 @dataclass(frozen=True, slots=True)
 class JudgedFleet:
-    """A fleet with its time and cost; whether it reaches the batch is not looked at.
-
-    Parameters
-    ----------
-    groups
-        The fleet.
-    time_s, cost_usd
-        As the evaluator defines them; infinite where a run with interruptions never ends.
-    objective
-        The one of the two that is made least.
-    excess
-        By how much each of the instance's limits is exceeded, relative to it; zero where it is kept.
-    """
+    """A fleet with its time and cost; whether it reaches the batch is not looked at."""
 
     groups: tuple[VmGroup, ...]
+    #: As the evaluator defines them; infinite where a run with interruptions never ends.
     time_s: float
     cost_usd: float
-    objective: float
+    objective: float  # the one of the two that is made least
+    #: By how much each of the instance's limits is exceeded, relative to it; zero where it is kept.
     excess: tuple[float, ...]
 
     @property
@@ -46,15 +37,7 @@ class JudgedFleet:
 
 
 class FleetJudge:
-    """Predicts time and cost of an instance's fleets.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    model
-        Its iterations, where somebody has looked at some already.
-    """
+    """Predicts time and cost of an instance's fleets, by a model that may have looked at some already."""
 
     def __init__(self, instance: SriftInstance, model: IterationModel | None = None) -> None:
         self.instance = instance
@@ -67,8 +50,7 @@ class FleetJudge:
         training_s = billed_s = instance.iterations * self._model.predict(groups).total_s
         if instance.interruptions is not None:
             rate_per_s = interruption_rate_per_s(instance, groups)
-            expected = expect_training(training_s, rate_per_s, instance.interruptions)
-            training_s, billed_s = expected.total_s, expected.billed_s
+            training_s, billed_s = map(float, expect_training(training_s, rate_per_s, instance.interruptions))
         launch_s = instance.launch_s if self._launches(groups) else 0.0
         time_s = launch_s + training_s
         billed_s += launch_s if instance.launch_billed else 0.0
@@ -83,9 +65,5 @@ class FleetJudge:
 
     def _launches(self, groups: tuple[VmGroup, ...]) -> bool:
         """Whether the fleet has more VMs of any type than are running."""
-        if not self.instance.launch_s:
-            return False
-        counts = {name: -vm.running for name, vm in self.instance.types.items()}
-        for group in groups:
-            counts[group.type] += group.count
-        return any(count > 0 for count in counts.values())
+        types = self.instance.types
+        return any(count > types[name].running for name, count in count_vms(groups).items())

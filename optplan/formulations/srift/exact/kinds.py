@@ -10,33 +10,17 @@ import numpy as np
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.exact.bounds import Choice
 from optplan.formulations.srift.exact.exchanges import MOST_NETWORKS, ExchangeBound
-from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all branches of an instance share.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    choices
-        The quickest first.
-    order
-        (M,) Numbers of the types in the order of decisions.
-    exchange
-        Its bound.
-    model
-        Of iterations.
-    """
+    """What all branches of an instance share."""
 
     instance: SriftInstance
-    choices: list[Choice]
-    order: list[int]
+    choices: list[Choice]  # the quickest first
+    order: list[int]  # (M,) numbers of the types in the order of decisions
     exchange: ExchangeBound
-    model: IterationModel
 
     @cached_property
     def amounts(self) -> FloatArray:
@@ -51,18 +35,10 @@ class Setting:
 
 @dataclass(frozen=True, order=True)
 class Kind:
-    """What the fleets of a branch have in common.
+    """What the fleets of a branch have in common."""
 
-    Parameters
-    ----------
-    position
-        Of the slowest choice.
-    network
-        The one with the least capacity, which is there; None: not told apart.
-    """
-
-    position: int
-    network: int | None
+    position: int  # of the slowest choice
+    network: int | None  # the one with the least capacity, which is there; None: not told apart
 
 
 def list_kinds(setting: Setting) -> list[Kind]:

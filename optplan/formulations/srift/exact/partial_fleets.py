@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Self
 
 import numpy as np
@@ -12,38 +12,23 @@ from optplan.schema import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Decided:
-    """Fleets that are decided up to one level of one branch; arrays over them.
+class Nodes:
+    """Fleets that are decided up to one level of one branch; arrays over them."""
 
-    Parameters
-    ----------
-    numbers
-        (N,) Places among all that the fleets one level before could become: place of that fleet times the number of
-        options, plus the number of the option; at the start the VMs of the slowest choice, less one.
-    picks
-        (N, levels + 1) VMs of the slowest choice, then the number of the option at each level.
-    rest
-        (N,) Samples that no VM has yet.
-    amounts
-        (3, N) Price in US dollars per second, ranks and VMs so far.
-    used
-        (N,) VMs of the last type so far.
-    launched
-        (N,) Whether VMs are launched.
-    risk
-        (N,) Interruptions per hour so far.
-    networks
-        (N,) Bits of the networks that are there.
-    """
-
+    #: (N,) Places among all that the fleets one level before could become: place of that fleet times the number of
+    #: options, plus the number of the option.
     numbers: IntArray
-    picks: IntArray
-    rest: IntArray
-    amounts: FloatArray
-    used: IntArray
-    launched: IntArray
-    risk: FloatArray
-    networks: IntArray
+    picks: IntArray  # (N, levels) number of the option at each level
+    rest: IntArray  # (N,) samples that no VM has yet
+    amounts: FloatArray  # (3, N) price in US dollars per second, ranks and VMs so far
+    used: IntArray  # (N,) VMs of the last type so far
+    launched: IntArray  # (N,) whether VMs are launched
+    risk: FloatArray  # (N,) interruptions per hour so far
+    networks: IntArray  # (N,) bits of the networks that are there
+    #: (N,) Lower bounds of what any fleet takes that each can become; none before they are known.
+    time_s: FloatArray = field(default_factory=lambda: np.zeros(0))
+    cost_usd: FloatArray = field(default_factory=lambda: np.zeros(0))
+    vms: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def __len__(self) -> int:
         return self.rest.size
@@ -51,32 +36,17 @@ class Decided:
     @property
     def level(self) -> int:
         """The first level that is undecided."""
-        return int(self.picks.shape[1]) - 1
+        return int(self.picks.shape[1])
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """Return the fleets of all parts, in their order."""
-        columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(cls)}
+        columns = {each.name: [getattr(part, each.name) for part in parts] for each in fields(cls)}
         last = {"amounts": 1}
         return cls(**{name: np.concatenate(each, axis=last.get(name, 0)) for name, each in columns.items()})
 
     def take(self, which: IntArray | slice) -> Self:
         """Return some of the fleets."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         amounts = values.pop("amounts")
         return type(self)(amounts=amounts[:, which], **{name: value[which] for name, value in values.items()})
-
-
-@dataclass(frozen=True, eq=False)
-class Nodes(Decided):
-    """The same with lower bounds, for each, of what any fleet takes that it can become.
-
-    Parameters
-    ----------
-    time_s, cost_usd, vms
-        (N,) Bounds.
-    """
-
-    time_s: FloatArray
-    cost_usd: FloatArray
-    vms: FloatArray

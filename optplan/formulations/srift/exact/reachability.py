@@ -1,4 +1,4 @@
-"""Which global batches the VMs on offer can have: sums of samples as the bits of whole numbers."""
+"""Which global batches the VMs on offer can have: subset sums by dynamic programming, as bits of whole numbers."""
 
 from __future__ import annotations
 
@@ -10,19 +10,13 @@ from optplan.formulations.srift.data.instance import SriftInstance
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The nearest global batches that some fleet has exactly.
+    """The nearest global batches that some fleet has exactly."""
 
-    Parameters
-    ----------
-    below, above
-        None where there is none; above up to twice the instance's and one VM more.
-    more
-        By type, how many VMs more than are available would do, if only that type had more; types that cannot help are
-        left out.
-    """
-
+    #: None where there is none; above up to twice the instance's and one VM more.
     below: int | None
     above: int | None
+    #: By type, how many VMs more than are available would do, if only that type had more; types that cannot help are
+    #: left out.
     more: Mapping[str, int]
 
 
@@ -32,13 +26,7 @@ def reaches_batch(instance: SriftInstance) -> bool:
 
 
 def find_neighbours(instance: SriftInstance) -> Neighbours:
-    """Find what is nearest to a global batch that no fleet has.
-
-    Parameters
-    ----------
-    instance
-        The problem; its limits are not looked at.
-    """
+    """Find what is nearest to a global batch that no fleet has, whatever the limits."""
     batch = instance.global_batch
     largest = max((int(choices[-1]) for choices in _choices(instance, batch).values() if choices), default=0)
     sums = _reach(instance, 2 * batch + largest)

@@ -1,8 +1,9 @@
 """The least price, ranks and VMs that the rest of a fleet needs to reach the global batch.
 
-A dynamic program over samples, in units of their greatest common divisor: table j holds, for every number of samples,
-the least that the types from level j on can give them for. With one batch per type the price that it finds is that of
-a fleet; the three quantities are made least one by one, so that together they are bounds.
+A bounded knapsack by dynamic programming (Bellman, "Dynamic Programming", 1957; counts by binary splitting) over
+samples, in units of their greatest common divisor: table j holds, for every number of samples, the least that the types
+from level j on can give them for. With one batch per type the price that it finds is that of a fleet; the three
+quantities are made least one by one, so that together they are bounds.
 """
 
 from __future__ import annotations
@@ -23,25 +24,14 @@ MOST_UNITS = 65_536
 
 @dataclass(frozen=True)
 class Level:
-    """What is decided at once: how many VMs of a type, and their batch where there is a choice.
-
-    Parameters
-    ----------
-    number
-        Of the type in the instance.
-    batches
-        To choose from, ascending.
-    least, most
-        VMs, over all batches of the level; a least count of zero allows none.
-    each
-        (3,) Price, ranks and VMs of one VM.
-    """
+    """What is decided at once: how many VMs of a type, and their batch where there is a choice."""
 
     number: int
-    batches: tuple[int, ...]
+    batches: tuple[int, ...]  # to choose from, ascending
+    #: VMs, over all batches of the level; a least count of zero allows none.
     least: int
     most: int
-    each: FloatArray
+    each: FloatArray  # (3,) price, ranks and VMs of one VM
 
 
 class Remainders:
@@ -54,19 +44,12 @@ class Remainders:
     * The line. A VM of a type takes its largest batch at most, and a type has no more VMs than are available; so even
       if VMs could be divided, the samples would need as much as when they are given to the types in the order of what
       one sample needs there, each up to its availability.
-
-    Parameters
-    ----------
-    levels
-        In the order of decisions.
-    samples
-        The global batch.
     """
 
     def __init__(self, levels: Sequence[Level], samples: int) -> None:
         self._unit = math.gcd(samples, *(batch for level in levels for batch in level.batches))
         units = samples // self._unit
-        self._lines = [_Line(levels[start:]) for start in range(len(levels) + 1)]
+        self._lines = [LinearRelaxation(levels[start:]) for start in range(len(levels) + 1)]
         self._tables: list[FloatArray] | None = None
         if units <= MOST_UNITS:
             table = np.full((QUANTITIES, units + 1), np.inf)
@@ -79,21 +62,8 @@ class Remainders:
         #: By level, whether the line says more than the table: where levels share the availability of a type.
         self._shared = [len(set(types[start:])) < len(types[start:]) for start in range(len(levels) + 1)]
 
-    @property
-    def size(self) -> int:
-        """How many numbers the tables hold."""
-        return 0 if self._tables is None else sum(table.size for table in self._tables)
-
     def least(self, level: int, samples: IntArray) -> FloatArray:
-        """Return (3, N) the least price, ranks and VMs of the levels from one on; infinite where they cannot do it.
-
-        Parameters
-        ----------
-        level
-            The first that is undecided.
-        samples
-            (N,) That are left.
-        """
+        """Return (3, N) the least price, ranks and VMs of the levels from one on for (N,) samples, or infinity."""
         if self._tables is None:
             return self._lines[level].least(samples)
         found = self._tables[level][:, np.where(samples % self._unit == 0, samples // self._unit, 0)]
@@ -101,8 +71,8 @@ class Remainders:
         return np.maximum(found, self._lines[level].least(samples)) if self._shared[level] else found
 
 
-class _Line:
-    """The linear relaxation of some levels."""
+class LinearRelaxation:
+    """The least of each quantity if the VMs of some levels could be divided: Dantzig's bound of a knapsack (1957)."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
         types: dict[int, Level] = {}

@@ -1,13 +1,15 @@
 """Best-first search of fleets: whatever a lower bound does not exclude is decided further, down to single fleets.
 
-Nothing is left out without a bound that excludes it, so what is found is proven by exhaustion. Fleets wait in blocks,
-each sorted by its bounds; the block whose first fleet has the least bound is the next, and a slice of it at a time.
+Best-first branch and bound with dives for incumbents ("plunging": Achterberg, "Constraint Integer Programming", 2007,
+chapter 6). Nothing is left out without a bound that excludes it, so what is found is proven by exhaustion. Fleets wait
+in blocks, each sorted by its bounds; the block whose first fleet has the least bound is the next, and a slice of it at
+a time.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count
@@ -15,7 +17,7 @@ from itertools import count
 import numpy as np
 
 from optplan.contracts.result import Termination
-from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.exact.bounds import Choice, bound_training, list_choices
 from optplan.formulations.srift.exact.branches import Branch
 from optplan.formulations.srift.exact.exchanges import ExchangeBound
@@ -23,7 +25,7 @@ from optplan.formulations.srift.exact.goals import SAME, Goal
 from optplan.formulations.srift.exact.incumbents import FleetJudge, JudgedFleet
 from optplan.formulations.srift.exact.kinds import Kind, Setting, list_kinds, list_others
 from optplan.formulations.srift.exact.partial_fleets import Nodes
-from optplan.formulations.srift.exact.remainders import QUANTITIES
+from optplan.formulations.srift.exact.remainders import Level, LinearRelaxation
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
@@ -36,10 +38,8 @@ _JUDGED = 8
 _PLUNGED, _PLUNGE_EVERY = 4, 16
 #: Fleets that may wait; each takes about 150 bytes.
 _MOST_WAITING = 3_000_000
-#: Numbers that the tables of the branches that are remembered hold together; each takes 8 bytes.
-_MOST_REMEMBERED = 1 << 24
-#: Fleets of a branch that are remembered with what they take; each takes about 500 bytes.
-_MOST_JUDGED = 10_000
+#: Fleets that are remembered with what they take; each takes about 500 bytes.
+_MOST_KNOWN = 100_000
 #: Steps after the gap is closed, in which ties are broken.
 _TIE_STEPS = 200
 #: (1,) each: bounds of time, cost and VMs.
@@ -48,20 +48,11 @@ _Outlook = tuple[FloatArray, FloatArray, FloatArray]
 
 @dataclass(frozen=True)
 class SearchEnd:
-    """How a search ended.
+    """How a search ended."""
 
-    Parameters
-    ----------
-    termination
-        COMPLETED when nothing is left that the goal would keep, or the gap is closed.
-    bound
-        The least rank that anything left can have; infinite when nothing is left.
-    steps, decided, judged
-        Steps, partial fleets looked at, complete fleets judged.
-    """
-
-    termination: Termination
-    bound: float
+    termination: Termination  # COMPLETED when nothing is left that the goal would keep, or the gap is closed
+    bound: float  # the least rank that anything left can have; infinite when nothing is left
+    #: Steps, partial fleets looked at, complete fleets judged.
     steps: int
     decided: int
     judged: int
@@ -77,39 +68,23 @@ class _Waiting:
     start: int = 0
 
 
-@dataclass
 class FleetSpace:
-    """All fleets of an instance, to be searched.
+    """All fleets of an instance, to be searched."""
 
-    Parameters
-    ----------
-    instance
-        The problem.
-    excluded
-        Fleets that are not looked at.
-    """
-
-    instance: SriftInstance
-    excluded: frozenset[tuple[VmGroup, ...]] = frozenset()
-    #: Fleets that wait, and kinds whose branch is not open yet.
-    _heap: list[tuple[float, int, _Waiting | Kind]] = field(default_factory=list)
-    _waiting: int = 0
-    _decided: int = 0
-    _judged: int = 0
-
-    def __post_init__(self) -> None:
-        model = IterationModel(self.instance)
-        choices = list_choices(self.instance, model)
+    def __init__(self, instance: SriftInstance) -> None:
+        self.instance, model = instance, IterationModel(instance)
         self._setting = Setting(
-            instance=self.instance,
-            choices=choices,
-            order=_order_types(self.instance),
-            exchange=ExchangeBound(self.instance, model),
-            model=model,
+            instance=instance,
+            choices=list_choices(instance, model),
+            order=_order_types(instance),
+            exchange=ExchangeBound(instance, model),
         )
-        self._judge = FleetJudge(self.instance, model)
+        self._judge = FleetJudge(instance, model)
+        self._known: dict[tuple[Kind, bytes], JudgedFleet] = {}
+        #: Fleets that wait, and kinds whose branch is not open yet.
+        self._heap: list[tuple[float, int, _Waiting | Kind]] = []
+        self._waiting = self._decided = self._judged = 0
         self._ticket = count()
-        self._branches: dict[Kind, Branch] = {}
         self._outlooks: dict[Kind, _Outlook | None] = {}
 
     @cached_property
@@ -129,24 +104,11 @@ class FleetSpace:
         return [names[number] for number in self._setting.order]
 
     def branch(self, kind: Kind) -> Branch:
-        """Return the fleets of one kind; some kinds are remembered, as long as their tables are small."""
-        known = self._branches.get(kind) or Branch(self._setting, kind)
-        if sum(branch.size for branch in self._branches.values()) + known.size <= _MOST_REMEMBERED:
-            self._branches[kind] = known
-        return known
+        """Return the fleets of one kind."""
+        return Branch(self._setting, kind)
 
     def search(self, goal: Goal, stopwatch: Stopwatch, *, gap: float = 0.0) -> SearchEnd:
-        """Look for what the goal wants.
-
-        Parameters
-        ----------
-        goal
-            Keeps what is found.
-        stopwatch
-            Time limit, and who is told about progress.
-        gap
-            At which the search may end.
-        """
+        """Look for what the goal wants, and keeps; the search may end at a gap."""
         self._heap, self._waiting = [], 0
         for kind in self.kinds:
             for rank in self.foresee(goal, kind).tolist():
@@ -159,26 +121,28 @@ class FleetSpace:
             if goal.closes(rank, gap):
                 ties += 1
             if stopwatch.expired or self._waiting > _MOST_WAITING or ties > _TIE_STEPS:
-                heappush(self._heap, (rank, next(self._ticket), waiting))
-                return self._end(self._why(stopwatch, ties), rank, steps)
+                why = Termination.COMPLETED if ties > _TIE_STEPS else Termination.WORK_LIMIT
+                why = Termination.TIME_LIMIT if stopwatch.expired else why
+                return SearchEnd(why, rank, steps, self._decided, self._judged)
             steps += 1
             if steps % (_PLUNGE_EVERY if goal.found else 1) == 0:
                 self._plunge(goal, waiting)
             if isinstance(waiting, Kind):
-                self._open(goal, waiting)
+                branch = self.branch(waiting)
+                nodes = branch.start(goal.keeps)
+                self._decided += len(nodes)
+                self._wait(goal, branch, nodes)
             else:
                 self._step(goal, waiting)
             stopwatch.emit("search", objective=goal.objective, bound=rank)
-        return self._end(Termination.COMPLETED, np.inf, steps)
+        return SearchEnd(Termination.COMPLETED, np.inf, steps, self._decided, self._judged)
 
-    def judge_once(self, branch: Branch, picks: IntArray) -> JudgedFleet:
-        """Return what a complete fleet of a branch takes and costs; some fleets are remembered."""
-        key = picks.tobytes()
-        known = branch.judged.get(key)
-        if known is None:
-            known = self._judge.judge(branch.write(picks))
-            if len(branch.judged) < _MOST_JUDGED:
-                branch.judged[key] = known
+    def judge(self, branch: Branch, picks: IntArray) -> JudgedFleet:
+        """Return what a complete fleet of a branch takes and costs; it is asked again when the tree is written."""
+        key = branch.kind, picks.tobytes()
+        known = self._known.get(key) or self._judge.judge(branch.write(picks))
+        if len(self._known) < _MOST_KNOWN:
+            self._known[key] = known
         return known
 
     def _plunge(self, goal: Goal, waiting: _Waiting | Kind) -> None:
@@ -192,12 +156,6 @@ class FleetSpace:
             order = np.argsort(goal.rank(nodes.time_s, nodes.cost_usd), kind="stable")
             nodes = nodes.take(order[:_PLUNGED])
         self._judge_all(goal, branch, nodes)
-
-    def _open(self, goal: Goal, kind: Kind) -> None:
-        branch = self.branch(kind)
-        nodes = branch.start(goal.keeps)
-        self._decided += len(nodes)
-        self._wait(goal, branch, nodes)
 
     def _step(self, goal: Goal, waiting: _Waiting) -> None:
         """Decide a slice further, or judge the first complete fleets."""
@@ -222,10 +180,8 @@ class FleetSpace:
 
     def _judge_all(self, goal: Goal, branch: Branch, nodes: Nodes) -> None:
         for picks in nodes.picks:
-            fleet = self.judge_once(branch, picks)
-            if not self.excluded or fleet.groups not in self.excluded:
-                self._judged += 1
-                goal.offer(fleet)
+            self._judged += 1
+            goal.offer(self.judge(branch, picks))
 
     def _wait(self, goal: Goal, branch: Branch, nodes: Nodes) -> None:
         if not len(nodes):
@@ -262,29 +218,13 @@ class FleetSpace:
 
     def _divide(self, kind: Kind) -> FloatArray:
         """Return (3,) the least price, ranks and VMs if VMs were divisible; infinite where there are too few."""
-        largest: dict[int, int] = {}
-        for choice in (*list_others(self._setting, kind), self._setting.choices[kind.position]):
-            largest[choice.number] = max(choice.batch, largest.get(choice.number, 0))
-        found = np.full(QUANTITIES, np.inf)
-        for quantity, each in enumerate(self._setting.amounts.T.tolist()):
-            left, total = float(self.instance.global_batch), 0.0
-            by_sample = [(each[number] / batch, number, batch) for number, batch in largest.items()]
-            for amount, number, batch in sorted(by_sample):
-                taken = min(left, float(self._setting.most[number] * batch))
-                total += taken * amount
-                left -= taken
-            if left == 0.0:
-                found[quantity] = total
+        setting = self._setting
+        levels = [
+            Level(each.number, (each.batch,), 0, setting.most[each.number], setting.amounts[each.number])
+            for each in (*list_others(setting, kind), setting.choices[kind.position])
+        ]
+        found: FloatArray = LinearRelaxation(levels).least(np.array([self.instance.global_batch]))[:, 0]
         return found
-
-    @staticmethod
-    def _why(stopwatch: Stopwatch, ties: int) -> Termination:
-        if stopwatch.expired:
-            return Termination.TIME_LIMIT
-        return Termination.COMPLETED if ties > _TIE_STEPS else Termination.WORK_LIMIT
-
-    def _end(self, termination: Termination, bound: float, steps: int) -> SearchEnd:
-        return SearchEnd(termination, bound, steps, self._decided, self._judged)
 
 
 def _order_types(instance: SriftInstance) -> list[int]:

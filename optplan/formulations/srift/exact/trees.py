@@ -42,11 +42,6 @@ class _Claim(Goal):
     instance: SriftInstance
     bound: float | None
 
-    @property
-    def found(self) -> bool:
-        """Whether there is a fleet that refutes the claim: never."""
-        return False
-
     def keeps(self, time_s: FloatArray, cost_usd: FloatArray, vms: FloatArray) -> NDArray[np.bool_]:
         """Say which fleets no bound excludes."""
         del vms
@@ -61,9 +56,6 @@ class _Claim(Goal):
         """Return the objective."""
         return cost_usd if self.instance.objective is Objective.COST else time_s
 
-    def offer(self, fleet: JudgedFleet) -> None:
-        """Nothing is looked for."""
-
     def allows(self, fleet: JudgedFleet) -> bool:
         """Whether a fleet is no counterexample."""
         if not (fleet.keeps_limits and np.isfinite(fleet.cost_usd)):
@@ -74,22 +66,10 @@ class _Claim(Goal):
 def write_tree(
     space: FleetSpace, bound: float | None, stopwatch: Stopwatch, *, limit: str = ""
 ) -> TreeCertificate | None:
-    """Write the tree that proves a bound of the objective of all fleets.
+    """Write the tree that proves a bound of the objective of all fleets; without a bound, that none keeps the limits.
 
-    Parameters
-    ----------
-    space
-        All fleets, best one that was searched: what it remembers is not computed again.
-    bound
-        What is claimed; None: no fleet keeps the limits.
-    limit
-        As in the certificate: the limit that the space's instance lacks, and has as its objective.
-
-    Returns
-    -------
-    TreeCertificate or None
-        None where there is not time enough, where it would be larger than certificates may be, or where there are more
-        networks than are told apart.
+    ``limit`` is the one that the space's instance lacks, and has as its objective. None where there is not
+    time enough, where it would be larger than certificates may be, or where networks are too many to be told apart.
     """
     if any(kind.network is None for kind in space.kinds):
         return None
@@ -142,6 +122,6 @@ class _Writer:
     def _exclude(self, space: FleetSpace, claim: _Claim, branch: Branch, nodes: Nodes) -> bool:
         """Whether no complete fleet refutes the claim."""
         for picks in nodes.picks:
-            if self.stopwatch.expired or not claim.allows(space.judge_once(branch, picks)):
+            if self.stopwatch.expired or not claim.allows(space.judge(branch, picks)):
                 return False
         return not self.stopwatch.expired

@@ -31,10 +31,7 @@ class StragglerFloor:
     Leaving VMs out makes E[max] no larger; nor does taking a VM's mean for what it takes (Jensen's inequality): so a
     slowest VM that hardly deviates is taken for its mean, where the integral then starts.
 
-    Parameters
-    ----------
-    loads
-        (C,) All that may be in the fleet, the slowest last.
+    Of the (C,) loads that may be in the fleet the slowest is the last.
     """
 
     def __init__(self, loads: Sequence[Load]) -> None:

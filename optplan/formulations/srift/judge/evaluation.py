@@ -31,7 +31,8 @@ from collections.abc import Sequence
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE, Check, Evaluation
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.laws.interruptions import ExpectedTraining, expect_training, interruption_rate_per_s
+from optplan.formulations.srift.data.solution import count_vms
+from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.formulations.srift.laws.iteration import IterationModel
 
 #: Relative tolerance of every comparison of the judge; a fleet exactly at a limit is feasible.
@@ -39,27 +40,17 @@ TOLERANCE = JUDGE_TOLERANCE
 
 
 def evaluate(instance: SriftInstance, solution: SriftSolution) -> Evaluation:
-    """Recompute objective, time, cost and every constraint from the fleet.
+    """Recompute objective, time, cost and every constraint from a fleet, which may break any rule.
 
-    Parameters
-    ----------
-    solution
-        The fleet to judge; it may break any rule.
-
-    Returns
-    -------
-    Evaluation
-        Objective: the cost in US dollars, N t_iter sum over i of counts_i P_i, or the time in seconds, N t_iter, with
-        launch and interruptions where the instance has them. Consumption: ``deadline`` in seconds, ``budget`` in US
-        dollars, whether limited or not.
+    The objective is the cost in US dollars, N t_iter sum over i of counts_i P_i, or the time in seconds, N t_iter, with
+    launch and interruptions where the instance has them. Consumption: ``deadline`` in seconds, ``budget`` in US
+    dollars, whether limited or not.
     """
     groups = solution.groups
     checks = _check_groups(instance, groups)
     if not all(check.holds for check in checks):
         return Evaluation(math.nan, {DEADLINE: math.nan, BUDGET: math.nan}, {}, tuple(checks))
-    counts = Counter(dict.fromkeys(instance.types, 0))
-    for group in groups:
-        counts[group.type] += group.count
+    counts = Counter(count_vms(groups))
     checks += _check_fleet(instance, groups, counts)
     measures = measure_fleet(IterationModel(instance), groups)
     consumption = {DEADLINE: measures["time_s"], BUDGET: measures["cost_usd"]}
@@ -115,15 +106,14 @@ def _check_fleet(instance: SriftInstance, groups: Sequence[VmGroup], counts: Cou
 def measure_fleet(model: IterationModel, groups: Sequence[VmGroup]) -> dict[str, float]:
     """Measure the iteration, the time and the cost of a fleet, by the model of its instance's iterations."""
     instance, iteration = model.instance, model.predict(groups)
-    counts = Counter(dict.fromkeys(instance.types, 0))
-    for group in groups:
-        counts[group.type] += group.count
+    counts = Counter(count_vms(groups))
     work_s = instance.iterations * iteration.total_s
-    training = _expect(instance, groups, work_s)
+    rate_per_s = interruption_rate_per_s(instance, groups)
+    training_s, trained_s = map(float, expect_training(work_s, rate_per_s, instance.interruptions))
     launches = any(counts[name] > vm.running for name, vm in instance.types.items())
     launch_s = instance.launch_s if launches else 0.0
     rate_usd_per_s = sum(group.count * instance.types[group.type].price_usd_per_s for group in groups)
-    billed_s = training.billed_s + (launch_s if instance.launch_billed else 0.0)
+    billed_s = trained_s + (launch_s if instance.launch_billed else 0.0)
     samples = sum(group.count * group.batch for group in groups)
     return {
         "forward_s": iteration.forward_s,
@@ -131,9 +121,9 @@ def measure_fleet(model: IterationModel, groups: Sequence[VmGroup]) -> dict[str,
         "exchange_s": iteration.exchange_s,
         "iteration_s": iteration.total_s,
         "work_s": work_s,
-        "training_s": training.total_s,
+        "training_s": training_s,
         "launch_s": launch_s,
-        "time_s": launch_s + training.total_s,
+        "time_s": launch_s + training_s,
         "billed_s": billed_s,
         "price_usd_per_hour": sum(group.count * instance.types[group.type].price_usd_per_hour for group in groups),
         "cost_usd": rate_usd_per_s * billed_s,
@@ -142,13 +132,6 @@ def measure_fleet(model: IterationModel, groups: Sequence[VmGroup]) -> dict[str,
         "vms": float(sum(counts.values())),
         "samples_per_s": samples / iteration.total_s,
     }
-
-
-def _expect(instance: SriftInstance, groups: Sequence[VmGroup], work_s: float) -> ExpectedTraining:
-    """Return what training takes, checkpoints, lost work and restarts included where VMs may be lost."""
-    if instance.interruptions is None:
-        return ExpectedTraining(work_s, 0.0, 0.0, 0.0, 0.0, restart_billed=True)
-    return expect_training(work_s, interruption_rate_per_s(instance, groups), instance.interruptions)
 
 
 def _check(family: str, index: str, left: float, right: float, message: str, *, holds: bool) -> Check:

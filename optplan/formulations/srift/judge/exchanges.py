@@ -29,13 +29,7 @@ _RANKS, _PASSES, _FINE = math.exp(0.01), math.exp(0.01), math.exp(0.0025)
 
 
 class ExchangeFloor:
-    """The least seconds of iterations by what their gradients take.
-
-    Parameters
-    ----------
-    offers
-        What there is.
-    """
+    """The least seconds of iterations by what their gradients take."""
 
     def __init__(self, offers: Offers) -> None:
         self._offers, self._instance = offers, offers.instance
@@ -49,18 +43,10 @@ class ExchangeFloor:
         self._groups: dict[tuple[bytes, frozenset[int], frozenset[int], bool], Group] = {}
 
     def group(self, gpu: str, there: Iterable[int], others: Iterable[int], *, exactly: bool) -> Group:
-        """Return what is known of fleets with certain networks.
+        """Return what is known of fleets that have certain networks, and could have others.
 
-        Parameters
-        ----------
-        gpu
-            Of the straggler.
-        there
-            Networks that they have.
-        others
-            All that they could have.
-        exactly
-            Whether they have exactly so many ranks as is asked for, and not so many or more.
+        ``gpu`` is the straggler's. ``exactly``: they have exactly so many ranks as is asked for, and not so many or
+        more.
         """
         has, could = frozenset(there), frozenset(others)
         if self._offers.plain:  # a set is as fast as its least network
@@ -75,14 +61,7 @@ class Group:
     """Fleets with certain networks."""
 
     def __init__(
-        self,
-        offers: Offers,
-        gpu: str,
-        has: frozenset[int],
-        could: frozenset[int],
-        begin: list[int],
-        *,
-        exactly: bool,
+        self, offers: Offers, gpu: str, has: frozenset[int], could: frozenset[int], begin: list[int], *, exactly: bool
     ) -> None:
         self._exactly, self._factor = exactly, _FINE if exactly else _PASSES
         self._offers, self._begin = offers, np.array(begin[:-1], dtype=np.int64)
@@ -118,16 +97,9 @@ class Group:
         return np.asarray(self._always[self._place(ranks)], dtype=np.float64)
 
     def iteration_s(self, ranks: IntArray, backward_s: FloatArray, forward: float) -> FloatArray:
-        """Return (N,) the least seconds of both passes, or the forward one and the exchange.
+        """Return (N,) the least seconds of an iteration whose backward pass is no shorter.
 
-        Parameters
-        ----------
-        ranks
-            (N,) Whole numbers.
-        backward_s
-            (N,) So long or longer, above zero.
-        forward
-            Seconds of the forward pass for each of the backward one.
+        ``backward_s`` is above zero; ``forward`` is the seconds of the forward pass for each of the backward one.
         """
         places, steps = self._place(ranks), np.floor(np.log(backward_s) / math.log(self._factor)).astype(np.int64)
         rows = np.unique(places) if self._exactly else np.arange(places.min(), self._begin.size)

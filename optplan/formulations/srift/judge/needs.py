@@ -17,25 +17,14 @@ _MOST_UNITS = 65_536
 
 @dataclass(frozen=True)
 class Supply:
-    """VMs of one type that are decided together.
-
-    Parameters
-    ----------
-    type
-        Its number.
-    batches
-        Samples per VM to choose from.
-    least, most
-        VMs with one of those batches; none at all where the least is zero.
-    each
-        (2,) Price in US dollars per second, and ranks, of a VM.
-    """
+    """VMs of one type that are decided together."""
 
     type: int
-    batches: tuple[int, ...]
+    batches: tuple[int, ...]  # samples per VM to choose from
+    #: VMs with one of those batches; none at all where the least is zero.
     least: int
     most: int
-    each: FloatArray
+    each: FloatArray  # (2,) price in US dollars per second, and ranks, of a VM
 
 
 class Needs:
@@ -44,13 +33,6 @@ class Needs:
     A table by dynamic programming (supplies choose independently of each other, which relaxes what those of one type
     share), and what divisible VMs would need: each type fully loaded, the cheapest samples first. The larger of both
     where supplies share a type; the second alone where samples have too many units for a table.
-
-    Parameters
-    ----------
-    supplies
-        In the order in which they are decided.
-    samples
-        The most that are asked for.
     """
 
     def __init__(self, supplies: Sequence[Supply], samples: int) -> None:

@@ -18,28 +18,15 @@ from optplan.schema import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Load:
-    """A type of VM with one of its batches.
+    """A type of VM with one of its batches."""
 
-    Parameters
-    ----------
-    type
-        Number of the type in the instance.
-    name
-        Of the type.
-    batch
-        Samples per VM.
-    forward_s, backward_s
-        Passes without deviation.
-    deviation_s
-        Standard deviation of their sum.
-    """
-
-    type: int
+    type: int  # number of the type in the instance
     name: str
     batch: int
+    #: Passes without deviation.
     forward_s: float
     backward_s: float
-    deviation_s: float
+    deviation_s: float  # standard deviation of their sum
 
     @property
     def raw_s(self) -> float:
@@ -49,21 +36,11 @@ class Load:
 
 @dataclass(frozen=True)
 class Kind:
-    """What some fleets have in common.
+    """What some fleets have in common."""
 
-    Parameters
-    ----------
-    place
-        In :attr:`Offers.loads`, of the slowest.
-    slowest
-        It.
-    network
-        The least.
-    """
-
-    place: int
+    place: int  # of the slowest, in :attr:`Offers.loads`
     slowest: Load
-    network: int
+    network: int  # the least
 
     @property
     def key(self) -> tuple[str, int, int]:
@@ -72,13 +49,7 @@ class Kind:
 
 
 class Offers:
-    """What an instance offers, in arrays over its types (M).
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    """
+    """What an instance offers, in arrays over its types (M)."""
 
     def __init__(self, instance: SriftInstance) -> None:
         self.instance = instance

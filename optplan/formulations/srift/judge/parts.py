@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from optplan.contracts.judgement import RefutedError
 from optplan.formulations.srift.data.instance import VmGroup
+from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.judge.bounds import ROUNDING, StragglerFloor
 from optplan.formulations.srift.judge.evaluation import measure_fleet
 from optplan.formulations.srift.judge.exchanges import ExchangeFloor
 from optplan.formulations.srift.judge.needs import Needs, Supply, divide
 from optplan.formulations.srift.judge.offers import Kind, Offers
-from optplan.formulations.srift.laws.interruptions import expected_seconds
+from optplan.formulations.srift.laws.interruptions import expect_training
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
@@ -32,22 +33,13 @@ _MOST_NUMBERS = 1 << 24
 
 @dataclass(frozen=True)
 class BoundClaim:
-    """No fleet within the limits has less than a bound; without one, there is none.
+    """No fleet within the limits has less than a bound; without one, there is none."""
 
-    Parameters
-    ----------
-    most_s, most_usd
-        Limits, infinite where there are none.
-    about_cost
-        Whether the bound is one of the cost and not of the time.
-    bound
-        None: no fleet keeps the limits.
-    """
-
+    #: Limits, infinite where there are none.
     most_s: float
     most_usd: float
-    about_cost: bool
-    bound: float | None
+    about_cost: bool  # whether the bound is one of the cost and not of the time
+    bound: float | None  # None: no fleet keeps the limits
 
     def excludes(self, time_s: FloatArray, cost_usd: FloatArray) -> NDArray[np.bool_]:
         """Say which parts the claim holds for, by lower bounds of time and cost."""
@@ -59,29 +51,16 @@ class BoundClaim:
 
 @dataclass(frozen=True)
 class Level:
-    """What is decided at once; arrays over the options.
+    """What is decided at once; arrays over the options."""
 
-    Parameters
-    ----------
-    type
-        Number of the type.
-    columns, counts, samples
-        (O,) Column of the load among those of the kind, VMs of it, and their samples; a count of zero is none of them.
-    ends
-        Whether this is the last level of its type.
-    network_due
-        Whether the kind's network must be there after it.
-    supply
-        What it adds to a fleet.
-    """
-
-    type: int
+    type: int  # number of the type
+    #: (O,) Column of the load among those of the kind, VMs of it, and their samples; a count of zero is none of them.
     columns: IntArray
     counts: IntArray
     samples: IntArray
-    ends: bool
-    network_due: bool
-    supply: Supply
+    ends: bool  # whether this is the last level of its type
+    network_due: bool  # whether the kind's network must be there after it
+    supply: Supply  # what it adds to a fleet
 
 
 @dataclass(frozen=True)
@@ -97,17 +76,7 @@ class _Parts:
 
 
 class KindOfFleets:
-    """All fleets of one kind.
-
-    Parameters
-    ----------
-    offers, exchange
-        What there is, and its bounds.
-    kind
-        Which fleets.
-    order
-        Numbers of the types, in the order of decisions.
-    """
+    """All fleets of one kind; ``order`` has the numbers of the types in the order of decisions."""
 
     def __init__(self, offers: Offers, exchange: ExchangeFloor, kind: Kind, order: Sequence[int]) -> None:
         self._offers, self._exchange, self._kind, self._order = offers, exchange, kind, order
@@ -142,19 +111,9 @@ class KindOfFleets:
         return bool(claim.excludes(time_s, price * billed_s * (1.0 - ROUNDING))[0])
 
     def check(self, claim: BoundClaim, listed: Sequence[IntArray], stopwatch: Stopwatch) -> None:
-        """Check that every part that is not divided is impossible or excluded.
+        """Raise unless every part that is not divided is impossible or excluded, and every one that is divided exists.
 
-        Parameters
-        ----------
-        listed
-            By level, the numbers of divided parts, ascending.
-        stopwatch
-            When to end.
-
-        Raises
-        ------
-        RefutedError
-            When one is neither, or a part that is divided does not exist.
+        ``listed`` are, by level, the numbers of divided parts, ascending.
         """
         levels = self._list_levels()
         if any(numbers.size for numbers in listed[len(levels) - 1 :]):
@@ -200,7 +159,7 @@ class KindOfFleets:
         least = np.full(len(parents), np.inf)
         np.minimum.at(least, parent, ranks)
         least_ranks = _whole(np.where(np.isfinite(least), least, 1.0))
-        time_s, billed_s = self._bound(parents, least_ranks, exactly=False, simulated=place > 0)
+        time_s, billed_s = self._bound(parents, least_ranks, exactly=False, simulated=False)
         open_ = ~listed & ~claim.excludes(time_s[parent], price * billed_s[parent] * (1.0 - ROUNDING))
         parent, option = parent[open_], option[open_]
         counts = parents[parent]
@@ -291,7 +250,7 @@ class KindOfFleets:
         instance = self._instance
         rate_per_s = per_hour / SECONDS_PER_HOUR * (1.0 - ROUNDING)
         work_s = instance.iterations * iteration_s * (1.0 - ROUNDING)
-        training_s, billed_s = expected_seconds(work_s, rate_per_s, instance.interruptions)
+        training_s, billed_s = expect_training(work_s, rate_per_s, instance.interruptions)
         launch_s = launched * instance.launch_s
         billed_s = billed_s + (launch_s if instance.launch_billed else 0.0)
         return (training_s + launch_s) * (1.0 - ROUNDING), billed_s * (1.0 - ROUNDING)
@@ -349,7 +308,7 @@ class KindOfFleets:
         return tuple(VmGroup(type=load.name, count=count, batch=load.batch) for load, count in present)
 
     def _write(self, counts: IntArray) -> str:
-        return " + ".join(f"{group.count} {group.type}@{group.batch}" for group in self._write_groups(counts))
+        return write_fleet(self._write_groups(counts))
 
     def __str__(self) -> str:
         return f"slowest {self._slowest.name}@{self._slowest.batch}, network {self._kind.network}"

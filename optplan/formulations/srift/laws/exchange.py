@@ -25,18 +25,10 @@ class Exchange:
     no less. For the same reason its end, divided by the seconds of the backward pass, does not grow with these: in
     units of that time, transfers are ready at the same times and smaller.
 
-    Parameters
-    ----------
-    ready
-        (L,) Shares of the backward pass after which each gradient is ready, ascending.
-    volumes_bytes
-        (L,) What a rank sends and receives for it, V = 2 s (n - 1) / n.
-    own_bytes_per_s
-        (L,) Bus bandwidth of each transfer, were it alone.
-    capacity_bytes_per_s
-        Bus bandwidth of all together, b_cap.
-    least_bytes_per_s
-        (L,) What stands for the bandwidth of each where equation 2 adds them up; None: their own.
+    ``ready`` are (L,) shares of the backward pass after which each gradient is ready, ascending; ``volumes_bytes`` what
+    a rank sends and receives for each, V = 2 s (n - 1) / n; ``own_bytes_per_s`` is the bus bandwidth of each were it
+    alone, ``capacity_bytes_per_s`` that of all together, b_cap; ``least_bytes_per_s`` stands for the bandwidth of each
+    where equation 2 adds them up.
     """
 
     def __init__(

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,44 +39,6 @@ _LARGEST_POWER = 700.0
 _SHORT = 1e-5
 
 
-@dataclass(frozen=True)
-class ExpectedTraining:
-    """What a training run takes on average when its VMs can be lost.
-
-    Parameters
-    ----------
-    work_s
-        Of training without checkpoints and interruptions.
-    checkpoints_s
-        Of writing those checkpoints that count.
-    lost_s
-        Of work and of checkpoints that interruptions undo.
-    restarts_s
-        Of restarting.
-    interruptions
-        How many there are.
-    restart_billed
-        Whether the fleet is paid while it restarts.
-    """
-
-    work_s: float
-    checkpoints_s: float
-    lost_s: float
-    restarts_s: float
-    interruptions: float
-    restart_billed: bool
-
-    @property
-    def total_s(self) -> float:
-        """From the start of the training to its end; infinite when it never ends."""
-        return self.work_s + self.checkpoints_s + self.lost_s + self.restarts_s
-
-    @property
-    def billed_s(self) -> float:
-        """Time for which the fleet is paid: all of it, or all but the restarts."""
-        return self.total_s if self.restart_billed else self.work_s + self.checkpoints_s + self.lost_s
-
-
 def interruption_rate_per_s(instance: SriftInstance, groups: Iterable[VmGroup]) -> float:
     """Return how often a fleet is interrupted, per second: the sum of its VMs' rates."""
     per_hour = math.fsum(group.count * instance.types[group.type].interruptions_per_hour for group in groups)
@@ -86,100 +47,46 @@ def interruption_rate_per_s(instance: SriftInstance, groups: Iterable[VmGroup]) 
 
 def count_checkpoints(work_s: float, interruptions: Interruptions) -> int:
     """Return how many checkpoints a run writes: one after each full interval, none at the end."""
-    return max(0, math.ceil(work_s / interruptions.checkpoint_every_s * (1.0 - _SAME)) - 1)
+    return int(_count_checkpoints(np.array(work_s), interruptions))
 
 
-def expect_training(work_s: float, rate_per_s: float, interruptions: Interruptions) -> ExpectedTraining:
-    """Return what a run takes on average, in closed form (see the module).
-
-    Parameters
-    ----------
-    work_s
-        Training without checkpoints and interruptions.
-    rate_per_s
-        At which the fleet is interrupted; zero leaves work and checkpoints.
-
-    Returns
-    -------
-    ExpectedTraining
-        Its total and its billed time grow with work and rate. Infinite times where an interval between two checkpoints
-        is so long that floats end.
-    """
-    checkpoints = count_checkpoints(work_s, interruptions)
-    every_s, restart_s = interruptions.checkpoint_every_s, interruptions.restart_s
-    full_s, last_s = every_s + interruptions.checkpoint_s, work_s - checkpoints * every_s
-    failures, lost_s = 0.0, 0.0
-    for number, stretch_s in ((checkpoints, full_s), (1, last_s)):
-        if number:
-            failures += number * _expm1(rate_per_s * stretch_s)
-            lost_s += number * stretch_s * _excess(rate_per_s * stretch_s)
-    exposed = interruptions.restart_billed
-    one_restart_s = restart_s * (1.0 + (_excess(rate_per_s * restart_s) if exposed else 0.0))
-    restarts_s = failures * one_restart_s if failures and one_restart_s else 0.0  # zero times infinity is none
-    return ExpectedTraining(
-        work_s=work_s,
-        checkpoints_s=checkpoints * interruptions.checkpoint_s,
-        lost_s=lost_s,
-        restarts_s=restarts_s,
-        interruptions=failures * (1.0 + _expm1(rate_per_s * restart_s)) if exposed and failures else failures,
-        restart_billed=exposed,
-    )
-
-
-def expected_seconds(
-    work_s: FloatArray, rate_per_s: FloatArray, interruptions: Interruptions | None
+def expect_training(
+    work_s: FloatArray | float, rate_per_s: FloatArray | float, interruptions: Interruptions | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the expected seconds of many runs, and those that are billed; see :func:`expect_training`.
+    """Return (N,) the mean seconds that runs take, and those that are billed: all, or all but the restarts.
 
-    Parameters
-    ----------
-    work_s, rate_per_s
-        (N,) Of each run.
-    interruptions
-        What an interruption does; None: nothing is ever lost, and no checkpoint written.
-
-    Returns
-    -------
-    tuple of array
-        (N,) each; infinite where a run never ends.
+    Both grow with a run's work and with the rate at which its fleet is interrupted, and are infinite where an interval
+    between two checkpoints is so long that floats end. Without ``interruptions`` no checkpoint is written.
     """
+    work_s, rate_per_s = np.asarray(work_s, dtype=np.float64), np.asarray(rate_per_s, dtype=np.float64)
     if interruptions is None:
         return work_s, work_s
     every_s, restart_s = interruptions.checkpoint_every_s, interruptions.restart_s
-    checkpoints = np.maximum(0.0, np.ceil(work_s / every_s * (1.0 - _SAME)) - 1.0)
-    last_s = work_s - checkpoints * every_s
-    trained_s, failures = np.zeros(work_s.size), np.zeros(work_s.size)
-    exposed = interruptions.restart_billed
-    one_restart_s = restart_s * (1.0 + (_excesses(rate_per_s * restart_s) if exposed else np.zeros(work_s.size)))
+    checkpoints, exposed = _count_checkpoints(work_s, interruptions), interruptions.restart_billed
+    trained_s, failures = np.zeros(work_s.shape), np.zeros(work_s.shape)
+    one_restart_s = restart_s * (1.0 + (_excess(rate_per_s * restart_s) if exposed else np.zeros(work_s.shape)))
     with np.errstate(over="ignore", invalid="ignore"):  # none of something infinite is none
-        for number, stretch_s in ((checkpoints, every_s + interruptions.checkpoint_s), (1.0, last_s)):
+        last_s = work_s - checkpoints * every_s
+        for number, stretch_s in ((checkpoints, every_s + interruptions.checkpoint_s), (np.float64(1.0), last_s)):
             power = rate_per_s * stretch_s
-            trained_s += np.where(number > 0.0, number * stretch_s * (1.0 + _excesses(power)), 0.0)
-            failures += np.where(number > 0.0, number * _powers(power), 0.0)
+            trained_s += np.where(number > 0.0, number * stretch_s * (1.0 + _excess(power)), 0.0)
+            failures += np.where(number > 0.0, number * _expm1(power), 0.0)
         restarts_s = np.where((failures > 0.0) & (one_restart_s > 0.0), failures * one_restart_s, 0.0)
     total_s = trained_s + restarts_s
     return total_s, total_s if exposed else trained_s
 
 
-def _powers(power: FloatArray) -> FloatArray:
+def _count_checkpoints(work_s: FloatArray, interruptions: Interruptions) -> FloatArray:
+    return np.maximum(0.0, np.ceil(work_s / interruptions.checkpoint_every_s * (1.0 - _SAME)) - 1.0)
+
+
+def _expm1(power: FloatArray) -> FloatArray:
     """Return e to each power, less one; infinite where floats end."""
     return np.where(power < _LARGEST_POWER, np.expm1(np.minimum(power, _LARGEST_POWER)), np.inf)
 
 
-def _excesses(power: FloatArray) -> FloatArray:
-    """Return (e^x - 1) / x - 1 of each power, as :func:`_excess`."""
+def _excess(power: FloatArray) -> FloatArray:
+    """Return (e^x - 1) / x - 1 of each power, by which repeating stretches a duration; zero for no power."""
     short = power < _SHORT
-    long = _powers(power) / np.where(short, 1.0, power) - 1.0
-    return np.where(short, power / 2.0 + power * power / 6.0, long)
-
-
-def _expm1(power: float) -> float:
-    """Return e to a power, less one; infinite where floats end."""
-    return math.expm1(power) if power < _LARGEST_POWER else math.inf
-
-
-def _excess(power: float) -> float:
-    """Return (e^x - 1) / x - 1, by which repeating stretches a duration; zero for no power."""
-    if power < _SHORT:
-        return power / 2.0 + power * power / 6.0  # the difference below would be rounding
-    return _expm1(power) / power - 1.0
+    long = _expm1(power) / np.where(short, 1.0, power) - 1.0
+    return np.where(short, power / 2.0 + power * power / 6.0, long)  # the difference would be rounding

@@ -70,7 +70,6 @@ class Transfer:
 class _Buckets:
     """What is exchanged at once: layers, or buckets of them."""
 
-    first_layer: tuple[int, ...]
     last_layer: tuple[int, ...]
     gradient_bytes: FloatArray
     query_bytes: FloatArray
@@ -78,13 +77,7 @@ class _Buckets:
 
 
 class IterationModel:
-    """Predicts the iterations of an instance's fleets; what does not depend on the fleet is computed once.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    """
+    """Predicts the iterations of an instance's fleets; what does not depend on the fleet is computed once."""
 
     def __init__(self, instance: SriftInstance) -> None:
         self.instance = instance
@@ -115,39 +108,13 @@ class IterationModel:
         return self._ready[gpu], self._buckets.gradient_bytes, self._buckets.query_bytes
 
     def predict(self, groups: Sequence[VmGroup]) -> Iteration:
-        """Predict the iteration of a fleet.
-
-        Parameters
-        ----------
-        groups
-            Of the fleet, one at least.
-
-        Returns
-        -------
-        Iteration
-            In the mean.
-        """
+        """Predict the iteration of a fleet."""
         forward, backward, slowest = self._compute(groups)
         names = tuple(sorted({group.type for group in groups}))
         ranks = sum(group.count * self.instance.types[group.type].gpus for group in groups)
         gpu = self.instance.types[groups[slowest].type].gpu
-        return Iteration(forward, backward, self.exchange_s(names, ranks, gpu, backward), ranks, slowest)
-
-    def exchange_s(self, names: tuple[str, ...], ranks: int, gpu: str, backward_s: float) -> float:
-        """Return t_pe of a set of types (sorted names) with so many ranks.
-
-        Parameters
-        ----------
-        names
-            Types that the fleet has.
-        ranks
-            GPUs that take part.
-        gpu
-            Kind of the straggler's, whose gradients are the last to be ready.
-        backward_s
-            Its backward pass.
-        """
-        return 0.0 if ranks == 1 else self._exchange(names, ranks, gpu).seconds(backward_s)
+        exchange_s = 0.0 if ranks == 1 else self._exchange(names, ranks, gpu).seconds(backward)
+        return Iteration(forward, backward, exchange_s, ranks, slowest)
 
     def _exchange(self, names: tuple[str, ...], ranks: int, gpu: str) -> Exchange:
         known = self._exchanges.get((names, ranks, gpu))
@@ -239,4 +206,4 @@ def _fill_buckets(instance: SriftInstance) -> _Buckets:
         names[start] if start == end else f"{names[start]} to {names[end]}"
         for start, end in zip(first, last, strict=True)
     )
-    return _Buckets(tuple(first), tuple(last), np.add.reduceat(mean, first), queries, labels)
+    return _Buckets(tuple(last), np.add.reduceat(mean, first), queries, labels)

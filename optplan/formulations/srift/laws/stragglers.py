@@ -26,24 +26,9 @@ _CONSTANT = 1e-12
 
 
 def expected_maximum(means: Sequence[float], deviations: Sequence[float], counts: Sequence[int]) -> float:
-    """Return the mean of the largest of independent normal variables, by quadrature (relative error below 1e-9).
+    """Return the mean of the largest of independent normal variables, in groups (G,) of equal ones, by quadrature.
 
-    Parameters
-    ----------
-    means, deviations
-        (G,) Of the variables of each group.
-    counts
-        (G,) Variables of each group.
-
-    Returns
-    -------
-    float
-        In the unit of the means.
-
-    Raises
-    ------
-    UsageError
-        When there is no variable at all.
+    The relative error is below 1e-9.
     """
     groups = [group for group in zip(means, deviations, counts, strict=True) if group[2]]
     if not groups:

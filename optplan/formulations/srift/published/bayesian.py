@@ -2,10 +2,9 @@
 
 A point is a count and a batch for each type, each a number from 0 to 1 that stands for a place in the list of choices.
 What is maximised is minus the logarithm of the objective, less a penalty where the fleet misses the global batch or a
-limit. Hardly any point reaches the batch, which is an equation; so, unless told otherwise, the count of one type is
-moved to where it does, if one count can do that. Gaussian processes take such points for a continuous space; a
-suggestion that stands for a fleet seen before is replaced by a random one. The library is bayesian-optimization, with
-its default kernel and acquisition.
+limit. Hardly any point reaches the batch, which is an equation; so the count of one type is moved to where it does, if
+one count can do that. Gaussian processes take such points for a continuous space; a suggestion that stands for a fleet
+seen before is replaced by a random one. The library is bayesian-optimization, with its default kernel and acquisition.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from optplan.contracts.result import Answer, SolveRequest, Termination
-from optplan.errors import MissingExtraError, UsageError
+from optplan.errors import MissingExtraError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.exact.fleet_by_fleet import FleetSearch
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ENGINE = "bayesian-optimization"
-#: Fleets that are looked at, by default.
+#: Fleets that are looked at.
 EVALUATIONS = 50
 #: The first of them, by chance.
 RANDOM_FIRST = 20
@@ -38,41 +37,19 @@ _PENALTY = 3.0
 _MOST_DRAWS = 200
 
 
-def solve_bayesian(
-    instance: SriftInstance, request: SolveRequest, *, evaluations: int = EVALUATIONS, mend: bool = True
-) -> Answer[SriftSolution]:
+def solve_bayesian(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
     """Look for a good fleet by Bayesian optimisation; all VMs of a type get one batch.
 
-    Parameters
-    ----------
-    request
-        Seed of everything random; time limit, looked at between evaluations.
-    evaluations
-        Fleets to look at.
-    mend
-        Whether one count is moved so that the fleet reaches the batch.
-
-    Returns
-    -------
-    Answer
-        Feasible without a bound; unknown with a warning when none of the fleets looked at keeps batch and limits,
-        infeasible when no fleet does.
-
-    Raises
-    ------
-    UsageError
-        When the number of evaluations is not above zero.
-    MissingExtraError
-        When bayesian-optimization is not installed.
+    The clock is looked at between evaluations. With ``mend``, one count is moved so that the fleet reaches the batch.
+    Feasible without a bound; unknown with a warning when none of the fleets looked at keeps batch and limits,
+    infeasible when no fleet does.
     """
-    if evaluations < 1:
-        raise UsageError(f"evaluations: got {evaluations}; one or more are needed")
     search = FleetSearch(instance, request.stopwatch)
     places = _Places(instance)
-    black_box = _BlackBox(search, places, request.seed, mend=mend)
+    black_box = _BlackBox(search, places, request.seed)
     ended = Termination.COMPLETED
-    while search.judged < evaluations and black_box.propose():
-        request.stopwatch.emit("black box", objective=search.objective, fraction=search.judged / evaluations)
+    while search.judged < EVALUATIONS and black_box.propose():
+        request.stopwatch.emit("black box", objective=search.objective, fraction=search.judged / EVALUATIONS)
         if request.stopwatch.expired:
             ended = Termination.TIME_LIMIT
             break
@@ -137,10 +114,9 @@ def _batch(name: str) -> str:
 class _BlackBox:
     """The optimiser and what it has been told."""
 
-    def __init__(self, search: FleetSearch, places: _Places, seed: int, *, mend: bool) -> None:
+    def __init__(self, search: FleetSearch, places: _Places, seed: int) -> None:
         self.search = search
         self.places = places
-        self.mend = mend
         self.worst = 0.0
         self.seen: set[tuple[VmGroup, ...]] = {()}
         self.optimiser = _load_optimiser(places.bounds, seed) if places.bounds else None
@@ -177,8 +153,7 @@ class _BlackBox:
         return {} if self.optimiser is None else self._place(self.optimiser.random_sample(1)[0])
 
     def _place(self, point: Mapping[str, SupportsFloat]) -> dict[str, float]:
-        snapped = self.places.snap(point)
-        return self.places.mend(snapped) if self.mend else snapped
+        return self.places.mend(self.places.snap(point))
 
     def _target(self, fleet: tuple[VmGroup, ...]) -> float:
         """Judge a fleet; return minus the logarithm of its objective, less what it loses for what it breaks."""

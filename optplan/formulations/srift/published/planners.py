@@ -28,8 +28,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
-from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.exact.fleet_by_fleet import FleetSearch, answer_without_fleet
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.models.fleets import CountRange, FleetList
@@ -37,33 +37,20 @@ from optplan.progress import Stopwatch
 
 #: VMs of a type that the eager mode allows at each step, K.
 EAGER_STEP = 8
-#: Solving time of the eager mode where the request has no limit.
+#: Processor time of the eager mode where the request has no limit.
 EAGER_BUDGET_S = 0.05
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """Which of the paper's rules the exhaustive search follows (section 4.4); by default all.
+    """Which of the paper's rules the exhaustive search follows (section 4.4); by default all."""
 
-    Parameters
-    ----------
-    powers_of_two
-        Only batches that are powers of two on each GPU.
-    one_batch_per_type
-        All VMs of a type get the same batch. Where the instance itself says so, this makes no difference.
-    homogeneous_first
-        One type before several.
-    larger_first
-        The largest VMs of a kind of GPU before smaller ones with the same kind.
-    spot_first
-        Spot VMs before on-demand ones.
-    """
-
-    powers_of_two: bool = True
+    powers_of_two: bool = True  # only batches that are powers of two on each GPU
+    #: All VMs of a type get the same batch. Where the instance itself says so, this makes no difference.
     one_batch_per_type: bool = True
-    homogeneous_first: bool = True
-    larger_first: bool = True
-    spot_first: bool = True
+    homogeneous_first: bool = True  # one type before several
+    larger_first: bool = True  # the largest VMs of a kind of GPU before smaller ones with the same kind
+    spot_first: bool = True  # spot VMs before on-demand ones
 
 
 ALL_RULES = Pruning()
@@ -74,18 +61,8 @@ def solve_exhaustive(
 ) -> Answer[SriftSolution]:
     """Look at every fleet that the paper's pruning leaves (section 4.4).
 
-    Parameters
-    ----------
-    request
-        Time limit and listener.
-    pruning
-        The rules to follow.
-
-    Returns
-    -------
-    Answer
-        Feasible without a bound; unknown with a warning when none of the fleets looked at keeps the limits, infeasible
-        when no fleet does.
+    Feasible without a bound; unknown with a warning when none of the fleets looked at keeps the limits, infeasible when
+    no fleet does.
     """
     search = FleetSearch(instance, request.stopwatch)
     listed = FleetList(
@@ -158,42 +135,20 @@ class _Favourites:
             yield allowed
 
 
-def solve_eager(
-    instance: SriftInstance, request: SolveRequest, *, step: int = EAGER_STEP, budget_s: float = EAGER_BUDGET_S
-) -> Answer[SriftSolution]:
-    """Run the eager mode: allow a few more VMs of one type at a time, the best type first (section 4.4).
+def solve_eager(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
+    """Run the eager mode: allow :data:`EAGER_STEP` VMs of one type more at a time, the best type first (section 4.4).
 
-    Parameters
-    ----------
-    request
-        Its time limit, where there is one, is the budget of solving time.
-    step
-        VMs that each step allows, K.
-    budget_s
-        Budget of processor time where the request has no limit.
-
-    Returns
-    -------
-    Answer
-        Feasible without a bound; unknown with a warning when no fleet looked at keeps the limits, infeasible when no
-        fleet does and the time suffices to see it.
-
-    Raises
-    ------
-    UsageError
-        When the step or the budget is not above zero.
+    The request's time limit, where there is one, is the budget of solving time. Feasible without a bound; unknown with
+    a warning when no fleet looked at keeps the limits, infeasible when no fleet does and the time suffices to see it.
     """
-    if step < 1 or budget_s <= 0:
-        message = f"eager mode: got a step of {step} VMs and a budget of {budget_s:g} s; both must be above zero"
-        raise UsageError(message)
     stopwatch = request.stopwatch
     own_budget = stopwatch.limit_s is None
     if own_budget:
-        stopwatch = Stopwatch(budget_s, stopwatch.listener, time.thread_time)  # the same on a busy machine
+        stopwatch = Stopwatch(EAGER_BUDGET_S, stopwatch.listener, time.thread_time)  # the same on a busy machine
     search = FleetSearch(instance, stopwatch)
     listed = FleetList(instance, instance.batches_of, one_batch=instance.one_batch_per_type)
     every = True
-    for ranges in _allow_stepwise(instance, step):
+    for ranges in _allow_stepwise(instance):
         stopwatch.emit("eager steps", objective=search.objective)
         every = search.look_at(listed.fleets(ranges))
         if not every:
@@ -203,11 +158,11 @@ def solve_eager(
     answer = search.answer(replace(request, stopwatch=stopwatch), "fleet of the eager mode", ended)
     if every or not own_budget or answer.status is Status.INFEASIBLE:
         return answer
-    note = f"the eager mode has used up its budget of {budget_s:g} s; with a time limit it takes as long as that"
+    note = f"the eager mode has used up its budget of {EAGER_BUDGET_S:g} s; with a time limit it takes as long as that"
     return replace(answer, warnings=(*answer.warnings, note))
 
 
-def _allow_stepwise(instance: SriftInstance, step: int) -> Iterator[list[CountRange]]:
+def _allow_stepwise(instance: SriftInstance) -> Iterator[list[CountRange]]:
     """Yield the ranges of counts that each step adds; before the first one there are the running VMs alone."""
     running = {name: vm.running for name, vm in instance.types.items()}
     ranked = _rank(instance, _preference_of(instance))
@@ -219,8 +174,8 @@ def _allow_stepwise(instance: SriftInstance, step: int) -> Iterator[list[CountRa
         if not instance.mixed and any(each.least for each in others):
             continue
         most = instance.most_of(name)
-        for least in range(running[name] + 1, most + 1, step):
-            now = CountRange(name, least, min(least + step - 1, most))
+        for least in range(running[name] + 1, most + 1, EAGER_STEP):
+            now = CountRange(name, least, min(least + EAGER_STEP - 1, most))
             yield [*others, now] if instance.mixed else [now]
         allowed = [*others, CountRange(name, running[name], most)]
 
@@ -266,31 +221,18 @@ def solve_throughput_aware(instance: SriftInstance, request: SolveRequest) -> An
     return _answer_static(instance, request, "throughput-aware policy", fill_throughput_aware(instance))
 
 
-@dataclass(frozen=True)
-class Remainder:
-    """Why a static policy makes no fleet.
-
-    Parameters
-    ----------
-    reason
-        In words.
-    """
-
-    reason: str
-
-
-def fill_cost_aware(instance: SriftInstance) -> tuple[VmGroup, ...] | Remainder:
+def fill_cost_aware(instance: SriftInstance) -> tuple[VmGroup, ...] | str:
     """Fill VMs in the order of their price per hour, the cheapest first."""
     return _fill(instance, _rank(instance, lambda name: -instance.types[name].price_usd_per_hour))
 
 
-def fill_throughput_aware(instance: SriftInstance) -> tuple[VmGroup, ...] | Remainder:
+def fill_throughput_aware(instance: SriftInstance) -> tuple[VmGroup, ...] | str:
     """Fill VMs in the order of their samples per second at their largest batch, the fastest first."""
     return _fill(instance, _rank(instance, lambda name: samples_per_s(instance, name)))
 
 
-def _fill(instance: SriftInstance, ranked: list[str]) -> tuple[VmGroup, ...] | Remainder:
-    """Load VMs with the largest batch of their type, the running ones first, then in the order of the ranks."""
+def _fill(instance: SriftInstance, ranked: list[str]) -> tuple[VmGroup, ...] | str:
+    """Load VMs with the largest batch of their type, the running ones first, then by rank; or say why it cannot."""
     counts = {name: vm.running for name, vm in instance.types.items() if vm.running}
     left = instance.global_batch - sum(count * largest_batch(instance, name) for name, count in counts.items())
     for name in ranked:
@@ -306,14 +248,14 @@ def _fill(instance: SriftInstance, ranked: list[str]) -> tuple[VmGroup, ...] | R
             counts[name] = counts.get(name, 0) + taken
         left -= taken * batch
         if left and free > taken:
-            return Remainder(
+            return (
                 f"{left:,} of {instance.global_batch:,} samples are left for a VM of {name}, which it would load in "
                 f"part: a full one takes {batch:,}; not representable"
             )
     if left > 0:
-        return Remainder(f"all VMs that it can have, fully loaded, leave {left:,} of {instance.global_batch:,} samples")
+        return f"all VMs that it can have, fully loaded, leave {left:,} of {instance.global_batch:,} samples"
     if left < 0:
-        return Remainder(f"the running VMs, fully loaded, take {-left:,} samples more than there are")
+        return f"the running VMs, fully loaded, take {-left:,} samples more than there are"
     return tuple(
         VmGroup(type=name, count=counts[name], batch=largest_batch(instance, name))
         for name in instance.types
@@ -322,11 +264,11 @@ def _fill(instance: SriftInstance, ranked: list[str]) -> tuple[VmGroup, ...] | R
 
 
 def _answer_static(
-    instance: SriftInstance, request: SolveRequest, policy: str, made: tuple[VmGroup, ...] | Remainder
+    instance: SriftInstance, request: SolveRequest, policy: str, made: tuple[VmGroup, ...] | str
 ) -> Answer[SriftSolution]:
     request.stopwatch.emit(policy)
-    if isinstance(made, Remainder):
-        return answer_without_fleet(instance, request, f"the {policy} makes no fleet: {made.reason}")
+    if isinstance(made, str):
+        return answer_without_fleet(instance, request, f"the {policy} makes no fleet: {made}")
     solution = SriftSolution(groups=made)
     evaluation = evaluate(instance, solution)
     broken = [
@@ -335,6 +277,6 @@ def _answer_static(
         if not check.holds
     ]
     if broken:
-        fleet = " + ".join(f"{group.count} {group.type}@{group.batch}" for group in made)
-        return answer_without_fleet(instance, request, f"the {policy} makes {fleet}, which breaks {'; '.join(broken)}")
+        message = f"the {policy} makes {write_fleet(made)}, which breaks {'; '.join(broken)}"
+        return answer_without_fleet(instance, request, message)
     return Answer(Status.FEASIBLE, Termination.COMPLETED, solution=solution, objective=evaluation.objective)

@@ -21,19 +21,11 @@ _LEAST, _MOST, _HALVINGS = 1e-3, 1e3, 60
 
 
 def calibrate(instance: SriftInstance, plan: SriftPlan, standing: Standing) -> tuple[SriftInstance, tuple[str, ...]]:
-    """Write what was measured into an instance.
+    """Write what was measured into an instance; without anything measured, refuse.
 
-    Parameters
-    ----------
-    standing
-        What was measured: the mean of launches; where VMs may be lost, the mean time until training went on; and
-        passes on the fleet's GPUs are multiplied by the one factor with which an iteration takes what it took. How that
-        divides into computing and exchanging gradients an iteration as a whole does not show.
-
-    Raises
-    ------
-    UsageError
-        When nothing was measured.
+    That is the mean of launches; where VMs may be lost, the mean time until training went on; and passes on the fleet's
+    GPUs are multiplied by the one factor with which an iteration takes what it took. How that divides into computing
+    and exchanging gradients an iteration as a whole does not show.
     """
     trials = [trial for trial in standing.trials if trial.iteration_s > 0]
     if not trials and not standing.nodes:

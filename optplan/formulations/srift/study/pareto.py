@@ -17,25 +17,10 @@ _SHARE = 0.05
 
 
 def build_pareto(instance: SriftInstance, request: SolveRequest) -> ParetoFrontier:
-    """Find the trade-off between time and cost.
+    """Find the trade-off between time and cost; limits are ignored, the objective says which of them is the limit.
 
-    Parameters
-    ----------
-    instance
-        The problem; its limits are ignored, its objective says which of the two is the limit.
-    request
-        Time limit. Where it is met, the frontier is not exact and proves nothing.
-
-    Returns
-    -------
-    ParetoFrontier
-        By increasing deadline with decreasing cost, or by increasing budget with decreasing time. Empty where no fleet
-        reaches the global batch.
-
-    Raises
-    ------
-    UnsupportedError
-        When the limit that is asked for is one on the objective.
+    By increasing deadline with decreasing cost, or by increasing budget with decreasing time; empty where no fleet
+    reaches the global batch. Where the time limit is met, the frontier is not exact and proves nothing.
     """
     limit = instance.traded_limit(request.limit)
     free = instance.replace(deadline_s=None, budget=None)

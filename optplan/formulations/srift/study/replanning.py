@@ -209,29 +209,10 @@ def continue_run(instance: SriftInstance, state: State, solve: Solve) -> FleetCo
 def succeed(
     instance: SriftInstance, plan: SriftPlan, state: State, solve: Solve
 ) -> tuple[SriftPlan | None, Infeasibility | None]:
-    """Plan the rest of a run anew.
+    """Plan the rest of a run anew, within the limits that hold now.
 
-    Parameters
-    ----------
-    instance
-        The problem of the whole run, with the limits that hold now.
-    plan
-        The one that was followed until now.
-    state, solve
-        As of :func:`continue_run`.
-
-    Returns
-    -------
-    tuple
-        A plan of what is left, which holds its problem and names the plan that it supersedes; or None and why the
-        limits cannot be kept, and what they would have to be.
-
-    Raises
-    ------
-    DataError
-        When the state does not belong to the instance.
-    UsageError
-        When the solver found no fleet in its time, and no proof that there is none.
+    Return a plan of what is left, which holds its problem and names the plan that it supersedes; or None and why the
+    limits cannot be kept, and what they would have to be.
     """
     continuation = continue_run(instance, state, solve)
     if continuation.infeasibility is not None:
@@ -244,13 +225,7 @@ def succeed(
 
 
 def derive_spent_usd(instance: SriftInstance, state: State) -> float:
-    """Return what was spent: as the state says, or the price of its VMs for the time that they are paid for.
-
-    Raises
-    ------
-    DataError
-        When there are no VMs to derive it from.
-    """
+    """Return what was spent: as the state says, or the price of its VMs for the time that they are paid for."""
     if state.spent_usd is not None:
         return state.spent_usd
     if not state.vms and state.elapsed_s:

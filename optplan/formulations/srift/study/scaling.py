@@ -126,19 +126,12 @@ class ScalingStudy(FrozenModel):
 
 
 class AverageEfficiency(FrozenModel):
-    """Mean over several jobs of the relative efficiency of so many VMs of a type, as in figure 2.
+    """Mean over several jobs of the relative efficiency of so many VMs of a type, as in figure 2."""
 
-    Parameters
-    ----------
-    type, vms
-        Which fleet.
-    relative_efficiency
-        The mean, relative to the best such mean.
-    """
-
+    #: Which fleet.
     type: str
     vms: _Count
-    relative_efficiency: _Amount
+    relative_efficiency: _Amount  # the mean, relative to the best such mean
 
 
 class Finding(FrozenModel):
@@ -268,13 +261,7 @@ def _predict(model: IterationModel, vm: VmType, group: VmGroup) -> ScalingPoint:
 
 
 def average_efficiency(studies: Sequence[ScalingStudy]) -> tuple[AverageEfficiency, ...]:
-    """Average the relative efficiency over jobs, for the fleets that all studies have, as figure 2 does.
-
-    Parameters
-    ----------
-    studies
-        Of one mode, at least one.
-    """
+    """Average the relative efficiency over studies of one mode, for the fleets that all have, as figure 2 does."""
     by_fleet: list[dict[tuple[str, int], float]] = [
         {(point.type, point.vms): point.relative_efficiency for point in study.points} for study in studies
     ]

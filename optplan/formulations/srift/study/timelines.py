@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance, SriftSolution
+from optplan.formulations.srift.data.solution import count_vms
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.study.replanning import (
     Remainder,
@@ -31,36 +31,22 @@ class Happening(StrEnum):
 
 @dataclass(frozen=True)
 class TimelineSegment:
-    """A while in which a run does one thing.
+    """A while in which a run does one thing."""
 
-    Parameters
-    ----------
-    start_s, end_s
-        Since the beginning of the run.
-    happening
-        What it does.
-    vms
-        Types that it has or, while they are launched, waits for, and how many VMs of each.
-    batches
-        Samples per VM by type, where they are known; several where the VMs of a type differ.
-    iterations_from, iterations_to
-        Done at its start and at its end.
-    spent_from_usd, spent_to_usd
-        Spent by then.
-    predicted
-        Whether it is still to come.
-    """
-
+    #: Since the beginning of the run.
     start_s: float
     end_s: float
     happening: Happening
-    vms: Mapping[str, int]
+    vms: Mapping[str, int]  # types that it has or, while they are launched, waits for, and how many VMs of each
+    #: Samples per VM by type, where they are known; several where the VMs of a type differ.
     batches: Mapping[str, tuple[int, ...]]
+    #: Done at its start and at its end.
     iterations_from: int
     iterations_to: int
+    #: Spent by then.
     spent_from_usd: float
     spent_to_usd: float
-    predicted: bool
+    predicted: bool  # whether it is still to come
 
     @property
     def fleet(self) -> str:
@@ -141,8 +127,8 @@ def build_timeline(
     """
     draft = _Draft()
     draft.vms, draft.batches = state.vms, {} if old is None else _batches(old)
-    if old is not None and _count(old) != state.vms:
-        had, has = name_vms(_count(old)), name_vms(state.vms) or "no VMs"
+    if old is not None and count_vms(old.groups) != state.vms:
+        had, has = name_vms(count_vms(old.groups)), name_vms(state.vms) or "no VMs"
         raise UsageError(f"old: the fleet has {had}, but the state counts {has}, running and lost")
     ready_s, spent_usd = ready_after_s(instance, state), derive_spent_usd(instance, state)
     paid_s = state.elapsed_s - unpaid_s(instance, state)
@@ -156,7 +142,7 @@ def build_timeline(
         Happening.PAUSE, state.pause_s, iterations=-state.iterations_lost, spent_usd=remainder.used[BUDGET] - spent_usd
     )
     if new is not None:
-        draft.vms, draft.batches = _count(new), _batches(new)
+        draft.vms, draft.batches = count_vms(new.groups), _batches(new)
         measures = evaluate(remainder.instance, new).measures
         launch_s, usd_per_s = measures["launch_s"], measures["cost_usd"] / measures["billed_s"]
         launch_usd = usd_per_s * launch_s if instance.launch_billed else 0.0
@@ -199,13 +185,6 @@ class _Draft:
                     predicted=self.predicted,
                 )
             )
-
-
-def _count(fleet: SriftSolution) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for group in fleet.groups:
-        counts[group.type] += group.count
-    return dict(counts)
 
 
 def _batches(fleet: SriftSolution) -> dict[str, tuple[int, ...]]:

@@ -63,9 +63,9 @@ def test_an_exponential_curve_by_hand() -> None:
 
 
 def test_the_distribution_of_terminal_losses_by_hand() -> None:
-    """F(y) = ((y - 0.1)/0.4)^2: a quarter at 0.3, all at 0.5; quantiles of draws agree."""
+    """F(y) = ((y - 0.1)/0.4)^2: none at 0.1, a quarter at 0.3, all at 0.5; quantiles of draws agree."""
     prior = parametric()
-    assert prior.cdf(np.array([0.0, 0.1, 0.3, 0.5, 0.9])) == pytest.approx([0.0, 0.0, 0.25, 1.0, 1.0])
+    assert prior.quantile(np.array([0.0, 0.25, 1.0])) == pytest.approx([0.1, 0.3, 0.5])
     ends, rates = prior.draw_trials(np.random.default_rng(0), 20, 5000)
     assert ends.shape == rates.shape == (5000, 20)
     assert (ends <= 0.3).mean() == pytest.approx(0.25, abs=0.01)
@@ -84,10 +84,10 @@ def test_ends_and_rates_have_the_rank_correlation_asked_for(correlation: float) 
 def test_gamma_of_a_parametric_prior_bounds_every_curve() -> None:
     """(start - low) d(slowest rate): 0.9 exp(-0.1 t), and no draw is further above its end."""
     prior = parametric()
-    minutes = np.array([0.0, 1.0, 10.0])
-    assert prior.distance(minutes) == pytest.approx(0.9 * np.exp([0.0, -0.1, -1.0]))
+    minutes, distances = np.array([0.0, 1.0, 10.0]), 0.9 * np.exp([0.0, -0.1, -1.0])
+    assert prior.minutes_within(distances) == pytest.approx(minutes)
     who = prior.draw_trials(np.random.default_rng(2), 5, 2000)
-    for each, most in zip(minutes.tolist(), prior.distance(minutes).tolist(), strict=True):
+    for each, most in zip(minutes.tolist(), distances.tolist(), strict=True):
         assert (prior.losses_after(who, np.array(each)) - who[0]).max() <= most
 
 
@@ -108,7 +108,7 @@ def test_a_table_by_hand() -> None:
         assert prior.losses_after(who, np.full((1, 2), float(minutes)))[0] == pytest.approx(losses)
     assert prior.best_loss == pytest.approx(0.1)
     assert prior.last_min == 3.0
-    assert prior.cdf(np.array([0.0, 0.1 + 1e-12, 0.2, 0.3 + 1e-12])).tolist() == [0.0, 0.5, 0.5, 1.0]
+    assert prior.quantile(np.array([0.01, 0.5, 0.51, 1.0])) == pytest.approx([0.1, 0.1, 0.3, 0.3])
 
 
 def test_a_table_of_losses_is_taken_as_it_is_with_epochs_from_one_on() -> None:
@@ -124,9 +124,9 @@ def test_gamma_of_a_table_is_the_least_that_falls() -> None:
 
     A curve that comes back counts with what is still ahead: 0.8, 0, 0.5, 0 makes 0.8, 0.5, 0.5, 0.
     """
-    assert table().distance(np.array([0.0, 0.5, 1.0, 3.0, 9.0])) == pytest.approx([0.9, 0.4, 0.3, 0.0, 0.0])
+    assert table().minutes_within(np.array([0.9, 0.4, 0.35, 0.15, 0.0])) == pytest.approx([0.0, 0.5, 0.75, 2.0, 3.0])
     back = table(accuracies=None, losses=[[0.2, 0.7, 0.2]])
-    assert back.distance(np.array([0.0, 0.5, 1.0, 3.0])) == pytest.approx([0.8, 0.5, 0.5, 0.0])
+    assert back.minutes_within(np.array([0.8, 0.5, 0.25, 0.0])) == pytest.approx([0.0, 0.5, 2.0, 3.0])
 
 
 def test_tables_draw_every_row_alike() -> None:

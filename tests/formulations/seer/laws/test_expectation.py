@@ -12,8 +12,7 @@ import pytest
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
-from optplan.formulations.seer.judge.evaluation import evaluate
-from optplan.formulations.seer.judge.quality import judge_quality
+from optplan.formulations.seer.judge.evaluation import evaluate, judge_quality
 from optplan.formulations.seer.laws.expectation import (
     BLOCK,
     ChoiceSamples,

@@ -7,7 +7,7 @@ import pytest
 from optplan.contracts import SolveRequest
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.judge.evaluation import evaluate
-from optplan.formulations.seer.study.budgets import STEPS, build_budget_frontier, spend_budgets
+from optplan.formulations.seer.study.frontiers import BUDGET_STEPS, build_budget_frontier, spend_budgets
 from optplan.progress import Stopwatch
 from optplan.solving import solve
 
@@ -31,7 +31,7 @@ def test_the_frontier_rises(example: SeerInstance) -> None:
     objectives = [p.objective for p in found.points]
     assert objectives == sorted(set(objectives))
     assert 80.0 in [pytest.approx(p.measures["budget_gpu_min"]) for p in found.points]
-    assert len(found.points) <= len(STEPS)
+    assert len(found.points) <= len(BUDGET_STEPS)
 
 
 def test_budgets_that_buy_nothing_are_left_out(example: SeerInstance) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Termination
-from optplan.errors import MissingExtraError, UsageError
+from optplan.errors import MissingExtraError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.models.general_engines import solve_enumeration
-from optplan.formulations.srift.published.bayesian import RANDOM_FIRST, solve_bayesian
+from optplan.formulations.srift.published import bayesian
+from optplan.formulations.srift.published.bayesian import solve_bayesian
 from optplan.progress import Stopwatch
 
 pytest.importorskip("bayes_opt", reason='bayes_opt is not installed; pip install "optplan[bayes]" brings it')
@@ -45,11 +46,12 @@ def test_a_space_of_one_fleet_needs_no_optimiser(make_instance: MakeInstance) ->
     assert fleet(solve_bayesian(instance, SolveRequest())) == [("a", 1, 64)]
 
 
-def test_the_seed_decides(make_instance: MakeInstance) -> None:
+def test_the_seed_decides(make_instance: MakeInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same seed gives the same answer, suggestions included; what it finds keeps every rule and limit."""
     types: dict[str, dict[str, Any]] = {"a": {"available": 16}, "b": {"gpu": "fast", "price_usd_per_hour": 3}}
     instance = make_instance(types=types, deadline_s=4)
-    first, again = (solve_bayesian(instance, SolveRequest(seed=3), evaluations=RANDOM_FIRST + 4) for _ in range(2))
+    monkeypatch.setattr(bayesian, "EVALUATIONS", bayesian.RANDOM_FIRST + 4)
+    first, again = (solve_bayesian(instance, SolveRequest(seed=3)) for _ in range(2))
     assert first == again
     assert first.solution is not None
     evaluation = evaluate(instance, first.solution)
@@ -60,18 +62,23 @@ def test_the_seed_decides(make_instance: MakeInstance) -> None:
     assert evaluation.objective >= optimum * (1 - 1e-9)
 
 
-def test_without_mending_the_batch_is_hardly_ever_met(make_instance: MakeInstance) -> None:
-    """Of 120 counts and batches of two types few are 61 samples in all; ten by chance are none of them, ten mended are.
+def test_one_count_is_moved_so_that_the_batch_is_met(
+    make_instance: MakeInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 120 counts and batches of two types few are 61 samples in all, and some of ten are, by moving one count.
 
-    61 is prime and 1 one of the batches, so that the other type's VMs leave a remainder that one count can take.
+    61 is prime and 1 one of the batches, so that the other type's VMs leave a remainder that one count can take. With
+    7 and 5 samples on VMs only 3 + 8 and 8 + 1 of them are 61: the first that is looked at is none of these.
     """
+    monkeypatch.setattr(bayesian, "EVALUATIONS", 10)
     types = {"a": {"available": 61, "batches": [1]}, "b": {"available": 20, "batches": [2, 4, 8]}}
-    instance = make_instance(types=types, global_batch=61)
-    assert solve_bayesian(instance, SolveRequest(), evaluations=10).solution is not None
-    missed = solve_bayesian(instance, SolveRequest(), evaluations=10, mend=False)
+    assert solve_bayesian(make_instance(types=types, global_batch=61), SolveRequest()).solution is not None
+    monkeypatch.setattr(bayesian, "EVALUATIONS", 1)
+    types = {"a": {"available": 8, "batches": [7]}, "b": {"available": 12, "batches": [5]}}
+    missed = solve_bayesian(make_instance(types=types, global_batch=61), SolveRequest())
     assert missed.status is Status.UNKNOWN
     assert missed.warnings == (
-        "no fleet of the 10 that Bayesian optimisation has looked at reaches the batch within the limits",
+        "no fleet of the 1 that Bayesian optimisation has looked at reaches the batch within the limits",
     )
 
 
@@ -87,12 +94,6 @@ def test_it_ends_with_its_time(make_instance: MakeInstance) -> None:
     answer = solve_bayesian(make_instance(), SolveRequest(stopwatch=Stopwatch(1e-9)))
     assert answer.termination is Termination.TIME_LIMIT
     assert answer.counters["fleets"] == 1.0
-
-
-def test_evaluations_are_checked(make_instance: MakeInstance) -> None:
-    """None at all are no search."""
-    with pytest.raises(UsageError, match="evaluations: got 0; one or more are needed"):
-        solve_bayesian(make_instance(), SolveRequest(), evaluations=0)
 
 
 def test_without_the_library_the_message_says_what_to_install(

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Termination
-from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.models.general_engines import solve_enumeration
+from optplan.formulations.srift.published import planners
 from optplan.formulations.srift.published.planners import (
     Pruning,
-    Remainder,
     fill_cost_aware,
     fill_throughput_aware,
     solve_cost_aware,
@@ -125,7 +124,7 @@ def test_the_exhaustive_search_ends_with_its_time(make_instance: MakeInstance) -
     assert answer.counters == {"fleets": 0.0}
 
 
-def test_eager_steps_allow_one_type_after_another(make_instance: MakeInstance) -> None:
+def test_eager_steps_allow_one_type_after_another(make_instance: MakeInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fast VMs come first for the time. With steps of 2, up to 2 of them reach 64 samples in 64 and 32 ms, 4 in 16 ms.
 
     The third step adds slow ones; none of these fleets is quicker than 16 ms. All fleets are looked at once.
@@ -137,7 +136,8 @@ def test_eager_steps_allow_one_type_after_another(make_instance: MakeInstance) -
     instance = make_instance(types=types, objective="time")
     events: list[Event] = []
     request = SolveRequest(stopwatch=Stopwatch(60, events.append))
-    answer = solve_eager(instance, request, step=2)
+    monkeypatch.setattr(planners, "EAGER_STEP", 2)
+    answer = solve_eager(instance, request)
     assert fleet(answer) == [("fast", 4, 16)]
     assert [event.objective for event in events] == [None, pytest.approx(3.2), pytest.approx(1.6)]
     # 1 @ 64, 2 @ 32; 4 @ 16; 2 slow + 1 fast @ 32, 2 slow + 2 fast @ 16, 1 slow + 3 fast @ 16
@@ -154,27 +154,20 @@ def test_eager_mode_prefers_what_is_cheap_for_its_speed(make_instance: MakeInsta
     assert [event.objective for event in events] == [None, pytest.approx(25.6 / 3600)]
 
 
-def test_eager_mode_ends_with_its_budget(make_instance: MakeInstance) -> None:
+def test_eager_mode_ends_with_its_budget(make_instance: MakeInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     """To use up its own budget of solving time is its normal end; the time limit of a request cuts it off."""
     instance, message = make_instance(), "no fleet of the eager mode reaches the batch within the limits"
-    own = solve_eager(instance, REQUEST, budget_s=1e-9)
+    monkeypatch.setattr(planners, "EAGER_BUDGET_S", 1e-9)
+    own = solve_eager(instance, REQUEST)
     assert (own.status, own.termination) == (Status.UNKNOWN, Termination.COMPLETED)
     note = "the eager mode has used up its budget of 1e-09 s; with a time limit it takes as long as that"
     assert own.warnings == (message, note)
     limited = solve_eager(instance, SolveRequest(stopwatch=Stopwatch(1e-9)))
     assert (limited.status, limited.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
     assert limited.warnings == (message,)
-    longer = solve_eager(instance, SolveRequest(stopwatch=Stopwatch(60)), budget_s=1e-9)
+    longer = solve_eager(instance, SolveRequest(stopwatch=Stopwatch(60)))
     assert (longer.status, longer.termination) == (Status.FEASIBLE, Termination.COMPLETED)
     assert not longer.warnings
-
-
-@pytest.mark.parametrize(("step", "budget_s"), [(0, 1.0), (8, 0.0)])
-def test_eager_settings_are_checked(step: int, budget_s: float, make_instance: MakeInstance) -> None:
-    """No step and no time make no search."""
-    message = rf"eager mode: got a step of {step} VMs and a budget of {budget_s:g} s; both must be above zero"
-    with pytest.raises(UsageError, match=message):
-        solve_eager(make_instance(), REQUEST, step=step, budget_s=budget_s)
 
 
 def test_static_policies_fill_by_rank(make_instance: MakeInstance) -> None:
@@ -202,19 +195,19 @@ def test_a_remainder_is_not_representable(make_instance: MakeInstance) -> None:
             "a full one takes 64; not representable",
         )
     small = fill_cost_aware(make_instance(types={"a": {"batches": [8, 64]}}, global_batch=48))
-    assert isinstance(small, Remainder)
-    assert small.reason.startswith("48 of 48 samples are left for a VM of a")
+    assert isinstance(small, str)
+    assert small.startswith("48 of 48 samples are left for a VM of a")
 
 
 def test_too_few_or_too_many_vms(make_instance: MakeInstance) -> None:
     """Two VMs of a type, or one type of two that must not be mixed, do not take 192 samples; four running take more."""
     types = {"a": {"available": 2}, "b": {"price_usd_per_hour": 2, "available": 2}}
     message = "all VMs that it can have, fully loaded, leave 64 of 192 samples"
-    assert fill_cost_aware(make_instance(types=types, global_batch=192, mixed=False)) == Remainder(message)
-    assert fill_throughput_aware(make_instance(types={"a": types["a"]}, global_batch=192)) == Remainder(message)
+    assert fill_cost_aware(make_instance(types=types, global_batch=192, mixed=False)) == message
+    assert fill_throughput_aware(make_instance(types={"a": types["a"]}, global_batch=192)) == message
     running = make_instance(types={"a": {"running": 4}}, global_batch=192)
     message = "the running VMs, fully loaded, take 64 samples more than there are"
-    assert fill_throughput_aware(running) == Remainder(message)
+    assert fill_throughput_aware(running) == message
 
 
 def test_static_policies_look_at_no_limit(make_instance: MakeInstance) -> None:
@@ -245,7 +238,7 @@ Golden = Callable[[str], SriftInstance]
 )
 def test_static_policies_make_the_published_fleets(
     case: str,
-    fill: Callable[[SriftInstance], tuple[VmGroup, ...] | Remainder],
+    fill: Callable[[SriftInstance], tuple[VmGroup, ...] | str],
     groups: list[tuple[str, int, int]],
     iteration_s: float | None,
     usd_per_iteration: float | None,
@@ -255,7 +248,7 @@ def test_static_policies_make_the_published_fleets(
     """The rows CAP and TAP of the tables of section 5.2, by the calibrated profiles, and within 2 % of the paper's."""
     instance = golden(case)
     made = fill(instance)
-    assert not isinstance(made, Remainder)
+    assert not isinstance(made, str)
     assert sorted((group.type, group.count, group.batch) for group in made) == sorted(groups)
     measures = evaluate(instance, SriftSolution(groups=made)).measures
     predicted = measures["cost_usd_per_iteration" if iteration_s is None else "iteration_s"]

@@ -57,7 +57,9 @@ def _draw_bytes(model: IterationModel, iterations: int, seed: int) -> FloatArray
     if layers.probability is not None:  # another stream than that of the stragglers
         stream = np.random.default_rng((seed, 1))
         sizes = np.where(stream.random(sizes.shape) < layers.probability, sizes, 0.0)
-    return np.asarray(np.add.reduceat(sizes, model._buckets.first_layer, axis=1), dtype=np.float64)
+    return np.asarray(
+        np.add.reduceat(sizes, [0, *(layer + 1 for layer in model._buckets.last_layer[:-1])], axis=1), dtype=np.float64
+    )
 
 
 def _job(deviation: float, gradient_bytes: list[float], **layers: Any) -> dict[str, Any]:  # noqa: ANN401
