@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -21,9 +21,8 @@ import numpy as np
 from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import EngineError
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray
 from optplan.solvers.engine_process import Report, call_bounded
-from optplan.solvers.programs.program import Program
+from optplan.solvers.programs.program import Program, ProgramOutcome
 from optplan.solvers.standard_output import standard_output_aside
 
 if TYPE_CHECKING:
@@ -52,37 +51,6 @@ _ENDINGS = {
     "kSolutionLimit": (Status.UNKNOWN, Termination.WORK_LIMIT),
     "kMemoryLimit": (Status.UNKNOWN, Termination.WORK_LIMIT),
 }
-
-
-@dataclass(frozen=True, eq=False)
-class ProgramOutcome:
-    """What an engine says of a program.
-
-    Parameters
-    ----------
-    status, termination
-        As in :class:`~optplan.contracts.Result`; OPTIMAL is the engine's word.
-    values
-        (N,) The best found; None without any.
-    bound
-        On what is minimised; None when the engine has none.
-    duals
-        (M,) Dual values of the rows of a linear program; None of others.
-    is_unbounded
-        Whether what is minimised has no end.
-    counters, engine, engine_version
-        What the engine counted, and who it was.
-    """
-
-    status: Status
-    termination: Termination
-    values: FloatArray | None = None
-    bound: float | None = None
-    duals: FloatArray | None = None
-    is_unbounded: bool = False
-    counters: dict[str, float] = field(default_factory=dict)
-    engine: str = ENGINE
-    engine_version: str = ""
 
 
 def solve_program(program: Program, request: SolveRequest, *, presolve: bool = True) -> ProgramOutcome:

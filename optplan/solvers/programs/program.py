@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optplan.contracts.result import Status, Termination
 from optplan.errors import UnsupportedError
 from optplan.schema import FloatArray
 
@@ -90,6 +91,37 @@ class Program:
 
 
 @dataclass(frozen=True, eq=False)
+class ProgramOutcome:
+    """What an engine says of a program.
+
+    Parameters
+    ----------
+    status, termination
+        As in :class:`~optplan.contracts.Result`; OPTIMAL is the engine's word.
+    values
+        (N,) The best found; None without any.
+    bound
+        On what is minimised; None when the engine has none.
+    duals
+        (M,) Dual values of the rows of a linear program; None of others.
+    is_unbounded
+        Whether what is minimised has no end.
+    counters, engine, engine_version
+        What the engine counted, and who it was.
+    """
+
+    status: Status
+    termination: Termination
+    values: FloatArray | None = None
+    bound: float | None = None
+    duals: FloatArray | None = None
+    is_unbounded: bool = False
+    counters: dict[str, float] = field(default_factory=dict)
+    engine: str = "HiGHS"
+    engine_version: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class Scaling:
     """What rows and objective are divided by for engines, whose tolerances are absolute; models are in natural units.
 
@@ -107,6 +139,10 @@ class Scaling:
     objective: float = 1.0
     rows: Mapping[int, float] = field(default_factory=dict)
     slack: float = 0.0
+
+    def without_scales(self) -> Scaling:
+        """Return the same slack on the model's own scale, for engines that scale by themselves."""
+        return replace(self, objective=1.0, rows=dict.fromkeys(self.rows, 1.0))
 
     def apply(self, program: Program, constraints: list[Any]) -> Program:
         """Return a program on this scale."""

@@ -46,9 +46,9 @@ from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.budgeted_paths import TOLERANCE
 from optplan.solvers.conic import ENGINE, MANY_ROWS, ConicRun, engine_version, solve_program
 from optplan.solvers.engine_process import Report, call_bounded
+from optplan.solvers.limits import LIMIT_TOLERANCE
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -99,7 +99,7 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     pieces = collect_pieces(instance)
     is_plain = not instance.is_typed and not instance.quotas
     leanest, factor = pieces.find_leanest()
-    is_least = is_plain and factor >= 1.0 - TOLERANCE
+    is_least = is_plain and factor >= 1.0 - LIMIT_TOLERANCE
     if is_plain and (is_least or pieces.are_settled):
         # Nothing is to be decided; at the least budget the program has no interior either.
         steepest = pieces.find_steepest() if is_least else 0.0
@@ -124,7 +124,7 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         certificate = max(without, certificate, key=lambda proof: proof.bound)
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
     prices = {limit: price_at(instance, limit, certificate.multipliers) for limit in instance.limit_names}
-    if pieces.limits[0] <= least_budget(instance)[0] * (1.0 + TOLERANCE):
+    if pieces.limits[0] <= least_budget(instance)[0] * (1.0 + LIMIT_TOLERANCE):
         alone = {limit: float(limit == BUDGET) for limit in instance.limit_names}
         prices[BUDGET] = prices[BUDGET].replace(less=None, less_multipliers={} if len(alone) == 1 else alone)
     status = status_of(objective, bound, request.gap)

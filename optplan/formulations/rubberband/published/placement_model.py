@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.published.placement_task import PlacementTask, Places, rank_places
 from optplan.progress import Stopwatch
-from optplan.solvers.cpsat import call_with_cp_sat, new_solver, solve_watched
 from optplan.solvers.engine_process import Report
+from optplan.solvers.programs.cpsat import call_with_cp_sat, new_solver, solve_watched
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

@@ -23,8 +23,8 @@ from optplan.formulations.seer.exact.rows import SpendProblem, list_rows
 from optplan.formulations.seer.exact.spending import TIE
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.cpsat import call_with_cp_sat, new_solver, solve_watched
 from optplan.solvers.engine_process import Report
+from optplan.solvers.programs.cpsat import call_with_cp_sat, new_solver, solve_watched
 
 #: Most choices that enumeration looks at.
 MOST_CHOICES = 300_000

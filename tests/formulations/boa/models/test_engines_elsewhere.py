@@ -8,7 +8,7 @@ import pytest
 
 from optplan.contracts import Status, Termination
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.models import conic, highs_engine
+from optplan.formulations.boa.models import conic, general_engines
 from optplan.instances.library import build_named
 from optplan.solving import solve
 from optplan.verification import verify
@@ -45,8 +45,8 @@ WIDTH_OF_A_MILLION = {
     ("solver", "module", "most", "problem", "policy"),
     [
         ("conic", conic, "MANY_ROWS", "continuous", "mixed"),
-        ("highs", highs_engine, "_MANY_CELLS", "rescaling", "pure"),
-        ("highs", highs_engine, "_MANY_CELLS", "rescaling", "mixed"),
+        ("highs", general_engines, "_MANY_CELLS", "rescaling", "pure"),
+        ("highs", general_engines, "_MANY_CELLS", "rescaling", "mixed"),
     ],
 )
 def test_solved_elsewhere_the_answer_is_the_same(

@@ -19,8 +19,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Bra
 from optplan.formulations.boa.exact.feasibility import least_budget
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.formulations.boa.judge.evaluation import evaluate
-from optplan.formulations.boa.models.general_engines import solve_cp_sat, solve_enumeration
-from optplan.formulations.boa.models.highs_engine import solve_highs
+from optplan.formulations.boa.models.general_engines import solve_cp_sat, solve_enumeration, solve_highs
 from optplan.progress import Stopwatch
 from optplan.solvers.programs.highs import ProgramOutcome
 from optplan.units import Amount, BudgetUnit
