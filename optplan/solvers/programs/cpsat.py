@@ -181,7 +181,7 @@ def run_cp_sat(
     known = nothing_yet()
     runs: list[ProgramOutcome] = []
 
-    def tell(values: FloatArray, bound: float) -> None:
+    def tell(values: FloatArray, bound: float | None) -> None:
         nonlocal known
         known = replace(known, bound=known.bound if runs else bound)
         if _keeps_rows(program, values):
@@ -381,7 +381,7 @@ def _solve_rounded(
     gap: float,
     seed: int,
     stopwatch: Stopwatch,
-    tell: Callable[[FloatArray, float], None] | None,
+    tell: Callable[[FloatArray, float | None], None] | None,
 ) -> ProgramOutcome:
     from ortools.sat.python import cp_model
 
@@ -395,9 +395,9 @@ def _solve_rounded(
     def read(values: _Values) -> FloatArray:
         return rounded.read(np.array([values.value(column) for column in columns], dtype=np.float64))
 
-    def scale_back(bound: float) -> float:
+    def scale_back(bound: float) -> float | None:
         # The bound is a whole number; as a float it may be a little beside it.
-        return (float(round(bound)) if math.isfinite(bound) else bound) * rounded.value_unit + rounded.offset
+        return round(bound) * rounded.value_unit + rounded.offset if math.isfinite(bound) else None
 
     class Listener(cp_model.CpSolverSolutionCallback):
         def on_solution_callback(self) -> None:
@@ -409,11 +409,14 @@ def _solve_rounded(
     solver.parameters.linearization_level = 2
     solver.parameters.relative_gap_limit = gap * _GAP_SHARE
     status, termination = _ENDINGS[solve_watched(solver, model, stopwatch, None if tell is None else Listener())]
+    least = solver.best_objective_bound
+    # Before the search has begun CP-SAT's bound is zero, whatever the program.
+    has_bound = status is not Status.INFEASIBLE and (status is not Status.UNKNOWN or least != 0.0)
     return replace(
         nothing_yet(),
         status=status,
         termination=termination,
         values=read(solver) if status in (Status.OPTIMAL, Status.FEASIBLE) else None,
-        bound=None if status is Status.INFEASIBLE else scale_back(solver.best_objective_bound),
+        bound=scale_back(least) if has_bound else None,
         counters={"solves": 1.0, "branches": float(solver.num_branches), "conflicts": float(solver.num_conflicts)},
     )

@@ -64,6 +64,18 @@ class Program:
         """Return in the model's own sense what is minimised here."""
         return -amount if self.maximises else amount
 
+    def limit(self, numbers: FloatArray, most: float) -> Program:
+        """Return the program with one row more: what these (N,) numbers of the columns add up to is at most so much."""
+        from scipy.sparse import csr_array, vstack
+
+        return replace(
+            self,
+            matrix=vstack([self.matrix, csr_array(numbers[None])], format="csr"),
+            row_lower=np.append(self.row_lower, -np.inf),
+            row_upper=np.append(self.row_upper, most),
+            rows=(*self.rows, "limit") if self.rows else (),
+        )
+
     def soften(self, chosen: NDArray[np.bool_]) -> Program:
         """Return the program of least violation: some rows may be missed at the cost of the amount, relatively.
 
