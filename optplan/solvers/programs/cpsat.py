@@ -297,8 +297,9 @@ def _round(program: Program, resolution: int, *, upwards: bool) -> _Rounded:
 def _count_units(program: Program, resolution: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return (N,) where columns start, their units, and how many units there are."""
     whole = program.integral
-    lower = np.where(whole, np.ceil(program.lower - _SAME), program.lower)
-    upper = np.where(whole, np.floor(program.upper + _SAME), program.upper)
+    lower, upper = program.tighten()
+    lower = np.where(whole, np.ceil(lower - _SAME), lower)
+    upper = np.where(whole, np.floor(upper + _SAME), upper)
     width = upper - lower
     if not np.isfinite(width).all():
         which = int(np.flatnonzero(~np.isfinite(width))[0])
@@ -336,7 +337,11 @@ class _RealRow:
         if (terms >= 0.0).all() and most > 0.0:
             # What alone exceeds the end is excluded just as well by a little more than the end.
             terms = np.minimum(terms, 2.0 * most)
-        scale, _ = _find_scale(terms, most, self.span, resolution)
+        scale, is_exact = _find_scale(terms, most, self.span, resolution)
+        some = np.abs(terms[~self.whole & (terms != 0.0)])
+        if some.size and not is_exact:
+            # A unit of a column that is no whole number is not to be lost.
+            scale = max(scale, 2.0 ** -math.floor(math.log2(float(some.min()))))
         coefficients = _to_whole(terms * scale, np.ceil if upwards else np.floor)
         room = math.floor(most * scale)
         if not upwards:
@@ -350,9 +355,9 @@ class _RealRow:
 def _find_scale(terms: FloatArray, most: float, span: FloatArray, resolution: int) -> tuple[float, bool]:
     """Return what makes whole numbers of terms, and whether it loses nothing, as where all are multiples of one."""
     sizes = np.abs(terms[terms != 0.0])
-    if not sizes.size:
-        return 1.0, True
-    total = float(np.abs(terms) @ span) or 1.0
+    total = float(np.abs(terms) @ span)
+    if total == 0.0:
+        return 1.0, not sizes.size
     for unit in (1.0, float(sizes.min())):
         shares = sizes / unit
         if total / unit <= _LARGEST_EXACT and (np.abs(shares - np.round(shares)) <= _SAME * shares).all():

@@ -64,6 +64,17 @@ class Program:
         """Return in the model's own sense what is minimised here."""
         return -amount if self.maximises else amount
 
+    def tighten(self) -> tuple[FloatArray, FloatArray]:
+        """Return the bounds (N,) of the columns, those among them that rows of one column only say."""
+        lower, upper = self.lower.copy(), self.upper.copy()
+        rows = np.flatnonzero(np.diff(self.matrix.indptr) == 1)
+        places = self.matrix.indptr[rows]
+        column, number = self.matrix.indices[places], self.matrix.data[places]
+        ends = np.sort(np.array([self.row_lower[rows], self.row_upper[rows]]) / number, axis=0)
+        np.maximum.at(lower, column, ends[0])
+        np.minimum.at(upper, column, ends[1])
+        return lower, upper
+
     def limit(self, numbers: FloatArray, most: float) -> Program:
         """Return the program with one row more: what these (N,) numbers of the columns add up to is at most so much."""
         from scipy.sparse import csr_array, vstack

@@ -21,8 +21,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Pol
 from optplan.formulations.boa.exact.answers import certificate_at, price_at
 from optplan.formulations.boa.exact.costs import bound_at, cost_steps
 from optplan.formulations.boa.exact.feasibility import raise_to_least, state_linked
-from optplan.formulations.boa.models.flows import Choice, add_up
-from optplan.formulations.boa.models.statement import write_solution
+from optplan.formulations.boa.models.flows import Choice, add_up, write_solution
 from optplan.schema import FloatArray
 from optplan.solvers.limits import LIMIT_TOLERANCE, is_within
 from optplan.solvers.paths.effort import Effort

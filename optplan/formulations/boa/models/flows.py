@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.contracts.judgement import PathCosts
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.exact.paths import write_branch
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.layered_graphs import path_totals
 
@@ -122,3 +124,13 @@ def add_up(costs: Sequence[PathCosts], choice: Choice) -> tuple[float, FloatArra
             value += path.fraction * path_value
             consumption += path.fraction * path_consumption
     return value, consumption
+
+
+def write_solution(instance: BoaInstance, choice: Choice) -> BoaSolution:
+    """Write a choice of paths as widths by class, with GPU types where there are several."""
+    return BoaSolution(
+        branches={
+            name: tuple(write_branch(instance, name, path.columns, path.fraction) for path in mixture)
+            for name, mixture in zip(instance.classes, choice, strict=True)
+        }
+    )

@@ -19,7 +19,6 @@ from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, rai
 from optplan.formulations.boa.models.engine_answers import Found, answer_from
 from optplan.formulations.boa.models.flows import WeightedPath, add_up
 from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
-from optplan.formulations.boa.models.statement import read_choice
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.engine_process import Report, call_bounded
@@ -134,6 +133,8 @@ class _Reading:
 
     def translate(self, outcome: ProgramOutcome) -> Found:
         """Return what was found in seconds, with the plan that the values stand for."""
+        from optplan.formulations.boa.models.statement import read_choice  # Pyomo, which is not to be loaded twice
+
         choice = None
         if outcome.values is not None:
             self.read.load(outcome.values)

@@ -9,8 +9,7 @@ import numpy as np
 from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem
 from optplan.formulations.boa.exact.feasibility import least_budget, raise_to_least
-from optplan.formulations.boa.exact.paths import write_branch
-from optplan.formulations.boa.models.flows import Choice, Flow, WeightedPath, list_strands
+from optplan.formulations.boa.models.flows import Choice, Flow, WeightedPath, list_strands, write_solution
 from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.statement import Statement, are_whole
@@ -50,16 +49,6 @@ def read_choice(native: Any, instance: BoaInstance) -> Choice | None:  # noqa: A
     if not are_whole((native.x,)):
         return None
     return tuple((WeightedPath(1.0, flow.at.argmax(axis=1)),) for flow in flows)
-
-
-def write_solution(instance: BoaInstance, choice: Choice) -> BoaSolution:
-    """Write a choice of paths as widths by class, with GPU types where there are several."""
-    return BoaSolution(
-        branches={
-            name: tuple(write_branch(instance, name, path.columns, path.fraction) for path in mixture)
-            for name, mixture in zip(instance.classes, choice, strict=True)
-        }
-    )
 
 
 def _read(native: Any, instance: BoaInstance) -> BoaSolution | None:  # noqa: ANN401 - Pyomo has no types

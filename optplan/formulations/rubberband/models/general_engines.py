@@ -1,8 +1,9 @@
 """RubberBand on general engines: the declarative model in HiGHS and CP-SAT, and looking at every plan.
 
 These are independent checks of the exact engine, and the answer to "what does a general solver make of it". The model
-leaves out minimum charges, so that its bound holds with them all the same. Plans are priced with them, and those that
-break a limit are cut off, one by one, until one keeps it; the bound stays that of the first solve.
+leaves out minimum charges, so that its bound holds with them all the same. Plans are priced with them. Where they break
+a budget, the next cheaper plan is asked for some times, and then the least time found by halving within which the
+cheapest plan keeps the budget; the bound stays that of the first solve, and there may be a better plan.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyomo.environ as pyo
 
 from optplan.contracts.result import (
     Answer,
@@ -24,7 +26,7 @@ from optplan.contracts.result import (
     status_of,
 )
 from optplan.errors import EngineError
-from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.data.instance import BUDGET, Objective, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.both_limits import keep_both
 from optplan.formulations.rubberband.exact.bracket_choice import (
     PricedChain,
@@ -44,8 +46,10 @@ from optplan.solvers.programs import cpsat, highs
 from optplan.solvers.programs.program import Program, ProgramOutcome, read_program
 from optplan.solvers.programs.statement import Statement
 
-#: Plans that are cut off because minimum charges, or the engine's tolerance, break a limit.
-_MOST_CUTS = 200
+#: Plans that are refused, one after another, because minimum charges or the engine's tolerance break a limit.
+_MOST_REFUSED = 10
+#: What engines tell apart, relatively: more than their tolerance of the limit.
+_RESOLUTION = 10 * LIMIT_TOLERANCE
 
 #: What an engine makes of a model as it is now; the variables get the values of the best that it finds.
 _Ask = Callable[[Statement, SolveRequest], tuple[ProgramOutcome, Program]]
@@ -89,11 +93,9 @@ def _solve(instance: RubberBandInstance, request: SolveRequest, ask: _Ask) -> An
         statement = state_model(instance, every=False, stopwatch=request.stopwatch)
     except OutOfEffortError:
         return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
-    first, chosen, cuts = _search(instance, request, statement, ask)
+    first, chosen, cuts = _search(instance, request, statement, ask, list(least))
     if first.status is Status.INFEASIBLE:
         raise EngineError(f"{first.engine} finds no plan within the {instance.limit_name}, although there is one")
-    if chosen is None and cuts:
-        chosen = list(least)  # what needs least of the limit keeps it
     return _answer(instance, request, first, chosen, cuts)
 
 
@@ -118,24 +120,64 @@ def _ask_cp_sat(statement: Statement, request: SolveRequest) -> tuple[ProgramOut
 
 
 def _search(
-    instance: RubberBandInstance, request: SolveRequest, statement: Statement, ask: _Ask
+    instance: RubberBandInstance, request: SolveRequest, statement: Statement, ask: _Ask, least: list[PricedChain]
 ) -> tuple[ProgramOutcome, list[PricedChain] | None, int]:
-    """Return what the engine says first, the first plan that keeps the limit, and how many were cut off before."""
-    first: ProgramOutcome | None = None
-    alone, cuts = isolate_brackets(instance), 0
-    while True:
-        outcome, program = ask(statement, request)
-        first = _close(outcome, program) if first is None else first
-        if outcome.values is None:
-            return first, None, cuts
-        solution: Any = statement.read()
-        chosen = [price_chain(one, chain) for one, chain in zip(alone, solution.brackets, strict=True)]
+    """Return what the engine says first, a plan that keeps the limit, and how many were looked at before.
+
+    Where there are only plans that break it, that is the plan which needs least of what is limited.
+    """
+    outcome, program = ask(statement, request)
+    first = _close(outcome, program)
+    if outcome.values is None:
+        return first, None, 0
+    for refused in range(_MOST_REFUSED):
+        chosen = _read(instance, statement)
         if _keeps_limit(instance, chosen):
-            return first, chosen, cuts
+            return first, chosen, refused
+        _refuse(instance, statement)
+        if ask(statement, request)[0].values is None:
+            break
+    if instance.objective is Objective.TIME:
+        least = _halve_time(instance, request, statement, ask, least)
+    return first, least, refused + 1
+
+
+def _refuse(instance: RubberBandInstance, statement: Statement) -> None:
+    """Forbid the plan that the variables have, where costs are limited with all that are no cheaper."""
+    model = statement.native
+    if instance.objective is Objective.COST:
         statement.cut_off()
-        cuts += 1
-        if cuts > _MOST_CUTS or request.stopwatch.expired:
-            return first, None, cuts
+    else:
+        model.component(BUDGET).set_value(model.cost_usd <= pyo.value(model.cost_usd) * (1.0 - _RESOLUTION))
+
+
+def _read(instance: RubberBandInstance, statement: Statement) -> list[PricedChain]:
+    solution: Any = statement.read()
+    brackets = zip(isolate_brackets(instance), solution.brackets, strict=True)
+    return [price_chain(one, chain) for one, chain in brackets]
+
+
+def _halve_time(
+    instance: RubberBandInstance, request: SolveRequest, statement: Statement, ask: _Ask, best: list[PricedChain]
+) -> list[PricedChain]:
+    """Return the plan of the least time found within which the cheapest plan keeps the budget, or the best known.
+
+    A time within which the cheapest breaks it by its minimum charges is taken for too short, which proves nothing.
+    """
+    model = statement.native
+    low, high = 0.0, price_plan(instance, best)
+    model.component(BUDGET).deactivate()
+    model.least.deactivate()
+    model.cheapest = pyo.Objective(expr=model.cost_usd)
+    while high - low > max(request.gap, _RESOLUTION) * high and not request.stopwatch.expired:
+        middle = 0.5 * (low + high)
+        model.longest_s.setub(middle)
+        found = None if ask(statement, request)[0].values is None else _read(instance, statement)
+        if found is not None and _keeps_limit(instance, found):
+            best, high = found, min(middle, price_plan(instance, found))
+        else:
+            low = middle
+    return best
 
 
 def _close(outcome: ProgramOutcome, program: Program) -> ProgramOutcome:
@@ -174,7 +216,7 @@ def _answer(
         objective=objective,
         bound=bound,
         bound_proof=BoundProof.ENGINE,
-        counters=dict(first.counters) | {"cut_off": float(cuts)},
+        counters=dict(first.counters) | {"refused": float(cuts)},
         engine=first.engine,
         engine_version=first.engine_version,
         warnings=warnings,
