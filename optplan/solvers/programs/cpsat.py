@@ -137,6 +137,7 @@ def solve_program(program: Program, request: SolveRequest, *, resolution: int = 
         When a column has no bounds.
     """
     request.stopwatch.emit("cp-sat")
+    _count_units(program, resolution)  # raises with the names, which the other process does not get
     bare = replace(program, columns=(), rows=())
     found = call_with_cp_sat(run_cp_sat, (bare, request.gap, request.seed, resolution), request.stopwatch)
     return nothing_yet() if found is None else found
@@ -274,11 +275,16 @@ def _round(program: Program, resolution: int, *, upwards: bool) -> _Rounded:
     matrix, rows = program.matrix, []
     starts, indices, terms = matrix.indptr.tolist(), matrix.indices, matrix.data * unit[matrix.indices]
     base = matrix @ start
-    ends = zip((program.row_lower - base).tolist(), (program.row_upper - base).tolist(), strict=True)
-    for row, (least, most) in enumerate(ends):
+    ends = zip(base.tolist(), program.row_lower.tolist(), program.row_upper.tolist(), strict=True)
+    for row, (known, lower, upper) in enumerate(ends):
         entries = slice(starts[row], starts[row + 1])
         columns = indices[entries]
         own = _RealRow(columns, terms[entries], span[columns], program.integral[columns])
+        # What is within the rounding of the sums is at the ends.
+        least, most = (
+            end - known + side * _SAME * (abs(known) + abs(end)) if math.isfinite(end) else end
+            for side, end in ((-1.0, lower), (1.0, upper))
+        )
         rows += own.round(least, most, resolution, upwards=upwards)
     cost = program.cost * unit
     scale, is_exact = _find_scale(cost, math.inf, span, resolution)
@@ -326,10 +332,10 @@ class _RealRow:
             end = max((abs(each) for each in (least, most) if math.isfinite(each)), default=0.0)
             scale, is_exact = _find_scale(self.terms, end, self.span, resolution)
             if is_exact:
-                ends = (math.ceil(_nudge(least * scale, -1)), math.floor(_nudge(most * scale, 1)))
+                ends = (-_find_room(-least, scale), _find_room(most, scale))
                 return [_Row(self.columns.tolist(), _to_whole(self.terms * scale, np.round), *ends)]
-        ends = ((1.0, most), (-1.0, -least))
-        return [self._round_end(s, end, resolution, upwards=upwards) for s, end in ends if math.isfinite(end)]
+        sides = ((1.0, most), (-1.0, -least))
+        return [self._round_end(sign, end, resolution, upwards=upwards) for sign, end in sides if math.isfinite(end)]
 
     def _round_end(self, sign: float, most: float, resolution: int, *, upwards: bool) -> _Row:
         """Round ``sign terms t <= most``."""
@@ -343,7 +349,7 @@ class _RealRow:
             # A unit of a column that is no whole number is not to be lost.
             scale = max(scale, 2.0 ** -math.floor(math.log2(float(some.min()))))
         coefficients = _to_whole(terms * scale, np.ceil if upwards else np.floor)
-        room = math.floor(most * scale)
+        room = _find_room(most, scale)
         if not upwards:
             # A column that is no whole number is up to a unit more than it counts.
             room -= sum(
@@ -370,9 +376,9 @@ def _to_whole(scaled: FloatArray, rounded: Callable[[FloatArray], FloatArray]) -
     return [int(each) for each in rounded(scaled).tolist()]
 
 
-def _nudge(end: float, direction: int) -> float:
-    """Return the end of a row a little outside, and no further than 64-bit integers reach."""
-    return min(max(end + direction * _SAME * abs(end), _NO_END), -_NO_END)
+def _find_room(most: float, scale: float) -> int:
+    """Return the end of a row in units, no further than 64-bit integers reach."""
+    return math.floor(min(max(most * scale, _NO_END), -_NO_END))
 
 
 def _keeps_rows(program: Program, values: FloatArray) -> bool:

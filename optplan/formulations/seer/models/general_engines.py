@@ -90,7 +90,7 @@ def _list_goals(problem: SpendProblem) -> Iterator[tuple[list[FloatArray], float
     yield [each.last_round_gpu_min for each in brackets], tie
     yield [each.trials[:, 0].astype(np.float64) for each in brackets], 0.0
     for widest in reversed(range(1, len(brackets))):
-        yield [np.arange(each.size) * float(place == widest) for place, each in enumerate(brackets)], 0.0
+        yield [np.arange(each.size, dtype=np.float64) * (place == widest) for place, each in enumerate(brackets)], 0.0
 
 
 def solve_enumeration(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
