@@ -22,8 +22,8 @@ from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import EngineError
 from optplan.progress import Stopwatch
 from optplan.solvers.engine_process import Report, call_bounded
+from optplan.solvers.paths.engine import run_engine, start_engine
 from optplan.solvers.programs.program import Program, ProgramOutcome
-from optplan.solvers.standard_output import standard_output_aside
 
 if TYPE_CHECKING:
     import highspy
@@ -34,6 +34,13 @@ ENGINE = "HiGHS"
 ENGINE_TOLERANCE = 5e-10
 #: HiGHS drops matrix entries below this; its own default would drop epochs of a billionth of the budget.
 _LEAST_ENTRY = 1e-12
+#: What makes HiGHS that precise.
+_PRECISE: dict[str, float | str] = {
+    "small_matrix_value": _LEAST_ENTRY,
+    "mip_feasibility_tolerance": ENGINE_TOLERANCE,
+    "primal_feasibility_tolerance": ENGINE_TOLERANCE,
+    "dual_feasibility_tolerance": ENGINE_TOLERANCE,
+}
 #: Columns from which on a model is solved in a process of its own.
 _MANY_COLUMNS = 8_000
 #: HiGHS stops a little before the gap that was asked for, so that rounding does not leave it a little after.
@@ -98,10 +105,14 @@ def run_highs(
     """
     import highspy
 
-    engine = _start_engine(gap, seed)
+    engine = start_engine(
+        random_seed=seed % 2**31,
+        presolve="choose" if presolve else "off",
+        mip_rel_gap=gap * _GAP_SHARE,
+        mip_abs_gap=0.0,
+        **_PRECISE,
+    )
     _pass_model(engine, program)
-    if not presolve:
-        engine.setOptionValue("presolve", "off")
     _Watch(stopwatch, report).run(engine)
     name = engine.getModelStatus().name
     if name == "kUnboundedOrInfeasible":  # which of the two, the same engine says without its objective
@@ -160,8 +171,6 @@ class _Watch:
 
     def run(self, engine: highspy.Highs) -> None:
         """Run HiGHS; what is raised in the meantime, as by a Ctrl-C, is raised when it has stopped."""
-        import highspy
-
         for event in (engine.cbMipInterrupt, engine.cbSimplexInterrupt, engine.cbIpmInterrupt):
             event.subscribe(self._guard(self._look_at_clock))
         if self.report is not None:
@@ -170,12 +179,7 @@ class _Watch:
         remaining_s = self.stopwatch.remaining_s
         if remaining_s is not None:
             engine.setOptionValue("time_limit", remaining_s)
-        with standard_output_aside():
-            failed = engine.run() == highspy.HighsStatus.kError
-            if failed and engine.getModelStatus() == highspy.HighsModelStatus.kNotset:
-                # HiGHS has one pool of threads per process; where somebody else has sized it, that size has to do.
-                engine.setOptionValue("threads", 0)
-                engine.run()
+        run_engine(engine)
         if self._raised is not None:
             raise self._raised
 
@@ -215,7 +219,7 @@ def write_program(program: Program, form: Literal["lp", "mps"]) -> str:
     EngineError
         When HiGHS cannot write it.
     """
-    engine = _make_engine()
+    engine = start_engine(**_PRECISE)
     _pass_model(engine, program)
     for number, name in enumerate(_clean(program.columns)):
         engine.passColName(number, name)
@@ -257,33 +261,6 @@ def _pass_model(engine: highspy.Highs, program: Program) -> None:
         program.integral.astype(np.int32),
     )
     _require_ok(status, "does not take the model")
-
-
-def _make_engine() -> highspy.Highs:
-    import highspy
-
-    with standard_output_aside():  # the first one of a process prints a banner
-        engine = highspy.Highs()
-    engine.setOptionValue("output_flag", False)
-    engine.setOptionValue("small_matrix_value", _LEAST_ENTRY)
-    return engine
-
-
-def _start_engine(gap: float, seed: int) -> highspy.Highs:
-    engine = _make_engine()
-    options: dict[str, float | int | str | bool] = {
-        "threads": 1,
-        "parallel": "off",
-        "random_seed": seed % 2**31,
-        "mip_rel_gap": gap * _GAP_SHARE,
-        "mip_abs_gap": 0.0,
-        "mip_feasibility_tolerance": ENGINE_TOLERANCE,
-        "primal_feasibility_tolerance": ENGINE_TOLERANCE,
-        "dual_feasibility_tolerance": ENGINE_TOLERANCE,
-    }
-    for name, value in options.items():
-        _require_ok(engine.setOptionValue(name, value), f"does not know the option {name}={value!r}")
-    return engine
 
 
 def _require_ok(status: highspy.HighsStatus, problem: str) -> None:
