@@ -143,7 +143,8 @@ def run_highs(
     elif status is Status.OPTIMAL:
         bound = info.objective_function_value
         duals = np.asarray(engine.getSolution().row_dual)
-    return ProgramOutcome(
+    return replace(
+        nothing_yet(),
         status=status,
         termination=termination,
         values=values,
@@ -151,14 +152,13 @@ def run_highs(
         duals=duals,
         is_unbounded=name == "kUnbounded",
         counters={"nodes": max(0.0, info.mip_node_count), "simplex_iterations": float(info.simplex_iteration_count)},
-        engine_version=nothing_yet().engine_version,
     )
 
 
 @cache
 def nothing_yet() -> ProgramOutcome:
     """Return what is known when time runs out before HiGHS has the program."""
-    return ProgramOutcome(Status.UNKNOWN, Termination.TIME_LIMIT, engine_version=version("highspy"))
+    return ProgramOutcome(Status.UNKNOWN, Termination.TIME_LIMIT, engine=ENGINE, engine_version=version("highspy"))
 
 
 class _Watch:

@@ -115,22 +115,27 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class ProgramOutcome:
-    """What an engine says of a program.
+    """What an engine says of a program, or of the model that states it.
 
     Parameters
     ----------
     status, termination
         As in :class:`~optplan.contracts.Result`; OPTIMAL is the engine's word.
     values
-        (N,) The best found; None without any.
+        (N,) The best found; None without any. A model's variables have them, too.
     bound
-        On what is minimised; None when the engine has none.
+        On what is minimised, or of a model on its objective, in the instance's sense and unit; None when the engine has
+        none.
     duals
         (M,) Dual values of the rows of a linear program; None of others.
     is_unbounded
-        Whether what is minimised has no end.
+        Whether the objective has no end.
+    culprit
+        Of an infeasible model, the constraint that no values keep; empty where there is no single one.
     counters, engine, engine_version
         What the engine counted, and who it was.
+    warnings
+        What users should know.
     """
 
     status: Status
@@ -139,9 +144,11 @@ class ProgramOutcome:
     bound: float | None = None
     duals: FloatArray | None = None
     is_unbounded: bool = False
+    culprit: str = ""
     counters: dict[str, float] = field(default_factory=dict)
-    engine: str = "HiGHS"
+    engine: str = ""
     engine_version: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
