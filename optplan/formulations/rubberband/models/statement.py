@@ -40,7 +40,7 @@ Variables
 ``y[b, s, l, m]``
     Whether it holds m after l; between 0 and 1, and whole where x is: x and y are a flow through a network.
 ``longest_s``
-    Expected completion time of the slowest bracket, seconds.
+    Expected completion time of the slowest bracket, seconds; at most that of the longest stage and change, in turn.
 
 Expressions
 -----------
