@@ -75,14 +75,13 @@ def solve_convex(problem: cp.Problem, engine: str, stopwatch: Stopwatch) -> Prog
         termination = Termination.WORK_LIMIT
     found = status is Status.OPTIMAL
     values = [np.asarray(each.value, dtype=np.float64).ravel() for each in problem.variables()] if found else []
-    stats = problem.solver_stats
     return ProgramOutcome(
         status=status,
         termination=termination,
         values=np.concatenate(values) if found else None,
         bound=float(problem.value) if found else None,
         is_unbounded=name.startswith("unbounded"),
-        counters={} if stats is None else {"iterations": float(stats.num_iters or 0)},
+        counters={"iterations": float(getattr(problem.solver_stats, "num_iters", None) or 0)},
         engine=f"{_NAMES.get(engine, engine)} through CVXPY",
         engine_version=version("clarabel") if engine == "clarabel" else cp.__version__,
         warnings=("the engine stopped short of its own tolerance",) if name == "optimal_inaccurate" else (),
