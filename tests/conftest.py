@@ -145,7 +145,7 @@ SLOW = (
     "formulations/boa/judge/test_runs.py",
     "formulations/boa/test_remedies.py",
     "solvers/test_standard_output.py",
-    "solvers/test_cpsat.py",
+    "solvers/programs/test_cpsat.py",
     "solvers/paths/test_choosing.py",
 )
 #: What compares with figures that are written down: pages, the library and its plans, published figures, generators.

@@ -18,6 +18,7 @@ from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.instances.library import build_named
 from optplan.solvers.programs import engines, highs
+from optplan.solvers.programs.program import ProgramOutcome
 from optplan.solving import modelling
 
 
@@ -200,7 +201,7 @@ def test_engines_that_fail_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EngineError, match=r"^appsi_highs, called by Pyomo, ended with optimal, which has no meaning"):
         optplan.model(two_classes()).solve("appsi_highs")
     monkeypatch.undo()
-    nothing = engines.EngineAnswer(Status.INFEASIBLE, Termination.COMPLETED, engine="HiGHS")
+    nothing = ProgramOutcome(Status.INFEASIBLE, Termination.COMPLETED, engine="HiGHS")
     monkeypatch.setattr("optplan.solvers.programs.held.run_engine", lambda *_, **__: nothing)
     with pytest.raises(EngineError, match=r"^highs finds no plan within the limits, although layered-paths does$"):
         optplan.model(two_classes()).solve()

@@ -1,63 +1,60 @@
-"""Budgeted paths by looking at every choice; for tiny problems, where it is the yardstick of all other engines."""
+"""Paths through layered graphs within limits, by looking at every choice; for tiny problems, as a yardstick."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from optplan.contracts.judgement import PathCosts
-from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import UnsupportedError
-from optplan.schema import FloatArray
-from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome, WeightedPath
+from optplan.schema import FloatArray, IntArray
 
 #: Most choices that are looked at: a few arrays of this length, one for each limit among them, are the working set.
 MAX_CHOICES = 4_000_000
 
 
-def enumerate_choices(problem: BudgetedPaths, request: SolveRequest) -> PathsOutcome:
-    """Find the best pure choice by looking at all of them.
+def enumerate_choices(graphs: Sequence[PathCosts], most: FloatArray) -> tuple[tuple[IntArray, ...] | None, int]:
+    """Find the choice of a path through each graph of least total value, by looking at all of them.
 
     Parameters
     ----------
-    request
-        Only its listener is used: the work is limited by :data:`MAX_CHOICES`, not by time.
+    graphs
+        What steps cost.
+    most
+        (L,) Up to which total consumption a choice is within each limit.
 
     Returns
     -------
-    PathsOutcome
-        Optimal or infeasible; of equally good choices the first one, counting columns like digits.
+    paths
+        For each graph the column (E,) of its node in each layer; of equally good choices the first one, counting
+        columns like digits. None where none is within the limits.
+    count : int
+        How many choices there are.
 
     Raises
     ------
     UnsupportedError
         When there are more than :data:`MAX_CHOICES` choices.
     """
-    numbers = [len(graph.labels) ** len(graph.run_value) for graph in problem.graphs]
+    numbers = [len(graph.labels) ** len(graph.run_value) for graph in graphs]
     if math.prod(numbers) > MAX_CHOICES:
         raise UnsupportedError(
             f"enumeration looks at {MAX_CHOICES:,} choices at most and this problem has {math.prod(numbers):.3g}; "
             "choose a solver that does not look at each of them"
         )
-    request.stopwatch.emit("enumeration")
-    value, consumption = np.zeros(1), np.zeros((len(problem.limits), 1))
-    for graph in problem.graphs:
+    value, consumption = np.zeros(1), np.zeros((most.size, 1))
+    for graph in graphs:
         path_value, path_consumption = _all_paths(graph)
         value = (value[:, None] + path_value).ravel()
         consumption = (consumption[:, :, None] + path_consumption[:, None]).reshape(len(consumption), -1)
-    counters = {"choices": float(value.size)}
-    within = np.flatnonzero((consumption <= problem.most_consumption[:, None]).all(axis=0))
+    within = np.flatnonzero((consumption <= most[:, None]).all(axis=0))
     if not within.size:
-        return PathsOutcome(Status.INFEASIBLE, Termination.COMPLETED, counters=counters)
-    best = within[value[within].argmin()]
-    choice = tuple(
-        (WeightedPath(1.0, np.array(np.unravel_index(number, graph.run_value.shape[::-1][:1] * len(graph.run_value)))),)
-        for graph, number in zip(problem.graphs, np.unravel_index(best, numbers), strict=True)
-    )
-    return PathsOutcome(
-        Status.OPTIMAL, Termination.COMPLETED, choice=choice, bound=problem.totals(choice)[0], counters=counters
-    )
+        return None, value.size
+    best = np.unravel_index(within[value[within].argmin()], numbers)
+    shapes = [(len(graph.labels),) * len(graph.run_value) for graph in graphs]
+    return tuple(np.array(np.unravel_index(*each)) for each in zip(best, shapes, strict=True)), value.size
 
 
 def _all_paths(graph: PathCosts) -> tuple[FloatArray, FloatArray]:

@@ -1,4 +1,4 @@
-"""Layered graphs as graphs of networkx, to look at and to run its algorithms on."""
+"""Layered graphs: least paths, what paths amount to, and graphs of networkx to run its algorithms on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from optplan.contracts.judgement import PathCosts
 from optplan.errors import MissingExtraError, UnsupportedError
+from optplan.schema import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from networkx import DiGraph
@@ -18,6 +19,57 @@ _MOST_ARCS = 1_000_000
 
 #: What stands before the first layer, behind the last, and between those who change to another node.
 START, END, CHANGE = "start", "end", "change"
+
+
+def path_totals(graph: PathCosts, columns: IntArray) -> tuple[float, FloatArray]:
+    """Return value and consumption (L,) of one path.
+
+    Parameters
+    ----------
+    columns
+        (E,) Column of the node in each layer.
+    """
+    layers = np.arange(columns.size)
+    entered = np.flatnonzero(np.concatenate(([True], columns[1:] != columns[:-1])))
+    left = graph.group[columns[np.maximum(entered - 1, 0)]]
+    value = graph.run_value[layers, columns].sum() + graph.enter_value[left, entered, columns[entered]].sum()
+    consumption = graph.run_consumption[:, layers, columns].sum(axis=1)
+    consumption = consumption + graph.enter_consumption[:, left, entered, columns[entered]].sum(axis=1)
+    return float(value), consumption
+
+
+def least_path(run: FloatArray, enter: FloatArray, group: IntArray | None = None) -> tuple[float, IntArray]:
+    """Return the least cost of a path and the columns of one that has it.
+
+    Parameters
+    ----------
+    run
+        (E, K) Costs of being at a node.
+    enter
+        (F, E, K) Costs of entering a node from another one of each group.
+    group
+        (K,) Group of each node; None where there is one group.
+    """
+    layers, nodes = run.shape
+    group = np.zeros(nodes, dtype=np.int64) if group is None else group
+    members = [np.flatnonzero(group == number) for number in range(len(enter))]
+    members = [nodes_of for nodes_of in members if nodes_of.size]
+    groups = group[[nodes_of[0] for nodes_of in members]]
+    come_from = np.tile(np.arange(nodes), (layers, 1))
+    best = enter[group, 0, np.arange(nodes)] + run[0]
+    for layer in range(1, layers):
+        cheapest = np.array([nodes_of[best[nodes_of].argmin()] for nodes_of in members])
+        coming = best[cheapest][:, None] + enter[groups, layer]
+        source = coming.argmin(axis=0)
+        entering = coming[source, np.arange(nodes)]
+        moved = entering < best
+        come_from[layer, moved] = cheapest[source[moved]]
+        best = run[layer] + np.where(moved, entering, best)
+    columns = np.empty(layers, dtype=np.int64)
+    columns[-1] = best.argmin()
+    for layer in range(layers - 1, 0, -1):
+        columns[layer - 1] = come_from[layer, columns[layer]]
+    return float(best.min()), columns
 
 
 def draw_layers(graphs: Iterable[tuple[PathCosts, list[dict[str, Any]]]]) -> DiGraph:

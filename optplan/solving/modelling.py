@@ -31,7 +31,7 @@ from optplan.verification import verify
 
 if TYPE_CHECKING:
     from optplan.solvers.programs.changes import Changes
-    from optplan.solvers.programs.engines import EngineAnswer
+    from optplan.solvers.programs.program import ProgramOutcome
 
 #: Fleets, or plans, that are cut off one by one because they do not keep in truth what a relaxation lets pass.
 _MOST_CUTS = 1_000
@@ -51,7 +51,7 @@ class HeldModel(Protocol):
     def compare(self) -> Changes:
         """Say what its user has changed."""
 
-    def run(self, engine: str, request: SolveRequest) -> EngineAnswer:
+    def run(self, engine: str, request: SolveRequest) -> ProgramOutcome:
         """Solve it as it is; its variables have the values."""
 
     def read(self) -> Solution | None:
@@ -198,7 +198,7 @@ class _Session:
                     raise UsageError(self._describe_unbounded())
                 if found.status is Status.INFEASIBLE:
                     return self._explain_infeasible(found)
-                solution = self.held.read() if found.has_values else None
+                solution = self.held.read() if found.values is not None else None
                 if solution is None:
                     return self._without_solution(found)
                 failed = self._judge(solution)
@@ -206,7 +206,7 @@ class _Session:
                     return self._with_solution(found, solution)
                 if not self.model.leaves_out or self._cuts >= _MOST_CUTS or self.request.stopwatch.expired:
                     self.notes.append(f"the decisions found do not hold: {failed[0].family}: {failed[0].message}")
-                    return self._without_solution(replace(found, has_values=False))
+                    return self._without_solution(replace(found, values=None))
                 self.held.cut_off()
                 self._cuts += 1
         finally:
@@ -227,10 +227,10 @@ class _Session:
     def _judge(self, solution: Solution) -> list[Check]:
         return [each for each in self.formulation.evaluate(self.instance, solution).checks if not each.holds]
 
-    def _bound(self, found: EngineAnswer) -> float | None:
+    def _bound(self, found: ProgramOutcome) -> float | None:
         return None if found.bound is None or self.changes.has_own_objective else found.bound
 
-    def _base(self, found: EngineAnswer) -> dict[str, Any]:
+    def _base(self, found: ProgramOutcome) -> dict[str, Any]:
         counters = dict(found.counters) | ({"cut_off": float(self._cuts)} if self._cuts else {})
         return {
             "termination": found.termination,
@@ -240,7 +240,7 @@ class _Session:
             "warnings": tuple(self.notes),
         }
 
-    def _with_solution(self, found: EngineAnswer, solution: Solution) -> Answer[Solution]:
+    def _with_solution(self, found: ProgramOutcome, solution: Solution) -> Answer[Solution]:
         objective, bound = self.formulation.evaluate(self.instance, solution).objective, self._bound(found)
         if bound is not None:
             better = min if self.instance.sense is Sense.MINIMISE else max
@@ -256,8 +256,8 @@ class _Session:
             **self._base(found),
         )
 
-    def _without_solution(self, found: EngineAnswer) -> Answer[Solution]:
-        if found.has_values:
+    def _without_solution(self, found: ProgramOutcome) -> Answer[Solution]:
+        if found.values is not None:
             self.notes.append("the values are no plan: what is relaxed is not whole; the bound holds all the same")
         bound = self._bound(found)
         proof = BoundProof.NONE if bound is None else BoundProof.ENGINE
@@ -267,7 +267,7 @@ class _Session:
         what = "your own objective" if self.changes.has_own_objective else "the objective"
         return f"the model is unbounded: {what} has no end; give bounds to your own variables that it is made of"
 
-    def _explain_infeasible(self, found: EngineAnswer) -> Answer[Solution]:
+    def _explain_infeasible(self, found: ProgramOutcome) -> Answer[Solution]:
         """Say whether the problem itself has no plan, or none that keeps one's own constraints, and what would help."""
         base = self._base(found)
         own = ", ".join(self.changes.added)

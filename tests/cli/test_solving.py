@@ -330,7 +330,7 @@ def test_a_failing_rival_costs_neither_answer_nor_the_others(run: Runner, monkey
     def fail(*_: object) -> NoReturn:
         raise EngineError("HiGHS gave up")
 
-    monkeypatch.setattr("optplan.formulations.boa.models.highs_engine.solve_highs", fail)
+    monkeypatch.setattr("optplan.formulations.boa.models.general_engines.solve_highs", fail)
     told = run("solve", "boa-one-table", "--compare", "highs", "--compare", "enumeration")
     assert told.code == 70
     assert told.err == "error: HiGHS gave up\n"

@@ -1,4 +1,4 @@
-"""Small random problems for the general engines: whole-numbered costs, so that ties and exact budgets are common."""
+"""Small random layered graphs with whole-numbered costs, so that ties and exact limits are common."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from hypothesis.extra.numpy import arrays
 
 from optplan.contracts.judgement import PathCosts
 from optplan.schema import FloatArray
-from optplan.solvers.budgeted_paths import BudgetedPaths, path_totals
 
 
 def whole_numbers(*shape: int) -> st.SearchStrategy[FloatArray]:
@@ -17,8 +16,9 @@ def whole_numbers(*shape: int) -> st.SearchStrategy[FloatArray]:
 
 
 @st.composite
-def path_costs(draw: st.DrawFn, limits: int) -> PathCosts:
+def path_costs(draw: st.DrawFn) -> PathCosts:
     """Draw a graph of one to three layers with one to three nodes in one to three groups."""
+    limits = draw(st.integers(1, 3))
     layers, nodes, groups = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
     values, consumptions = (groups, layers, nodes), (limits, groups, layers, nodes)
     return PathCosts(
@@ -33,18 +33,5 @@ def path_costs(draw: st.DrawFn, limits: int) -> PathCosts:
     )
 
 
-@st.composite
-def budgeted_paths(draw: st.DrawFn) -> BudgetedPaths:
-    """Draw up to three graphs and budgets that some choice of paths needs exactly, or a little more."""
-    limits = draw(st.integers(1, 3))
-    graphs = draw(st.lists(path_costs(limits), min_size=1, max_size=3))
-    some = np.zeros(limits)
-    for graph in graphs:
-        layers, nodes = graph.run_value.shape
-        columns = draw(st.lists(st.integers(0, nodes - 1), min_size=layers, max_size=layers))
-        some += path_totals(graph, np.array(columns))[1]
-    return BudgetedPaths(tuple(graphs), np.maximum(some + draw(st.sampled_from([0.0, 0.5])), 0.5))
-
-
 # Test modules are no package, so they cannot import this; they ask hypothesis for the type.
-st.register_type_strategy(BudgetedPaths, budgeted_paths())
+st.register_type_strategy(PathCosts, path_costs())

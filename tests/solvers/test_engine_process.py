@@ -17,13 +17,15 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from optplan.contracts import PathCosts, SolveRequest, Status, Termination
+from optplan.contracts import SolveRequest, Status, Termination
 from optplan.errors import EngineError, UsageError
 from optplan.progress import Event, Stopwatch, interruptible
-from optplan.solvers import cpsat, engine_process
-from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
+from optplan.solvers import engine_process
 from optplan.solvers.engine_process import call_elsewhere
+from optplan.solvers.programs import cpsat
+from optplan.solvers.programs.program import Program, ProgramOutcome
 
 #: A module that both processes can import, with all that an engine may do.
 TARGETS = """
@@ -254,28 +256,34 @@ def test_without_an_interpreter_it_is_called_here(monkeypatch: pytest.MonkeyPatc
     assert call_elsewhere(lambda stopwatch: stopwatch.limit_s, (), Stopwatch(9.0)) == 9.0
 
 
-def ladder(layers: int, nodes: int) -> BudgetedPaths:
-    """Return a graph in which node k takes k + 1 and costs 1 / (k + 1), and the budget is for two at each layer."""
-    width = np.arange(1.0, nodes + 1.0)
-    run = np.ones((layers, 1))
-    enter = np.full((layers, nodes), 0.01)
-    graph = PathCosts.of_one_limit("one", np.arange(nodes), run / width, run * width, enter, enter)
-    return BudgetedPaths((graph,), np.array([2.03 * layers]))
+def ladder(layers: int, nodes: int) -> Program:
+    """Choose one node in each layer: node k takes k + 1 and costs 1 / (k + 1), and there are two for each layer."""
+    width = np.tile(np.arange(1.0, nodes + 1.0), layers) * np.linspace(1.0, 1.1, layers * nodes)
+    size = layers * nodes
+    return Program(
+        cost=1.0 / width,
+        lower=np.zeros(size),
+        upper=np.ones(size),
+        integral=np.ones(size, dtype=np.bool_),
+        matrix=csr_array(np.concatenate([np.repeat(np.eye(layers), nodes, axis=1), width[None]])),
+        row_lower=np.append(np.ones(layers), -np.inf),
+        row_upper=np.append(np.ones(layers), 2.03 * layers),
+    )
 
 
 def test_cp_sat_runs_elsewhere_and_agrees() -> None:
-    """The same value and bound as in this process; out of time there is nothing but the engine's name."""
-    problem = ladder(6, 4)
-    here = cpsat.run_cp_sat(problem, SolveRequest().gap, 0, cpsat.DEFAULT_RESOLUTION, Stopwatch())
-    elsewhere = cpsat.solve_cp_sat(problem, SolveRequest())
+    """The same values and bound as in this process; out of time there is nothing but the engine's name."""
+    program = ladder(6, 4)
+    here = cpsat.run_cp_sat(program, SolveRequest().gap, 0, cpsat.DEFAULT_RESOLUTION, Stopwatch())
+    elsewhere = cpsat.solve_program(program, SolveRequest())
     assert here.status is elsewhere.status is Status.OPTIMAL
     assert elsewhere.bound == here.bound
-    assert here.choice is not None
-    assert elsewhere.choice is not None
-    assert problem.totals(elsewhere.choice)[0] == problem.totals(here.choice)[0]
+    assert here.values is not None
+    assert elsewhere.values is not None
+    assert (elsewhere.values == here.values).all()
     assert (elsewhere.engine, elsewhere.engine_version) == (here.engine, here.engine_version)
-    late = cpsat.solve_cp_sat(problem, SolveRequest(stopwatch=Stopwatch(0.0)))
-    assert (late.status, late.termination, late.choice) == (Status.UNKNOWN, Termination.TIME_LIMIT, None)
+    late = cpsat.solve_program(program, SolveRequest(stopwatch=Stopwatch(0.0)))
+    assert (late.status, late.termination, late.values) == (Status.UNKNOWN, Termination.TIME_LIMIT, None)
     assert late.engine == here.engine
 
 
@@ -294,21 +302,20 @@ def test_cp_sat_and_highs_never_meet() -> None:
 
 
 def test_incumbents_and_bounds_are_reported() -> None:
-    """Each keeps the budget, and the last bound is no better than the end."""
-    problem = ladder(12, 6)
-    reports: list[PathsOutcome] = []
-    found = cpsat.run_cp_sat(problem, 0.0, 0, cpsat.DEFAULT_RESOLUTION, Stopwatch(), reports.append)
+    """Each keeps the rows, and the last bound is no better than the end."""
+    program = ladder(12, 6)
+    reports: list[ProgramOutcome] = []
+    found = cpsat.run_cp_sat(program, 0.0, 0, cpsat.DEFAULT_RESOLUTION, Stopwatch(), reports.append)
     assert found.status is Status.OPTIMAL
-    plans = [each for each in reports if each.choice is not None]
+    plans = [each for each in reports if each.values is not None]
     assert plans
-    assert found.choice is not None
+    assert found.values is not None
     for each in plans:
-        assert each.choice is not None
-        value, used = problem.totals(each.choice)
+        assert each.values is not None
         assert each.status is Status.FEASIBLE
         assert each.termination is Termination.TIME_LIMIT
-        assert problem.keeps_budgets(used)
-        assert value >= problem.totals(found.choice)[0] * (1 - 1e-9)
+        assert (program.matrix @ each.values <= program.row_upper * (1 + 1e-9)).all()
+        assert program.cost @ each.values >= program.cost @ found.values * (1 - 1e-9)
     assert found.bound is not None
     assert all(each.bound is None or each.bound <= found.bound * (1 + 1e-9) for each in reports)
 

@@ -1,4 +1,4 @@
-"""Looking at every choice of paths."""
+"""Looking at every choice of paths through layered graphs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.contracts import SolveRequest, Status
 from optplan.contracts.judgement import PathCosts
 from optplan.errors import UnsupportedError
-from optplan.solvers.budgeted_paths import BudgetedPaths, path_totals
 from optplan.solvers.enumeration import enumerate_choices
+from optplan.solvers.layered_graphs import path_totals
 
 
 def one_graph(layers: int, nodes: int) -> PathCosts:
@@ -35,43 +34,40 @@ def test_the_best_of_four_paths_is_found() -> None:
     )
     # (1,1): 1+5+1 = 7, uses 2. (1,2): 1+5+2+4 = 12, uses 3. (2,1): 1+1+2+1 = 5, uses 5. (2,2): 1+1+4 = 6, uses 4.
     for budget, expected in ((2.0, 7.0), (3.9, 7.0), (4.0, 6.0), (5.0, 5.0)):
-        problem = BudgetedPaths((graph,), np.array([budget]))
-        outcome = enumerate_choices(problem, SolveRequest())
-        assert outcome.choice is not None
-        assert problem.totals(outcome.choice)[0] == expected
-        assert outcome.bound == expected
+        paths, count = enumerate_choices((graph,), np.array([budget]))
+        assert paths is not None
+        assert path_totals(graph, paths[0])[0] == expected
+        assert count == 4
 
 
 def test_a_budget_below_every_path_is_infeasible() -> None:
     """Where each path consumes something, a smaller budget leaves none."""
     graph = one_graph(2, 2)
     graph = replace(graph, run_consumption=graph.run_value[None])
-    outcome = enumerate_choices(BudgetedPaths((graph,), np.array([1.9])), SolveRequest())
-    assert outcome.status is Status.INFEASIBLE
-    assert outcome.choice is None
-    assert outcome.counters == {"choices": 4.0}
+    assert enumerate_choices((graph,), np.array([1.9])) == (None, 4)
 
 
-@given(problem=st.from_type(BudgetedPaths))
-def test_no_other_choice_is_better(problem: BudgetedPaths) -> None:
-    """Going through all paths one by one in plain Python finds nothing better within the budget."""
-    outcome = enumerate_choices(problem, SolveRequest())
-    best = float("inf")
-    paths = [
-        [
-            path_totals(g, np.array(columns))
-            for columns in itertools.product(range(len(g.labels)), repeat=len(g.run_value))
-        ]
-        for g in problem.graphs
+@given(data=st.data(), graph=st.from_type(PathCosts))
+def test_no_other_choice_is_better(data: st.DataObject, graph: PathCosts) -> None:
+    """Going through all paths one by one in plain Python finds nothing better within limits that some choice keeps."""
+    graphs = (graph, replace(graph, name="twice as dear", run_value=2 * graph.run_value))
+    every = list(itertools.product(range(len(graph.labels)), repeat=len(graph.run_value)))
+    some = sum(path_totals(each, np.array(data.draw(st.sampled_from(every))))[1] for each in graphs)
+    most = np.maximum(some + data.draw(st.sampled_from([0.0, 0.5])), 0.5)
+    found, count = enumerate_choices(graphs, most)
+    totals = [[path_totals(each, np.array(path)) for path in every] for each in graphs]
+    within = [
+        sum(value for value, _ in chosen)
+        for chosen in itertools.product(*totals)
+        if np.all(sum(consumption for _, consumption in chosen) <= most)
     ]
-    for totals in itertools.product(*paths):
-        if np.all(sum(consumption for _, consumption in totals) <= problem.budgets):
-            best = min(best, sum(value for value, _ in totals))
-    assert outcome.choice is not None
-    assert problem.totals(outcome.choice)[0] == pytest.approx(best, abs=1e-9)
+    assert found is not None
+    assert count == len(every) ** 2
+    value = sum(path_totals(each, path)[0] for each, path in zip(graphs, found, strict=True))
+    assert value == pytest.approx(min(within), abs=1e-9)
 
 
 def test_too_many_choices_are_refused() -> None:
     """Three to the power of 14 choices are too many, and the message says how many are not."""
     with pytest.raises(UnsupportedError, match=r"looks at 4,000,000 choices at most and this problem has 4\.78e\+06"):
-        enumerate_choices(BudgetedPaths((one_graph(14, 3),), np.array([1.0])), SolveRequest())
+        enumerate_choices((one_graph(14, 3),), np.array([1.0]))

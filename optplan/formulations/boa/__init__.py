@@ -87,7 +87,7 @@ FORMULATION = Formulation(
         ),
         _general(
             "highs",
-            f"{_HERE}.models.highs_engine:solve_highs",
+            f"{_HERE}.models.general_engines:solve_highs",
             "the declarative mixed-integer model, handed to HiGHS",
             needs="highspy",
         ),

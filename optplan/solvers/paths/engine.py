@@ -1,4 +1,4 @@
-"""HiGHS as the engine of paths uses it: quiet, in one thread, on programs of one mixture, or one choice, per graph."""
+"""HiGHS quiet and in one thread, for all who use it; and the program of one mixture, or one choice, per graph."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optplan.errors import EngineError
 from optplan.solvers.paths.families import FloatArray, IntArray
 from optplan.solvers.standard_output import standard_output_aside
 
@@ -14,14 +15,21 @@ if TYPE_CHECKING:
 
 
 def start_engine(**options: float | str) -> highspy.Highs:
-    """Return HiGHS without a model, quiet and in one thread; options are its own, and come on top."""
+    """Return HiGHS without a model, quiet and in one thread; options are its own, and come on top.
+
+    Raises
+    ------
+    EngineError
+        When it does not know an option.
+    """
     import highspy
 
-    with standard_output_aside():
+    with standard_output_aside():  # the first one of a process prints a banner
         engine = highspy.Highs()
     usual: dict[str, float | str] = {"output_flag": False, "threads": 1, "parallel": "off", "random_seed": 0}
     for name, option in (usual | options).items():
-        engine.setOptionValue(name, option)
+        if engine.setOptionValue(name, option) == highspy.HighsStatus.kError:
+            raise EngineError(f"HiGHS does not know the option {name}={option!r}")
     return engine
 
 

@@ -1,10 +1,11 @@
-"""Convex models in CVXPY while their users hold them, and linear ones of Pyomo turned into such."""
+"""Disciplined convex programs in CVXPY: solved, held by their users, and made of linear ones of Pyomo."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from typing import Any, Literal
 
 import cvxpy as cp
@@ -13,9 +14,9 @@ import numpy as np
 from optplan.contracts.instance import Solution
 from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import EngineError, UnsupportedError
+from optplan.progress import Stopwatch
 from optplan.solvers.programs.changes import Changes
-from optplan.solvers.programs.engines import EngineAnswer
-from optplan.solvers.programs.program import read_program
+from optplan.solvers.programs.program import ProgramOutcome, read_program
 from optplan.solvers.programs.statement import Statement
 
 #: What final statuses of CVXPY mean; every other one is a failure.
@@ -30,6 +31,83 @@ _ENDINGS = {
 }
 #: What engines call their limit on seconds; of others nothing ends a solve.
 _TIME_OPTIONS = {"clarabel": "time_limit", "scs": "time_limit_secs", "highs": "time_limit"}
+#: What Clarabel is asked for, relative and absolute, on a program whose totals are about one.
+_ENGINE_TOLERANCE = 1e-10
+#: Settings of Clarabel that are tried one after another: with shorter steps it gets out of corners of power cones in
+#: which it otherwise makes no progress. Of other engines there is one way.
+_ATTEMPTS: tuple[dict[str, float], ...] = ({}, {"max_step_fraction": 0.9}, {"linesearch_backtrack_step": 0.5})
+#: Engines that are called otherwise in CVXPY.
+_NAMES = {"clarabel": "Clarabel", "scs": "SCS", "highs": "HiGHS"}
+
+
+def solve_convex(problem: cp.Problem, engine: str, stopwatch: Stopwatch) -> ProgramOutcome:
+    """Solve a program; its variables and constraints get their values.
+
+    Parameters
+    ----------
+    engine
+        As CVXPY calls it, in small letters.
+    stopwatch
+        For the time limit of the engine; what CVXPY does to the program first heeds none.
+
+    Returns
+    -------
+    ProgramOutcome
+        An inaccurate optimum is one: neither plan nor bound is taken on trust.
+
+    Raises
+    ------
+    UnsupportedError
+        When CVXPY has no such engine, or the problem is not convex by its rules.
+    EngineError
+        When the engine fails.
+    """
+    if engine.upper() not in cp.installed_solvers():
+        known = ", ".join(each.lower() for each in cp.installed_solvers())
+        raise UnsupportedError(f"engine: CVXPY finds no solver {engine!r} here; it has {known}")
+    who = f"{_NAMES.get(engine, engine)}, called by CVXPY,"
+    _call(problem, engine, stopwatch, who)
+    name = problem.status
+    if name not in _ENDINGS:
+        raise EngineError(f"{who} ended with {name!r}, which has no meaning for this problem")
+    status, termination = _ENDINGS[name]
+    if termination is not Termination.COMPLETED and not stopwatch.expired:
+        termination = Termination.WORK_LIMIT
+    found = status is Status.OPTIMAL
+    values = [np.asarray(each.value, dtype=np.float64).ravel() for each in problem.variables()] if found else []
+    return ProgramOutcome(
+        status=status,
+        termination=termination,
+        values=np.concatenate(values) if found else None,
+        bound=float(problem.value) if found else None,
+        is_unbounded=name.startswith("unbounded"),
+        counters={"iterations": float(getattr(problem.solver_stats, "num_iters", None) or 0)},
+        engine=f"{_NAMES.get(engine, engine)} through CVXPY",
+        engine_version=version("clarabel") if engine == "clarabel" else cp.__version__,
+        warnings=("the engine stopped short of its own tolerance",) if name == "optimal_inaccurate" else (),
+    )
+
+
+def _call(problem: cp.Problem, engine: str, stopwatch: Stopwatch, who: str) -> None:
+    """Call the engine with the first settings that do not fail."""
+    is_precise = engine == "clarabel"
+    tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), _ENGINE_TOLERANCE) if is_precise else {}
+    failure = ""
+    for settings in _ATTEMPTS if is_precise else ({},):
+        options: dict[str, Any] = tolerances | settings
+        if stopwatch.remaining_s is not None and engine in _TIME_OPTIONS:
+            options[_TIME_OPTIONS[engine]] = stopwatch.remaining_s
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # CVXPY warns of inaccurate solutions; the status says so, too
+            try:
+                problem.solve(solver=engine.upper(), **options)
+            except cp.error.DCPError as error:
+                raise UnsupportedError(f"the problem is not convex by CVXPY's rules: {error}") from None
+            except cp.error.SolverError as error:
+                failure = str(error)
+            else:
+                return
+    raise EngineError(f"{who} failed: {failure}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +165,7 @@ class HeldCvxpy:
             has_own_objective=self.native.objective is not self._statement.native.objective,
         )
 
-    def run(self, engine: str, request: SolveRequest) -> EngineAnswer:
+    def run(self, engine: str, request: SolveRequest) -> ProgramOutcome:
         """Solve it as it is; its variables have the values.
 
         Raises
@@ -97,34 +175,8 @@ class HeldCvxpy:
         EngineError
             When the engine fails.
         """
-        if engine.upper() not in cp.installed_solvers():
-            known = ", ".join(each.lower() for each in cp.installed_solvers())
-            raise UnsupportedError(f"engine: CVXPY finds no solver {engine!r} here; it has {known}")
-        options: dict[str, Any] = {}
-        if request.stopwatch.remaining_s is not None and engine in _TIME_OPTIONS:
-            options[_TIME_OPTIONS[engine]] = request.stopwatch.remaining_s
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # an inaccurate optimum is judged like any other
-                self.native.solve(solver=engine.upper(), **options)
-        except cp.error.DCPError as error:
-            raise UnsupportedError(f"the problem is not convex by CVXPY's rules: {error}") from None
-        except cp.error.SolverError as error:
-            raise EngineError(f"{engine}, called by CVXPY, failed: {error}") from error
-        name = self.native.status
-        if name not in _ENDINGS:
-            raise EngineError(f"{engine}, called by CVXPY, ended with {name}, which has no meaning for this problem")
-        status, termination = _ENDINGS[name]
-        found = status is Status.OPTIMAL
-        return EngineAnswer(
-            status=status,
-            termination=termination,
-            has_values=found,
-            bound=float(self.native.value) * self._statement.unit if found else None,
-            is_unbounded=name.startswith("unbounded"),
-            engine=f"{engine} through CVXPY",
-            engine_version=cp.__version__,
-        )
+        found = solve_convex(self.native, engine, request.stopwatch)
+        return found if found.bound is None else replace(found, bound=found.bound * self._statement.unit)
 
     def read(self) -> Solution | None:
         """Return the decisions that the values stand for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import EngineError, UnsupportedError
 from optplan.solvers.programs.changes import Snapshot
 from optplan.solvers.programs.highs import solve_program
-from optplan.solvers.programs.program import Scaling, TrivialInfeasibilityError, read_program
+from optplan.solvers.programs.program import ProgramOutcome, Scaling, TrivialInfeasibilityError, read_program
 
 #: The engine that is always there.
 HIGHS = "highs"
@@ -35,37 +35,6 @@ _ENDINGS = {
 }
 
 
-@dataclass(frozen=True)
-class EngineAnswer:
-    """What an engine says of a model; the variables of the model have the values of the best that it found.
-
-    Parameters
-    ----------
-    status, termination
-        As in :class:`~optplan.contracts.Result`; OPTIMAL is the engine's word.
-    has_values
-        Whether the variables have values.
-    bound
-        On the objective, in the instance's sense and unit; None when the engine has none.
-    is_unbounded
-        Whether the objective has no end.
-    culprit
-        Of an infeasible model, the constraint that no values keep; empty where there is no single one.
-    counters, engine, engine_version
-        What the engine counted, and who it was.
-    """
-
-    status: Status
-    termination: Termination
-    has_values: bool = False
-    bound: float | None = None
-    is_unbounded: bool = False
-    culprit: str = ""
-    counters: dict[str, float] = field(default_factory=dict)
-    engine: str = ""
-    engine_version: str = ""
-
-
 def run_engine(
     native: Any,  # noqa: ANN401 - Pyomo has no types
     engine: str,
@@ -73,7 +42,7 @@ def run_engine(
     scaling: Scaling | None = None,
     *,
     presolve: bool = True,
-) -> EngineAnswer:
+) -> ProgramOutcome:
     """Solve a Pyomo model as it is now.
 
     Parameters
@@ -101,24 +70,17 @@ def run_engine(
     try:
         read = read_program(native, scaling, names=False)
     except TrivialInfeasibilityError as error:
-        return EngineAnswer(Status.INFEASIBLE, Termination.COMPLETED, culprit=str(error), engine="HiGHS")
+        return ProgramOutcome(Status.INFEASIBLE, Termination.COMPLETED, culprit=str(error), engine="HiGHS")
     outcome = solve_program(read.program, request, presolve=presolve)
-    unit = 1.0 if scaling is None else scaling.objective
     if outcome.values is not None:
         read.load(outcome.values)
-    return EngineAnswer(
-        status=outcome.status,
-        termination=outcome.termination,
-        has_values=outcome.values is not None,
-        bound=None if outcome.bound is None else read.program.value_of(outcome.bound) * unit,
-        is_unbounded=outcome.is_unbounded,
-        counters=outcome.counters,
-        engine=outcome.engine,
-        engine_version=outcome.engine_version,
-    )
+    if outcome.bound is None:
+        return outcome
+    unit = 1.0 if scaling is None else scaling.objective
+    return replace(outcome, bound=read.program.value_of(outcome.bound) * unit)
 
 
-def _run_other(native: Any, engine: str, request: SolveRequest) -> EngineAnswer:  # noqa: ANN401 - Pyomo has no types
+def _run_other(native: Any, engine: str, request: SolveRequest) -> ProgramOutcome:  # noqa: ANN401 - Pyomo has no types
     """Have Pyomo call an engine; what it says of bounds is between its own tolerances."""
     with LoggingIntercept(module="pyomo"):  # it logs what it has not found; the message below says it
         solver = pyo.SolverFactory(engine)
@@ -136,17 +98,18 @@ def _run_other(native: Any, engine: str, request: SolveRequest) -> EngineAnswer:
     if condition not in _ENDINGS:
         raise EngineError(f"{engine}, called by Pyomo, ended with {condition}, which has no meaning for this problem")
     status, termination = _ENDINGS[condition]
-    has_values = bool(len(found.solution)) and status is not Status.INFEASIBLE
-    if has_values:
+    values = None
+    if len(found.solution) and status is not Status.INFEASIBLE:
         native.solutions.load_from(found)
+        values = np.array([each.value for each in native.component_data_objects(pyo.Var)], dtype=np.float64)
         status = Status.FEASIBLE if status is Status.UNKNOWN else status
     (objective,) = native.component_data_objects(pyo.Objective, active=True)
     side = found.problem.lower_bound if objective.sense == pyo.minimize else found.problem.upper_bound
     bound = _read_number(side)
-    return EngineAnswer(
+    return ProgramOutcome(
         status=status,
         termination=termination,
-        has_values=has_values,
+        values=values,
         bound=bound if status is not Status.INFEASIBLE else None,
         is_unbounded=condition is _Condition.unbounded,
         engine=f"{engine} through Pyomo",

@@ -10,9 +10,9 @@ from optplan.contracts.instance import Solution
 from optplan.contracts.result import SolveRequest, Status
 from optplan.errors import UnsupportedError
 from optplan.solvers.programs.changes import Changes, Snapshot
-from optplan.solvers.programs.engines import HIGHS, EngineAnswer, find_violations, run_engine
+from optplan.solvers.programs.engines import HIGHS, find_violations, run_engine
 from optplan.solvers.programs.highs import write_program
-from optplan.solvers.programs.program import read_program
+from optplan.solvers.programs.program import ProgramOutcome, read_program
 from optplan.solvers.programs.statement import Statement
 
 
@@ -39,7 +39,7 @@ class HeldPyomo:
         """Say what its user has changed."""
         return self._snapshot.compare(self.native)
 
-    def run(self, engine: str, request: SolveRequest) -> EngineAnswer:
+    def run(self, engine: str, request: SolveRequest) -> ProgramOutcome:
         """Solve it as it is; its variables have the values."""
         stated = self._statement
         return run_engine(self.native, engine, request, stated.scaling, presolve=stated.presolve)

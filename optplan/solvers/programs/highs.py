@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -21,10 +21,9 @@ import numpy as np
 from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import EngineError
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray
 from optplan.solvers.engine_process import Report, call_bounded
-from optplan.solvers.programs.program import Program
-from optplan.solvers.standard_output import standard_output_aside
+from optplan.solvers.paths.engine import run_engine, start_engine
+from optplan.solvers.programs.program import Program, ProgramOutcome
 
 if TYPE_CHECKING:
     import highspy
@@ -35,6 +34,13 @@ ENGINE = "HiGHS"
 ENGINE_TOLERANCE = 5e-10
 #: HiGHS drops matrix entries below this; its own default would drop epochs of a billionth of the budget.
 _LEAST_ENTRY = 1e-12
+#: What makes HiGHS that precise.
+_PRECISE: dict[str, float | str] = {
+    "small_matrix_value": _LEAST_ENTRY,
+    "mip_feasibility_tolerance": ENGINE_TOLERANCE,
+    "primal_feasibility_tolerance": ENGINE_TOLERANCE,
+    "dual_feasibility_tolerance": ENGINE_TOLERANCE,
+}
 #: Columns from which on a model is solved in a process of its own.
 _MANY_COLUMNS = 8_000
 #: HiGHS stops a little before the gap that was asked for, so that rounding does not leave it a little after.
@@ -52,37 +58,6 @@ _ENDINGS = {
     "kSolutionLimit": (Status.UNKNOWN, Termination.WORK_LIMIT),
     "kMemoryLimit": (Status.UNKNOWN, Termination.WORK_LIMIT),
 }
-
-
-@dataclass(frozen=True, eq=False)
-class ProgramOutcome:
-    """What an engine says of a program.
-
-    Parameters
-    ----------
-    status, termination
-        As in :class:`~optplan.contracts.Result`; OPTIMAL is the engine's word.
-    values
-        (N,) The best found; None without any.
-    bound
-        On what is minimised; None when the engine has none.
-    duals
-        (M,) Dual values of the rows of a linear program; None of others.
-    is_unbounded
-        Whether what is minimised has no end.
-    counters, engine, engine_version
-        What the engine counted, and who it was.
-    """
-
-    status: Status
-    termination: Termination
-    values: FloatArray | None = None
-    bound: float | None = None
-    duals: FloatArray | None = None
-    is_unbounded: bool = False
-    counters: dict[str, float] = field(default_factory=dict)
-    engine: str = ENGINE
-    engine_version: str = ""
 
 
 def solve_program(program: Program, request: SolveRequest, *, presolve: bool = True) -> ProgramOutcome:
@@ -130,10 +105,14 @@ def run_highs(
     """
     import highspy
 
-    engine = _start_engine(gap, seed)
+    engine = start_engine(
+        random_seed=seed % 2**31,
+        presolve="choose" if presolve else "off",
+        mip_rel_gap=gap * _GAP_SHARE,
+        mip_abs_gap=0.0,
+        **_PRECISE,
+    )
     _pass_model(engine, program)
-    if not presolve:
-        engine.setOptionValue("presolve", "off")
     _Watch(stopwatch, report).run(engine)
     name = engine.getModelStatus().name
     if name == "kUnboundedOrInfeasible":  # which of the two, the same engine says without its objective
@@ -164,7 +143,8 @@ def run_highs(
     elif status is Status.OPTIMAL:
         bound = info.objective_function_value
         duals = np.asarray(engine.getSolution().row_dual)
-    return ProgramOutcome(
+    return replace(
+        nothing_yet(),
         status=status,
         termination=termination,
         values=values,
@@ -172,14 +152,13 @@ def run_highs(
         duals=duals,
         is_unbounded=name == "kUnbounded",
         counters={"nodes": max(0.0, info.mip_node_count), "simplex_iterations": float(info.simplex_iteration_count)},
-        engine_version=nothing_yet().engine_version,
     )
 
 
 @cache
 def nothing_yet() -> ProgramOutcome:
     """Return what is known when time runs out before HiGHS has the program."""
-    return ProgramOutcome(Status.UNKNOWN, Termination.TIME_LIMIT, engine_version=version("highspy"))
+    return ProgramOutcome(Status.UNKNOWN, Termination.TIME_LIMIT, engine=ENGINE, engine_version=version("highspy"))
 
 
 class _Watch:
@@ -192,8 +171,6 @@ class _Watch:
 
     def run(self, engine: highspy.Highs) -> None:
         """Run HiGHS; what is raised in the meantime, as by a Ctrl-C, is raised when it has stopped."""
-        import highspy
-
         for event in (engine.cbMipInterrupt, engine.cbSimplexInterrupt, engine.cbIpmInterrupt):
             event.subscribe(self._guard(self._look_at_clock))
         if self.report is not None:
@@ -202,12 +179,7 @@ class _Watch:
         remaining_s = self.stopwatch.remaining_s
         if remaining_s is not None:
             engine.setOptionValue("time_limit", remaining_s)
-        with standard_output_aside():
-            failed = engine.run() == highspy.HighsStatus.kError
-            if failed and engine.getModelStatus() == highspy.HighsModelStatus.kNotset:
-                # HiGHS has one pool of threads per process; where somebody else has sized it, that size has to do.
-                engine.setOptionValue("threads", 0)
-                engine.run()
+        run_engine(engine)
         if self._raised is not None:
             raise self._raised
 
@@ -247,7 +219,7 @@ def write_program(program: Program, form: Literal["lp", "mps"]) -> str:
     EngineError
         When HiGHS cannot write it.
     """
-    engine = _make_engine()
+    engine = start_engine(**_PRECISE)
     _pass_model(engine, program)
     for number, name in enumerate(_clean(program.columns)):
         engine.passColName(number, name)
@@ -289,33 +261,6 @@ def _pass_model(engine: highspy.Highs, program: Program) -> None:
         program.integral.astype(np.int32),
     )
     _require_ok(status, "does not take the model")
-
-
-def _make_engine() -> highspy.Highs:
-    import highspy
-
-    with standard_output_aside():  # the first one of a process prints a banner
-        engine = highspy.Highs()
-    engine.setOptionValue("output_flag", False)
-    engine.setOptionValue("small_matrix_value", _LEAST_ENTRY)
-    return engine
-
-
-def _start_engine(gap: float, seed: int) -> highspy.Highs:
-    engine = _make_engine()
-    options: dict[str, float | int | str | bool] = {
-        "threads": 1,
-        "parallel": "off",
-        "random_seed": seed % 2**31,
-        "mip_rel_gap": gap * _GAP_SHARE,
-        "mip_abs_gap": 0.0,
-        "mip_feasibility_tolerance": ENGINE_TOLERANCE,
-        "primal_feasibility_tolerance": ENGINE_TOLERANCE,
-        "dual_feasibility_tolerance": ENGINE_TOLERANCE,
-    }
-    for name, value in options.items():
-        _require_ok(engine.setOptionValue(name, value), f"does not know the option {name}={value!r}")
-    return engine
 
 
 def _require_ok(status: highspy.HighsStatus, problem: str) -> None:

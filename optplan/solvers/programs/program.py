@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optplan.contracts.result import Status, Termination
 from optplan.errors import UnsupportedError
 from optplan.schema import FloatArray
 
@@ -63,6 +64,29 @@ class Program:
         """Return in the model's own sense what is minimised here."""
         return -amount if self.maximises else amount
 
+    def tighten(self) -> tuple[FloatArray, FloatArray]:
+        """Return the bounds (N,) of the columns, those among them that rows of one column only say."""
+        lower, upper = self.lower.copy(), self.upper.copy()
+        rows = np.flatnonzero(np.diff(self.matrix.indptr) == 1)
+        places = self.matrix.indptr[rows]
+        column, number = self.matrix.indices[places], self.matrix.data[places]
+        ends = np.sort(np.array([self.row_lower[rows], self.row_upper[rows]]) / number, axis=0)
+        np.maximum.at(lower, column, ends[0])
+        np.minimum.at(upper, column, ends[1])
+        return lower, upper
+
+    def limit(self, numbers: FloatArray, most: float) -> Program:
+        """Return the program with one row more: what these (N,) numbers of the columns add up to is at most so much."""
+        from scipy.sparse import csr_array, vstack
+
+        return replace(
+            self,
+            matrix=vstack([self.matrix, csr_array(numbers[None])], format="csr"),
+            row_lower=np.append(self.row_lower, -np.inf),
+            row_upper=np.append(self.row_upper, most),
+            rows=(*self.rows, "limit") if self.rows else (),
+        )
+
     def soften(self, chosen: NDArray[np.bool_]) -> Program:
         """Return the program of least violation: some rows may be missed at the cost of the amount, relatively.
 
@@ -90,6 +114,44 @@ class Program:
 
 
 @dataclass(frozen=True, eq=False)
+class ProgramOutcome:
+    """What an engine says of a program, or of the model that states it.
+
+    Parameters
+    ----------
+    status, termination
+        As in :class:`~optplan.contracts.Result`; OPTIMAL is the engine's word.
+    values
+        (N,) The best found; None without any. A model's variables have them, too.
+    bound
+        On what is minimised, or of a model on its objective, in the instance's sense and unit; None when the engine has
+        none.
+    duals
+        (M,) Dual values of the rows of a linear program; None of others.
+    is_unbounded
+        Whether the objective has no end.
+    culprit
+        Of an infeasible model, the constraint that no values keep; empty where there is no single one.
+    counters, engine, engine_version
+        What the engine counted, and who it was.
+    warnings
+        What users should know.
+    """
+
+    status: Status
+    termination: Termination
+    values: FloatArray | None = None
+    bound: float | None = None
+    duals: FloatArray | None = None
+    is_unbounded: bool = False
+    culprit: str = ""
+    counters: dict[str, float] = field(default_factory=dict)
+    engine: str = ""
+    engine_version: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class Scaling:
     """What rows and objective are divided by for engines, whose tolerances are absolute; models are in natural units.
 
@@ -107,6 +169,10 @@ class Scaling:
     objective: float = 1.0
     rows: Mapping[int, float] = field(default_factory=dict)
     slack: float = 0.0
+
+    def without_scales(self) -> Scaling:
+        """Return the same slack on the model's own scale, for engines that scale by themselves."""
+        return replace(self, objective=1.0, rows=dict.fromkeys(self.rows, 1.0))
 
     def apply(self, program: Program, constraints: list[Any]) -> Program:
         """Return a program on this scale."""

@@ -14,7 +14,7 @@ import pytest
 
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.judge import run_loops
-from optplan.solvers.budgeted_paths import path_totals
+from optplan.solvers.layered_graphs import path_totals
 from optplan.solvers.paths import branch_price, run_problem, runs, simplex
 from optplan.solvers.paths.effort import Effort
 

@@ -13,7 +13,7 @@ from optplan.contracts import SolveRequest, Status, Termination
 from optplan.errors import UnsupportedError
 from optplan.progress import Interruption, Stopwatch, interruptible
 from optplan.solvers.programs import highs
-from optplan.solvers.programs.program import Program, ReadModel, TrivialInfeasibilityError, read_program
+from optplan.solvers.programs.program import Program, ProgramOutcome, ReadModel, TrivialInfeasibilityError, read_program
 
 
 def knapsack(items: int = 3, *, relaxed: bool = False) -> pyo.ConcreteModel:
@@ -30,7 +30,7 @@ def knapsack(items: int = 3, *, relaxed: bool = False) -> pyo.ConcreteModel:
     return m
 
 
-def solve(read: ReadModel) -> highs.ProgramOutcome:
+def solve(read: ReadModel) -> ProgramOutcome:
     """Solve with the default request."""
     return highs.solve_program(read.program, SolveRequest(gap=1e-9))
 
@@ -133,7 +133,7 @@ def test_large_models_are_solved_elsewhere_and_agree(monkeypatch: pytest.MonkeyP
 
 def test_incumbents_and_bounds_are_reported() -> None:
     """Each keeps the limit, and no bound on the way is better than the end."""
-    reports: list[highs.ProgramOutcome] = []
+    reports: list[ProgramOutcome] = []
     program = ladder()
     found = highs.run_highs(program, 0.0, 0, False, Stopwatch(), reports.append)
     plans = [each for each in reports if each.values is not None]

@@ -19,7 +19,7 @@ from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
 from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
 from optplan.schema import FloatArray
-from optplan.solvers.budgeted_paths import least_path
+from optplan.solvers.layered_graphs import least_path
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup
 from optplan.units import SECONDS_PER_HOUR
 

@@ -31,13 +31,13 @@ ends in the middle of a set of optima, so more rows may be divided than limits b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 
 import numpy as np
 
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, status_of
-from optplan.errors import UnsupportedError
+from optplan.errors import EngineError, UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.answers import certificate_at, price_at
 from optplan.formulations.boa.exact.barred import without_barred
@@ -46,13 +46,14 @@ from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.budgeted_paths import TOLERANCE
-from optplan.solvers.conic import ENGINE, MANY_ROWS, ConicRun, engine_version, solve_program
 from optplan.solvers.engine_process import Report, call_bounded
+from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.solvers.programs.program import ProgramOutcome
 
-if TYPE_CHECKING:
-    import cvxpy as cp
-
+#: Name of the engine in answers.
+_ENGINE = "Clarabel through CVXPY"
+#: Rows from which on a program is stated and solved in a process of its own: CVXPY heeds no limit.
+_MANY_ROWS = 2_000
 #: By how much limits have to leave room, relatively, for the program to have an interior.
 _ROOM = 1e-7
 #: A limit of which more than this share is left is not used up.
@@ -63,7 +64,7 @@ _SPENT = 1e-6
 class _Found:
     """What the engine said; no division when it was stopped before it had any."""
 
-    run: ConicRun
+    outcome: ProgramOutcome
     division: Division | None
     multipliers: FloatArray
 
@@ -99,17 +100,17 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     pieces = collect_pieces(instance)
     is_plain = not instance.is_typed and not instance.quotas
     leanest, factor = pieces.find_leanest()
-    is_least = is_plain and factor >= 1.0 - TOLERANCE
+    is_least = is_plain and factor >= 1.0 - LIMIT_TOLERANCE
     if is_plain and (is_least or pieces.are_settled):
         # Nothing is to be decided; at the least budget the program has no interior either.
         steepest = pieces.find_steepest() if is_least else 0.0
-        found = _Found(ConicRun(Termination.COMPLETED), leanest, np.array([steepest]))
+        found = _Found(_end(Termination.COMPLETED), leanest, np.array([steepest]))
     else:
         found = call_bounded(
             run_conic,
             (pieces, pieces.limits * max(1.0, factor * (1.0 + _ROOM))),
             request.stopwatch,
-            is_large=pieces.gpus.size >= MANY_ROWS,
+            is_large=pieces.gpus.size >= _MANY_ROWS,
             otherwise=_out_of_time(pieces),
         )
     certificate = certificate_at(instance, *found.multipliers.tolist())
@@ -124,28 +125,32 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         certificate = max(without, certificate, key=lambda proof: proof.bound)
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
     prices = {limit: price_at(instance, limit, certificate.multipliers) for limit in instance.limit_names}
-    if pieces.limits[0] <= least_budget(instance)[0] * (1.0 + TOLERANCE):
+    if pieces.limits[0] <= least_budget(instance)[0] * (1.0 + LIMIT_TOLERANCE):
         alone = {limit: float(limit == BUDGET) for limit in instance.limit_names}
         prices[BUDGET] = prices[BUDGET].replace(less=None, less_multipliers={} if len(alone) == 1 else alone)
     status = status_of(objective, bound, request.gap)
     return Answer(
         status=status,
-        termination=found.run.termination,
+        termination=found.outcome.termination,
         solution=solution,
         objective=objective,
         bound=bound,
         bound_proof=BoundProof.LAGRANGIAN,
         certificates=(certificate,),
-        shadow_prices=prices if found.run.termination is Termination.COMPLETED else {},
-        counters={"iterations": found.run.iterations},
-        engine=ENGINE,
-        engine_version=engine_version(),
-        warnings=() if status is Status.OPTIMAL else found.run.warnings,  # what is proven leaves nothing to warn of
+        shadow_prices=prices if found.outcome.termination is Termination.COMPLETED else {},
+        counters=found.outcome.counters,
+        engine=_ENGINE,
+        engine_version=version("clarabel"),
+        warnings=() if status is Status.OPTIMAL else found.outcome.warnings,  # what is proven leaves nothing to warn of
     )
 
 
+def _end(termination: Termination) -> ProgramOutcome:
+    return ProgramOutcome(Status.UNKNOWN, termination, counters={"iterations": 0.0})
+
+
 def _out_of_time(pieces: Pieces) -> _Found:
-    return _Found(ConicRun(Termination.TIME_LIMIT), None, np.zeros(pieces.limits.size))
+    return _Found(_end(Termination.TIME_LIMIT), None, np.zeros(pieces.limits.size))
 
 
 def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: Report[_Found] | None = None) -> _Found:
@@ -154,59 +159,18 @@ def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: 
     There is nothing to report before the end.
     """
     del report
-    import cvxpy as cp
-
     if stopwatch.expired:
         return _out_of_time(pieces)
-    points, curves = pieces.points, pieces.curves
-    y, p = cp.Variable(points.row.size, nonneg=True), cp.Variable(curves.row.size, nonneg=True)
-    curve_time, curve_use, kept = state_curves(pieces, p)
-    scale_s = float((pieces.seconds * least_times(pieces)).sum())
-    seconds = ((pieces.seconds / scale_s)[points.row] * points.time) @ y
-    seconds += (pieces.seconds / scale_s)[curves.row] @ curve_time
-    used = (pieces.point_consumption / limits[:, None]) @ y + (pieces.curve_consumption / limits[:, None]) @ curve_use
-    within = used <= 1.0
-    whole = pieces.add_up(points.row) @ y + pieces.add_up(curves.row) @ p == 1.0
-    problem = cp.Problem(cp.Minimize(seconds), [within, whole, *kept])
-    run = solve_program(problem, stopwatch)
-    if y.value is None or within.dual_value is None:
-        return _Found(run, None, np.zeros(limits.size))
-    values = (np.asarray(x, dtype=np.float64).reshape(-1) for x in (y.value, p.value, curve_use.value))
-    multipliers = np.maximum(0.0, np.asarray(within.dual_value)) * scale_s / limits
-    return _Found(run, pieces.settle(Division(*values)), multipliers)
+    from optplan.formulations.boa.models.convex_statement import state_pieces
+    from optplan.solvers.programs.convex import solve_convex
 
-
-def least_times(pieces: Pieces) -> FloatArray:
-    """Return the least time (N,) of each row."""
-    least = np.full(pieces.gpus.size, np.inf)
-    np.minimum.at(least, pieces.points.row, pieces.points.time)
-    np.minimum.at(least, pieces.curves.row, pieces.curves.time_at(pieces.curves.largest))
-    return least
-
-
-def state_curves(pieces: Pieces, p: cp.Variable) -> tuple[cp.Expression, cp.Expression, list[cp.Constraint]]:
-    """Return time and GPU-time (C,) of the fractions on the curves, and what they have to keep."""
-    import cvxpy as cp
-
-    curves = pieces.curves
-    if not curves.row.size:
-        return p, p, []
-    a = curves.parameter
-    middle = np.sqrt(curves.least * curves.largest)
-    # Per curve how wide its jobs run, and GPU-time and time of them, in units of those at the middle width.
-    wide, spent, long = cp.Variable(a.size), cp.Variable(a.size, nonneg=True), cp.Variable(a.size, nonneg=True)
-    ends = [np.where(curves.is_power, np.log(end / middle), end / middle) for end in (curves.least, curves.largest)]
-    kept = [wide >= cp.multiply(ends[0], p), wide <= cp.multiply(ends[1], p)]
-    amdahl, power = np.flatnonzero(~curves.is_power), np.flatnonzero(curves.is_power)
-    if amdahl.size:
-        sides = cp.vstack([2.0 * p[amdahl], wide[amdahl] - long[amdahl]])
-        kept += [cp.SOC(wide[amdahl] + long[amdahl], sides, axis=0), spent[amdahl] == wide[amdahl]]
-    if power.size:
-        b = a[power]
-        kept.append(cp.ExpCone(cp.multiply(-b, wide[power]), p[power], long[power]))
-        kept.append(cp.ExpCone(cp.multiply(1.0 - b, wide[power]), p[power], spent[power]))
-    own = np.where(curves.is_power, 0.0, 1.0)
-    time = cp.multiply(own * a, p) + cp.multiply(np.where(curves.is_power, middle**-a, (1.0 - a) / middle), long)
-    use = cp.multiply(own * (1.0 - a), p)
-    use += cp.multiply(np.where(curves.is_power, middle ** (1.0 - a), a * middle), spent)
-    return time, use, kept
+    statement, read = state_pieces(pieces, limits)
+    outcome = solve_convex(statement.native, "clarabel", stopwatch)
+    if outcome.status is Status.INFEASIBLE or outcome.is_unbounded:
+        raise EngineError(f"{_ENGINE} finds no plan within the limits, although there is one")
+    within = statement.native.constraints[0]
+    # Where the engine was stopped, its last point is as good as any: it is moved to where the limits are kept.
+    if within.dual_value is None or any(each.value is None for each in statement.native.variables()):
+        return replace(_out_of_time(pieces), outcome=outcome)
+    multipliers = np.maximum(0.0, np.asarray(within.dual_value)) * statement.unit / limits
+    return _Found(replace(outcome, values=None), read(), multipliers)

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from optplan.errors import UnsupportedError
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem
 from optplan.formulations.boa.exact.feasibility import least_budget, raise_to_least
-from optplan.formulations.boa.exact.paths import write_branch
+from optplan.formulations.boa.models.flows import Choice, Flow, WeightedPath, list_strands, write_solution
 from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
-from optplan.solvers.flows import Flow, list_strands
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.statement import Statement, are_whole
 
@@ -42,21 +41,22 @@ def state_model(instance: BoaInstance) -> Statement:
     )
 
 
-def _read(native: Any, instance: BoaInstance) -> BoaSolution | None:  # noqa: ANN401 - Pyomo has no types
-    """Read a row of widths for each class, or of mixed plans the rows that the flow is made of."""
-    flows = read_flows(native, instance)
+def read_choice(native: Any, instance: BoaInstance) -> Choice | None:  # noqa: ANN401 - Pyomo has no types
+    """Read a path for each class, or of mixed plans the paths that the flow is made of."""
+    flows = _read_flows(native, instance).values()
     if instance.policy is Policy.MIXED:
-        return BoaSolution(branches={i: _mix(instance, i, flow) for i, flow in flows.items()})
+        return tuple(list_strands(flow) for flow in flows)
     if not are_whole((native.x,)):
         return None
-    return BoaSolution(branches={i: (write_branch(instance, i, flow.at.argmax(axis=1)),) for i, flow in flows.items()})
+    return tuple((WeightedPath(1.0, flow.at.argmax(axis=1)),) for flow in flows)
 
 
-def _mix(instance: BoaInstance, name: str, flow: Flow) -> tuple[Branch, ...]:
-    return tuple(write_branch(instance, name, path.columns, path.fraction) for path in list_strands(flow))
+def _read(native: Any, instance: BoaInstance) -> BoaSolution | None:  # noqa: ANN401 - Pyomo has no types
+    choice = read_choice(native, instance)
+    return None if choice is None else write_solution(instance, choice)
 
 
-def read_flows(model: Any, instance: BoaInstance) -> dict[str, Flow]:  # noqa: ANN401 - Pyomo has no types
+def _read_flows(model: Any, instance: BoaInstance) -> dict[str, Flow]:  # noqa: ANN401 - Pyomo has no types
     """Read x class by class, and y and u where they are."""
     m, flows = model, {}
     typed = {i for i, *_ in m.KEPT}

@@ -1,21 +1,20 @@
-"""RubberBand on general engines: budgeted paths in CP-SAT, and looking at every plan.
+"""RubberBand on general engines: the declarative model in HiGHS and CP-SAT, and looking at every plan.
 
-These are independent checks of the exact engine, and the answer to "what does a general solver make of it". CP-SAT
-sees the graphs of :mod:`optplan.formulations.rubberband.models.bracket_graphs`, without minimum charges: its bound
-holds with them all the same, its plan is judged with them, and where that leaves a gap it is reported.
-Where minimum charges break a budget, the next cheaper plan is asked for until they do not; the bound stays that of the
-first, and there may be no plan in the end although one exists. With clusters side by side each has its own graph under
-a deadline; under a budget, the least time within which the sum of the cheapest plans keeps the budget is found by
-halving.
+These are independent checks of the exact engine, and the answer to "what does a general solver make of it". The model
+leaves out minimum charges, so that its bound holds with them all the same. Plans are priced with them. Where they break
+a budget, the next cheaper plan is asked for some times, and then the least time found by halving within which the
+cheapest plan keeps the budget; the bound stays that of the first solve, and there may be a better plan.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pyomo.environ as pyo
 
 from optplan.contracts.result import (
     Answer,
@@ -27,7 +26,7 @@ from optplan.contracts.result import (
     status_of,
 )
 from optplan.errors import EngineError
-from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.data.instance import BUDGET, Objective, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.both_limits import keep_both
 from optplan.formulations.rubberband.exact.bracket_choice import (
     PricedChain,
@@ -39,38 +38,189 @@ from optplan.formulations.rubberband.exact.bracket_choice import (
     write_solution,
 )
 from optplan.formulations.rubberband.exact.chains import state_chains
-from optplan.formulations.rubberband.exact.durations import growth
-from optplan.formulations.rubberband.models.bracket_graphs import BracketGraph, bind_bracket, state_bracket
 from optplan.formulations.rubberband.models.every_plan import list_undominated
-from optplan.solvers import cpsat
-from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
+from optplan.formulations.rubberband.models.statement import state_model
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.programs import cpsat, highs
+from optplan.solvers.programs.program import Program, ProgramOutcome, read_program
+from optplan.solvers.programs.statement import Statement
 
-#: How often the next cheaper plan is asked for because minimum charges break the budget.
-_MOST_LOWERINGS = 200
+#: Plans that are refused, one after another, because minimum charges or the engine's tolerance break a limit.
+_MOST_REFUSED = 10
 #: What engines tell apart, relatively: more than their tolerance of the limit.
 _RESOLUTION = 10 * LIMIT_TOLERANCE
-#: By how much more than the limit an engine may have where it finds no plan within it, although there is one.
-_ROOM = 1e-6
-#: How often a time is halved; the gap that is asked for usually ends it before.
-_MOST_HALVINGS = 100
 
-_Engine = Callable[[BudgetedPaths, SolveRequest], PathsOutcome]
+#: What an engine makes of a model as it is now; the variables get the values of the best that it finds.
+_Ask = Callable[[Statement, SolveRequest], tuple[ProgramOutcome, Program]]
+
+
+@keep_both
+def solve_highs(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
+    """Solve the declarative model, without constraints of anybody's own, with HiGHS.
+
+    The bound is HiGHS's word, for the cost without minimum charges.
+
+    Raises
+    ------
+    EngineError
+        When HiGHS fails.
+    """
+    return _solve(instance, request, _ask_highs)
 
 
 @keep_both
 def solve_cp_sat(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Solve in CP-SAT with costs rounded to integers; see :mod:`optplan.solvers.cpsat` for what that means.
+    """Solve the same model with CP-SAT; see :mod:`optplan.solvers.programs.cpsat` for what rounding costs.
 
-    The bound is CP-SAT's word, for the real problem without minimum charges.
+    The bound is CP-SAT's word, for the cost without minimum charges.
 
     Raises
     ------
     EngineError
         When CP-SAT fails.
     """
-    return _solve(instance, request, cpsat.solve_cp_sat)
+    return _solve(instance, request, _ask_cp_sat)
+
+
+def _solve(instance: RubberBandInstance, request: SolveRequest, ask: _Ask) -> Answer[RubberBandSolution]:
+    least = find_least_plans(instance, request)
+    if isinstance(least, Answer):
+        return least
+    if not least or request.stopwatch.expired:
+        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
+    try:
+        statement = state_model(instance, every=False, stopwatch=request.stopwatch)
+    except OutOfEffortError:
+        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
+    first, chosen, cuts = _search(instance, request, statement, ask, list(least))
+    if first.status is Status.INFEASIBLE:
+        raise EngineError(f"{first.engine} finds no plan within the {instance.limit_name}, although there is one")
+    return _answer(instance, request, first, chosen, cuts)
+
+
+def _ask_highs(statement: Statement, request: SolveRequest) -> tuple[ProgramOutcome, Program]:
+    # What is beyond the limit by its whole tolerance is to be seen, too; what is further beyond is cut off.
+    read = read_program(statement.native, replace(statement.scaling, slack=LIMIT_TOLERANCE), names=False)
+    outcome = highs.solve_program(read.program, request)
+    if outcome.values is not None:
+        read.load(outcome.values)
+    return outcome, read.program
+
+
+def _ask_cp_sat(statement: Statement, request: SolveRequest) -> tuple[ProgramOutcome, Program]:
+    scaling = replace(statement.scaling, slack=LIMIT_TOLERANCE).without_scales()
+    read = read_program(statement.native, scaling, names=False)
+    # What is changed to is a whole number where what is held is.
+    whole = np.array([each is not statement.native.longest_s for each in read.variables])
+    outcome = cpsat.solve_program(replace(read.program, integral=whole), request)
+    if outcome.values is not None:
+        read.load(outcome.values)
+    return outcome, read.program
+
+
+def _search(
+    instance: RubberBandInstance, request: SolveRequest, statement: Statement, ask: _Ask, least: list[PricedChain]
+) -> tuple[ProgramOutcome, list[PricedChain] | None, int]:
+    """Return what the engine says first, a plan that keeps the limit, and how many were looked at before.
+
+    Where there are only plans that break it, that is the plan which needs least of what is limited.
+    """
+    outcome, program = ask(statement, request)
+    first = _close(outcome, program)
+    if outcome.values is None:
+        return first, None, 0
+    for refused in range(_MOST_REFUSED):
+        chosen = _read(instance, statement)
+        if _keeps_limit(instance, chosen):
+            return first, chosen, refused
+        _refuse(instance, statement)
+        if ask(statement, request)[0].values is None:
+            break
+    if instance.objective is Objective.TIME:
+        least = _halve_time(instance, request, statement, ask, least)
+    return first, least, refused + 1
+
+
+def _refuse(instance: RubberBandInstance, statement: Statement) -> None:
+    """Forbid the plan that the variables have, where costs are limited with all that are no cheaper."""
+    model = statement.native
+    if instance.objective is Objective.COST:
+        statement.cut_off()
+    else:
+        model.component(BUDGET).set_value(model.cost_usd <= pyo.value(model.cost_usd) * (1.0 - _RESOLUTION))
+
+
+def _read(instance: RubberBandInstance, statement: Statement) -> list[PricedChain]:
+    solution: Any = statement.read()
+    brackets = zip(isolate_brackets(instance), solution.brackets, strict=True)
+    return [price_chain(one, chain) for one, chain in brackets]
+
+
+def _halve_time(
+    instance: RubberBandInstance, request: SolveRequest, statement: Statement, ask: _Ask, best: list[PricedChain]
+) -> list[PricedChain]:
+    """Return the plan of the least time found within which the cheapest plan keeps the budget, or the best known.
+
+    A time within which the cheapest breaks it by its minimum charges is taken for too short, which proves nothing.
+    """
+    model = statement.native
+    low, high = 0.0, price_plan(instance, best)
+    model.component(BUDGET).deactivate()
+    model.least.deactivate()
+    model.cheapest = pyo.Objective(expr=model.cost_usd)
+    while high - low > max(request.gap, _RESOLUTION) * high and not request.stopwatch.expired:
+        middle = 0.5 * (low + high)
+        model.longest_s.setub(middle)
+        found = None if ask(statement, request)[0].values is None else _read(instance, statement)
+        if found is not None and _keeps_limit(instance, found):
+            best, high = found, min(middle, price_plan(instance, found))
+        else:
+            low = middle
+    return best
+
+
+def _close(outcome: ProgramOutcome, program: Program) -> ProgramOutcome:
+    """Take what is left of a gap that the engine has closed for rounding on its own scale."""
+    if outcome.status is not Status.OPTIMAL or outcome.values is None or outcome.bound is None:
+        return outcome
+    value = float(program.cost @ outcome.values + program.offset)
+    return replace(outcome, bound=value) if abs(outcome.bound - value) <= LIMIT_TOLERANCE * abs(value) else outcome
+
+
+def _keeps_limit(instance: RubberBandInstance, chosen: list[PricedChain]) -> bool:
+    most = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
+    if instance.objective is Objective.COST:
+        return max(one.seconds for one in chosen) <= most
+    return math.fsum(one.usd for one in chosen) <= most
+
+
+def _answer(
+    instance: RubberBandInstance,
+    request: SolveRequest,
+    first: ProgramOutcome,
+    chosen: list[PricedChain] | None,
+    cuts: int,
+) -> Answer[RubberBandSolution]:
+    objective = None if chosen is None else price_plan(instance, chosen)
+    bound = max(0.0, first.bound or 0.0)
+    bound = bound if objective is None else min(bound, objective)
+    status = status_of(objective, bound, request.gap)
+    warnings: tuple[str, ...] = ()
+    if status is not Status.OPTIMAL and instance.has_minimum_charges and first.termination is Termination.COMPLETED:
+        warnings = (f"{first.engine} does not see minimum charges, so its bound is without them",)
+    return Answer(
+        status,
+        first.termination,
+        solution=None if chosen is None else write_solution(chosen),
+        objective=objective,
+        bound=bound,
+        bound_proof=BoundProof.ENGINE,
+        counters=dict(first.counters) | {"refused": float(cuts)},
+        engine=first.engine,
+        engine_version=first.engine_version,
+        warnings=warnings,
+    )
 
 
 @keep_both
@@ -121,186 +271,3 @@ def _certify(instance: RubberBandInstance, optimum: float) -> EnumeratedCertific
         optimum=optimum,
         bound=optimum,
     )
-
-
-@dataclass(frozen=True)
-class _Found:
-    """What an engine says of one bracket.
-
-    ``chain`` is None without a plan, ``bound`` infinite where there can be none and zero where the engine has no bound,
-    and ``usd`` the plan's cost without minimum charges.
-    """
-
-    chain: PricedChain | None
-    bound: float
-    usd: float
-
-
-@dataclass
-class _Run:
-    """One solve: the brackets with their graphs, and what the engine's calls add up to.
-
-    ``least`` has the plan of each bracket that needs least of the limit, and keeps it. ``has_charges`` says whether any
-    plan that the engine found pays minimum charges.
-    """
-
-    instance: RubberBandInstance
-    request: SolveRequest
-    engine: _Engine
-    least: tuple[PricedChain, ...]
-    termination: Termination = Termination.COMPLETED
-    counters: dict[str, float] = field(default_factory=dict)
-    engine_name: str = "optplan"
-    engine_version: str = ""
-    has_charges: bool = False
-
-    def __post_init__(self) -> None:
-        self.brackets: list[tuple[RubberBandInstance, BracketGraph]] = [
-            (alone, state_bracket(alone, self.request.stopwatch)) for alone in isolate_brackets(self.instance)
-        ]
-
-    def ask(self, bracket: int, limit: float, objective: Objective) -> _Found:
-        """Ask the engine about one bracket: least cost within a time, or least time within a cost.
-
-        What exceeds the limit by no more than the tolerance keeps it, and the engine is told so.
-        """
-        alone, graph = self.brackets[bracket]
-        problem = bind_bracket(alone, graph, limit * (1.0 + LIMIT_TOLERANCE), objective)
-        outcome = self.engine(problem, self.request)
-        self.engine_name, self.engine_version = outcome.engine, outcome.engine_version
-        for name, count in outcome.counters.items():
-            self.counters[name] = self.counters.get(name, 0.0) + count
-        if outcome.termination is not Termination.COMPLETED:
-            self.termination = outcome.termination
-        if outcome.status is Status.INFEASIBLE:
-            return _Found(None, math.inf, math.inf)
-        bound = max(0.0, outcome.bound or 0.0)
-        if outcome.choice is None:
-            return _Found(None, bound, math.inf)
-        value, consumption = problem.totals(outcome.choice)
-        if outcome.status is Status.OPTIMAL and abs(bound - value) <= LIMIT_TOLERANCE * value:
-            bound = value  # the engine closed the gap; what is left is rounding on its own scale
-        judged = price_chain(alone, graph.write(outcome.choice[0][0].columns))
-        usd = value if objective is Objective.COST else float(consumption[0])
-        self.has_charges |= judged.usd > usd * (1.0 + LIMIT_TOLERANCE)
-        return _Found(judged, bound, usd)
-
-    def ask_feasible(self, bracket: int, limit: float, objective: Objective) -> _Found:
-        """Ask where a plan is known to be: an engine that sees none at the limit is given a little more room.
-
-        Raises
-        ------
-        EngineError
-            When it finds none there, either.
-        """
-        found = self.ask(bracket, limit, objective)
-        if math.isinf(found.bound):
-            found = self.ask(bracket, limit * (1.0 + _ROOM), objective)
-        if math.isinf(found.bound):
-            message = f"{self.engine_name} finds no plan within the {self.instance.limit_name}, although there is one"
-            raise EngineError(message)
-        return found
-
-    def answer(self, chosen: list[PricedChain] | None, bound: float) -> Answer[RubberBandSolution]:
-        """Write the answer; what is chosen keeps the limit."""
-        solution = write_solution(chosen) if chosen is not None else None
-        objective = price_plan(self.instance, chosen) if chosen is not None else None
-        warnings: tuple[str, ...] = ()
-        bound = bound if objective is None else min(bound, objective)
-        status = status_of(objective, bound, self.request.gap)
-        if status is not Status.OPTIMAL and self.has_charges and self.termination is Termination.COMPLETED:
-            warnings = (f"{self.engine_name} does not see minimum charges, so its bound is without them",)
-        return Answer(
-            status,
-            self.termination,
-            solution=solution,
-            objective=objective,
-            bound=bound,
-            bound_proof=BoundProof.ENGINE,
-            counters=self.counters,
-            engine=self.engine_name,
-            engine_version=self.engine_version,
-            warnings=warnings,
-        )
-
-
-def _solve(instance: RubberBandInstance, request: SolveRequest, engine: _Engine) -> Answer[RubberBandSolution]:
-    least = find_least_plans(instance, request)
-    if isinstance(least, Answer):
-        return least
-    if not least or request.stopwatch.expired:
-        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
-    try:
-        run = _Run(instance, request, engine, least)
-    except OutOfEffortError:
-        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
-    if instance.objective is Objective.COST:
-        return _find_cheapest(run, instance.limits[instance.limit_name])
-    if len(run.brackets) == 1:
-        return _find_fastest(run, instance.limits[instance.limit_name])
-    return _halve_time(run, instance.limits[instance.limit_name])
-
-
-def _find_cheapest(run: _Run, deadline_s: float) -> Answer[RubberBandSolution]:
-    """Ask for the cheapest plan of each bracket within the deadline."""
-    found = [run.ask_feasible(bracket, deadline_s, Objective.COST) for bracket in range(len(run.brackets))]
-    most_s = deadline_s * (1.0 + LIMIT_TOLERANCE)
-    # Engines have tolerances of their own: where theirs lets a plan pass that is late, the fastest takes its place.
-    chosen = [
-        least if one.chain is not None and one.chain.seconds > most_s else one.chain
-        for one, least in zip(found, run.least, strict=True)
-    ]
-    complete = [chain for chain in chosen if chain is not None]
-    return run.answer(complete if len(complete) == len(chosen) else None, math.fsum(each.bound for each in found))
-
-
-def _ask_all(run: _Run, deadline_s: float) -> tuple[list[PricedChain] | None, float]:
-    """Return the cheapest plan of every bracket within a time, None where one has none, and the sum of the bounds."""
-    found = [run.ask(bracket, deadline_s, Objective.COST) for bracket in range(len(run.brackets))]
-    chosen = [each.chain for each in found if each.chain is not None]
-    return (chosen if len(chosen) == len(found) else None), math.fsum(each.bound for each in found)
-
-
-def _find_fastest(run: _Run, budget_usd: float) -> Answer[RubberBandSolution]:
-    """Ask for the fastest plan of the one bracket; while minimum charges break the budget, for the next cheaper one."""
-    found = run.ask_feasible(0, budget_usd, Objective.TIME)
-    bound, most_usd = found.bound, budget_usd * (1.0 + LIMIT_TOLERANCE)
-    for _ in range(_MOST_LOWERINGS):
-        if found.chain is None or found.chain.usd <= most_usd or run.request.stopwatch.expired:
-            break
-        found = run.ask(0, found.usd * (1.0 - _RESOLUTION), Objective.TIME)
-    fits = found.chain is not None and found.chain.usd <= most_usd
-    # Where no other is found that does, the cheapest plan of all keeps the budget.
-    return run.answer([found.chain if found.chain is not None and fits else run.least[0]], bound)
-
-
-def _halve_time(run: _Run, budget_usd: float) -> Answer[RubberBandSolution]:
-    """Find the least time within which the sum of the brackets' cheapest plans keeps the budget.
-
-    The bound is the longest time within which even the sum of the bounds exceeds it. A time of which neither is known
-    is taken for too short, and proves nothing.
-    """
-    most_usd = budget_usd * (1.0 + LIMIT_TOLERANCE)
-    bound = low = 0.0
-    high = max(_longest_s(alone, graph) for alone, graph in run.brackets)
-    best, middle = list(run.least), high
-    for _ in range(_MOST_HALVINGS):
-        chosen, least_usd = _ask_all(run, middle)
-        if chosen is not None and math.fsum(each.usd for each in chosen) <= most_usd:
-            best, high = chosen, max(each.seconds for each in chosen)
-        else:
-            low = middle
-            bound = middle if least_usd > most_usd else bound
-        if high - low <= max(run.request.gap, _RESOLUTION) * high or run.request.stopwatch.expired:
-            break
-        middle = 0.5 * (low + high)
-    if high - bound <= _RESOLUTION * high:
-        bound = high  # engines do not tell times within the tolerance of the deadline apart
-    return run.answer(best, bound)
-
-
-def _longest_s(alone: RubberBandInstance, graph: BracketGraph) -> float:
-    """Return a time that no plan of a bracket exceeds."""
-    running_s = np.where(graph.gpus > 0, graph.seconds, 0.0).max(axis=1).sum()
-    growing_s = growth(alone, 0, int(graph.held.max()))[0] * len(graph.gpus)
-    return float(running_s + growing_s)

@@ -40,7 +40,7 @@ Variables
 ``y[b, s, l, m]``
     Whether it holds m after l; between 0 and 1, and whole where x is: x and y are a flow through a network.
 ``longest_s``
-    Expected completion time of the slowest bracket, seconds.
+    Expected completion time of the slowest bracket, seconds; at most that of the longest stage and change, in turn.
 
 Expressions
 -----------
@@ -237,7 +237,9 @@ def _add_parameters(
 def _add_variables(m: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     m.x = pyo.Var(m.OPTIONS, domain=pyo.Binary)
     m.y = pyo.Var(m.CHANGES, domain=pyo.UnitInterval)
-    m.longest_s = pyo.Var(domain=pyo.NonNegativeReals)
+    # Longer than every stage and every change in turn takes no bracket.
+    longest_s = max(len(m.STAGES[b]) for b in m.BRACKETS) * (max(m.stage_s.values()) + max(m.change_s.values()))
+    m.longest_s = pyo.Var(bounds=(0.0, longest_s))
     rows = [(b, s) for b in m.BRACKETS for s in m.STAGES[b]]
     holding: dict[Any, list[Any]] = {}
     for b, s, count, a in m.OPTIONS:

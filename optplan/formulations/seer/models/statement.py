@@ -74,6 +74,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pyomo.environ as pyo
 
 from optplan.errors import InfeasibleError, UnsupportedError
@@ -104,6 +105,11 @@ def state_model(instance: SeerInstance) -> Statement:
     problem = list_rows(instance, published)
     if not problem.complete:
         raise UnsupportedError("the budget pays more rows of trials than can be listed; raise least_round_min")
+    return state_rows(instance, problem)
+
+
+def state_rows(instance: SeerInstance, problem: SpendProblem) -> Statement:
+    """State the choice of listed rows."""
     m = pyo.ConcreteModel(name=instance.name)
     _add_data(m, problem, instance.resize_min)
     _add_choices(m)
@@ -114,7 +120,9 @@ def state_model(instance: SeerInstance) -> Statement:
         m.spent_gpu_min = pyo.Expression(expr=pyo.quicksum(m.minutes[k] * m.gpus[k] for k in m.ROUNDS))
     else:
         m.g = pyo.Param(initialize=problem.gpus_per_node)
-        m.nodes = pyo.Var(m.ROUNDS, domain=pyo.NonNegativeIntegers)
+        most_gpus = sum(each.gpus * each.trials.max(axis=0) for each in problem.brackets)
+        most = np.ceil(most_gpus / problem.gpus_per_node).astype(int).tolist()
+        m.nodes = pyo.Var(m.ROUNDS, domain=pyo.Integers, bounds=lambda _, k: (0, most[k - 1]))
         m.nodes_filled = pyo.Constraint(m.ROUNDS, rule=lambda m, k: m.g * m.nodes[k] >= m.gpus[k])
         m.spent_gpu_min = pyo.Expression(expr=pyo.quicksum(m.minutes[k] * m.g * m.nodes[k] for k in m.ROUNDS))
     m.budget = pyo.Constraint(expr=m.spent_gpu_min <= max(problem.budget_gpu_min, least_gpu_min))

@@ -25,7 +25,7 @@ from optplan.formulations.srift.data.instance import Objective, SriftInstance, V
 from optplan.formulations.srift.exact.incumbents import TOLERANCE
 from optplan.formulations.srift.models.fleet_tables import ROUNDING, find_least_share, list_cells, list_volumes
 from optplan.schema import FloatArray
-from optplan.solvers.cpsat import new_solver, solve_watched
+from optplan.solvers.programs.cpsat import new_solver, solve_watched
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

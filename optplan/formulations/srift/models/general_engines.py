@@ -15,8 +15,8 @@ from optplan.formulations.srift.exact.fleet_by_fleet import FleetSearch, answer_
 from optplan.formulations.srift.exact.incumbents import FleetJudge, JudgedFleet
 from optplan.formulations.srift.models.fleet_model import FleetModel
 from optplan.progress import Stopwatch
-from optplan.solvers.cpsat import call_with_cp_sat
 from optplan.solvers.engine_process import Report
+from optplan.solvers.programs.cpsat import call_with_cp_sat
 
 #: Most choices of counts and batches that enumeration goes through.
 MOST_CHOICES = 500_000

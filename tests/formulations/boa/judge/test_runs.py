@@ -21,7 +21,7 @@ from optplan.formulations.boa.judge.trees import check_tree
 from optplan.instances.library import build_named
 from optplan.progress import OutOfTime, Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.budgeted_paths import path_totals
+from optplan.solvers.layered_graphs import path_totals
 from optplan.solvers.paths import bounds, closing
 from optplan.solvers.paths.branch_price import BranchAndPrice
 from optplan.solvers.paths.effort import Effort, OutOfEffortError

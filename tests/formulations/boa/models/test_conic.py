@@ -229,7 +229,7 @@ def test_infeasible_is_an_answer() -> None:
 
 def test_an_unknown_status_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """A status that the table does not know is not guessed at."""
-    monkeypatch.setattr("optplan.solvers.conic._ENDINGS", {})
+    monkeypatch.setattr("optplan.solvers.programs.convex._ENDINGS", {})
     with pytest.raises(EngineError, match="Clarabel, called by CVXPY, ended with 'optimal', which has no meaning"):
         solve_conic(one_class({"form": "power", "exponent": 0.5}, 3.0), REQUEST)
 

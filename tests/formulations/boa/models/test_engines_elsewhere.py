@@ -8,7 +8,7 @@ import pytest
 
 from optplan.contracts import Status, Termination
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.models import conic, highs_engine
+from optplan.formulations.boa.models import conic, general_engines
 from optplan.instances.library import build_named
 from optplan.solving import solve
 from optplan.verification import verify
@@ -44,9 +44,9 @@ WIDTH_OF_A_MILLION = {
 @pytest.mark.parametrize(
     ("solver", "module", "most", "problem", "policy"),
     [
-        ("conic", conic, "MANY_ROWS", "continuous", "mixed"),
-        ("highs", highs_engine, "_MANY_CELLS", "rescaling", "pure"),
-        ("highs", highs_engine, "_MANY_CELLS", "rescaling", "mixed"),
+        ("conic", conic, "_MANY_ROWS", "continuous", "mixed"),
+        ("highs", general_engines, "_MANY_CELLS", "rescaling", "pure"),
+        ("highs", general_engines, "_MANY_CELLS", "rescaling", "mixed"),
     ],
 )
 def test_solved_elsewhere_the_answer_is_the_same(
@@ -82,7 +82,7 @@ def test_several_types_are_solved_elsewhere_alike(monkeypatch: pytest.MonkeyPatc
     fields = {"formulation": "boa", "gpu_types": types, "classes": classes, "budget": "30usd/hour"}
     instance = BoaInstance.parse(fields | {"problem": "continuous", "policy": "mixed"})
     here = solve(instance, solver="conic")
-    monkeypatch.setattr(conic, "MANY_ROWS", 1)
+    monkeypatch.setattr(conic, "_MANY_ROWS", 1)
     elsewhere = solve(instance, solver="conic")
     assert (elsewhere.status, elsewhere.objective, elsewhere.bound) == (here.status, here.objective, here.bound)
     assert solve(instance, solver="conic", time_limit_s=1e-9).status is Status.UNKNOWN

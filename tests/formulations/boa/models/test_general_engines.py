@@ -19,10 +19,9 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Bra
 from optplan.formulations.boa.exact.feasibility import least_budget
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.formulations.boa.judge.evaluation import evaluate
-from optplan.formulations.boa.models.general_engines import solve_cp_sat, solve_enumeration
-from optplan.formulations.boa.models.highs_engine import solve_highs
+from optplan.formulations.boa.models.general_engines import solve_cp_sat, solve_enumeration, solve_highs
 from optplan.progress import Stopwatch
-from optplan.solvers.programs.highs import ProgramOutcome
+from optplan.solvers.programs.program import ProgramOutcome
 from optplan.units import Amount, BudgetUnit
 
 REQUEST = SolveRequest(gap=1e-9)
@@ -384,7 +383,7 @@ def test_an_engine_that_contradicts_the_least_budget_is_not_believed(monkeypatch
     """Where a plan exists, an engine that finds the problem infeasible has failed."""
 
     def refuse(*_: object) -> ProgramOutcome:
-        return ProgramOutcome(Status.INFEASIBLE, Termination.COMPLETED)
+        return ProgramOutcome(Status.INFEASIBLE, Termination.COMPLETED, engine="HiGHS")
 
     monkeypatch.setattr("optplan.solvers.programs.highs.run_highs", refuse)
     with pytest.raises(EngineError, match="HiGHS finds no plan within the limits, although there is one"):

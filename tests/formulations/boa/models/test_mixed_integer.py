@@ -18,7 +18,7 @@ from optplan.errors import EngineError, UnsupportedError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.models import mixed_integer as sheet
-from optplan.formulations.boa.models.highs_engine import solve_highs
+from optplan.formulations.boa.models.general_engines import solve_highs
 from optplan.formulations.boa.models.mixed_integer import build_pyomo_model
 from optplan.progress import Event, Stopwatch
 from optplan.solvers.paths.effort import OutOfEffortError
@@ -30,7 +30,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 from optplan.contracts import SolveRequest
-from optplan.formulations.boa.models.highs_engine import solve_highs
+from optplan.formulations.boa.models.general_engines import solve_highs
 from optplan.instances.generators import random_boa
 
 instances = [random_boa(classes=2, epochs=2, widths=3, seed=seed) for seed in range(8)]

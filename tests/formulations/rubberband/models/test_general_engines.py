@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,15 +18,12 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance, Ru
 from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.formulations.rubberband.exact.bracket_choice import isolate_brackets
 from optplan.formulations.rubberband.judge.evaluation import evaluate
-from optplan.formulations.rubberband.models import highs_engine
-from optplan.formulations.rubberband.models.bracket_graphs import state_bracket
 from optplan.formulations.rubberband.models.every_plan import list_undominated
-from optplan.formulations.rubberband.models.general_engines import solve_cp_sat, solve_enumeration
-from optplan.formulations.rubberband.models.highs_engine import solve_highs
+from optplan.formulations.rubberband.models.general_engines import solve_cp_sat, solve_enumeration, solve_highs
+from optplan.formulations.rubberband.models.layered_graph import state_bracket
 from optplan.progress import Stopwatch
-from optplan.solvers import cpsat
-from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
-from optplan.solvers.programs.highs import ProgramOutcome
+from optplan.solvers.programs import cpsat, highs
+from optplan.solvers.programs.program import ProgramOutcome
 
 REQUEST = SolveRequest(gap=1e-9)
 Solver = Callable[[RubberBandInstance, SolveRequest], Answer[RubberBandSolution]]
@@ -170,16 +168,9 @@ def test_time_that_has_run_out(solver: Solver, limit: dict[str, Any]) -> None:
 
 def test_an_engine_that_finds_no_plan_where_there_is_one_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Infeasibility is decided before engines are asked."""
-
-    def refuse(problem: BudgetedPaths, request: SolveRequest) -> PathsOutcome:  # noqa: ARG001
-        return PathsOutcome(Status.INFEASIBLE, Termination.COMPLETED, engine="Nobody")
-
-    def refuse_program(*_: object) -> ProgramOutcome:
-        return ProgramOutcome(Status.INFEASIBLE, Termination.COMPLETED)
-
-    monkeypatch.setattr(cpsat, "solve_cp_sat", refuse)
-    monkeypatch.setattr(highs_engine, "solve_program", refuse_program)
-    for solver, who in ((solve_highs, "HiGHS"), (solve_cp_sat, "Nobody")):
+    for module, solver, who in ((highs, solve_highs, "HiGHS"), (cpsat, solve_cp_sat, "CP-SAT")):
+        nothing = replace(module.nothing_yet(), status=Status.INFEASIBLE, termination=Termination.COMPLETED)
+        monkeypatch.setattr(module, "solve_program", lambda *_, nothing=nothing: nothing)
         with pytest.raises(EngineError, match=f"{who} finds no plan within the deadline, although there is one"):
             solver(make(deadline_s=55), REQUEST)
         with pytest.raises(EngineError, match=f"{who} finds no plan within the budget, although there is one"):
@@ -189,8 +180,8 @@ def test_an_engine_that_finds_no_plan_where_there_is_one_has_failed(monkeypatch:
 def test_an_engine_without_a_plan_keeps_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupted engines have a bound, or zero."""
     for bound, expected in ((0.05, 0.05), (None, 0.0)):
-        outcome = PathsOutcome(Status.UNKNOWN, Termination.TIME_LIMIT, bound=bound)
-        monkeypatch.setattr(cpsat, "solve_cp_sat", lambda *_, outcome=outcome: outcome)
+        outcome = ProgramOutcome(Status.UNKNOWN, Termination.TIME_LIMIT, bound=bound)
+        monkeypatch.setattr(cpsat, "solve_program", lambda *_, outcome=outcome: outcome)
         answer = solve_cp_sat(make(deadline_s=55), REQUEST)
         assert answer.status is Status.UNKNOWN
         assert answer.termination is Termination.TIME_LIMIT

@@ -34,7 +34,7 @@ from optplan.formulations.boa.exact.barred import find_barred
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.peak.demand import list_stays
 from optplan.schema import FloatArray
-from optplan.solvers.budgeted_paths import least_path
+from optplan.solvers.layered_graphs import least_path
 from optplan.solvers.paths import bounds, switching
 from optplan.solvers.paths.effort import Effort
 
