@@ -29,6 +29,12 @@ def test_everything_that_the_page_names_is_there() -> None:
     assert len(named) > 20
 
 
+def test_one_budget_takes_eight_steps() -> None:
+    """The walk of a newcomer is numbered from 1 on, short, and names what every step goes through."""
+    steps = re.findall(r"^\| (\d+) \|.*\| (`.*`) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [int(number) for number, _ in steps] == list(range(1, 9))
+
+
 #: Rooms that a formulation does without.
 WITHOUT = {"throughputs": {"laws", "published"}}
 
