@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
@@ -27,6 +29,36 @@ def test_everything_that_the_page_names_is_there() -> None:
     missing = [path for path in named if not (ROOT / path).exists()]
     assert not missing
     assert len(named) > 20
+
+
+#: Prints the files of which a command calls a function.
+TRACED = """
+import inspect
+import sys
+called = set()
+def look(frame, event, _):
+    code = frame.f_code  # of a function, and not of a module or a class; registrations have none
+    if event == "call" and (code.co_flags & inspect.CO_OPTIMIZED or code.co_filename.endswith("__init__.py")):
+        called.add(code.co_filename)
+sys.setprofile(look)
+from optplan.cli import main
+code = main(sys.argv[1:])
+sys.setprofile(None)
+print("", *called, sep="\\n")
+sys.exit(code)
+"""
+
+
+def test_one_budget_takes_eight_steps_through_what_the_page_names(tmp_path: Path) -> None:
+    """The walk of a newcomer has eight steps, and its command uses every module that they name."""
+    page = PAGE.read_text(encoding="utf-8")
+    steps = re.findall(r"^\| (\d+) \|.*\| (`.*`) \|$", page, re.MULTILINE)
+    assert [int(number) for number, _ in steps] == list(range(1, 9))
+    command = re.findall(r"^\$ optplan (.*)$", page, re.MULTILINE)[0].split()
+    call = [sys.executable, "-P", "-c", TRACED, *command]
+    told = subprocess.run(call, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.splitlines()
+    named = re.findall(r"`(optplan/[a-z0-9_/]+\.py)`", " ".join(paths for _, paths in steps))
+    assert not [path for path in named if not any(Path(line).as_posix().endswith(path) for line in told)]
 
 
 #: Rooms that a formulation does without.

@@ -1,7 +1,9 @@
 """Dominance in several criteria: which of many cost vectors no other one of its set undercuts.
 
-A vector is dominated when another of its set has no more in any criterion; of equal ones the first stays. Leaving a
-dominated vector in does no harm, so sets that would take too long are filtered in part.
+A vector is dominated when another of its set has no more in any criterion; of equal ones the first stays (the maxima
+of a set of vectors: Kung, Luccio and Preparata, Journal of the ACM 22, 1975). Here they are sorted by their sums, so
+that only earlier ones can dominate later ones. Leaving a dominated vector in does no harm, so sets that would take too
+long are filtered in part.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The seam between the algorithms of this package and what they choose from.
+"""The seam between the algorithms of this package and what they choose from: who answers pricing problems.
 
 The bounds need of each graph only its best path under given multipliers, so anything that can answer that question is a
 :class:`PathFamily`: layered graphs (:class:`~optplan.solvers.paths.switching.graphs.LinkedGraphs`), sizes held

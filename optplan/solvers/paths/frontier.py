@@ -4,6 +4,9 @@ Every graph's lower convex hull of (consumption, value) comes from recursive sec
 neighbouring points tie finds a point below their chord, or proves that there is none. All chords of one depth, of all
 graphs, are one batch. One sort of all hull segments by slope merges the graphs, and every budget and every inverse
 query is a look-up.
+
+The recursion is that of Eisner and Severance, "Mathematical techniques for efficient record segmentation in large
+shared databases", Journal of the ACM 23, 1976; the merge is the Minkowski sum of convex curves.
 """
 
 from __future__ import annotations

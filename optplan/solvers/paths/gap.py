@@ -5,6 +5,9 @@ So the plans of at most a given value above the bound consist of paths with smal
 enumerated. The allowance starts small and grows until the best plan found lies within it, which proves it, or until the
 wanted gap is reached. How paths are enumerated, and what else is tried, differs by the kind of graph and by the number
 of limits.
+
+Handler and Zang, "A dual algorithm for the constrained shortest path problem", Networks 10, 1980, close the gap by the
+next shortest paths; Carlyle, Royset and Wood (Networks 52, 2008) enumerate within an allowance, as here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Column generation: a restricted master and exact pricing in turns, for whatever is to be least.
 
 The same paths serve every aim: the least value within the limits, the least common factor of the limits, the least of
-one limit with the others kept. Each aim has its own master over all paths seen so far.
+one limit with the others kept. Each aim has its own master over all paths seen so far. The method: Desrosiers and
+Luebbecke, "A primer in column generation", 2005.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Choices of one path per graph among paths known: a small integer program, solved by HiGHS as far as effort allows.
 
-What it finds is a plan; nothing is proven by it.
+The restricted master heuristic (Joncour et al., "Column generation based primal heuristics", Electronic Notes in
+Discrete Mathematics 36, 2010). What it finds is a plan; nothing is proven by it.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ for. The last two are matched without forming their product: with one limit the 
 uses up what is left of it; with several, no binding limit has much room left in a choice of nearly the bound's value,
 so the partners of a total have their consumption in a narrow window.
 
+Lists of undominated sums are those of Nemhauser and Ullmann, "Discrete dynamic programming and capital allocation",
+Management Science 15, 1969; matching the last two sets is the idea of Horowitz and Sahni (Journal of the ACM 21, 1974).
+
 Of many graphs the totals lie so densely that there are too many of them; there a merge that keeps only some of each
 set, spread over all consumptions, finds a choice that is as good as the best or nearly so, and proves nothing.
 """

@@ -2,7 +2,8 @@
 
 Between two neighbouring points of the convexified problem the optimum is a mixture. Under one limit several graphs may
 have two best paths at the same multiplier; taking the richer one graph after another reaches any consumption in between
-with at most one graph split.
+with at most one graph split, as in the linear relaxation of the multiple-choice knapsack (Sinha and Zoltners,
+Operations Research 27, 1979).
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 For a multiplier mu >= 0, L(mu) = sum of the graphs' least reduced costs - mu * budget bounds every plan within the
 budget from below, mixed plans included. L is concave and piecewise linear; each plan seen so far is a line above it.
 The multiplier at which the best line from either side of the budget intersect is tried next, until no plan lies below
-the intersection: then L is at its maximum there, exactly, without a tolerance on mu.
+the intersection: then L is at its maximum there, exactly, without a tolerance on mu (Handler and Zang, Networks 10,
+1980).
 """
 
 from __future__ import annotations

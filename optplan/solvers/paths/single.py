@@ -1,7 +1,8 @@
 """One path per graph within one budget: the exact optimum, by closing the gap above the Lagrangian bound.
 
 The paths within the allowance are merged to the best plan (:mod:`~optplan.solvers.paths.gap`); before that, the slack
-of the budget is filled by replacing one or two paths at a time, which often closes the gap alone.
+of the budget is filled by replacing one or two paths at a time, which often closes the gap alone. Enumeration above a
+Lagrangian bound is that of Carlyle, Royset and Wood (Networks 52, 2008); here for many graphs that share a budget.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pareto sets of (consumption, value), many at once."""
+"""Pareto sets of (consumption, value), many at once: sorted, and kept where the value is a new least."""
 
 from __future__ import annotations
 

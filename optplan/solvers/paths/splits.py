@@ -1,4 +1,8 @@
-"""How branch and price divides a part: the divisions of a mixture that come nearest to halves."""
+"""How branch and price divides a part: the divisions of a mixture that come nearest to halves.
+
+One side holds a range of a layer's nodes, as special ordered sets are divided (Beale and Tomlin, "Special facilities in
+a general mathematical programming system for non-convex problems using ordered sets of variables", 1970).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filling the slack of a budget by replacing the paths of one or two graphs at a time."""
+"""Filling the slack of a budget by replacing the paths of one or two graphs at a time: local search by exchanges."""
 
 from __future__ import annotations
 

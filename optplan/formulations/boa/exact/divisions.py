@@ -2,7 +2,8 @@
 
 The continuous problem divides the jobs of a (class, epoch) among GPU types and widths, whatever they do in other
 epochs; a solution names rows of widths over all epochs, each for a fraction of the class's jobs. Cutting the class at
-every epoch's fractions at once gives such rows, one more than there are cuts.
+every epoch's fractions at once gives such rows, one more than there are cuts (the north-west corner rule of
+transportation problems).
 """
 
 from __future__ import annotations

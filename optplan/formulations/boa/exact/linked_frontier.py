@@ -4,7 +4,7 @@ The optimum of mixed plans as a function of the budget is convex for fixed quota
 linear. Between two budgets it is a line where the multipliers that are best at one are best at the other; where they
 are not, the two lines meet at a budget in between, which is solved next, starting from the paths of both. So all
 breakpoints are found exactly, and every query is a look-up that carries its own proof. Beyond a number of pieces
-queries are solved.
+queries are solved. The recursion is that of Eisner and Severance (Journal of the ACM 23, 1976).
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 The widths stay as planned, jobs run at their true speeds: completion times and what is used of the budget follow from
 Lemma 4.8 with the true figures. Against each sample stands what a planner who knew the truth could have done with the
 same use of the limits. The robust plan is the optimum of the mean over samples: values and consumptions of a path are
-linear in the sampled inverse speeds, so it is the same problem with averaged costs, solved by the same engine.
+linear in the sampled inverse speeds, so it is the same problem with averaged costs, solved by the same engine (sample
+average approximation: Kleywegt, Shapiro and Homem-de-Mello, SIAM Journal on Optimization 12, 2002).
 """
 
 from __future__ import annotations

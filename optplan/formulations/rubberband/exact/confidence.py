@@ -1,5 +1,6 @@
 """Limits that are kept with a probability: the plain problem at other limits, each plan judged by its distribution.
 
+These are chance constraints (Charnes and Cooper, Management Science 6, 1959), met by bisection on the plain limit.
 The plans looked at are optimal for the means, at amounts of the limit that is traded against the objective: first some
 between the least amount and what the best of all plans takes, then by bisection between the best of these that keeps
 the limits often enough and its neighbour that does not. Where none does, more are looked at around the likeliest. That

@@ -262,7 +262,7 @@ def test_algorithm_2_never_ends_above_the_static_cluster(seed: int) -> None:
 
 
 def test_the_case_that_ended_above_static() -> None:
-    """A search whose static cluster, rounded down to fair allocations, missed the deadline (issue 10)."""
+    """A search whose static cluster, rounded down to fair allocations, missed the deadline."""
     instance = read_instance(CASES / "greedy-above-static.json")
     assert isinstance(instance, RubberBandInstance)
     static = solve_static(instance, SolveRequest()).objective or np.nan
