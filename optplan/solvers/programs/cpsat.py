@@ -396,6 +396,9 @@ def _solve_rounded(
 ) -> ProgramOutcome:
     from ortools.sat.python import cp_model
 
+    if min(rounded.span, default=0) < 0:  # CP-SAT takes no column whose bounds leave it nothing
+        counters = dict.fromkeys(("solves", "branches", "conflicts"), 0.0)
+        return replace(nothing_yet(), status=Status.INFEASIBLE, termination=Termination.COMPLETED, counters=counters)
     model = cp_model.CpModel()
     columns = [model.new_bool_var("") if span == 1 else model.new_int_var(0, span, "") for span in rounded.span]
     for row in rounded.rows:
