@@ -24,21 +24,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optplan.contracts.result import SolveRequest, Status, Termination
-from optplan.errors import EngineError, MissingExtraError, UnsupportedError
+from optplan.errors import EngineError, MissingExtraError
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.engine_process import OutcomeT, Report, call_elsewhere
 from optplan.solvers.programs.program import Program, ProgramOutcome
+from optplan.solvers.programs.rounding import Rounded, count_units, round_program
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -47,16 +47,6 @@ if TYPE_CHECKING:
 ENGINE = "CP-SAT"
 #: Units that the end of a row, or its largest term, is divided into.
 DEFAULT_RESOLUTION = 2**40
-#: Columns that are no whole numbers count units that are so many times as small: bounds may be far from what is best.
-_FINER = 16
-#: Terms of one row add up to no more than this; CP-SAT wants room within 64-bit integers.
-_LARGEST_SUM = 2.0**60
-#: The same for rows that are divided: beyond it their numbers are no whole ones as floats.
-_LARGEST_EXACT = 2.0**52
-#: An end that is none.
-_NO_END = -(2**62)
-#: Numbers that differ by less, relatively, are multiples of one another up to the rounding of what made them.
-_SAME = 1e-12
 #: By how much, relatively, what is returned may miss a row.
 _ENGINE_TOLERANCE = 5e-10
 #: Seconds between looks at the stopwatch while CP-SAT runs.
@@ -78,37 +68,6 @@ class _Values(Protocol):
 
     def value(self, expression: cp_model.LinearExprT) -> int:
         """Return the value of a variable."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Row:
-    """A row of whole numbers: columns, their coefficients, and the ends between which it stays."""
-
-    columns: list[int]
-    coefficients: list[int]
-    least: int
-    most: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Rounded:
-    """A program of whole numbers: columns t from 0 to ``span``, which stand for x = start + unit t.
-
-    The objective in natural units is ``offset + value_unit * (cost t)``.
-    """
-
-    start: FloatArray
-    unit: FloatArray
-    span: list[int]
-    rows: list[_Row]
-    cost: list[int]
-    value_unit: float
-    offset: float
-
-    def read(self, counts: FloatArray) -> FloatArray:
-        """Return the columns that counts stand for."""
-        values: FloatArray = self.start + self.unit * counts
-        return values
 
 
 def solve_program(program: Program, request: SolveRequest, *, resolution: int = DEFAULT_RESOLUTION) -> ProgramOutcome:
@@ -137,7 +96,7 @@ def solve_program(program: Program, request: SolveRequest, *, resolution: int = 
         When a column has no bounds.
     """
     request.stopwatch.emit("cp-sat")
-    _count_units(program, resolution)  # raises with the names, which the other process does not get
+    count_units(program, resolution)  # raises with the names, which the other process does not get
     bare = replace(program, columns=(), rows=())
     found = call_with_cp_sat(run_cp_sat, (bare, request.gap, request.seed, resolution), request.stopwatch)
     return nothing_yet() if found is None else found
@@ -191,10 +150,10 @@ def run_cp_sat(
             report(known)
 
     settings = (gap, seed, stopwatch, None if report is None else tell)
-    runs.append(_solve_rounded(_round(program, resolution, upwards=False), *settings))
+    runs.append(_solve_rounded(round_program(program, resolution, upwards=False), *settings))
     known = replace(known, bound=runs[0].bound)
     if runs[0].values is not None and not _keeps_rows(program, runs[0].values):
-        found = _solve_rounded(_round(program, resolution, upwards=True), *settings)
+        found = _solve_rounded(round_program(program, resolution, upwards=True), *settings)
         # This solve excludes what is close to the ends of rows, so it proves nothing.
         status = Status.UNKNOWN if found.values is None else Status.FEASIBLE
         runs.append(replace(found, status=status))
@@ -269,118 +228,6 @@ def solve_watched(
     return name
 
 
-def _round(program: Program, resolution: int, *, upwards: bool) -> _Rounded:
-    """Round coefficients down, or up; the ends of the rows go the other way."""
-    start, unit, span = _count_units(program, resolution)
-    matrix, rows = program.matrix, []
-    starts, indices, terms = matrix.indptr.tolist(), matrix.indices, matrix.data * unit[matrix.indices]
-    base = matrix @ start
-    ends = zip(base.tolist(), program.row_lower.tolist(), program.row_upper.tolist(), strict=True)
-    for row, (known, lower, upper) in enumerate(ends):
-        entries = slice(starts[row], starts[row + 1])
-        columns = indices[entries]
-        own = _RealRow(columns, terms[entries], span[columns], program.integral[columns])
-        # What is within the rounding of the sums is at the ends.
-        least, most = (
-            end - known + side * _SAME * (abs(known) + abs(end)) if math.isfinite(end) else end
-            for side, end in ((-1.0, lower), (1.0, upper))
-        )
-        rows += own.round(least, most, resolution, upwards=upwards)
-    cost = program.cost * unit
-    scale, is_exact = _find_scale(cost, math.inf, span, resolution)
-    return _Rounded(
-        start=start,
-        unit=unit,
-        span=[int(each) for each in span],
-        rows=rows,
-        cost=_to_whole(cost * scale, np.round if is_exact else np.floor),
-        value_unit=1.0 / scale,
-        # A column that is no whole number is up to a unit more than it counts.
-        offset=program.offset + float(program.cost @ start) + float(np.minimum(cost, 0.0)[~program.integral].sum()),
-    )
-
-
-def _count_units(program: Program, resolution: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (N,) where columns start, their units, and how many units there are."""
-    whole = program.integral
-    lower, upper = program.tighten()
-    lower = np.where(whole, np.ceil(lower - _SAME), lower)
-    upper = np.where(whole, np.floor(upper + _SAME), upper)
-    width = upper - lower
-    if not np.isfinite(width).all():
-        which = int(np.flatnonzero(~np.isfinite(width))[0])
-        name = program.columns[which] if program.columns else f"number {which + 1}"
-        raise UnsupportedError(f"CP-SAT needs a lower and an upper bound of every variable, and {name} has not both")
-    unit = np.ones(width.size)
-    some = ~whole & (width > 0.0)
-    unit[some] = 2.0 ** np.ceil(np.log2(width[some] / (_FINER * resolution)))
-    return lower, unit, np.floor(width / unit)
-
-
-@dataclass(frozen=True, eq=False)
-class _RealRow:
-    """The terms of a row: columns, what a unit of each adds, how many units there are, and whether they are whole."""
-
-    columns: NDArray[np.int32]
-    terms: FloatArray
-    span: FloatArray
-    whole: NDArray[np.bool_]
-
-    def round(self, least: float, most: float, resolution: int, *, upwards: bool) -> list[_Row]:
-        """Round it between its ends: in one row where that loses nothing, otherwise in one for each end."""
-        if self.whole.all():
-            end = max((abs(each) for each in (least, most) if math.isfinite(each)), default=0.0)
-            scale, is_exact = _find_scale(self.terms, end, self.span, resolution)
-            if is_exact:
-                ends = (-_find_room(-least, scale), _find_room(most, scale))
-                return [_Row(self.columns.tolist(), _to_whole(self.terms * scale, np.round), *ends)]
-        sides = ((1.0, most), (-1.0, -least))
-        return [self._round_end(sign, end, resolution, upwards=upwards) for sign, end in sides if math.isfinite(end)]
-
-    def _round_end(self, sign: float, most: float, resolution: int, *, upwards: bool) -> _Row:
-        """Round ``sign terms t <= most``."""
-        terms = sign * self.terms
-        if (terms >= 0.0).all() and most > 0.0:
-            # What alone exceeds the end is excluded just as well by a little more than the end.
-            terms = np.minimum(terms, 2.0 * most)
-        scale, is_exact = _find_scale(terms, most, self.span, resolution)
-        some = np.abs(terms[~self.whole & (terms != 0.0)])
-        if some.size and not is_exact:
-            # A unit of a column that is no whole number is not to be lost.
-            scale = max(scale, 2.0 ** -math.floor(math.log2(float(some.min()))))
-        coefficients = _to_whole(terms * scale, np.ceil if upwards else np.floor)
-        room = _find_room(most, scale)
-        if not upwards:
-            # A column that is no whole number is up to a unit more than it counts.
-            room -= sum(
-                min(each, 0) for each, whole in zip(coefficients, self.whole.tolist(), strict=True) if not whole
-            )
-        return _Row(self.columns.tolist(), coefficients, _NO_END, room)
-
-
-def _find_scale(terms: FloatArray, most: float, span: FloatArray, resolution: int) -> tuple[float, bool]:
-    """Return what makes whole numbers of terms, and whether it loses nothing, as where all are multiples of one."""
-    sizes = np.abs(terms[terms != 0.0])
-    total = float(np.abs(terms) @ span)
-    if total == 0.0:
-        return 1.0, not sizes.size
-    for unit in (1.0, float(sizes.min())):
-        shares = sizes / unit
-        if total / unit <= _LARGEST_EXACT and (np.abs(shares - np.round(shares)) <= _SAME * shares).all():
-            return 1.0 / unit, True
-    end = most if 0.0 < most < math.inf and (terms >= 0.0).all() else float((np.abs(terms) * span).max())
-    return 2.0 ** math.floor(math.log2(min(resolution / end, _LARGEST_SUM / total))), False
-
-
-def _to_whole(scaled: FloatArray, rounded: Callable[[FloatArray], FloatArray]) -> list[int]:
-    return [int(each) for each in rounded(scaled).tolist()]
-
-
-def _find_room(most: float, scale: float) -> int:
-    """Return the end of a row in units, no further than 64-bit integers reach."""
-    return math.floor(min(max(most * scale, _NO_END), -_NO_END))
-
-
 def _keeps_rows(program: Program, values: FloatArray) -> bool:
     sums = program.matrix @ values
     room = _ENGINE_TOLERANCE * np.maximum(1e-300, abs(program.matrix) @ np.abs(values))
@@ -388,7 +235,7 @@ def _keeps_rows(program: Program, values: FloatArray) -> bool:
 
 
 def _solve_rounded(
-    rounded: _Rounded,
+    rounded: Rounded,
     gap: float,
     seed: int,
     stopwatch: Stopwatch,
@@ -396,6 +243,9 @@ def _solve_rounded(
 ) -> ProgramOutcome:
     from ortools.sat.python import cp_model
 
+    if min(rounded.span, default=0) < 0:  # CP-SAT takes no column whose bounds leave it nothing
+        counters = dict.fromkeys(("solves", "branches", "conflicts"), 0.0)
+        return replace(nothing_yet(), status=Status.INFEASIBLE, termination=Termination.COMPLETED, counters=counters)
     model = cp_model.CpModel()
     columns = [model.new_bool_var("") if span == 1 else model.new_int_var(0, span, "") for span in rounded.span]
     for row in rounded.rows:

@@ -209,6 +209,27 @@ def test_an_infeasible_program_is_recognised(knapsack: Callable[[float], Program
     assert (outcome.status, outcome.values, outcome.bound) == (Status.INFEASIBLE, None, None)
 
 
+def test_bounds_that_leave_nothing_are_infeasible(make_program: MakeProgram) -> None:
+    """A column from 0 to 1 of which a row says that it is 2 at least, and one of 0.4 to 0.6 that is whole."""
+    for program in (
+        make_program([1], ([1], 2, INF)),
+        make_program(
+            [1],
+            (
+                [
+                    1,
+                ],
+                -INF,
+                1,
+            ),
+            lower=[0.4],
+            upper=[0.6],
+        ),
+    ):
+        outcome = cpsat.solve_program(program, REQUEST)
+        assert (outcome.status, outcome.values, outcome.bound) == (Status.INFEASIBLE, None, None)
+
+
 def test_no_time_means_no_incumbent(knapsack: Callable[[float], Program]) -> None:
     """With the time used up before the start there is nothing; a bound, if any, is below the optimum."""
     outcome = cpsat.solve_program(knapsack(1.5), SolveRequest(stopwatch=Stopwatch(limit_s=1e-9)))

@@ -1,4 +1,4 @@
-"""From what general engines say to BOA's answers: solutions, bounds and what they rest on, shadow prices."""
+"""What multipliers of the limits prove, and the shadow prices that they are."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ import math
 
 import numpy as np
 
-from optplan.contracts.result import (
-    LagrangianCertificate,
-    ShadowPrice,
-)
+from optplan.contracts.result import LagrangianCertificate, ShadowPrice
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance
 from optplan.formulations.boa.exact.costs import bound_at
 from optplan.solvers.limits import is_lost
-
-#: Bounds that differ by less, relatively, are the same.
-_SAME = 1.0 - 1e-9
 
 
 def certificate_at(instance: BoaInstance, *multipliers: float) -> LagrangianCertificate:

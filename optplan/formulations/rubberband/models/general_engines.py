@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def solve_highs(instance: RubberBandInstance, request: SolveRequest) -> Answer[R
     EngineError
         When HiGHS fails.
     """
-    return _solve(instance, request, _ask_highs)
+    return _solve(instance, request, partial(_ask, in_cp_sat=False))
 
 
 @keep_both
@@ -80,7 +81,7 @@ def solve_cp_sat(instance: RubberBandInstance, request: SolveRequest) -> Answer[
     EngineError
         When CP-SAT fails.
     """
-    return _solve(instance, request, _ask_cp_sat)
+    return _solve(instance, request, partial(_ask, in_cp_sat=True))
 
 
 def _solve(instance: RubberBandInstance, request: SolveRequest, ask: _Ask) -> Answer[RubberBandSolution]:
@@ -93,27 +94,22 @@ def _solve(instance: RubberBandInstance, request: SolveRequest, ask: _Ask) -> An
         statement = state_model(instance, every=False, stopwatch=request.stopwatch)
     except OutOfEffortError:
         return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
-    first, chosen, cuts = _search(instance, request, statement, ask, list(least))
+    first, chosen, refused = _search(instance, request, statement, ask, list(least))
     if first.status is Status.INFEASIBLE:
         raise EngineError(f"{first.engine} finds no plan within the {instance.limit_name}, although there is one")
-    return _answer(instance, request, first, chosen, cuts)
+    return _answer(instance, request, first, chosen, refused)
 
 
-def _ask_highs(statement: Statement, request: SolveRequest) -> tuple[ProgramOutcome, Program]:
-    # What is beyond the limit by its whole tolerance is to be seen, too; what is further beyond is cut off.
-    read = read_program(statement.native, replace(statement.scaling, slack=LIMIT_TOLERANCE), names=False)
-    outcome = highs.solve_program(read.program, request)
-    if outcome.values is not None:
-        read.load(outcome.values)
-    return outcome, read.program
-
-
-def _ask_cp_sat(statement: Statement, request: SolveRequest) -> tuple[ProgramOutcome, Program]:
-    scaling = replace(statement.scaling, slack=LIMIT_TOLERANCE).without_scales()
-    read = read_program(statement.native, scaling, names=False)
-    # What is changed to is a whole number where what is held is.
-    whole = np.array([each is not statement.native.longest_s for each in read.variables])
-    outcome = cpsat.solve_program(replace(read.program, integral=whole), request)
+def _ask(statement: Statement, request: SolveRequest, *, in_cp_sat: bool) -> tuple[ProgramOutcome, Program]:
+    # What is beyond the limit by its whole tolerance is to be seen, too; what is further beyond is refused.
+    scaling = replace(statement.scaling, slack=LIMIT_TOLERANCE)
+    read = read_program(statement.native, scaling.without_scales() if in_cp_sat else scaling, names=False)
+    if in_cp_sat:
+        # What is changed to is a whole number where what is held is.
+        whole = np.array([each is not statement.native.longest_s for each in read.variables])
+        outcome = cpsat.solve_program(replace(read.program, integral=whole), request)
+    else:
+        outcome = highs.solve_program(read.program, request)
     if outcome.values is not None:
         read.load(outcome.values)
     return outcome, read.program
@@ -200,7 +196,7 @@ def _answer(
     request: SolveRequest,
     first: ProgramOutcome,
     chosen: list[PricedChain] | None,
-    cuts: int,
+    refused: int,
 ) -> Answer[RubberBandSolution]:
     objective = None if chosen is None else price_plan(instance, chosen)
     bound = max(0.0, first.bound or 0.0)
@@ -216,7 +212,7 @@ def _answer(
         objective=objective,
         bound=bound,
         bound_proof=BoundProof.ENGINE,
-        counters=dict(first.counters) | {"refused": float(cuts)},
+        counters=dict(first.counters) | {"refused": float(refused)},
         engine=first.engine,
         engine_version=first.engine_version,
         warnings=warnings,
