@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from optplan.schema import FloatArray
 
 
-@dataclass(frozen=True)
-class EpochRange:
+class EpochRange(NamedTuple):
     """Consecutive epochs at one width of one GPU type.
 
     Parameters
@@ -43,8 +41,7 @@ class EpochRange:
     gpu_type: str = ""
 
 
-@dataclass(frozen=True)
-class JobPath:
+class JobPath(NamedTuple):
     """What a share of a class's jobs goes through.
 
     Parameters
@@ -68,8 +65,7 @@ class JobPath:
     gpu_types: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class ClassBreakdown:
+class ClassBreakdown(NamedTuple):
     """One class's part of the whole.
 
     Parameters
