@@ -42,8 +42,6 @@ class Charts(NamedTuple):
         What their colours stand for.
     """
 
-    kind = "charts"
-
     figures: Sequence[tuple[str, Figure]]
     reading: str = ""
     layout: str = ""
@@ -53,15 +51,11 @@ class Charts(NamedTuple):
 class Definitions(NamedTuple):
     """Words or things, each with what is said of it."""
 
-    kind = "terms"
-
     pairs: Sequence[tuple[str, str]]
 
 
 class Items(NamedTuple):
     """Sentences that belong together, numbered where their order matters."""
-
-    kind = "items"
 
     entries: Sequence[str]
     ordered: bool = False
@@ -70,23 +64,17 @@ class Items(NamedTuple):
 class Reading(NamedTuple):
     """How to read what stands above."""
 
-    kind = "reading"
-
     text: str
 
 
 class Remark(NamedTuple):
     """What the reader should know before reading on."""
 
-    kind = "remark"
-
     text: str
 
 
 class Command(NamedTuple):
     """A command line to copy."""
-
-    kind = "command"
 
     text: str
 

@@ -100,8 +100,6 @@ class Table:
         What is left out, if anything.
     """
 
-    kind = "table"
-
     caption: str
     columns: Sequence[Column]
     rows: Sequence[Row | Sequence[Content]]

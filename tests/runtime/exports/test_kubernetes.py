@@ -18,8 +18,8 @@ import yaml
 
 from optplan.contracts import Plan
 from optplan.errors import DataError
-from optplan.runtime.exports import pods
 from optplan.runtime.exports.exporting import export, write_folder
+from optplan.runtime.exports.pods import _CONTAINER_FIELDS, _POD_FIELDS
 
 PlanOf = Callable[..., Plan]
 HERE = Path(__file__).parent
@@ -186,7 +186,7 @@ def test_overlays_that_cannot_be_are_refused(plan_of: PlanOf, overlay: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("kind", "known"), [("podspec", pods._POD_FIELDS), ("container", pods._CONTAINER_FIELDS)], ids=["pod", "container"]
+    ("kind", "known"), [("podspec", _POD_FIELDS), ("container", _CONTAINER_FIELDS)], ids=["pod", "container"]
 )
 def test_every_field_of_kubernetes_is_known(kind: str, known: str) -> None:
     """What an overlay may say is what the schema of Kubernetes 1.37 has."""
