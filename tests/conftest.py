@@ -221,6 +221,12 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's 
         raise pytest.UsageError(message)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read no slow module where none is wanted: that takes longer than the quick tests."""
+    is_slow = any(collection_path.is_relative_to(TESTS / path) for path in SLOW)
+    return True if is_slow and "not slow" in config.option.markexpr else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of the modules that are listed above."""
     for mark, paths in (("slow", SLOW), ("golden", GOLDEN)):
