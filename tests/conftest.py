@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
@@ -189,6 +192,26 @@ def data_pack() -> Path:
     return folder.resolve()
 
 
+@pytest.fixture(scope="session")
+def interpret() -> Callable[[ModuleType], ModuleType]:
+    """Return what loads a compiled module as Python runs it; where the module is not compiled, the test is skipped."""
+
+    @cache
+    def load(compiled: ModuleType) -> ModuleType:
+        name = compiled.__name__.rpartition(".")[2]
+        path = Path(str(compiled.__file__))
+        if path.suffix == ".py":
+            pytest.skip(f"optplan was installed without a C compiler: {name} runs as Python")
+        spec = importlib.util.spec_from_file_location(f"interpreted_{name}", path.with_name(f"{name}.py"))
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
 def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's own
     """Let every process that a test starts import the optplan under test; refuse names of modules that are gone."""
     os.environ["PYTHONSAFEPATH"] = "1"  # else one started in this folder would import the sources that lie in it
@@ -196,6 +219,12 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's 
     if lost:
         message = f"tests/conftest.py names {lost[0]}, which does not exist; name what is there"
         raise pytest.UsageError(message)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read no slow module where none is wanted: that takes longer than the quick tests."""
+    is_slow = any(collection_path.is_relative_to(TESTS / path) for path in SLOW)
+    return True if is_slow and "not slow" in config.option.markexpr else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -130,5 +130,7 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the last door: whatever comes out is reported, not thrown at the user
         return report(error, as_json="--json" in arguments, with_traceback="--traceback" in arguments)
     finally:
+        if argv is None:  # the process ends: its memory goes back whole, and need not be looked through for dead cycles
+            gc.freeze()
         gc.set_threshold(*thresholds)
     return code if isinstance(code, int) else 0

@@ -66,7 +66,7 @@ def print_answer(*parts: RenderableType) -> None:
 
     with _writing_stdout():
         fits_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
-        console = Console(width=None if fits_terminal else _PIPED_WIDTH, highlight=False)
+        console = Console(width=None if fits_terminal else _PIPED_WIDTH, highlight=False, emoji=False)
         with console.capture() as text:
             for part in parts:
                 # What comes from the user's files is shown and not obeyed; tables see to their cells themselves.

@@ -64,6 +64,14 @@ def parse_share(text: str) -> float:
         return math.nan
 
 
+def parse_gap(text: str, *, what: str) -> float:
+    """Read a relative gap, ``1e-6`` or ``1%``."""
+    gap = parse_share(text)
+    if not 0.0 <= gap < 1.0:
+        raise UsageError(f"{what}: got {text!r}; a relative gap from 0 to below 1 is needed, such as 1e-6 or 1%")
+    return gap
+
+
 def parse_numbers(text: str, *, what: str) -> tuple[int, ...]:
     """Read whole numbers between commas, as in ``2,4,8``."""
     parts = [part.strip() for part in text.split(",")]
@@ -72,11 +80,12 @@ def parse_numbers(text: str, *, what: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-#: What options take: seconds, an amount with its unit, US dollars an hour, bytes, whole numbers, and paths.
+#: What options take: seconds, an amount with its unit, US dollars an hour, bytes, a gap, whole numbers, and paths.
 TIME = Kind("TIME", parse_duration)
 BUDGET = Kind("AMOUNT", parse_budget)
 PRICE = Kind("AMOUNT", parse_price)
 SIZE = Kind("SIZE", parse_bytes)
+GAP = Kind("GAP", parse_gap)
 NUMBERS = Kind("N,N", parse_numbers)
 FILE, DIR = _PathKind("FILE"), _PathKind("DIR")
 

@@ -11,7 +11,7 @@ import click
 from optplan.cli.amending import amendments_but, read_amended, write_amendments
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
-from optplan.cli.options import Kind, instance_argument, known_name, list_solver_choices, parse_share
+from optplan.cli.options import GAP, Kind, instance_argument, known_name, list_solver_choices, parse_share
 from optplan.cli.outputs import Outputs
 from optplan.errors import InfeasibleError, UsageError
 
@@ -61,7 +61,7 @@ _ERROR = Kind("ERROR", _parse_error)
     help="Whose plan is asked about.",
     **known_name("solver", list_solver_choices),
 )
-@click.option("--gap", type=float, default=1e-6, help="Relative gap at which a solver may stop.")
+@click.option("--gap", type=GAP, default=1e-6, help="Relative gap at which a solver may stop.")
 def sensitivity(
     instance_name: str,
     *,

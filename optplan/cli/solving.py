@@ -14,7 +14,7 @@ from optplan.cli.console import Progress, note, print_answer, print_json, warn
 from optplan.cli.explanation import RESOLVE_LIMIT_S
 from optplan.cli.failures import report
 from optplan.cli.interruptions import Signals, heed_signals
-from optplan.cli.options import TIME, instance_argument, known_name, list_solver_choices
+from optplan.cli.options import GAP, TIME, instance_argument, known_name, list_solver_choices
 from optplan.cli.outputs import Outputs
 from optplan.errors import OptplanError, UnsupportedError, UsageError
 
@@ -52,7 +52,7 @@ _SLOW_S = 1.0
 )
 @click.option(
     "--gap",
-    type=float,
+    type=GAP,
     default=1e-6,
     help="Relative gap at which the solver may stop; optimal is what lies within 1e-6.",
 )

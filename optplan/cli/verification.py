@@ -11,7 +11,7 @@ from optplan.cli.amending import amendments, read_amended
 from optplan.cli.commands import Command
 from optplan.cli.console import print_answer, print_json
 from optplan.cli.failures import EXIT_ON_TRUST
-from optplan.cli.options import FILE, TIME, instance_argument
+from optplan.cli.options import FILE, GAP, TIME, instance_argument
 from optplan.errors import VerificationError
 from optplan.progress import VERIFY_LIMIT_S
 
@@ -28,7 +28,7 @@ from optplan.progress import VERIFY_LIMIT_S
 @instance_argument
 @click.argument("result_path", metavar="RESULT", type=FILE)
 @amendments
-@click.option("--gap", type=float, default=1e-6, show_default=True, help="Relative gap within which a plan is optimal.")
+@click.option("--gap", type=GAP, default=1e-6, show_default=True, help="Relative gap within which a plan is optimal.")
 @click.option("--as-given", is_flag=True, help="Refuse a result of an instance that was changed from the one given.")
 @click.option("--trust", is_flag=True, help="Exit with 0 when nothing is wrong, though not all could be checked.")
 @click.option(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from html import escape
 from numbers import Real
 from typing import Annotated, Any, Generic, Literal, cast
 
@@ -352,6 +351,8 @@ def _write_text(result: Result[Any]) -> str:
 
 def _write_html(result: Result[Any]) -> str:
     """Write headline and lines as a heading and a table; text from files is escaped."""
+    from html import escape  # its table of all entities is loaded for a notebook only
+
     rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in _list_lines(result))
     return f"<p><strong>{escape(_write_headline(result))}</strong></p><table>{''.join(rows)}</table>"
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from optplan.instances.files import write_text
 from optplan.reporting.rendering import load_template, render
@@ -13,8 +12,7 @@ from optplan.reporting.style import Figure, load_plotly
 from optplan.reporting.tables import Table
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(NamedTuple):
     """A main figure, with what has to be said of it."""
 
     name: str
@@ -22,16 +20,14 @@ class Card:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Swatch:
+class Swatch(NamedTuple):
     """What a colour stands for in the charts; without a colour it is a dotted line."""
 
     name: str
     color: str = ""
 
 
-@dataclass(frozen=True)
-class Charts:
+class Charts(NamedTuple):
     """Charts that are read together.
 
     Parameters
@@ -46,56 +42,39 @@ class Charts:
         What their colours stand for.
     """
 
-    kind = "charts"
-
     figures: Sequence[tuple[str, Figure]]
     reading: str = ""
     layout: str = ""
     key: Sequence[Swatch] = ()
 
 
-@dataclass(frozen=True)
-class Definitions:
+class Definitions(NamedTuple):
     """Words or things, each with what is said of it."""
-
-    kind = "terms"
 
     pairs: Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class Items:
+class Items(NamedTuple):
     """Sentences that belong together, numbered where their order matters."""
-
-    kind = "items"
 
     entries: Sequence[str]
     ordered: bool = False
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """How to read what stands above."""
 
-    kind = "reading"
-
     text: str
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(NamedTuple):
     """What the reader should know before reading on."""
 
-    kind = "remark"
-
     text: str
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """A command line to copy."""
-
-    kind = "command"
 
     text: str
 
@@ -104,8 +83,7 @@ class Command:
 Block: TypeAlias = "str | Charts | Table | Definitions | Items | Reading | Remark | Command"
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A part of a page.
 
     Parameters
@@ -126,8 +104,7 @@ class Section:
     link: str = ""
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """A page: its heading, what is known, and its sections.
 
     Parameters

@@ -77,6 +77,7 @@ def load_template() -> Template:
     )
     environment.filters["start_large"] = capitalise
     environment.filters["prose"] = _mark_code
+    environment.filters["kind"] = _name_kind
     return environment.get_template(_TEMPLATE)
 
 
@@ -93,6 +94,11 @@ def _mark_code(text: str) -> Markup:
     from markupsafe import Markup, escape
 
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(_keep_units(text)))))
+
+
+def _name_kind(block: object) -> str:
+    """Return what the template calls a block: the name of its class."""
+    return type(block).__name__
 
 
 def _read_part(name: str) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from optplan.errors import MissingExtraError
 from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE
@@ -35,8 +34,7 @@ _UNIT_SIGNS = {"usd": "$"}
 _NAME_LENGTH = 24
 
 
-@dataclass(frozen=True)
-class TimeScale:
+class TimeScale(NamedTuple):
     """The unit of an axis of time, and how many seconds it has."""
 
     unit: str

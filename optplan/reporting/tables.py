@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from optplan.errors import show_text
 from optplan.reporting.phrases import NOTHING
@@ -36,8 +36,7 @@ _GAP = 3
 _INDENT = "  "
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table: its heading, whether it holds numbers, and how a page sets its cells."""
 
     name: str
@@ -50,8 +49,7 @@ def numbers(*names: str) -> tuple[Column, ...]:
     return tuple(Column(name, is_number=True) for name in names)
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """A cell that a page sets in a way of its own.
 
     Parameters
@@ -76,8 +74,7 @@ class Cell:
 Content: TypeAlias = "str | Cell | None"
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A row that a page sets in a way of its own: ``own``, ``part`` or ``next``; it may begin a group of rows."""
 
     cells: Sequence[Content]
@@ -102,8 +99,6 @@ class Table:
     rest
         What is left out, if anything.
     """
-
-    kind = "table"
 
     caption: str
     columns: Sequence[Column]
@@ -167,8 +162,7 @@ class Table:
         return table
 
 
-@dataclass(frozen=True)
-class _Span:
+class _Span(NamedTuple):
     """How many characters a column needs at least, so that no word is broken, and at most."""
 
     least: int

@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -86,7 +86,7 @@ class Journal:
             with ExitStack() as held, self._reading():
                 if writable:
                     if not is_there:
-                        _require_room(folder)
+                        require_room(folder, "run", _HARMLESS)
                     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                     folder.chmod(0o700)
                     busy = f"{folder}: another driver follows a plan there; wait for it, or `optplan stop {folder}`"
@@ -272,11 +272,11 @@ def _find_trace(folder: Path) -> str:
     return next((f"nothing is in it, and {path} is of a run" for path in traces), "")
 
 
-def _require_room(folder: Path) -> None:
-    """Refuse a folder with files of others: its mode would be changed, and the run's files would lie among them."""
-    foreign = {path.name for path in folder.iterdir()}.difference(_HARMLESS) if folder.is_dir() else set()
+def require_room(folder: Path, what: str, harmless: Iterable[str]) -> None:
+    """Refuse a folder with files of others: its mode would be changed, and the new ones would lie among them."""
+    foreign = {path.name for path in folder.iterdir()}.difference(harmless) if folder.is_dir() else set()
     if foreign:
-        raise UsageError(f"{folder}: holds other files ({min(foreign)}), and no run; give a new or an empty folder")
+        raise UsageError(f"{folder}: holds other files ({min(foreign)}), and no {what}; give a new or an empty folder")
 
 
 def _list_started(folder: Path) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 from collections.abc import Iterator
@@ -63,6 +62,8 @@ _ASIDE = _Aside()
 
 def _flush() -> None:
     """Write out what C's streams hold back: where standard output is no terminal, that would come much later."""
+    import ctypes  # on use: most commands run no engine
+
     with suppress(OSError, AttributeError, TypeError):  # where C's library is not to be had by this way
         ctypes.CDLL(None).fflush(None)
 

@@ -160,7 +160,7 @@ def test_main_reads_the_arguments_of_the_process(
         (["solvee"], "No such command 'solvee'"),
         (["solve"], "Missing argument 'INSTANCE'"),
         (["solve", "boa-one-table", "--bugdet", "1gpu"], "No such option"),
-        (["solve", "boa-one-table", "--gap", "small"], "'small' is not a valid float"),
+        (["solve", "boa-one-table", "--seed", "small"], "'small' is not a valid integer"),
         (["import", "sia"], "Missing option '--workload'"),
         (["frontier", "boa-one-table", "--points", "1"], "1 is not in the range x>=2"),
         (["show", "boa-one-table", "--model", "gams"], "'gams' is not one of 'lp', 'mps'"),
@@ -188,7 +188,8 @@ def test_a_wrong_command_line_exits_with_2(run: Runner, arguments: list[str], me
         (["--compare", "higs"], "--compare: no solver 'higs'; did you mean 'highs'?"),
         (["--problem", "hole"], "--problem: no problem 'hole'; did you mean 'whole'?"),
         (["--policy", "mixd"], "--policy: no policy 'mixd'; did you mean 'mixed'?"),
-        (["--gap", "2"], "gap: got 2.0; a relative gap from 0 to below 1 is needed"),
+        (["--gap", "200%"], "--gap: got '200%'; a relative gap from 0 to below 1 is needed, such as 1e-6 or 1%"),
+        (["--gap", "small"], "--gap: got 'small'; a relative gap from 0 to below 1 is needed, such as 1e-6 or 1%"),
         (
             ["--deadline", "20min"],
             "--deadline: instance 'boa-one-table' is of formulation 'boa', which has no deadline; leave it out "

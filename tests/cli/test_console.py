@@ -97,6 +97,14 @@ def test_no_line_ends_in_blanks(capsys: pytest.CaptureFixture[str]) -> None:
     assert console._TRAILING_BLANKS.sub(r"\1", "a \x1b[1mb   \x1b[0m\n") == "a \x1b[1mb\x1b[0m\n"
 
 
+def test_names_are_no_emoji_and_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    """What stands between colons or brackets in a user's name is shown as it is, in texts and in tables."""
+    table = Table("name", box=None)
+    table.add_row(":warning:")
+    console.print_answer("class :x: of [red]team[/red]", table)
+    assert capsys.readouterr().out.split() == ["class", ":x:", "of", "[red]team[/red]", "name", ":warning:"]
+
+
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     """With NO_COLOR (no-color.org) warnings and errors on a terminal are plain; without it they are not."""
     terminal = open_terminal(monkeypatch)

@@ -153,7 +153,7 @@ def test_comparison_for_people(run: Runner) -> None:
 def test_settings_reach_the_solver(run: Runner) -> None:
     """Solver, gap, seed and the changed problem are in the Result."""
     told = run(
-        *("solve", "boa-two-classes", "--solver", "highs", "--gap", "0.1", "--seed", "7", "--problem", "whole"),
+        *("solve", "boa-two-classes", "--solver", "highs", "--gap", "10%", "--seed", "7", "--problem", "whole"),
         *("--policy", "mixed", "--time-limit", "60s", "--budget", "14600usd/month", "--json"),
     )
     assert told.code == 0

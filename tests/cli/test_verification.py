@@ -143,10 +143,10 @@ def test_who_verifies_decides_what_is_optimal(run: Runner) -> None:
     assert (as_json["status"], as_json["gap"]) == ("feasible", pytest.approx(1.0 - 2816.5384615 / 7380.0))
     told = run("verify", "boa-two-classes", path, "--gap", "0.7")
     assert told.out.startswith("boa-two-classes: a plan within 62 % of the bound, proven optimal within 0.7 as asked\n")
-    assert run("verify", "boa-two-classes", path, "--gap", "0.7", "--json").data["status"] == "optimal"
+    assert run("verify", "boa-two-classes", path, "--gap", "70%", "--json").data["status"] == "optimal"
     told = run("verify", "boa-two-classes", path, "--gap", "1")
     assert (told.code, told.out) == (2, "")
-    assert "gap: got 1.0; a relative gap from 0 to below 1 is needed" in told.err
+    assert "--gap: got '1'; a relative gap from 0 to below 1 is needed" in told.err
 
 
 def test_a_result_of_a_changed_instance_says_so_first(run: Runner) -> None:

@@ -6,6 +6,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -549,10 +550,16 @@ CASES: dict[str, Callable[[], Iterator[Case]]] = {
 }
 
 
+@cache
+def cases_of(formulation: str) -> tuple[Case, ...]:
+    """Return a formulation's cases, which are made once: every plan of many of them is judged for that."""
+    return tuple(CASES[formulation]()) if formulation in CASES else ()
+
+
 def model_cases() -> Iterator[Case]:
     """Yield every case of every formulation that a declarative model states."""
-    for cases in CASES.values():
-        for case in cases():
+    for formulation in CASES:
+        for case in cases_of(formulation):
             asked = getattr(case.instance, "confidence", None) or getattr(case.instance, "most_gpus", None)
             sampled = getattr(case.instance, "objective", "") == "quality"
             nothing = isinstance(case.instance, SeerInstance) and case.instance.brackets is None
@@ -684,7 +691,7 @@ def _size_and_kind(entry: SolverEntry, instance: Instance) -> bool:
 PAIRS = [
     (formulation, entry, case)
     for formulation in formulations().values()
-    for case in CASES.get(formulation.name, lambda: iter(()))()
+    for case in cases_of(formulation.name)
     for entry in formulation.solvers
     if _size_and_kind(entry, case.instance)
 ]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from optplan.schema import FloatArray
 
 
-@dataclass(frozen=True)
-class EpochRange:
+class EpochRange(NamedTuple):
     """Consecutive epochs, numbered from 1, at one width of one GPU type, which is empty where the instance has one.
 
     ``duration_s`` is expected, with the pause for rescaling at their start.
@@ -34,8 +32,7 @@ class EpochRange:
     gpu_type: str = ""
 
 
-@dataclass(frozen=True)
-class JobPath:
+class JobPath(NamedTuple):
     """What a share of a class's jobs goes through: ranges in the order of epochs, and (E,) widths and types.
 
     Types are None where the instance has one; ``duration_s`` is expected from a job's start to its end.
@@ -48,8 +45,7 @@ class JobPath:
     gpu_types: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class ClassBreakdown:
+class ClassBreakdown(NamedTuple):
     """One class's part of the whole: one path in a pure plan, several where shares of the jobs differ.
 
     GPUs are time averages, those by type running and rescaling, in the instance's order. ``contribution_s`` is what the

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance
 from optplan.reporting.boa.breakdown import has_types
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 TOTAL = "all types"
 
 
-@dataclass(frozen=True)
-class LimitUse:
+class LimitUse(NamedTuple):
     """What a plan uses of one limit, and what more of it would be worth, in words and in the unit in which it is given.
 
     ``saves`` is what one more unit saves, of a due date a minute, of a floor one GPU less; ``value`` is that in a day

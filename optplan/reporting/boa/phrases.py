@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from optplan.contracts import Status, Termination
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, Policy, Problem
@@ -48,8 +47,7 @@ _FAMILY = {
 }
 
 
-@dataclass(frozen=True)
-class BudgetWords:
+class BudgetWords(NamedTuple):
     """What readers call a budget of a unit: as a column or an axis, one unit of it, one more, and one less."""
 
     name: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -300,7 +299,7 @@ def list_type_uses(instance: BoaInstance, result: Result[Solution]) -> Table | N
 
 def list_limits(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> Table | None:
     """List what a plan uses of each limit and what more of it is worth; None without a plan or further limits."""
-    rows = [astuple(row) for row in list_limit_uses(instance, result, frontier)]
+    rows = list_limit_uses(instance, result, frontier)
     nouns = [BUDGET_WORDS[instance.budget_unit].one, *["GPU"] * bool(instance.quotas)]
     caption = f"What the plan uses of each limit, and what one more {' or '.join(dict.fromkeys(nouns))} would save"
     if instance.due_s:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance
 from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.study.replanning import FleetContinuation, State, name_vms
@@ -76,7 +74,7 @@ def build_continuation_page(continuation: FleetContinuation, timeline: Timeline,
 
     page = build_page(continuation.remainder.instance, continuation.result, beside)
     first = tell_timeline(timeline, "run", "The whole run", say_continuation(continuation, timeline))
-    return replace(page, sections=[first, *page.sections])
+    return page._replace(sections=[first, *page.sections])
 
 
 def _say_launch(left: SriftInstance) -> str:

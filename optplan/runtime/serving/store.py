@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import DataError, OutputError
-from optplan.runtime.journal import writing
+from optplan.runtime.journal import require_room, writing
 from optplan.runtime.locks import hold_lock
+from optplan.runtime.serving.access import TOKEN_FILE
 
 #: What leads from each version of the tables to the next one; the number of steps is the present version.
 MIGRATIONS: tuple[str, ...] = (
@@ -28,6 +29,8 @@ MIGRATIONS: tuple[str, ...] = (
 )
 
 _FILE, _LOCK = "calculator.sqlite", "calculator.lock"
+#: What may lie in a folder in which no calculator has begun: after a kill, a token that was put there, a volume's own.
+_HARMLESS = (_LOCK, TOKEN_FILE, "lost+found")
 #: Calculations that are kept.
 _KEPT_CALCULATIONS = 1000
 #: Ids of so many events are kept at least; a repetition of an older one would count again.
@@ -49,7 +52,7 @@ class Store:
     OutputError
         When the folder cannot be written.
     UsageError
-        When another calculator holds it.
+        When another calculator holds it, or it holds other files and no calculator.
     DataError
         When its tables are of a later release, or it is no database.
     """
@@ -58,6 +61,8 @@ class Store:
         self.folder = folder
         try:
             with ExitStack() as held:
+                if not is_begun(folder):
+                    require_room(folder, "calculator", _HARMLESS)
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 folder.chmod(0o700)
                 busy = f"{folder}: another calculator runs there; stop it, or give another folder"

@@ -34,7 +34,6 @@ hour, $172.80 a day, $5,256 a month: both limits are used up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -490,4 +489,4 @@ def typed_report(
     pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
     beside = Beside([typed_rival], typed_frontier, explanation=explanation, sensitivity=sensitivity)
     page = presenter_of(typed_instance).build_page(typed_instance, typed_result, beside)
-    return build_page(replace(page, sections=[*page.sections, tell_curves(curves), tell_comparison(comparison)]))
+    return build_page(page._replace(sections=[*page.sections, tell_curves(curves), tell_comparison(comparison)]))

@@ -124,6 +124,18 @@ def test_one_process_keeps_a_folder(tmp_path: Path, stream: BoaInstance) -> None
         Keeper(tmp_path / "empty")
 
 
+def test_no_calculator_begins_among_files_of_others(tmp_path: Path, stream: BoaInstance) -> None:
+    """A folder with a file that is no calculator's keeps its mode and what is in it; a token may be there before."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "notes").touch()
+    with pytest.raises(UsageError, match=r"holds other files \(notes\), and no calculator; give a new or"):
+        Keeper(tmp_path, stream)
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
+    (tmp_path / "notes").rename(tmp_path / "token")
+    Keeper(tmp_path, stream).stop()
+
+
 def test_another_budget_goes_on_with_what_was_learned(
     tmp_path: Path, stream: BoaInstance, clock: Callable[[], float], now: list[float]
 ) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -19,19 +17,7 @@ from optplan.solvers.paths import branch_price, run_problem, runs, simplex
 from optplan.solvers.paths.effort import Effort
 
 Maker = Callable[..., tuple[PathCosts, ...]]
-COMPILED = Path(runs.__file__).suffix != ".py"
-
-
-def interpret(module: ModuleType) -> Any:  # noqa: ANN401 - a module like the one given
-    """Return a module as Python runs it."""
-    assert module.__file__ is not None
-    path = Path(module.__file__).with_name(module.__name__.rpartition(".")[2] + ".py")
-    spec = importlib.util.spec_from_file_location(f"interpreted_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+Interpret = Callable[[ModuleType], Any]
 
 
 def draw(seed: int) -> tuple[list[PathCosts], list[np.ndarray], list[np.ndarray], np.ndarray]:
@@ -113,7 +99,7 @@ def test_best_paths_are_those_of_possible_runs(seed: int) -> None:
 
 
 @pytest.mark.parametrize("interpreted", [False, True])
-def test_runs_leave_room_for_layers_that_hold_the_kind_too(interpreted: bool) -> None:
+def test_runs_leave_room_for_layers_that_hold_the_kind_too(interpret: Interpret, interpreted: bool) -> None:
     """Of 2.5, layers 0 and 3 take 1 each on kind 1, so that no run may add layer 1 or 2, nor may the judge's.
 
     Kind 1 costs nothing and kind 0 costs 1 a layer: the best path is 1, 0, 0, 1 of value 2. Of runs alone, 1, 1, 0, 1
@@ -180,9 +166,10 @@ def search(seed: int) -> list[float]:
     return [found.value, found.bound, found.branches, master.count, master.passes, master.pivots, *found.root.weights]
 
 
-@pytest.mark.skipif(not COMPILED, reason="optplan was installed without a C compiler: the loops run as Python")
 @pytest.mark.parametrize("seed", range(8))
-def test_compiled_and_interpreted_searches_agree_to_the_bit(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_compiled_and_interpreted_searches_agree_to_the_bit(
+    interpret: Interpret, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     """Nothing is fused, reordered or rounded differently by the compiler."""
     compiled = search(seed)
     monkeypatch.setattr(run_problem, "RunGraphs", interpret(runs).RunGraphs)
@@ -191,8 +178,8 @@ def test_compiled_and_interpreted_searches_agree_to_the_bit(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("module", [run_loops, interpret(run_loops)])
-def test_the_judge_finds_the_same_sums(module: Any, seed: int) -> None:  # noqa: ANN401 - a module
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_the_judge_finds_the_same_sums(interpret: Interpret, interpreted: bool, seed: int) -> None:
     """What a class cannot but take, its least sum and the options that are too heavy are as the solver has them."""
     graphs, kinds, own, limits = draw(seed)
     problem = run_problem.state_runs(graphs, kinds, own, limits)
@@ -207,7 +194,9 @@ def test_the_judge_finds_the_same_sums(module: Any, seed: int) -> None:  # noqa:
         own_numbers = own[g] + 1
         takes = np.ones((own_numbers.size, 1 + limits.size), dtype=np.uint8)
         begins = np.searchsorted(kinds[g], np.arange(own_numbers.size + 1))
-        judged = module.ClassRuns(steps, np.ascontiguousarray(entries), begins, own_numbers, takes)
+        judged = (interpret(run_loops) if interpreted else run_loops).ClassRuns(
+            steps, np.ascontiguousarray(entries), begins, own_numbers, takes
+        )
         for h in range(own_numbers.size):
             assert judged.find_need(h) == pytest.approx(forced[g, h])
             left = limits[1 + h] * (1 + 1e-9) - (forced[:, h].sum() - forced[g, h])

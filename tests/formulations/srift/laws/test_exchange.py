@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import importlib.util
 import math
-from pathlib import Path
+from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -139,19 +139,13 @@ def test_a_relaxation_by_hand() -> None:
     assert Exchange(ready, volumes, own, 10.0, own).seconds(1.0) == pytest.approx(1.0 + 5.0 / 9.0)
 
 
-@pytest.mark.skipif(compiled.__file__.endswith(".py"), reason="not compiled: no C compiler when optplan was installed")
-def test_the_compiled_exchange_is_that_of_python_to_the_bit() -> None:
+def test_the_compiled_exchange_is_that_of_python_to_the_bit(interpret: Callable[[ModuleType], ModuleType]) -> None:
     """Ends of 60 transfers in ten classes, at three lengths of the backward pass."""
-    spec = importlib.util.spec_from_file_location("interpreted", Path(compiled.__file__).with_name("exchange.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    interpreted = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(interpreted)
     stream = np.random.default_rng(0)
     ready, volumes = np.sort(stream.uniform(0.0, 1.0, 60)), stream.lognormal(0.0, 1.5, 60)
     own = stream.choice(stream.uniform(0.1, 20.0, 10), 60)
     for least in (None, 0.9 * own):
-        found, wanted = (kind(ready, volumes, own, 25.0, least) for kind in (Exchange, interpreted.Exchange))
+        found, wanted = (kind(ready, volumes, own, 25.0, least) for kind in (Exchange, interpret(compiled).Exchange))
         for backward_s in (0.1, 1.0, 30.0):
             assert found.times(backward_s).tolist() == wanted.times(backward_s).tolist()
             assert found.seconds(backward_s) == wanted.seconds(backward_s) == found.times(backward_s).max()

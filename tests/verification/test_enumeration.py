@@ -1,0 +1,82 @@
+"""The judge's enumeration: the least value within limits among all choices of one path through each graph."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optplan.contracts import PathCosts
+from optplan.schema import FloatArray
+from optplan.verification import least_within
+
+
+def paths_through(graph: PathCosts) -> list[tuple[float, FloatArray]]:
+    """List value and consumptions of every path, step by step."""
+    totals = []
+    for path in itertools.product(range(len(graph.labels)), repeat=len(graph.run_value)):
+        value, consumption = 0.0, np.zeros(len(graph.limits))
+        for layer, node in enumerate(path):
+            value += graph.run_value[layer, node]
+            consumption += graph.run_consumption[:, layer, node]
+            left = node if layer == 0 else path[layer - 1]
+            if layer == 0 or node != left:
+                value += graph.enter_value[graph.group[left], layer, node]
+                consumption += graph.enter_consumption[:, graph.group[left], layer, node]
+        totals.append((value, consumption))
+    return totals
+
+
+@st.composite
+def families(draw: st.DrawFn) -> list[PathCosts]:
+    """Draw graphs with the same limits, of small whole costs: full of ties and zeros, and exact in floating point."""
+    limits = draw(st.integers(1, 2))
+    graphs = []
+    for number in range(draw(st.integers(1, 3))):
+        layers, nodes = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+        groups = draw(st.integers(1, 2))
+        run, enter = (layers, nodes), (groups, layers, nodes)
+        costs = [
+            np.array(draw(st.lists(st.integers(0, 4), min_size=size, max_size=size)), dtype=float).reshape(shape)
+            for shape in (run, (limits, *run), enter, (limits, *enter))
+            for size in (int(np.prod(shape)),)
+        ]
+        group = np.sort(np.arange(nodes) % groups)
+        labels = tuple(str(node) for node in range(nodes))
+        graphs.append(PathCosts(f"drawn {number}", labels, group, ("a", "b")[:limits], *costs))
+    return graphs
+
+
+@settings(max_examples=300)
+@given(
+    drawn=families(),
+    multipliers=st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=2, max_size=2),
+    allowance=st.integers(0, 12).map(lambda n: n + 0.25),
+    amounts=st.lists(st.integers(0, 20), min_size=2, max_size=2),
+)
+def test_least_within_agrees_with_all_combinations(
+    drawn: list[PathCosts], multipliers: list[float], allowance: float, amounts: list[int]
+) -> None:
+    """The least value within the limits of all combinations whose reduced cost is within the allowance, or infinity."""
+    weights = np.array(multipliers[: len(drawn[0].limits)])
+    limits = np.array(amounts[: weights.size], dtype=float)
+    per_graph = [paths_through(graph) for graph in drawn]
+    least = sum(min(value + float(weights @ use) for value, use in totals) for totals in per_graph)
+    best = float("inf")
+    for combination in itertools.product(*per_graph):
+        value, use = sum(v for v, _ in combination), np.sum([u for _, u in combination], axis=0)
+        if value + float(weights @ use) <= least + allowance and (use <= limits).all():
+            best = min(best, value)
+    assert least_within(drawn, weights, allowance, limits) == best
+
+
+def test_least_within_takes_a_choice_exactly_at_the_budget() -> None:
+    """0.1 + 0.2 is a little more than 0.3 in floating point, and keeps a budget of 0.3."""
+    graph = PathCosts.of_one_limit(
+        "a", [1, 2], *(np.array([row]) for row in ([5.0, 1.0], [0.0, 0.1], [0.0, 0.0], [0.0, 0.0]))
+    )
+    other = PathCosts.of_one_limit("b", [1], *(np.array([[cost]]) for cost in (1.0, 0.2, 0.0, 0.0)))
+    for budget, least in ((0.3, 2.0), (0.29, 6.0), (0.1, float("inf"))):
+        assert least_within([graph, other], np.zeros(1), 10.0, np.array([budget])) == least
