@@ -15,7 +15,7 @@ cdef class RunGraphs:
     cdef unsigned char[:, ::1] seen, free
     cdef Py_ssize_t[:, ::1] reach, low, high, least_low, most_high
     cdef public double[:, ::1] forced
-    cdef double[:, ::1] left
+    cdef double[:, ::1] left, cheapest, enough, too_much
     cdef double[::1] total
     cdef public double[::1] least
     cdef public int[:, ::1] path
@@ -36,12 +36,9 @@ cdef class RunGraphs:
         k=Py_ssize_t, row=Py_ssize_t, is_open=bint, best=double, cost=double, f=Py_ssize_t)
     cdef double find_forced(self, Py_ssize_t g, Py_ssize_t h) noexcept nogil
 
-    @cython.locals(least=double, f=Py_ssize_t)
-    cdef double least_entry(self, Py_ssize_t g, Py_ssize_t limit, Py_ssize_t k) noexcept nogil
-
     @cython.locals(endless=double, limit=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, origin=Py_ssize_t,
         end=Py_ssize_t, begin=Py_ssize_t, row=Py_ssize_t, lowest=double, best=double, k=Py_ssize_t, cost=double,
-        elsewhere=double, f=Py_ssize_t)
+        need=double, f=Py_ssize_t)
     cdef void find_reach(self, Py_ssize_t g, Py_ssize_t h, double left) noexcept nogil
 
     @cython.locals(endless=double, h=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, row=Py_ssize_t, k=Py_ssize_t,

@@ -62,6 +62,15 @@ class RunGraphs:
         self.forced = np.zeros((self.num_graphs, self.num_kinds))
         self.left = np.full((self.num_graphs, self.num_kinds), -1.0)
         self.total = np.zeros(self.num_limits)
+        #: (G, K) The least that coming to a node takes of its kind's own limit, and (G, F) between which amounts left
+        #: runs are as long as they were found to be.
+        self.enough = np.zeros((self.num_graphs, self.num_kinds))
+        self.too_much = np.zeros((self.num_graphs, self.num_kinds))
+        cheapest = np.zeros((self.num_graphs, self.width))
+        for g, h in np.argwhere(np.asarray(own) >= 0).tolist():
+            nodes = slice(int(kinds[g, h]), int(kinds[g, h + 1]))
+            cheapest[g, nodes] = entries[1 + int(own[g, h]), g, :, nodes].min(axis=0)
+        self.cheapest = cheapest
         #: Best paths: least sum, nodes, value and consumptions of each graph.
         self.least = np.zeros(self.num_graphs)
         self.path = np.zeros((self.num_graphs, depth), dtype=np.int32)
@@ -99,9 +108,9 @@ class RunGraphs:
             for h in range(self.num_kinds):
                 if self.own[g, h] >= 0:
                     left = self.room[self.own[g, h]] - (self.total[self.own[g, h]] - self.forced[g, h])
-                    if left != self.left[g, h]:
-                        self.left[g, h] = left
+                    if self.left[g, h] < 0.0 or not self.enough[g, h] <= left < self.too_much[g, h]:
                         self.find_reach(g, h, left)
+                    self.left[g, h] = left
         return True
 
     def differs(self, g: int) -> bool:
@@ -146,7 +155,7 @@ class RunGraphs:
                 if self.closed[row, k]:
                     self.part[0, k] = endless
                     continue
-                cost = min(lowest, away) + self.least_entry(g, limit, k)
+                cost = min(lowest, away) + self.cheapest[g, k]
                 if first <= k < behind:
                     cost = min(cost, self.part[0, k])
                 self.part[0, k] = cost + self.steps[limit, row, k]
@@ -155,14 +164,6 @@ class RunGraphs:
             away = min(away, lowest) if is_open else endless
             lowest = best
         return min(away, lowest)
-
-    def least_entry(self, g: int, limit: int, k: int) -> float:
-        """Return the least consumption of coming to a node, from wherever it is."""
-        least: float = self.entries[limit, g, 0, k]
-        if self.per_kind:
-            for f in range(1, self.num_kinds):
-                least = min(least, self.entries[limit, g, f, k])
-        return least
 
     def find_reach(self, g: int, h: int, left: float) -> None:
         """Find how long each run on a kind can be within what is left of its own limit.
@@ -173,6 +174,7 @@ class RunGraphs:
         limit = self.own[g, h] + 1
         origin, end = self.starts[g], self.starts[g + 1]
         self.free[g, h] = 1
+        self.enough[g, h], self.too_much[g, h] = 0.0, endless
         self.must[0] = 0.0
         for row in range(origin, end):
             best = endless
@@ -193,17 +195,19 @@ class RunGraphs:
                     if self.closed[row, k]:
                         self.part[0, k] = endless
                         continue
-                    cost = lowest + self.least_entry(g, limit, k)
+                    cost = lowest + self.cheapest[g, k]
                     if first <= k < behind:
                         cost = min(cost, self.part[0, k])
                     self.part[0, k] = cost + self.steps[limit, row, k]
                     best = min(best, self.part[0, k])
                 first, behind = self.low[row, h], self.high[row, h]
-                elsewhere = self.must[begin - origin] + (self.must[end - origin] - self.must[row - origin + 1])
-                if best + elsewhere > left:
+                need = best + self.must[begin - origin] + (self.must[end - origin] - self.must[row - origin + 1])
+                if need > left:
                     if best < endless:
                         self.free[g, h] = 0
+                        self.too_much[g, h] = min(self.too_much[g, h], need)
                     break
+                self.enough[g, h] = max(self.enough[g, h], need)
                 lowest = best
                 row += 1
             self.reach[begin, h] = row - origin
