@@ -42,11 +42,11 @@ def boa(**changes: Any) -> Any:  # noqa: ANN401 - a BoaInstance
 
 
 def divide(instance: Any, parts: int) -> Any:  # noqa: ANN401 - a BoaInstance, and what stands in a certificate
-    """Return a division of which the first side is divided again and again, by all options of an epoch."""
+    """Return a division of which the first side is divided again and again; parts try in vain to close options."""
     first = next(iter(instance.classes))
     epochs, options = instance.classes[first].num_epochs, len(instance.options(first).labels)
     divisions = [entry for number in range(parts) for entry in (2, 0, number % epochs, 0, options)]
-    return {"weights": [[1.0] * (1 + len(instance.limits))], "tree": divisions + [0, 0] * (parts + 1)}
+    return {"weights": [[1.0] * (1 + len(instance.limits))], "tree": divisions + [*[1, 0] * 8, 0, 0] * (parts + 1)}
 
 
 def test_the_limit_counts_work_and_not_the_time_that_passes(monkeypatch: pytest.MonkeyPatch) -> None:
