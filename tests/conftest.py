@@ -128,7 +128,6 @@ SLOW = (
     "simulation/starts",
     "simulation/test_sweeps.py",
     "solvers/paths/held/test_held.py",
-    "solvers/paths/levels/test_levels.py",
     "solvers/paths/switching",
     "solvers/paths/test_bounds.py",
     "solvers/paths/test_closing.py",
@@ -149,7 +148,6 @@ SLOW = (
     "formulations/boa/test_remedies.py",
     "solvers/test_standard_output.py",
     "solvers/programs/test_cpsat.py",
-    "solvers/paths/test_choosing.py",
 )
 #: What compares with figures that are written down: pages, the library and its plans, published figures, generators.
 GOLDEN = (

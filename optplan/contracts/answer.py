@@ -75,9 +75,6 @@ class SolveRequest:
         Of a frontier: the limit that varies, by name; empty for the formulation's own choice.
     certify
         Whether certificates that take space or time are wanted; without them a bound rests on the search.
-    divide
-        Whether a bound is to be proven by dividing what there is to choose from rather than by listing it, where the
-        solver can do both: the judge would not list so much.
     near
         The result of an instance that differs little; it may save time, and changes no objective by more than the gap.
     """
@@ -87,7 +84,6 @@ class SolveRequest:
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     limit: str = ""
     certify: bool = True
-    divide: bool = False
     near: ProvenBefore | None = None
 
 

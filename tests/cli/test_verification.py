@@ -235,12 +235,9 @@ def test_missing_files(run: Runner, tmp_path: Path) -> None:
 
 def test_a_large_certificate_ends_in_a_verdict(run: Runner, solved: Callable[..., Path]) -> None:
     """6,000 divisions are judged in a process of their own, which ends at the limit, and not in 70."""
-    closed = {"weights": [1.0, 1.0]}
-    division = {"class": "job", "epoch": 1, "options": [[0, 3]]}
-    certificate = {"form": "tree", "rule": "boa-branches", "bound": 1e-3}
-    tree = [*[division] * 6_000, *[closed] * 6_001]
-    path = solved(certificates=[{**certificate, "content": {"tree": tree}}])
-    assert path.stat().st_size > 100_000
+    content = {"weights": [[1.0, 1.0]], "tree": [2, 0, 0, 0, 3] * 6_000 + [0, 0] * 6_001}
+    path = solved(certificates=[{"form": "tree", "rule": "boa-runs", "bound": 1e-3, "content": content}])
+    assert path.stat().st_size > 50_000
     told = run("verify", "boa-one-table", path, "--time-limit", "10ms")
     assert told.code == 5  # the bound rests on another kind of certificate, which is not there
     assert "taken on trust: certificate tree[1]: not checked within 0.01 s of processor time" in told.out

@@ -16,7 +16,7 @@ from optplan.contracts.limits import Infeasibility, Relaxation
 from optplan.contracts.packing import pack_integers
 from optplan.contracts.result import Status
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.judge import listing, peak, rows, switching
+from optplan.formulations.boa.judge import listing, peak
 from optplan.formulations.rubberband.judge import bracket_walks
 from optplan.formulations.seer.judge import node_spending
 from optplan.formulations.srift.judge import parts
@@ -65,26 +65,16 @@ def wide() -> BoaInstance:
     return BoaInstance.parse(data | {"budget": "100usd/hour", "policy": "pure"})
 
 
-def divided(instance: Any, division: dict[str, Any], many: int) -> Case:  # noqa: ANN401 - a BoaInstance
-    """Return a chain of one division, in the first part of each."""
-    closed = {"weights": [1.0] * (1 + len(instance.limits))}
-    return instance, tree("boa-branches", tree=[division] * many + [closed] * (many + 1))
+def divided(instance: Any, number: int, many: int) -> Case:  # noqa: ANN401 - a BoaInstance
+    """Return a chain of one division, by all options of a class's first epoch, in the first part of each."""
+    options = len(instance.options(list(instance.classes)[number]).labels)
+    chain = [2, number, 0, 0, options] * many + [0, 0] * (many + 1)
+    return instance, tree("boa-runs", weights=[[1.0] * (1 + len(instance.limits))], tree=chain)
 
 
 def listed(instance: Any, weights: list[float], bound: float) -> Case:  # noqa: ANN401 - a BoaInstance
     """Return one part of which all plans are listed that weights leave open."""
     return instance, tree("boa-branches", bound, tree=[{"weights": weights, "listed": True}])
-
-
-def exclude(weights: list[list[float]], above: float) -> Case:
-    """Return rows for a bound so much above the optimum."""
-    return boa(), tree("boa-rows", best()[0] * above, rows=weights)
-
-
-def spread(many: int) -> list[list[float]]:
-    """Return rows about the best multipliers."""
-    draws = np.random.default_rng(0).uniform(0.8, 1.2, (many, len(best()[1])))
-    return [[1.0, *row] for row in (draws * list(best()[1].values())).tolist()]
 
 
 def within(instance: Instance, multipliers: dict[str, float], allowance: float) -> Case:
@@ -132,21 +122,11 @@ def fleets(name: str, numbers: int) -> Case:
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    "divisions by types": lambda: divided(boa(), {"class": next(iter(boa().classes)), "types": ["a100"]}, 10_000),
-    "many ranges": lambda: divided(
-        boa(), {"class": next(iter(boa().classes)), "epoch": 1, "options": [[0, 9]] * 9}, 5_000
-    ),
-    "many widths": lambda: divided(wide(), {"class": "a", "epoch": 1, "options": [[0, 15_000]]}, 5_000),
-    "many widths by types": lambda: divided(wide(), {"class": "a", "types": ["t0", "t1"]}, 3_000),
+    "many divisions": lambda: divided(boa(), 0, 9_000),
+    "many widths": lambda: divided(wide(), 0, 5_000),
     "all plans listed": lambda: listed(boa(), [1.0, 0.0, 0.0, 0.0], 1e9),
     "near plans listed": lambda: listed(boa(), [1.0, *best()[1].values()], best()[0] * 1.05),
     "all of many widths listed": lambda: listed(wide(), [1.0, 0.0, 0.0, 0.0, 0.0], 1e9),
-    "a row of nothing": lambda: exclude([[1.0, 0.0, 0.0, 0.0]], 1e6),
-    "a row far above": lambda: exclude([[1.0, *best()[1].values()]], 1.3),
-    "many rows": lambda: exclude(spread(10_000), 1.02),
-    "one row many times": lambda: exclude(spread(1) * 20_000, 1.01),
-    "rows of huge and tiny weights": lambda: exclude([[1e-300, 1e300, 1e-300, 1e300]] * 1_000, 1.01),
-    "a row for many widths": lambda: (wide(), tree("boa-rows", 1e5, rows=[[1.0] * 5])),
     "a deep division by runs": lambda: (
         wide(),
         tree("boa-runs", 1e5, weights=[[1.0] * 5], tree=[2, 0, 0, 0, 1] * 9_000 + [0, 0] * 9_001),
@@ -228,8 +208,6 @@ def test_many_remedies_and_a_long_reason(measure: Measure) -> None:
             "near plans listed",
             "a listed part has more beginnings of paths than are looked at",
         ),
-        (rows, "_MOST_LEAST", "a row far above", "4 rows for 5 classes are more than are looked at"),
-        (rows, "_MOST_NUMBERS", "a row far above", "a class has more options than are looked at"),
         (enumeration, "_MOST_NUMBERS", "near plans enumerated", "the allowance leaves more plans than are listed"),
         (peak, "_MOST_JOBS", "as many jobs as are looked at", "4096 GPUs are those of more than 16 jobs"),
         (bracket_walks, "_MOST_CELLS", "all searches enumerated", "stages are more than are looked at"),
@@ -243,7 +221,5 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch, module: Any, c
     instance, certificates = CASES[name]()
     result = solve(instance, check=False, certify=False, time_limit_s=1.0).replace(certificates=certificates)
     monkeypatch.setattr(module, cap, 16)
-    if module is rows:
-        monkeypatch.setattr(switching, "_MOST_KEPT", 0)
     verification = verify(instance, result, time_limit_s=60.0)
     assert any(said in check.message for check in verification.failures)

@@ -16,6 +16,7 @@ import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,8 @@ class Tuning:
     lacking: float = 1e-6
     #: Levels of columns below this are none.
     level: float = 1e-7
+    #: What limits may be worth by multipliers, relative to a plan: with more, rounding could pass for a proof.
+    most_worth: float = 5e5
     #: Significant digits of multipliers: in turn, until they close a part, and of those that do not.
     digits: tuple[int, ...] = (3, 5, 8)
     usual_digits: int = 5
@@ -242,6 +245,9 @@ class BranchAndPrice:
         if bound <= part.bound:
             return
         cutoff = self.cutoff
+        worth = float(weights[1:] @ self.limits)
+        if bound < math.inf and worth > TUNING.most_worth * min(self.value, max(bound, self.master.unit)):
+            return
         if bound == math.inf:  # no plan keeps the limits
             for digits in TUNING.digits:
                 rounded = _round(weights, digits)
@@ -332,8 +338,13 @@ class BranchAndPrice:
         best_score, best = -1.0, None
         columns, levels = self._levels()
         owner, nodes = np.asarray(master.owner)[columns], np.asarray(master.nodes)[columns]
-        splits = list_splits(owner, nodes, levels, self.starts, self.kinds)[: TUNING.candidates]
-        for split in splits or self._list_any():
+        # Columns that the masks forbid may be in the mixture, which says nothing about what the masks leave then.
+        known = filter(self._divides, list_splits(owner, nodes, levels, self.starts, self.kinds))
+        splits = list(islice(known, TUNING.candidates)) or self._list_any()
+        if not splits:
+            self._end(part)
+            return None
+        for split in splits:
             found = [self._try_side(closed, split, basis, within=within) for within in (True, False)]
             ceiling = min(cutoff, 2.0 * bound)
             gains = [max(min(value, ceiling) - bound, 1e-6 * bound) for value, _, _ in found]
@@ -361,6 +372,20 @@ class BranchAndPrice:
             self._requeue(other)
         return problems[0] if problems else None
 
+    def _end(self, part: Part) -> None:
+        """Close a part of one plan, by its value or by the limit that it exceeds most."""
+        alone = np.eye(1 + self.limits.size)[0]
+        total = math.fsum(self.graphs.price(g, alone) for g in range(self.graphs.num_graphs))
+        used = np.asarray(self.graphs.sums)[:, 1:].sum(axis=0) / self.limits
+        if is_within(used, np.ones(used.size)):
+            if total < self.value:
+                self.value, self.plan = total, np.array(self.graphs.path)
+            part.bound, part.weights = total, alone
+        else:
+            part.bound = math.inf
+            part.weights = np.append(0.0, (np.arange(used.size) == used.argmax()) / self.limits)
+        self.pruned = min(self.pruned, part.bound)
+
     def _try_side(
         self, closed: NDArray[np.uint8], split: Split, basis: IntArray, *, within: bool
     ) -> tuple[float, FloatArray, IntArray]:
@@ -374,6 +399,13 @@ class BranchAndPrice:
         master.load(basis)
         self._generate(1.0, self.cutoff)
         return master.bound, np.asarray(master.best).copy(), np.asarray(master.basis).copy()
+
+    def _divides(self, split: Split) -> bool:
+        """Whether either side of a division has open nodes in its layer."""
+        graph, layer, first, behind = split
+        row = self.mask[int(self.starts[graph]) + layer]
+        inside = behind - first - int(row[first:behind].sum())
+        return 0 < inside < int(row.size) - int(row.sum())
 
     def _cut(self, split: Split, *, within: bool) -> None:
         """Close what a side of a division does not hold."""

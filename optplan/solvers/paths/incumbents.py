@@ -10,7 +10,7 @@ import numpy as np
 
 from optplan.progress import Stopwatch
 from optplan.solvers.paths.engine import pass_choices, run_engine, start_engine
-from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, join_batches
+from optplan.solvers.paths.families import FloatArray, IntArray
 
 #: Absolute tolerance of HiGHS on the scaled program, and the relative slack of the limits: together LIMIT_TOLERANCE.
 _ENGINE_TOLERANCE = 4e-10
@@ -18,39 +18,6 @@ _ENGINE_TOLERANCE = 4e-10
 _MOST_NODES = 500
 #: Paths among which a choice is looked for, besides two per graph: those of least excess.
 _MOST_PATHS = 2_000
-
-
-class KnownPaths:
-    """Paths that some search has seen, and whose they are.
-
-    Parameters
-    ----------
-    graph, columns
-        (C,) The first ones.
-    """
-
-    def __init__(self, graph: IntArray, columns: PathBatch) -> None:
-        self._parts = [(graph, columns)]
-
-    @property
-    def joined(self) -> tuple[IntArray, PathBatch]:
-        """The paths that were known when they were joined last."""
-        return self._parts[0]
-
-    @property
-    def growth(self) -> float:
-        """By what factor there are more of them now."""
-        return sum(graph.size for graph, _ in self._parts) / self.joined[0].size
-
-    def add(self, graph: IntArray, columns: PathBatch) -> None:
-        """Take up more of them."""
-        self._parts.append((graph, columns))
-
-    def join(self) -> tuple[IntArray, PathBatch]:
-        """Return all paths known, and whose they are."""
-        graph = np.concatenate([graph for graph, _ in self._parts])
-        self._parts = [(graph, join_batches([columns for _, columns in self._parts]))]
-        return self.joined
 
 
 def find_nearest(graph: IntArray, reduced_cost: FloatArray) -> IntArray:

@@ -50,6 +50,11 @@ class RunGraphs:
         #: (N, K) Nodes that may not be used: what branching and reduced costs decide.
         self.closed = np.zeros((steps.shape[1], self.width), dtype=np.uint8)
         self.seen = np.full((steps.shape[1], self.width), 2, dtype=np.uint8)
+        #: (N, F) The first open node of a kind, and the one behind the last; (G, F) the same of all layers together.
+        self.low = np.zeros((steps.shape[1], self.num_kinds), dtype=np.intp)
+        self.high = np.zeros((steps.shape[1], self.num_kinds), dtype=np.intp)
+        self.least_low = np.zeros((self.num_graphs, self.num_kinds), dtype=np.intp)
+        self.most_high = np.zeros((self.num_graphs, self.num_kinds), dtype=np.intp)
         #: (N, F) Behind which layer a run that begins here ends at the latest, and (G, F) whether no run is cut short.
         self.reach = np.zeros((steps.shape[1], self.num_kinds), dtype=np.intp)
         self.free = np.zeros((self.num_graphs, self.num_kinds), dtype=np.uint8)
@@ -57,6 +62,15 @@ class RunGraphs:
         self.forced = np.zeros((self.num_graphs, self.num_kinds))
         self.left = np.full((self.num_graphs, self.num_kinds), -1.0)
         self.total = np.zeros(self.num_limits)
+        #: (G, K) The least that coming to a node takes of its kind's own limit, and (G, F) between which amounts left
+        #: runs are as long as they were found to be.
+        self.enough = np.zeros((self.num_graphs, self.num_kinds))
+        self.too_much = np.zeros((self.num_graphs, self.num_kinds))
+        cheapest = np.zeros((self.num_graphs, self.width))
+        for g, h in np.argwhere(np.asarray(own) >= 0).tolist():
+            nodes = slice(int(kinds[g, h]), int(kinds[g, h + 1]))
+            cheapest[g, nodes] = entries[1 + int(own[g, h]), g, :, nodes].min(axis=0)
+        self.cheapest = cheapest
         #: Best paths: least sum, nodes, value and consumptions of each graph.
         self.least = np.zeros(self.num_graphs)
         self.path = np.zeros((self.num_graphs, depth), dtype=np.int32)
@@ -77,6 +91,8 @@ class RunGraphs:
         self.total[:] = 0.0
         for g in range(self.num_graphs):
             changed = self.differs(g)
+            if changed:
+                self.find_open(g)
             for h in range(self.num_kinds):
                 if self.own[g, h] >= 0:
                     if changed:
@@ -92,9 +108,9 @@ class RunGraphs:
             for h in range(self.num_kinds):
                 if self.own[g, h] >= 0:
                     left = self.room[self.own[g, h]] - (self.total[self.own[g, h]] - self.forced[g, h])
-                    if left != self.left[g, h]:
-                        self.left[g, h] = left
+                    if self.left[g, h] < 0.0 or not self.enough[g, h] <= left < self.too_much[g, h]:
                         self.find_reach(g, h, left)
+                    self.left[g, h] = left
         return True
 
     def differs(self, g: int) -> bool:
@@ -107,39 +123,47 @@ class RunGraphs:
                     changed = True
         return changed
 
+    def find_open(self, g: int) -> None:
+        """Find between which nodes of each kind the open ones of a graph are: few are, deep in a search."""
+        for h in range(self.num_kinds):
+            self.least_low[g, h], self.most_high[g, h] = self.kinds[g, h + 1], self.kinds[g, h]
+            for row in range(self.starts[g], self.starts[g + 1]):
+                low, high = self.kinds[g, h], self.kinds[g, h + 1]
+                while low < high and self.closed[row, low]:
+                    low += 1
+                while low < high and self.closed[row, high - 1]:
+                    high -= 1
+                self.low[row, h], self.high[row, h] = low, high
+                if low < high:
+                    self.least_low[g, h] = min(self.least_low[g, h], low)
+                    self.most_high[g, h] = max(self.most_high[g, h], high)
+
     def find_forced(self, g: int, h: int) -> float:
         """Return the least consumption of a kind's own limit of any path."""
         endless = 1e300 * 1e300
         limit = self.own[g, h] + 1
-        first, behind = self.kinds[g, h], self.kinds[g, h + 1]
         away = 0.0
         lowest = endless
-        for k in range(first, behind):
-            self.part[0, k] = endless
+        first = behind = 0
         for row in range(self.starts[g], self.starts[g + 1]):
             is_open = False
-            for k in range(self.width):
-                if not self.closed[row, k] and (k < first or k >= behind):
+            for f in range(self.num_kinds):
+                if f != h and self.low[row, f] < self.high[row, f]:
                     is_open = True
             best = endless
-            for k in range(first, behind):
+            for k in range(self.low[row, h], self.high[row, h]):
                 if self.closed[row, k]:
                     self.part[0, k] = endless
                     continue
-                cost = min(self.part[0, k], min(lowest, away) + self.least_entry(g, limit, k))
+                cost = min(lowest, away) + self.cheapest[g, k]
+                if first <= k < behind:
+                    cost = min(cost, self.part[0, k])
                 self.part[0, k] = cost + self.steps[limit, row, k]
                 best = min(best, self.part[0, k])
+            first, behind = self.low[row, h], self.high[row, h]
             away = min(away, lowest) if is_open else endless
             lowest = best
         return min(away, lowest)
-
-    def least_entry(self, g: int, limit: int, k: int) -> float:
-        """Return the least consumption of coming to a node, from wherever it is."""
-        least: float = self.entries[limit, g, 0, k]
-        if self.per_kind:
-            for f in range(1, self.num_kinds):
-                least = min(least, self.entries[limit, g, f, k])
-        return least
 
     def find_reach(self, g: int, h: int, left: float) -> None:
         """Find how long each run on a kind can be within what is left of its own limit.
@@ -148,37 +172,42 @@ class RunGraphs:
         """
         endless = 1e300 * 1e300
         limit = self.own[g, h] + 1
-        first, behind = self.kinds[g, h], self.kinds[g, h + 1]
         origin, end = self.starts[g], self.starts[g + 1]
         self.free[g, h] = 1
+        self.enough[g, h], self.too_much[g, h] = 0.0, endless
         self.must[0] = 0.0
         for row in range(origin, end):
             best = endless
-            for k in range(self.width):
+            for k in range(self.low[row, h], self.high[row, h]):
                 if not self.closed[row, k]:
-                    best = min(best, self.steps[limit, row, k] if first <= k < behind else 0.0)
-                if best == 0.0:
-                    break
+                    best = min(best, self.steps[limit, row, k])
+            for f in range(self.num_kinds):
+                if f != h and self.low[row, f] < self.high[row, f]:
+                    best = 0.0
             self.must[row - origin + 1] = self.must[row - origin] + (best if best < endless else 0.0)
         for begin in range(origin, end):
             row = begin
             lowest = 0.0
+            first = behind = 0
             while row < end:
                 best = endless
-                for k in range(first, behind):
+                for k in range(self.low[row, h], self.high[row, h]):
                     if self.closed[row, k]:
                         self.part[0, k] = endless
                         continue
-                    cost = lowest + self.least_entry(g, limit, k)
-                    if row > begin:
+                    cost = lowest + self.cheapest[g, k]
+                    if first <= k < behind:
                         cost = min(cost, self.part[0, k])
                     self.part[0, k] = cost + self.steps[limit, row, k]
                     best = min(best, self.part[0, k])
-                elsewhere = self.must[begin - origin] + (self.must[end - origin] - self.must[row - origin + 1])
-                if best + elsewhere > left:
+                first, behind = self.low[row, h], self.high[row, h]
+                need = best + self.must[begin - origin] + (self.must[end - origin] - self.must[row - origin + 1])
+                if need > left:
                     if best < endless:
                         self.free[g, h] = 0
+                        self.too_much[g, h] = min(self.too_much[g, h], need)
                     break
+                self.enough[g, h] = max(self.enough[g, h], need)
                 lowest = best
                 row += 1
             self.reach[begin, h] = row - origin
@@ -187,8 +216,8 @@ class RunGraphs:
         """Write what a graph's steps and entries cost under weights (1 + L,); closed nodes are infinite."""
         endless = 1e300 * 1e300
         for h in range(self.num_kinds):
-            first, behind = self.kinds[g, h], self.kinds[g, h + 1]
             for row in range(self.starts[g], self.starts[g + 1]):
+                first, behind = self.low[row, h], self.high[row, h]
                 for k in range(first, behind):
                     self.run[row - self.starts[g], k] = weights[0] * self.steps[0, row, k]
                 for limit in range(self.num_limits):
@@ -199,6 +228,7 @@ class RunGraphs:
                 for k in range(first, behind):
                     if self.closed[row, k]:
                         self.run[row - self.starts[g], k] = endless
+            first, behind = self.least_low[g, h], self.most_high[g, h]
             for f in range(self.num_kinds if self.per_kind else 1):
                 for k in range(first, behind):
                     self.enter[f, k] = weights[0] * self.entries[0, g, f, k]
@@ -214,19 +244,21 @@ class RunGraphs:
         The row of the layer before ``begin`` is not written.
         """
         endless = 1e300 * 1e300
-        first, behind = self.kinds[g, h], self.kinds[g, h + 1]
+        origin = self.starts[g]
         f = h if self.per_kind else 0
         lowest = endless
+        first = behind = 0
         for j in range(end - 1, begin - 1, -1):
             ending = min(lowest, self.suffix[j + 1, h])
             lowest = endless
-            for k in range(first, behind):
+            for k in range(self.low[origin + j, h], self.high[origin + j, h]):
                 cost = ending
-                if j + 1 < end and table[j + 1, k] < cost:
+                if first <= k < behind and table[j + 1, k] < cost:
                     cost = table[j + 1, k]
                 cost += self.run[j, k]
                 table[j, k] = cost
                 lowest = min(lowest, cost + self.enter[f, k])
+            first, behind = self.low[origin + j, h], self.high[origin + j, h]
 
     def retreat(self, g: int) -> None:
         """Write what paths cost from each node on, where a run begins, and behind each run, from the end."""
@@ -236,10 +268,10 @@ class RunGraphs:
             self.suffix[depth, h] = 0.0
         for j in range(depth - 1, -1, -1):
             for h in range(self.num_kinds):
-                first, behind = self.kinds[g, h], self.kinds[g, h + 1]
                 if self.free[g, h]:
                     self.step_back(g, h, j, depth)
                     continue
+                first, behind = self.low[self.starts[g] + j, h], self.high[self.starts[g] + j, h]
                 end = self.reach[self.starts[g] + j, h]
                 if end <= j:
                     for k in range(first, behind):
@@ -258,7 +290,7 @@ class RunGraphs:
         for h in range(self.num_kinds):
             for f in range(self.num_kinds if self.per_kind else 1):
                 lowest = endless
-                for k in range(self.kinds[g, h], self.kinds[g, h + 1]):
+                for k in range(self.low[self.starts[g] + j, h], self.high[self.starts[g] + j, h]):
                     lowest = min(lowest, self.go[j, k] + self.enter[f, k])
                 for left in range(self.num_kinds):
                     if left != h and (left == f or not self.per_kind):
@@ -267,15 +299,17 @@ class RunGraphs:
     def step_back(self, g: int, h: int, j: int, depth: int) -> None:
         """Write what paths cost from each node of a kind on, of which no run is cut short."""
         endless = 1e300 * 1e300
-        first, behind = self.kinds[g, h], self.kinds[g, h + 1]
+        row = self.starts[g] + j
         f = h if self.per_kind else 0
         ending = self.suffix[j + 1, h]
+        first = behind = 0
         if j + 1 < depth:
+            first, behind = self.low[row + 1, h], self.high[row + 1, h]
             for k in range(first, behind):
                 ending = min(ending, self.go[j + 1, k] + self.enter[f, k])
-        for k in range(first, behind):
+        for k in range(self.low[row, h], self.high[row, h]):
             cost = ending
-            if j + 1 < depth and self.go[j + 1, k] < cost:
+            if first <= k < behind and self.go[j + 1, k] < cost:
                 cost = self.go[j + 1, k]
             self.go[j, k] = cost + self.run[j, k] if self.run[j, k] < endless else endless
 
@@ -289,7 +323,7 @@ class RunGraphs:
         kind = 0
         for h in range(self.num_kinds):
             f = h if self.per_kind else 0
-            for k in range(self.kinds[g, h], self.kinds[g, h + 1]):
+            for k in range(self.low[self.starts[g], h], self.high[self.starts[g], h]):
                 if self.go[0, k] + self.enter[f, k] < best:
                     best = self.go[0, k] + self.enter[f, k]
                     node, kind = k, h
@@ -322,9 +356,11 @@ class RunGraphs:
             f = kind if self.per_kind else 0
             best = endless
             after = node
+            row = origin + j + 1
             if j + 1 < end:
-                best = self.go[j + 1, node] if self.free[g, kind] else self.part[j + 1, node]
-                for k in range(self.kinds[g, kind], self.kinds[g, kind + 1]):
+                if self.low[row, kind] <= node < self.high[row, kind]:
+                    best = self.go[j + 1, node] if self.free[g, kind] else self.part[j + 1, node]
+                for k in range(self.low[row, kind], self.high[row, kind]):
                     cost = self.enter[f, k] + (self.go[j + 1, k] if self.free[g, kind] else self.part[j + 1, k])
                     if cost < best:
                         best, after = cost, k
@@ -332,7 +368,7 @@ class RunGraphs:
             if self.suffix[j + 1, kind] < best:
                 for h in range(self.num_kinds):
                     if h != kind:
-                        for k in range(self.kinds[g, h], self.kinds[g, h + 1]):
+                        for k in range(self.low[row, h], self.high[row, h]):
                             if self.enter[f, k] + self.go[j + 1, k] < best:
                                 best, after, later = self.enter[f, k] + self.go[j + 1, k], k, h
             if after != node:
@@ -368,12 +404,10 @@ class RunGraphs:
         origin = self.starts[g]
         depth = self.starts[g + 1] - origin
         for j in range(depth):
-            for k in range(self.width):
-                self.through[j, k] = endless
             for h in range(self.num_kinds):
                 self.prefix[j + 1, h] = endless
-        for k in range(self.width):
-            self.come[k] = endless
+                for k in range(self.low[origin + j, h], self.high[origin + j, h]):
+                    self.through[j, k] = endless
         for j in range(depth):
             for h in range(self.num_kinds):
                 if self.free[g, h]:
@@ -386,10 +420,11 @@ class RunGraphs:
                         self.step_on(g, h, j, layer, self.part)
         count = 0
         for j in range(depth):
-            for k in range(self.width):
-                if not self.closed[origin + j, k] and not self.through[j, k] <= most:
-                    self.closed[origin + j, k] = 1
-                    count += 1
+            for h in range(self.num_kinds):
+                for k in range(self.low[origin + j, h], self.high[origin + j, h]):
+                    if not self.closed[origin + j, k] and not self.through[j, k] <= most:
+                        self.closed[origin + j, k] = 1
+                        count += 1
         return count
 
     def step_on(self, g: int, h: int, begin: int, j: int, table: Floats) -> None:
@@ -398,11 +433,13 @@ class RunGraphs:
         ``come`` holds what paths cost up to a node of the last layer, ``table`` what they cost from a node on.
         """
         endless = 1e300 * 1e300
-        first, behind = self.kinds[g, h], self.kinds[g, h + 1]
+        row = self.starts[g] + j
         own = h if self.per_kind else 0
         goes_on = j > begin or (self.free[g, h] and j > 0)
         lowest = endless
+        first = behind = 0
         if goes_on:
+            first, behind = self.low[row - 1, h], self.high[row - 1, h]
             for k in range(first, behind):
                 lowest = min(lowest, self.come[k])
         left = endless
@@ -411,10 +448,12 @@ class RunGraphs:
                 if f != h:
                     left = min(left, self.prefix[j, f])
         best = endless
-        for k in range(first, behind):
+        for k in range(self.low[row, h], self.high[row, h]):
             cost = endless
             if goes_on:
-                cost = min(self.come[k], lowest + self.enter[own, k])
+                cost = lowest + self.enter[own, k]
+                if first <= k < behind:
+                    cost = min(cost, self.come[k])
             if j == begin:
                 if j == 0:
                     cost = self.enter[own, k]

@@ -6,15 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from optplan.solvers.paths.families import FloatArray, PathBatch
+from optplan.solvers.paths.families import PathBatch
 from optplan.solvers.paths.gap import Exhaustion, relative_gap
 from optplan.solvers.paths.secants import LagrangianBound
 
 if TYPE_CHECKING:
     from optplan.solvers.paths.bounds import LinkedBound
     from optplan.solvers.paths.branch_price import Part
-    from optplan.solvers.paths.branching import Region
-    from optplan.solvers.paths.switching.trails import Trails
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,7 +28,7 @@ class PathSolution:
         it is proven that no such plan keeps the limits.
     exhaustion
         What ``bound`` rests on where that can be checked by enumerating once more; None where it is the Lagrangian
-        bound, or rests on branching.
+        bound, or rests on branch and price.
     proven
         Whether the wanted gap was reached, or no plan exists.
     stopped_by
@@ -86,23 +84,13 @@ class LinkedSolution(PathSolution):
     ----------
     lagrangian
         The bound of the convexified problem, which holds for mixed plans too.
-    region
-        All choices, divided by branching so that each part's bound proves ``bound``; None where there was none.
-    trails
-        The graphs that ``region`` divides, where these are not the given ones.
-    rows
-        (R, 1 + L) Weights of value and consumptions that prove ``bound`` by levels; None where it rests on something
-        else.
     part
         All choices, divided by branch and price so that each part proves ``bound``; None where it rests on something
         else.
     branches
-        Subproblems looked at.
+        Parts that branch and price looked at.
     """
 
     lagrangian: LinkedBound
-    region: Region | None
-    trails: Trails | None
-    rows: FloatArray | None
     part: Part | None
     branches: int

@@ -163,12 +163,12 @@ def test_a_limit_on_gpus_at_once_leaves_remedies_open() -> None:
     assert claim.reason.endswith("; whether the limit on the GPUs in use at once is kept then is not known")
 
 
-@pytest.mark.parametrize("branches", [1, 5])
+@pytest.mark.parametrize("parts", [1, 5])
 def test_a_search_for_a_remedy_that_is_cut_short_states_what_is_proven(
-    branches: int, monkeypatch: pytest.MonkeyPatch
+    parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a few branches a division proves less than its best bound: limits are told by what holds for all plans."""
-    monkeypatch.setattr(trees, "_MOST_BRANCHES", branches)
+    """After a few parts a division proves less than the optimum: limits are told by what it proves."""
+    monkeypatch.setattr(trees, "_MOST_PARTS", parts)
     instance = draw_instance(5176)
     result = solve(instance, check=False)
     assert result.status is Status.INFEASIBLE

@@ -7,8 +7,7 @@ import pytest
 
 from optplan.progress import Stopwatch
 from optplan.solvers.paths import incumbents
-from optplan.solvers.paths.families import PathBatch
-from optplan.solvers.paths.incumbents import KnownPaths, choose_paths, find_nearest
+from optplan.solvers.paths.incumbents import choose_paths, find_nearest
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1], [1, 3, 0, 2]])
@@ -36,12 +35,3 @@ def test_the_nearest_paths_are_those_of_least_excess(monkeypatch: pytest.MonkeyP
     """Of two graphs four paths besides the most: excesses 0, 3, 1 of one and 0, 2 of the other leave out the 3."""
     monkeypatch.setattr(incumbents, "_MOST_PATHS", 0)
     assert find_nearest(np.array([0, 0, 0, 1, 1]), np.array([5.0, 8.0, 6.0, 1.0, 3.0])).tolist() == [0, 2, 3, 4]
-
-
-def test_known_paths_grow_until_they_are_joined() -> None:
-    """Two paths and one more are half as many again; joined, all three are the ones to grow from."""
-    known = KnownPaths(np.array([0, 1]), PathBatch(np.ones(2), np.ones((2, 1)), np.zeros((2, 3))))
-    known.add(np.array([1]), PathBatch(np.full(1, 4.0), np.ones((1, 1)), np.zeros((1, 3))))
-    assert (known.growth, known.joined[0].tolist()) == (1.5, [0, 1])
-    graph, columns = known.join()
-    assert (graph.tolist(), columns.value.tolist(), known.growth) == ([0, 1, 1], [1.0, 1.0, 4.0], 1.0)

@@ -31,7 +31,7 @@ from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.boa.data.instance import QUOTA, BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_options, find_least, load_of
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, state_linked
-from optplan.formulations.boa.exact.trees import join_ranges, relax_limit, say_indivisible
+from optplan.formulations.boa.exact.trees import relax_limit, say_indivisible
 from optplan.solvers.paths import bounds
 from optplan.solvers.paths.effort import Effort
 from optplan.units import Amount
@@ -186,33 +186,12 @@ class _Lift:
         return given.replace(multipliers=multipliers, allowance=given.allowance + self.paid(multipliers))
 
     def tree(self, given: TreeCertificate) -> TreeCertificate:
-        """Return a division with the options as the whole problem counts them."""
+        """Return a division as the whole problem counts options.
+
+        Options of barred types are closed first, which no path is light enough for.
+        """
         names = [limit for limit in self.instance.limit_names if limit != given.limit]
         value = 0.0 if given.bound is None else given.bound
-        if given.rule == "boa-runs":
-            return self._runs(given, names, value)
-        if "rows" in given.content:
-            rows = [self._raise_weights(row, names, value) for row in cast(list[list[float]], given.content["rows"])]
-            # A row of nothing but a barred quota says nothing any more.
-            return given.replace(content={"rows": [row for row in rows if any(row)]})
-        parts: list[JsonValue] = []
-        for entry in cast(list[dict[str, JsonValue]], given.content["tree"]):
-            if "weights" in entry:
-                parts.append(
-                    entry | {"weights": self._raise_weights(cast(list[float], entry["weights"]), names, value)}
-                )
-                continue
-            if "types" in entry:  # the sets of types that are used are named, and barred ones are in none
-                parts.append(entry)
-                continue
-            places = self._places(str(entry["class"]))
-            kept = [places[first:behind] for first, behind in cast(list[list[int]], entry["options"])]
-            ranges: list[JsonValue] = [[first, behind] for first, behind in join_ranges(np.sort(np.concatenate(kept)))]
-            parts.append(entry | {"options": ranges})
-        return given.replace(content={"tree": parts})
-
-    def _runs(self, given: TreeCertificate, names: list[str], value: float) -> TreeCertificate:
-        """Return a division by runs: options of barred types are closed first, which no path is light enough for."""
         rows = [self._raise_weights(row, names, value) for row in cast(list[list[float]], given.content["weights"])]
         places = [self._places(name) for name in self.instance.classes]
         numbers = iter(cast(list[int], given.content["tree"]))

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Policy, Problem
 from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.progress import Stopwatch
+from optplan.schema import FloatArray
 from optplan.solvers.figures import count_digits, write_digits, write_down, write_up
 from optplan.solvers.limits import most_within
 from optplan.solvers.paths import switching
@@ -19,7 +21,6 @@ from optplan.units import Amount, BudgetUnit
 
 if TYPE_CHECKING:
     from optplan.solvers.paths import bounds, families, run_problem
-    from optplan.solvers.paths.levels.blocks import BlockGraph
 
 #: Amounts that differ by less, relatively, are the same.
 _SAME = 1e-6
@@ -84,31 +85,25 @@ def state_linked(instance: BoaInstance) -> switching.LinkedGraphs:
     return switching.LinkedGraphs.from_costs(cost_steps(instance), np.array(list(instance.limits.values())))
 
 
-def follow_types(instance: BoaInstance) -> switching.Trails | None:
-    """State the same with nodes that remember which GPU types a job has held; None where that would be too large."""
-    kinds = [instance.options(name).group for name in instance.classes]
-    return switching.follow_trails(cost_steps(instance), kinds, np.array(list(instance.limits.values())))
+def state_runs(instance: BoaInstance, costs: Sequence[PathCosts], limits: FloatArray) -> run_problem.RunProblem | None:
+    """State graphs by runs on one GPU type, each of which has to fit into its quota; None where that is too large.
 
-
-def divide_types(instance: BoaInstance) -> list[BlockGraph] | None:
-    """State the same by the sets of GPU types that jobs use; None with one type, or too many."""
-    from optplan.solvers.paths.levels.blocks import layer_blocks
-
-    return layer_blocks(cost_steps(instance), [instance.options(name).group for name in instance.classes])
-
-
-def state_runs(instance: BoaInstance) -> run_problem.RunProblem | None:
-    """State the same by runs on one GPU type, each of which has to fit into its quota; None where that is too large."""
+    Parameters
+    ----------
+    instance
+        Its options and quotas.
+    costs
+        One per class; a run value of +inf forbids an option.
+    limits
+        (L,) Amounts of the costs' limits, above 0.
+    """
     from optplan.solvers.paths import run_problem
 
-    names = list(instance.limit_names)
+    names = list(costs[0].limits)
     every = [instance.options(name) for name in instance.classes]
-    own = [
-        np.array([names.index(f"{QUOTA}{each}") if each in instance.quotas else -1 for each in options.gpu_types])
-        for options in every
-    ]
-    limits = np.array(list(instance.limits.values()))
-    return run_problem.state_runs(cost_steps(instance), [options.group for options in every], own, limits)
+    quotas = [[f"{QUOTA}{gpu_type}" for gpu_type in options.gpu_types] for options in every]
+    own = [np.array([names.index(each) if each in names else -1 for each in own]) for own in quotas]
+    return run_problem.state_runs(costs, [options.group for options in every], own, limits)
 
 
 def raise_to_least(instance: BoaInstance) -> BoaInstance:

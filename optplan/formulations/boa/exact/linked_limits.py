@@ -25,16 +25,11 @@ from optplan.contracts.result import status_of
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.answers import price_of
 from optplan.formulations.boa.exact.barred import without_barred
-from optplan.formulations.boa.exact.feasibility import (
-    divide_types,
-    explain_shortfall,
-    follow_types,
-    state_linked,
-    state_runs,
-)
+from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.exact.feasibility import explain_shortfall, state_runs
 from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
-from optplan.formulations.boa.exact.trees import explain_division, relax_limit, write_rows, write_runs, write_tree
+from optplan.formulations.boa.exact.trees import explain_division, relax_limit, write_runs
 from optplan.solvers.paths import bounds, closing, families, solutions, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 
@@ -47,20 +42,16 @@ def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
     With a Lagrangian certificate, and an enumerated one or a tree where the bound of a pure plan rests on it;
     one-sided shadow prices, of the mixed problem, of every limit.
     """
-    family, effort = state_linked(instance), Effort(request.stopwatch)
+    costs, limits = cost_steps(instance), np.array(list(instance.limits.values()))
+    family, effort = switching.LinkedGraphs.from_costs(costs, limits), Effort(request.stopwatch)
     if not instance.is_mixed:
         closed = closing.solve_pure(
-            family,
-            gap=request.gap,
-            effort=effort,
-            follow=lambda: follow_types(instance),
-            blocks=None if request.divide else lambda: divide_types(instance),
-            runs=lambda: state_runs(instance),
+            family, gap=request.gap, effort=effort, runs=lambda: state_runs(instance, costs, limits)
         )
         if isinstance(closed, bounds.LinkedShortfall):
             return explain_shortfall(instance, family, closed, lambda limit: relax_limit(instance, limit, request))
         if math.isinf(closed.bound):
-            return explain_division(instance, family, closed, request)
+            return explain_division(instance, closed, request)
         return _answer_pure(instance, request, family, closed)
     found = bounds.maximise_bound(family, effort=effort)
     if isinstance(found, bounds.LinkedShortfall):
@@ -161,15 +152,9 @@ def _answer_pure(
                 bound=bound,
             )
         )
-    if bound < closed.bound and any(each is not None for each in (closed.rows, closed.region, closed.part)):
-        # Levels, or branching, went beyond what multipliers of the whole prove.
-        tree = None
-        if request.certify and closed.part is not None:
-            tree = write_runs(closed.part, closed.bound, None if closed.proven else bound)
-        elif request.certify and closed.rows is not None:
-            tree = write_rows(closed.rows, closed.bound)
-        elif request.certify and closed.region is not None:
-            tree = write_tree(instance, family, closed.region, closed.bound, trails=closed.trails)
+    if bound < closed.bound and closed.part is not None:
+        # Branch and price went beyond what multipliers of the whole prove.
+        tree = write_runs(closed.part, closed.bound, None if closed.proven else bound) if request.certify else None
         bound, proof = closed.bound, BoundProof.SEARCHED
         if tree is not None and tree.bound is not None:
             bound, proof = tree.bound, BoundProof.TREE

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.exact.feasibility import state_runs
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.paths import mixing, secants, single, switching
 from optplan.solvers.paths.effort import Effort
-
-if TYPE_CHECKING:
-    from optplan.solvers.paths.levels.memory import Memory
 
 #: A limit of at most this fraction of the least use of it leaves a plan, or a mixture, nothing to gain.
 _NOTHING = 1e-10
@@ -51,7 +48,6 @@ def solve_costs(
     limits: FloatArray | None = None,
     gap: float = 1e-6,
     stopwatch: Stopwatch | None = None,
-    memory: Memory | None = None,
 ) -> PathsAnswer | None:
     """Find the best plan under given step costs.
 
@@ -65,8 +61,6 @@ def solve_costs(
         (L,) Amounts of the limits; those of the instance when None.
     gap
         Relative gap at which a search for a pure plan may stop.
-    memory
-        What is known from problems of the same instance with most of the same costs; what this one finds is added.
 
     Returns
     -------
@@ -76,7 +70,7 @@ def solve_costs(
     amounts = np.array(list(instance.limits.values())) if limits is None else limits
     effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
     if amounts.size > 1 or any(graph.num_groups > 1 for graph in costs):
-        return _solve_linked(instance, costs, amounts, gap, effort, memory)
+        return _solve_linked(instance, costs, amounts, gap, effort)
     graphs = switching.LinkedGraphs.from_costs(costs)
     budget = float(amounts[0])
     if instance.policy is Policy.MIXED:
@@ -97,10 +91,8 @@ def _solve_linked(
     amounts: FloatArray,
     gap: float,
     effort: Effort,
-    memory: Memory | None,
 ) -> PathsAnswer | None:
     from optplan.solvers.paths import bounds, closing
-    from optplan.solvers.paths.levels.blocks import layer_blocks
 
     stated = _state_linked(costs, amounts)
     if stated is None:
@@ -114,9 +106,7 @@ def _solve_linked(
             return PathsAnswer(None, None, bound.bound)
         mixture = bound.mixture
         return PathsAnswer(write_mixture(instance, mixture), mixture.value, min(bound.bound, mixture.value))
-    kinds = [instance.options(name).group for name in instance.classes]
-    lay_out = layer_blocks if memory is None else memory.lay_out
-    found = closing.solve_pure(family, gap=gap, effort=effort, blocks=lambda: lay_out(costs, kinds), memory=memory)
+    found = closing.solve_pure(family, gap=gap, effort=effort, runs=lambda: state_runs(instance, costs, family.limits))
     if isinstance(found, bounds.LinkedShortfall):
         return None
     if found.paths is None:  # only a search that ran to its end proves that there is no plan

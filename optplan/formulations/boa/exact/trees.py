@@ -1,7 +1,6 @@
-"""What branching proves: certificates of the rules ``boa-branches`` and ``boa-rows``; limits that no pure plan keeps.
+"""What branch and price proves: certificates of the rule ``boa-runs``; limits that no pure plan keeps.
 
-What stands in certificates is in :mod:`optplan.formulations.boa.judge.trees` and
-:mod:`optplan.formulations.boa.judge.rows`, which check them without sight of this.
+What stands in certificates is in :mod:`optplan.formulations.boa.judge.runs`, which checks them without sight of this.
 
 Multipliers do not prove that only mixed plans keep limits, because they cannot tell a plan from a mixture. The proof is
 a division of all pure plans into parts of which none keeps the limits; and for each limit by itself, with that limit
@@ -16,18 +15,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from optplan.contracts import Answer, Infeasibility, Relaxation, SolveRequest, Status, Termination, TreeCertificate
+from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import Hopeless
 from optplan.formulations.boa.data.instance import FLOOR, BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, name_others, say_wishes
+from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, name_others, say_wishes, state_runs
 from optplan.formulations.boa.exact.paths import write_columns
 from optplan.schema import FloatArray
 from optplan.solvers.limits import most_within
-from optplan.solvers.paths import branch_price, branching, closing, solutions, switching
+from optplan.solvers.paths import branch_price, closing, solutions, switching
 from optplan.solvers.paths.bounds import LinkedShortfall
 from optplan.solvers.paths.effort import Effort
 
@@ -37,63 +36,10 @@ _MOST_CHARACTERS = 1_000_000
 _SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
 
 
-def write_tree(
-    instance: BoaInstance,
-    family: switching.LinkedGraphs,
-    region: branching.Region,
-    bound: float | None,
-    limit: str = "",
-    trails: switching.Trails | None = None,
+def write_runs(
+    root: branch_price.Part, bound: float | None, least: float | None = None, limit: str = ""
 ) -> TreeCertificate | None:
-    """Write a division as a certificate.
-
-    Parameters
-    ----------
-    region
-        All plans, divided; every part that is not divided proves the bound.
-    bound
-        No plan within the limits is better; None where none keeps them.
-    limit
-        Of which limit the family's values are the consumption; empty where they are the objective.
-    trails
-        The graphs that were divided, where these are not the family.
-
-    Returns
-    -------
-    TreeCertificate or None
-        None when it would be larger than a megabyte.
-    """
-    parts: list[JsonValue] = []
-    waiting = [region]
-    while waiting:
-        part = waiting.pop()
-        if part.split is None or part.parts is None:
-            closed: dict[str, JsonValue] = {"weights": list(part.weights.tolist())}
-            parts.append(closed | ({"listed": True} if part.listed else {}))
-            continue
-        parts.append(_write_split(instance, family, part.split, trails))
-        waiting.extend(reversed(part.parts))
-    if len(json.dumps(parts)) > _MOST_CHARACTERS:
-        return None
-    return TreeCertificate(rule="boa-branches", bound=bound, limit=limit, content={"tree": parts})
-
-
-def write_rows(rows: FloatArray, bound: float) -> TreeCertificate | None:
-    """Write the weights (R, 1 + L) by which levels excluded all better plans as a certificate of the rule ``boa-rows``.
-
-    What stands in it is in :mod:`optplan.formulations.boa.judge.rows`, which checks it without sight of this. None when
-    it would be larger than a megabyte.
-    """
-    listed: JsonValue = rows.tolist()
-    if len(json.dumps(listed)) > _MOST_CHARACTERS:
-        return None
-    return TreeCertificate(rule="boa-rows", bound=bound, content={"rows": listed})
-
-
-def write_runs(root: branch_price.Part, bound: float | None, least: float | None = None) -> TreeCertificate | None:
     """Write a division by branch and price as a certificate of the rule ``boa-runs``.
-
-    What stands in it is in :mod:`optplan.formulations.boa.judge.runs`, which checks it without sight of this.
 
     Parameters
     ----------
@@ -101,6 +47,8 @@ def write_runs(root: branch_price.Part, bound: float | None, least: float | None
         No plan within the limits is better; None where none keeps them.
     least
         Where all that was divided is too much for a certificate, one of a lower bound will do, if it is above this.
+    limit
+        Of which limit values are the consumption; empty where they are the objective.
 
     Returns
     -------
@@ -108,12 +56,12 @@ def write_runs(root: branch_price.Part, bound: float | None, least: float | None
         None when it would be larger than a megabyte.
     """
     if bound is None or least is None:
-        return _write_parts(root, bound)
-    tries = (_write_parts(root, bound - share * (bound - least)) for share in _SHARES)
+        return _write_parts(root, bound, limit)
+    tries = (_write_parts(root, bound - share * (bound - least), limit) for share in _SHARES)
     return next((tree for tree in tries if tree is not None), None)
 
 
-def _write_parts(root: branch_price.Part, bound: float | None) -> TreeCertificate | None:
+def _write_parts(root: branch_price.Part, bound: float | None, limit: str) -> TreeCertificate | None:
     """Write a division, no further than parts have a lesser bound of their own; None when that would be too large."""
     rows: dict[tuple[float, ...], int] = {}
     tree: list[JsonValue] = []
@@ -130,36 +78,15 @@ def _write_parts(root: branch_price.Part, bound: float | None) -> TreeCertificat
     content: dict[str, JsonValue] = {"weights": [list(row) for row in rows], "tree": tree}
     if len(json.dumps(content)) > _MOST_CHARACTERS:
         return None
-    return TreeCertificate(rule="boa-runs", bound=bound, content=content)
+    return TreeCertificate(rule="boa-runs", bound=bound, limit=limit, content=content)
 
 
-def _write_split(
-    instance: BoaInstance, family: switching.LinkedGraphs, split: branching.Split, trails: switching.Trails | None
-) -> dict[str, JsonValue]:
-    """Write what one side of a division is: options of an epoch, or exactly the types that are used."""
-    name = list(instance.classes)[split.graph]
-    if split.visited:
-        known = instance.options(name).gpu_types
-        return {"class": name, "types": [each for bit, each in enumerate(known) if split.visited >> bit & 1]}
-    numbers = (family if trails is None else trails.graphs).numbers(split.graph, split.side)
-    if trails is not None:
-        numbers = np.unique(trails.node[split.graph][numbers])
-    ranges: list[JsonValue] = [[first, behind] for first, behind in join_ranges(numbers)]
-    return {"class": name, "epoch": split.layer + 1, "options": ranges}
-
-
-def join_ranges(numbers: NDArray[np.intp]) -> list[tuple[int, int]]:
-    """Return numbers as ranges from a first one to the one behind the last."""
-    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
-    return [(int(run[0]), int(run[-1]) + 1) for run in runs if run.size]
-
-
-#: Relative gap at which the least of a limit counts as found, and subproblems that may be split to find it.
-_GAP, _MOST_BRANCHES = 1e-9, 200
+#: Relative gap at which the least of a limit counts as found, and parts that may be looked at to find it.
+_GAP, _MOST_PARTS = 1e-9, 1_000
 
 
 def explain_division(
-    instance: BoaInstance, family: switching.LinkedGraphs, found: solutions.LinkedSolution | None, request: SolveRequest
+    instance: BoaInstance, found: solutions.LinkedSolution | None, request: SolveRequest
 ) -> Answer[BoaSolution]:
     """Say why no pure plan keeps the limits although mixed ones do, and what change of one limit would help.
 
@@ -180,8 +107,6 @@ def explain_division(
     certificate = None
     if found is not None and found.part is not None and request.certify:
         certificate = write_runs(found.part, None)
-    elif found is not None and found.region is not None and request.certify:
-        certificate = write_tree(instance, family, found.region, None, trails=found.trails)
     changes = [relax_limit(instance, limit, request) for limit in instance.limit_names]
     relaxations = [change for change in changes if isinstance(change, Relaxation)]
     return Answer(
@@ -211,25 +136,27 @@ def relax_limit(instance: BoaInstance, limit: str, request: SolveRequest) -> Rel
 
     None when it ends before anything is known.
     """
-    family = _turn(instance, limit)
-    found = closing.solve_pure(family, gap=_GAP, effort=Effort(request.stopwatch), max_branches=_MOST_BRANCHES)
+    costs, amounts = _turn(instance, limit)
+    found = closing.solve_pure(
+        switching.LinkedGraphs.from_costs(costs, amounts),
+        gap=_GAP,
+        effort=Effort(request.stopwatch),
+        runs=lambda: state_runs(instance, costs, amounts),
+        enumerate_first=False,
+        most_parts=_MOST_PARTS,
+    )
     if isinstance(found, LinkedShortfall):
         others = [other for other in instance.limit_names if other != limit]
         named = dict(zip(others, found.multipliers.tolist(), strict=True))
         return Hopeless(limit=limit, multipliers={name: named.get(name, 0.0) for name in instance.limit_names})
     if math.isinf(found.bound) and found.proven:
-        tree = None if found.region is None else write_tree(instance, family, found.region, None, limit)
+        tree = None if found.part is None else write_runs(found.part, None, limit=limit)
         return Hopeless(limit=limit, certificate=tree if request.certify else None)
-    region, bound = found.region, found.bound
-    if region is not None and not found.proven:
-        # What a division that was cut short has come to is not what its parts prove one by one.
-        region, bound = branching.Region(np.append(1.0, found.lagrangian.multipliers)), found.lagrangian.bound
-    elif region is None:
-        weights = found.lagrangian.multipliers if found.exhaustion is None else found.exhaustion.multipliers
-        region = branching.Region(np.append(1.0, weights), listed=found.exhaustion is not None)
+    bound = found.bound
     if bound <= most_within(instance.limits[limit]):
         return None  # the search ended before it came to what is too low
-    certificate = write_tree(instance, family, region, bound, limit) if request.certify else None
+    root = found.part or branch_price.Part(bound, np.append(1.0, found.lagrangian.multipliers))
+    certificate = write_runs(root, bound, limit=limit) if request.certify else None
     enough: dict[str, Any] = {}
     if found.paths is not None:
         plan = write_columns(instance, found.paths.payload)
@@ -246,8 +173,8 @@ def _count_as_given(instance: BoaInstance, limit: str, amount: float) -> float:
     return amount * (instance.limit_as_given(limit)[0] / counted if counted else 1.0)
 
 
-def _turn(instance: BoaInstance, limit: str) -> switching.LinkedGraphs:
-    """State the problem of the least consumption of one limit that keeps the others."""
+def _turn(instance: BoaInstance, limit: str) -> tuple[list[PathCosts], FloatArray]:
+    """State the problem of the least consumption of one limit that keeps the others: costs, and amounts (L - 1,)."""
     names = list(instance.limit_names)
     dropped = names.index(limit)
     others = [number for number in range(len(names)) if number != dropped]
@@ -262,4 +189,4 @@ def _turn(instance: BoaInstance, limit: str) -> switching.LinkedGraphs:
         )
         for steps in cost_steps(instance)
     ]
-    return switching.LinkedGraphs.from_costs(turned, np.array(list(instance.limits.values()))[others])
+    return turned, np.array(list(instance.limits.values()))[others]

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optplan.contracts.judgement import JUDGE_ROUNDING, PathCosts, UnlistedError
 from optplan.progress import Stopwatch
@@ -28,54 +27,29 @@ _SMALL = 256
 
 @dataclass(frozen=True, eq=False)
 class OpenPaths:
-    """A class's graph under weights (1 + L,) of value and consumptions, with some options closed.
+    """A class's graph under weights (1 + L,) of value and consumptions.
 
     ``steps`` (1 + L, E, K) is what being at an option takes, ``entries`` (1 + L, F, E, K) what coming to it from a
-    group takes, (1 + L, F, 1, K) where all epochs are alike. Options ``closed`` (E, K) may not be used, and those
-    ``blocked`` (F, K) not be entered from a group.
+    group takes, (1 + L, F, 1, K) where all epochs are alike; ``group`` (K,) is that of each option.
     """
 
     steps: FloatArray
     entries: FloatArray
     group: IntArray
     weights: FloatArray
-    closed: NDArray[np.bool_]
-    blocked: NDArray[np.bool_]
 
     @classmethod
-    def of_costs(cls, costs: PathCosts, weights: FloatArray, closed: NDArray[np.bool_]) -> OpenPaths:
+    def of_costs(cls, costs: PathCosts, weights: FloatArray) -> OpenPaths:
         """Take a class's costs."""
         steps = np.concatenate([costs.run_value[None], costs.run_consumption])
         entries = np.concatenate([costs.enter_value[None], costs.enter_consumption])
         if (entries == entries[:, :, :1]).all():
             entries = entries[:, :, :1]
-        return cls(steps, entries, costs.group, weights, closed, np.zeros(entries.shape[1::2], dtype=np.bool_))
-
-    def visiting(self, kind: IntArray, sets: NDArray[np.bool_]) -> OpenPaths:
-        """Return the paths whose options, all in all, are of one of some ``sets`` (2^F,) of kinds (K,).
-
-        Sets are sums of powers of two. An option is held after having visited a set that has its own kind in it, and
-        from then on no smaller one.
-        """
-        visited, option = np.nonzero((np.arange(sets.size)[:, None] >> kind) & 1)
-        own = kind[option]
-        pairs, first, group = np.unique(np.column_stack([visited, own]), axis=0, return_index=True, return_inverse=True)
-        left = self.group[option[first]]  # a pair has one kind, and what entering from it costs depends on no more
-        closed = self.closed[:, option]
-        closed[0] |= visited != 1 << own
-        closed[-1] |= ~sets[visited]
-        return OpenPaths(
-            steps=self.steps[:, :, option],
-            entries=self.entries[:, left][..., option],
-            group=group.ravel(),
-            weights=self.weights,
-            closed=closed,
-            blocked=(pairs[:, :1] | (1 << own)) != visited,
-        )
+        return cls(steps, entries, costs.group, weights)
 
     def _weigh_entries(self) -> FloatArray:
         """Return (F, E, K) what entering costs; (F, 1, K) where it is the same in all epochs."""
-        return np.where(self.blocked[:, None], np.inf, np.tensordot(self.weights, self.entries, 1))
+        return np.tensordot(self.weights, self.entries, 1)
 
     def find_least(self) -> tuple[float, FloatArray, FloatArray]:
         """Return the least weighted sum of a path, and what remains at an option (E, K) and on leaving a group (E, F).
@@ -83,7 +57,6 @@ class OpenPaths:
         The first includes the option's own epoch; the second is that of leaving in order to enter an epoch.
         """
         run = np.tensordot(self.weights, self.steps, 1)
-        run[self.closed] = np.inf
         enter = self._weigh_entries()
         last = enter.shape[1] - 1
         onward = np.empty((len(run), len(enter)))

@@ -18,20 +18,25 @@ numbers, entry after entry, in the order in which a walk meets the parts:
     (from 0 on) one of the options from ``first`` to before ``behind``, and, after all entries of those, the others.
 
 A part's least weighted sum must reach what plans within the limits b and better than the bound U stay below,
-w0 U + w . b; where no bound is claimed, weights have 0 for the objective. A part in which the classes cannot but exceed
-a quota together, or in which some class has no path, has no plans. Parts cover all plans by construction, and the judge
-finds runs, sums and closed options itself, so what is listed can be refuted, and can close nothing by itself. Margins
-are those of ``boa-branches``.
+w0 U + w . b; where no bound is claimed, weights have 0 for the objective. Where a limit is dropped, its consumption
+takes the objective's place, and no run exceeds it. A part in which the classes cannot but exceed a quota together, or
+in which some class has no path, has no plans. Parts cover all plans by construction, and the judge finds runs, sums and
+closed options itself, so what is listed can be refuted, and can close nothing by itself.
+
+Margins: U is proven up to a relative 1e-9 of |U| + w . b / w0, but never by more than 1e-6 of |U|, and weights with
+w . b > 1e6 w0 |U| prove nothing: the rounding of such sums could be taken for a proof. Without a bound, plans that
+exceed limits by less than a relative 1e-9 count as keeping them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from optplan.contracts.judgement import RefutedError
+from optplan.contracts.judgement import PathCosts, RefutedError
 from optplan.contracts.result import TreeCertificate
 from optplan.formulations.boa.data.instance import QUOTA, BoaInstance, Policy
 from optplan.formulations.boa.judge.duality import path_costs
@@ -68,11 +73,11 @@ def check_runs(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
         When the stopwatch has run out.
     """
     bound = certificate.bound
-    if certificate.limit or instance.policy is not Policy.PURE:
-        raise RefutedError(f"{RULE} proves bounds of the objective of pure plans")
+    if instance.policy is not Policy.PURE:
+        raise RefutedError(f"{RULE} proves bounds of pure plans")
     if bound is not None and not (np.isfinite(bound) and bound > 0.0):
         raise RefutedError("the bound is a finite number above zero, or none")
-    part = _Part(instance, bound, stopwatch)
+    part = _Part(instance, bound, certificate.limit, stopwatch)
     rows = _read_weights(certificate.content.get("weights"), 1 + part.limits.size)
     numbers = _read_numbers(certificate.content.get("tree"))
     with np.errstate(all="ignore"):  # absurd weights overflow, and prove nothing by that
@@ -84,20 +89,23 @@ class _Part:
 
     Parameters
     ----------
-    instance, bound
-        What the certificate is about.
+    instance, bound, dropped
+        What the certificate is about: bounds of the objective, or of the consumption of a limit that is dropped.
     stopwatch
         Its time must suffice.
     """
 
-    def __init__(self, instance: BoaInstance, bound: float | None, stopwatch: Stopwatch) -> None:
+    def __init__(self, instance: BoaInstance, bound: float | None, dropped: str, stopwatch: Stopwatch) -> None:
         self.bound, self.stopwatch = bound, stopwatch
-        self.limits = np.array(list(instance.limits.values()))
+        every, amounts = path_costs(instance), instance.limits
+        if dropped:
+            every = drop_limit(every, dropped)
+        names = list(every[0].limits)
+        self.limits = np.array([amounts[name] for name in names])
         # Where no bound is claimed, plans that exceed limits by less than the tolerance count as keeping them.
         self._room = self.limits * (1.0 + (TOLERANCE - ROUNDING if bound is None else ROUNDING))
         self._classes, self._own = [], []
-        names = list(instance.limit_names)
-        for costs, name in zip(path_costs(instance), instance.classes, strict=True):
+        for costs, name in zip(every, instance.classes, strict=True):
             if not bool((costs.enter_value == costs.enter_value[:, :1]).all()):
                 raise RefutedError("what coming to an option costs differs from epoch to epoch")
             options = instance.options(name)
@@ -205,6 +213,26 @@ class _Part:
                     each.bind(kind, left)
         self._changed.clear()
         return True
+
+
+def drop_limit(every: list[PathCosts], limit: str) -> list[PathCosts]:
+    """Return the costs with the consumption of a limit as the value, and the others as they were."""
+    names = every[0].limits
+    if limit not in names or len(names) == 1:
+        raise RefutedError(f"{limit!r} is not one of several limits ({', '.join(names)})")
+    dropped = names.index(limit)
+    others = [number for number in range(len(names)) if number != dropped]
+    return [
+        replace(
+            each,
+            limits=tuple(names[number] for number in others),
+            run_value=each.run_consumption[dropped],
+            run_consumption=each.run_consumption[others],
+            enter_value=each.enter_consumption[dropped],
+            enter_consumption=each.enter_consumption[others],
+        )
+        for each in every
+    ]
 
 
 def _walk(part: _Part, rows: list[FloatArray], numbers: Iterator[int]) -> None:

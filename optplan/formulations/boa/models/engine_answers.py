@@ -20,7 +20,7 @@ from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.exact.answers import certificate_at, price_at
 from optplan.formulations.boa.exact.costs import bound_at, cost_steps
-from optplan.formulations.boa.exact.feasibility import raise_to_least, state_linked
+from optplan.formulations.boa.exact.feasibility import raise_to_least, state_linked, state_runs
 from optplan.formulations.boa.models.flows import Choice, add_up, write_solution
 from optplan.schema import FloatArray
 from optplan.solvers.limits import LIMIT_TOLERANCE, is_within
@@ -132,12 +132,15 @@ def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> 
     from optplan.formulations.boa.exact.trees import explain_division
     from optplan.solvers.paths import closing, solutions
 
-    family, found = state_linked(instance), None
+    found = None
     if len(instance.limit_names) > 1 and instance.policy is Policy.PURE:
-        found = closing.solve_pure(family, effort=Effort(request.stopwatch))
+        costs, limits = cost_steps(instance), np.array(list(instance.limits.values()))
+        found = closing.solve_pure(
+            state_linked(instance), effort=Effort(request.stopwatch), runs=lambda: state_runs(instance, costs, limits)
+        )
     if not isinstance(found, solutions.LinkedSolution) or found.paths is not None:
         raise EngineError(f"{engine} finds no plan within the limits, although there is one")
-    answer = explain_division(instance, family, found if math.isinf(found.bound) else None, request)
+    answer = explain_division(instance, found if math.isinf(found.bound) else None, request)
     return replace(answer, engine=engine)
 
 

@@ -24,7 +24,6 @@ from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.paths import solve_costs
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.progress import Listener, Stopwatch
-from optplan.solvers.paths.levels.memory import Memory
 
 #: By class, which options (E, K) its jobs may hold in which epochs; classes that are not named keep all.
 _Kept = Mapping[str, NDArray[np.bool_]]
@@ -112,7 +111,6 @@ class _Forcing:
         self._gap = gap
         self._time_limit_s = time_limit_s
         self._costs = cost_steps(instance)
-        self._memory = Memory()
         #: The least objective found so far, forced or not, and its bound.
         self.best = _Forced(None, None)
         self._known: dict[tuple[str, bytes], _Forced] = {}
@@ -171,7 +169,7 @@ class _Forcing:
             for graph in self._costs
         ]
         watch = Stopwatch(self._time_limit_s)
-        found = solve_costs(self._instance, costs, gap=self._gap, stopwatch=watch, memory=self._memory)
+        found = solve_costs(self._instance, costs, gap=self._gap, stopwatch=watch)
         return _Forced(None, None) if found is None else _Forced(found.objective, found.bound)
 
 

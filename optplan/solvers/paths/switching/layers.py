@@ -13,7 +13,7 @@ the same number of them, so that the best node of each group is the minimum alon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
@@ -159,32 +159,6 @@ class LinkedLayers:
         """Whether entering a node costs the same in all layers of a graph."""
         return self.enter_value.shape[0] != self.run_value.shape[0] or self.num_layers == 1
 
-    def restrict(self, graph: int, layer: int, allowed: NDArray[np.bool_]) -> Self:
-        """Return the same graphs with fewer nodes in one layer.
-
-        Parameters
-        ----------
-        allowed
-            (K,) Whether a node may still be used; by place.
-        """
-        closed = self.closed.copy()
-        closed[int(self.starts[layer]) + int(self.position_of[graph])] |= ~allowed
-        return replace(self, closed=closed)
-
-    def fix(self, graph: int, places: IntArray) -> Self:
-        """Return the same graphs, one of them with a single path.
-
-        Parameters
-        ----------
-        places
-            (E,) Its only node in each layer, by place.
-        """
-        closed = self.closed.copy()
-        rows = self.starts[: places.size] + int(self.position_of[graph])
-        closed[rows] = True
-        closed[rows, places] = self.closed[rows, places]
-        return replace(self, closed=closed)
-
     @cached_property
     def position_of(self) -> IntArray:
         """(G,) Position of each graph."""
@@ -196,11 +170,6 @@ class LinkedLayers:
         place = np.full(int(columns.max()) + 1, -1)
         place[columns[columns >= 0]] = np.flatnonzero(columns >= 0)
         return np.asarray(place[numbers])
-
-    def numbers(self, graph: int, places: NDArray[np.bool_]) -> IntArray:
-        """Return the numbers, increasing, of those nodes of a graph that stand at some places (K,) of its layers."""
-        columns = self.columns[self.position_of[graph], places]
-        return np.sort(columns[columns >= 0])
 
     def follow(self, members: IntArray, nodes: NodeArray) -> PathBatch:
         """Return the sums along given paths.

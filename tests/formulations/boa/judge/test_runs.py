@@ -14,6 +14,7 @@ import pytest
 from optplan.contracts import BoundProof, PathCosts, Status, TreeCertificate
 from optplan.contracts.judgement import RefutedError
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import state_linked, state_runs
 from optplan.formulations.boa.exact.trees import write_runs
 from optplan.formulations.boa.judge.duality import path_costs
@@ -94,7 +95,8 @@ def best_of(instance: BoaInstance) -> float:
 def search(instance: BoaInstance, parts: int = 10_000) -> BranchAndPrice | None:
     """Return a search by branch and price alone; None where not even mixtures keep the limits."""
     found = bounds.maximise_bound(state_linked(instance))
-    problem = state_runs(instance)
+    limits = np.array(list(instance.limits.values()))
+    problem = state_runs(instance, cost_steps(instance), limits)
     if isinstance(found, bounds.LinkedShortfall) or len(instance.limit_names) == 1:
         return None
     assert problem is not None
@@ -208,14 +210,14 @@ def test_what_is_no_division_is_refuted(content: dict[str, Any], message: str) -
 
 @pytest.mark.parametrize("bound", [-1.0, 0.0])
 def test_the_bound_is_a_number_above_zero(bound: float) -> None:
-    """No other number is a bound, and none of a limit is proven."""
+    """No other number is a bound, and mixed plans have none, nor limits that there are not."""
     instance = at_fifty_dollars()
     tree = TreeCertificate(rule="boa-runs", bound=bound, content={"weights": [], "tree": []})
     with pytest.raises(RefutedError, match="finite number above zero"):
         check_tree(instance, tree, Stopwatch())
-    with pytest.raises(RefutedError, match="bounds of the objective of pure plans"):
-        check_tree(instance, tree.replace(limit="budget"), Stopwatch())
-    with pytest.raises(RefutedError, match="bounds of the objective of pure plans"):
+    with pytest.raises(RefutedError, match=r"'quota\.z' is not one of several limits \(budget, "):
+        check_tree(instance, tree.replace(bound=1.0, limit="quota.z"), Stopwatch())
+    with pytest.raises(RefutedError, match="bounds of pure plans"):
         check_tree(instance.replace(policy="mixed"), tree, Stopwatch())
 
 
@@ -257,7 +259,7 @@ def test_a_library_instance_is_proven_by_a_small_division() -> None:
 
 def test_types_with_a_quota_of_nothing_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Options of a type that none can use are closed first, and the rest of the proof is that without them."""
-    monkeypatch.setattr(closing._Closing, "_enumerate_all", lambda _: None)
+    monkeypatch.setattr(closing._Closing, "enumerate_all", lambda _: None)
     seen = 0
     for seed in range(60):
         instance = draw_instance(seed)
@@ -268,3 +270,30 @@ def test_types_with_a_quota_of_nothing_are_put_back(monkeypatch: pytest.MonkeyPa
         assert verify(instance.replace(gpu_types=gpu_types), result).ok, seed
         seen += result.bound_proof is BoundProof.TREE
     assert seen >= 5
+
+
+def test_what_a_limit_has_to_be_is_proven_and_no_more() -> None:
+    """Of 150 instances those without a pure plan say the least that one needs of each limit, and no more is taken."""
+    seen = 0
+    for seed in range(150):
+        instance = draw_instance(seed)
+        result = solve(instance) if math.isinf(best_of(instance)) and len(instance.limit_names) > 1 else None
+        if result is None or result.infeasibility is None:
+            continue
+        assert verify(instance, result).ok, seed
+        plans, names = every_plan(instance)[:, 1:], list(instance.limits)
+        amounts = np.array(list(instance.limits.values()))
+        for change in result.infeasibility.relaxations:
+            tree = change.certificate
+            if not isinstance(tree, TreeCertificate):
+                continue
+            own = names.index(change.limit)
+            kept = (np.delete(plans, own, axis=1) <= np.delete(amounts, own) * (1 + 1e-9)).all(axis=1)
+            least = float(plans[kept, own].min())
+            assert tree.bound == pytest.approx(least, rel=1e-8), seed
+            assert is_proven(instance, tree), seed
+            for more in (3e-6, 1e-3, 0.1):
+                assert not is_proven(instance, tree.replace(bound=least * (1.0 + more))), seed
+            assert not is_proven(instance, tree.replace(limit="")), seed
+            seen += 1
+    assert seen >= 10

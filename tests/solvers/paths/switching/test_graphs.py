@@ -78,22 +78,6 @@ def test_ties_stay_and_then_take_the_lowest_node(one_layer: Callable[..., PathCo
     assert graphs.best_paths(np.zeros(1)).payload.tolist() == [[0]]
 
 
-def test_restricted_graphs_avoid_closed_nodes(random_costs: Callable[..., tuple[PathCosts, ...]]) -> None:
-    """A closed node is on no path; a fixed graph has its path only."""
-    costs = random_costs(7, hubs=True)
-    graphs = LinkedGraphs.from_costs(costs, np.ones(len(costs[0].limits)))
-    free = graphs.best_paths(np.zeros(graphs.limits.size))
-    place = int(graphs.places(0, free.payload[0, :1])[0])
-    closed = graphs.restrict(0, 0, np.arange(graphs.run_value.shape[1]) != place)
-    other = closed.best_paths(np.zeros(graphs.limits.size))
-    assert other.payload[0, 0] != free.payload[0, 0]
-    assert other.value[0] >= free.value[0]
-    assert other.value[1:].tolist() == free.value[1:].tolist()
-    depth = int(graphs.lengths[graphs.position_of[0]])
-    fixed = graphs.fix(0, graphs.places(0, other.payload[0, :depth]))
-    assert fixed.best_paths(np.zeros(graphs.limits.size)).payload[0].tolist() == other.payload[0].tolist()
-
-
 def test_refuses_limits_that_do_not_fit(one_layer: Callable[..., PathCosts]) -> None:
     """The message says what was given and what is needed."""
     costs = [one_layer("a", [1], [1])]
