@@ -24,11 +24,10 @@ from optplan.formulations.rubberband.exact.charges import (
 )
 from optplan.formulations.rubberband.exact.durations import growth
 from optplan.formulations.rubberband.exact.stage_options import stage_options
-from optplan.formulations.rubberband.laws.lives import expected_latest_s
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.held import Growth, HeldGraph
+from optplan.solvers.paths.held import HeldGraph
 from optplan.solvers.paths.held.thrift import Thrift
 
 #: Pairs of a number of instances and an allocation that a stage may have.
@@ -59,24 +58,10 @@ class Chain:
     def keep(self, options: IntArray) -> Chain:
         """Return the same bracket with some of its options only, given in increasing order.
 
-        Nodes without an option go, too. Waits depend on how far two nodes are apart: then only the greatest of them go.
+        Nodes without an option go, too.
         """
-        graph = self.graph
-        nodes = np.unique(graph.node[options])
-        if graph.growth.wait is not None:
-            nodes = np.arange(nodes[-1] + 1)
-        graph = replace(
-            graph,
-            start_value=graph.start_value[nodes],
-            start_consumption=graph.start_consumption[nodes],
-            growth=graph.growth.keep(nodes),
-            value=graph.value[options],
-            consumption=graph.consumption[options],
-            node=np.searchsorted(nodes, graph.node[options]),
-            first_option=np.searchsorted(options, graph.first_option),
-            needed=None if graph.needed is None else np.searchsorted(nodes, graph.needed[options]),
-        )
-        held, gpus, charges = self.held[nodes], self.gpus[options], self.charges
+        graph, gpus, charges = self.graph.keep(options), self.gpus[options], self.charges
+        held = self.held[self.graph.list_nodes(options)]
         if charges is not None:
             charges = replace(charges, graph=graph, held=held, gpus=gpus, lasting=charges.lasting[options])
         return Chain(graph, held, gpus, charges)
@@ -124,10 +109,14 @@ def state_chain(instance: RubberBandInstance, bracket: int, *, stopwatch: Stopwa
         gpus.append(options.gpus[position])
         needed.append(np.searchsorted(held, options.instances[position]))
     used = np.concatenate(gpus)
-    start_s, start_usd = growth(instance, 0, held)
-    graph = HeldGraph.from_layers((start_usd, start_s), state_growth(instance, held), layers)
+
+    def grow(before: IntArray, after: IntArray) -> FloatArray:
+        return np.array(growth(instance, held[before], held[after])[::-1])
+
+    graph = HeldGraph.from_layers(growth(instance, 0, held)[::-1], grow, layers)
     # A price for every second and a minimum charge are what the rules of thrift are for.
-    graph = replace(graph, needed=np.concatenate(needed))
+    even = instance.cloud.initialise_s.is_constant
+    graph = replace(graph, needed=np.concatenate(needed), even=even)
     chain = Chain(graph, held, used, state_charges(instance, bracket, graph, held, used))
     return chain.keep(Thrift(graph).list_useful()) if instance.cloud.is_per_instance else chain
 
@@ -153,28 +142,6 @@ def list_held(instance: RubberBandInstance, offered: list[StageOptions], *, char
     if instance.cloud.initialise_s.is_constant and not charged:
         return needed
     return np.arange(1, needed[-1] + 1)
-
-
-def state_growth(instance: RubberBandInstance, held: IntArray) -> Growth:
-    """Return what more instances cost: held ones pay throughout, new ones from the start of their initialisation."""
-    cloud = instance.cloud
-    price, data = cloud.price_usd_per_s if cloud.is_per_instance else 0.0, cloud.data_usd_per_instance
-    provision_s, count = cloud.provision_s.expected_s, held.astype(float)
-    nothing = np.zeros(held.size)
-    leave_usd = count * (price * provision_s - data)
-    if cloud.initialise_s.is_constant:
-        latest_s = cloud.initialise_s.expected_s
-        enter_usd, enter_s = count * (data + price * latest_s), np.full(held.size, provision_s + latest_s)
-        return Growth(leave_usd, nothing, enter_usd, enter_s)
-    return Growth(
-        leave_value=leave_usd,
-        leave_consumption=nothing,
-        enter_value=count * data,
-        enter_consumption=np.full(held.size, provision_s),
-        wait=expected_latest_s(instance, np.arange(held.size)),
-        value_factor=count * price,
-        consumption_factor=np.ones(held.size),
-    )
 
 
 def write_solution(chains: tuple[Chain, ...], paths: list[IntArray]) -> RubberBandSolution:

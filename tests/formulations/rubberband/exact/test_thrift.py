@@ -14,7 +14,7 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.exact.chains import Chain, state_chain
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.held.labels import find_paths
+from optplan.solvers.paths.held import find_pareto_set
 
 #: Most plans that are looked at one by one.
 _MOST_PLANS = 4000
@@ -69,7 +69,7 @@ def test_rules_lose_no_best_plan(instance: RubberBandInstance) -> None:
     chain = state_chain(instance, 0)
     assume(chain.charges is not None)
     seconds, usd = _cost(chain, _list_paths(chain))
-    found = find_paths(chain.graph, (), Effort(), chain.charges)
+    found = find_pareto_set(chain.graph, Effort(), chain.charges)
     for within_s in np.unique(seconds):
         least = usd[seconds <= within_s * (1 + 1e-9)].min()
         own = found.value[found.consumption <= within_s * (1 + 1e-9)].min()
