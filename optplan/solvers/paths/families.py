@@ -3,8 +3,8 @@
 The bounds need of each graph only its best path under given multipliers, so anything that can answer that question is a
 :class:`PathFamily`: layered graphs (:class:`~optplan.solvers.paths.switching.graphs.LinkedGraphs`), sizes held
 (:class:`~optplan.solvers.paths.held.graphs.HeldGraph`), choices in closed form, and so on. Frontiers ask for many
-multipliers at once, and the closing of a gap for all paths within an allowance: what answers that, too, is a
-:class:`GraphFamily` and a :class:`ListedFamily`. A path comes with its value, its consumption of each limit, and a payload by which its family
+multipliers at once: of a :class:`GraphFamily`; and the closing of a gap for all paths within an allowance: of a
+:class:`ListedFamily`. A path comes with its value, its consumption of each limit, and a payload by which its family
 knows it again; the algorithms look at the numbers only and hand the payload back.
 """
 

@@ -32,6 +32,9 @@ from optplan.solvers.paths.held.thrift import Thrift
 
 #: Pairs of a number of instances and an allocation that a stage may have.
 _MOST_PAIRS = 4_000_000
+_WAYS = "a stage of this search may be run in {} ways or more"
+#: Numbers of instances between any two of which a search may grow.
+_MOST_HELD = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,7 @@ def state_chain(instance: RubberBandInstance, bracket: int, *, stopwatch: Stopwa
     lasting = not instance.has_minimum_charges or all(
         lasts(instance, bracket, stage, options).all() for stage, options in enumerate(offered)
     )
+    _require_few("this search may hold {} numbers of instances", list_held(instance, offered).size, _MOST_HELD)
     held = list_held(instance, offered, charged=not lasting)
     chosen = [_choose_options(instance, bracket, stage, held) for stage in range(len(offered))]
     layers, gpus, needed = [], [], []
@@ -121,17 +125,17 @@ def state_chain(instance: RubberBandInstance, bracket: int, *, stopwatch: Stopwa
     return chain.keep(Thrift(graph).list_useful()) if instance.cloud.is_per_instance else chain
 
 
-def _require_size(pairs: int) -> None:
-    """Raise when a stage has more pairs of a number of instances and an allocation than can be held in memory.
+def _require_few(what: str, count: int, most: int) -> None:
+    """Raise when there is more of something than can be held in memory.
 
     Raises
     ------
     UnsupportedError
         With the number and the limit.
     """
-    if pairs > _MOST_PAIRS:
+    if count > most:
         raise UnsupportedError(
-            f"a stage of this search may be run in {pairs:,} ways or more, of the {_MOST_PAIRS:,} that are looked at; "
+            f"{what.format(f'{count:,}')}, of the {most:,} that are looked at; "
             "lower training.most_gpus or cloud.most_instances"
         )
 
@@ -180,7 +184,7 @@ def _choose_options(
         rows = np.flatnonzero(place == number)
         counts = np.searchsorted(slower, fits[rows])
         listed += int(counts.sum())
-        _require_size(listed)
+        _require_few(_WAYS, listed, _MOST_PAIRS)
         nodes.append(np.repeat(first + rows, counts))
         positions += [slower[:count] for count in counts.tolist()]
     node, position = np.concatenate(nodes), np.concatenate(positions)
@@ -199,7 +203,7 @@ def _list_undominated(options: StageOptions, fitting: IntArray) -> tuple[IntArra
             least = np.minimum.accumulate(options.busy_gpu_s[some])
             kept = some[np.append(True, options.busy_gpu_s[some][1:] < least[:-1])]
         listed += kept.size
-        _require_size(listed)
+        _require_few(_WAYS, listed, _MOST_PAIRS)
         nodes.append(np.full(kept.size, node))
         positions.append(kept)
     return np.concatenate(nodes), np.concatenate(positions)

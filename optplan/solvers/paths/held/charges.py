@@ -67,7 +67,7 @@ def exchange_charges(charges: Charges | None) -> Charges | None:
     return None if charges is None else _ExchangedCharges(charges)
 
 
-def find_undominated_charged(segment: IntArray, low: FloatArray, still_open: FloatArray) -> IntArray:
+def find_undominated_charged(segment: IntArray, low: FloatArray, still_open: FloatArray | None) -> IntArray:
     """Return the entries that no other entry of the same segment is certain to dominate, by segment and consumption.
 
     Parameters
@@ -75,10 +75,12 @@ def find_undominated_charged(segment: IntArray, low: FloatArray, still_open: Flo
     segment
         (M,) Non-negative numbers of the sets.
     low, still_open
-        (2, M) Lower ends of value and consumption, and what may come on top.
+        (2, M) Lower ends of value and consumption, and what may come on top; None where nothing does.
     """
     if not segment.size:
         return np.empty(0, dtype=np.intp)
+    if still_open is None:
+        return find_undominated(segment, scale_to_one(low[1]), scale_to_one(low[0]))
     least = low.min(axis=1, keepdims=True)
     spread = (low + still_open).max(axis=1, keepdims=True) - least
     spread[spread <= 0.0] = 1.0

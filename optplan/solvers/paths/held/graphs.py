@@ -118,12 +118,16 @@ class HeldGraph:
 
     def grow(self, before: IntArray, after: IntArray) -> FloatArray:
         """Return (2, ...) the costs of steps between nodes, 0 where they do not grow; inputs broadcast."""
-        pair = np.broadcast_arrays(before, after)
-        grown = self.enter[:, *pair] if self.num_nodes <= _FEW_NODES else self.growth(*pair)
-        return np.where(pair[1] > pair[0], grown, 0.0)
+        if self.num_nodes <= _FEW_NODES:
+            grown = np.take(self.enter.reshape(2, -1), before * self.num_nodes + after, axis=1)
+        else:
+            before, after = np.broadcast_arrays(before, after)
+            grown = self.growth(before, after)
+        return np.where(after > before, grown, 0.0)
 
     def exchanged(self) -> Self:
         """Return the same graph with value and consumption in each other's place."""
+
         def exchange(before: IntArray, after: IntArray) -> FloatArray:
             return self.growth(before, after)[::-1]
 
@@ -210,7 +214,7 @@ class HeldGraph:
         np.minimum.at(through, (layer[own], node[own]), plain)
         below = nodes[np.maximum(np.searchsorted(nodes, node, side="right") - 1, 0)]
         above = nodes[np.minimum(np.searchsorted(nodes, node), nodes.size - 1)]
-        bound = np.minimum(through[layer, below], through[layer, above])
+        bound: FloatArray = np.minimum(through[layer, below], through[layer, above])
         bound[own] = plain
         return bound
 
@@ -239,8 +243,8 @@ class HeldGraph:
     def enter(self) -> FloatArray:
         """(2, K, K) The costs of coming from each node to each other one; on the diagonal, of the first node."""
         enter, nodes = np.zeros((2, self.num_nodes, self.num_nodes)), np.arange(self.num_nodes)
-        pairs = np.triu_indices(self.num_nodes, 1)
-        enter[:, *pairs] = self.growth(*pairs)
+        before, after = np.triu_indices(self.num_nodes, 1)
+        enter[:, before, after] = self.growth(before, after)
         enter[:, nodes, nodes] = self.start
         return enter
 
@@ -283,9 +287,8 @@ class HeldGraph:
 
     def _hand_on(self, chosen: IntArray) -> tuple[IntArray, LayeredCosts]:
         """Hand the kernel one option (S,) of each node that has some; and return them by node (J, K)."""
-        best = np.full(self.num_layers * self.num_nodes, -1)
-        best[self._place[chosen]] = chosen
-        best = best.reshape(self.num_layers, self.num_nodes)
+        best = np.full((self.num_layers, self.num_nodes), -1)
+        best.flat[self._place[chosen]] = chosen
         value, consumption = (np.where(best >= 0, cost[best], 0.0) for cost in self.cost)
         costs = LayeredCosts(
             value,

@@ -66,31 +66,31 @@ class _Labels:
         (L,) Where they are.
     sums
         (2, L) Value and consumption of the steps so far, without charges.
-    settled, still_open
-        (2, L) Charges on top: at least, and at most above that.
+    charge
+        (2, L) What is settled and what is still open on top; None where nothing is charged.
     state
         (L,) What they may do next.
     """
 
     node: IntArray
     sums: FloatArray
-    settled: FloatArray
-    still_open: FloatArray
+    charge: tuple[FloatArray, FloatArray] | None
     state: IntArray
 
     @property
     def low(self) -> FloatArray:
         """(2, L) Costs with what is settled."""
-        return self.sums + self.settled
+        return self.sums if self.charge is None else self.sums + self.charge[0]
 
     def take(self, positions: IntArray) -> _Labels:
         """Return the labels at some positions, in that order."""
-        return _Labels(*(array[..., positions] for array in vars(self).values()))
+        charge = None if self.charge is None else (self.charge[0][:, positions], self.charge[1][:, positions])
+        return _Labels(self.node[positions], self.sums[:, positions], charge, self.state[positions])
 
     def undominated(self, *, anywhere: bool = False) -> IntArray:
         """Return the positions of labels that no other in the same state and node (or anywhere) is sure to dominate."""
         segment = np.zeros_like(self.node) if anywhere else self.node * FORBIDDEN + self.state
-        return find_undominated_charged(segment, self.low, self.still_open)
+        return find_undominated_charged(segment, self.low, None if self.charge is None else self.charge[1])
 
 
 def find_pareto_set(
@@ -121,7 +121,7 @@ def find_pareto_set(
     costs = np.array([found.value, found.consumption])
     if charges is not None:
         costs = settle_costs(graph, found.options, charges, effort)
-    best = find_undominated_charged(np.zeros(costs.shape[1], dtype=np.intp), costs, np.zeros_like(costs))
+    best = find_undominated_charged(np.zeros(costs.shape[1], dtype=np.intp), costs, None)
     value, consumption = costs[:, best]
     # Of paths whose consumptions are equal but for rounding, the last is the one of least value.
     last = np.append(np.diff(consumption) > ROUNDING * consumption[1:], True)[: best.size]
@@ -210,7 +210,7 @@ class _Search:
         #: (C, J, K) How much labels may cost that come to a node, and after its option, for each cut to be kept.
         self.coming, self.leaving = rests.reshape(-1, 2, graph.num_layers, graph.num_nodes).swapaxes(0, 1)
         nobody, nothing = np.empty(0, dtype=np.intp), np.empty((2, 0))
-        self.labels = _Labels(nobody, nothing, nothing, nothing, nobody)
+        self.labels = _Labels(nobody, nothing, None, nobody)
         self.thrift = None if charges is None else Thrift(graph)
         #: By layer, (L,) the option of each label and the position of the label before.
         self.history: list[tuple[IntArray, IntArray]] = []
@@ -234,7 +234,8 @@ class _Search:
     def conclude(self) -> HeldPaths:
         """Return the paths of the labels that no other is certain to dominate."""
         left = self.labels.undominated(anywhere=True)
-        return HeldPaths(*self.labels.low[:, left], self._trace(left))
+        value, consumption = self.labels.low[:, left]
+        return HeldPaths(value, consumption, self._trace(left))
 
     def _arrive(self, layer: int, targets: IntArray) -> tuple[IntArray, IntArray]:
         """Return the (label, position of its target) pairs within the cuts, by target."""
@@ -263,7 +264,7 @@ class _Search:
             yield block, np.concatenate([np.arange(upper), above])
 
     def _may_come(self, layer: int, candidates: IntArray, targets: IntArray) -> NDArray[np.bool_]:
-        """Return (targets, candidates) whether labels that come to targets may be within the cuts and keep the rules."""
+        """Return (targets, candidates) whether labels that come to targets may keep the cuts and the rules."""
         labels = self.labels.take(candidates)
         costs = labels.low[:, None, :] + self.graph.grow(labels.node, targets[:, None])
         allowed = np.ones(costs.shape[1:], dtype=np.bool_)
@@ -276,8 +277,7 @@ class _Search:
     def _step(self, layer: int, parent: IntArray, node: IntArray) -> _Labels:
         """Return labels that have come to a node, not run there yet."""
         if not layer:
-            nothing = np.zeros((2, node.size))
-            return _Labels(node, self.graph.start[:, node], nothing, nothing, np.zeros_like(node))
+            return _Labels(node, self.graph.start[:, node], None, np.zeros_like(node))
         before = self.labels.take(parent)
         return replace(before, node=node, sums=before.sums + self.graph.grow(before.node, node))
 
@@ -303,7 +303,7 @@ class _Search:
                 pieces.append(self.charges.charge(piece))
                 self.effort.charge_labels(0, self.kept)
             settled, still_open = (np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True))
-            labels = replace(labels, settled=settled, still_open=still_open)
+            labels = replace(labels, charge=(settled, still_open))
             within = self._find_inside(layer, labels)
             option, parent, labels = option[within], parent[within], labels.take(within)
         best = labels.undominated()

@@ -74,3 +74,17 @@ def test_rules_lose_no_best_plan(instance: RubberBandInstance) -> None:
         least = usd[seconds <= within_s * (1 + 1e-9)].min()
         own = found.value[found.consumption <= within_s * (1 + 1e-9)].min()
         assert own == pytest.approx(least, rel=1e-9)
+
+
+@given(instance=charged_searches())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+def test_needed_sizes_bound_the_others(instance: RubberBandInstance) -> None:
+    """Charges left aside, no path through any option costs less than what needed sizes alone say, nor than the best."""
+    graph = state_chain(instance, 0).graph
+    assume(graph.even)
+    paths = graph.best_paths(np.zeros(1))
+    for multiplier in (0.0, 0.1, 1.0, 10.0) * (paths.value / paths.used):
+        through = graph.find_costs_through((1.0, float(multiplier)))
+        assert np.all(graph.bound_costs_through((1.0, float(multiplier))) <= through * (1 + 1e-12))
+        best = graph.best_paths(np.array([multiplier])).weigh(np.array([multiplier]))
+        assert through.min() == pytest.approx(best[0], rel=1e-12)
