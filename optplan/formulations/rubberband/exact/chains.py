@@ -58,17 +58,6 @@ class Chain:
     gpus: IntArray
     charges: MinimumCharges | None
 
-    def keep(self, options: IntArray) -> Chain:
-        """Return the same bracket with some of its options only, given in increasing order.
-
-        Nodes without an option go, too.
-        """
-        graph, gpus, charges = self.graph.keep(options), self.gpus[options], self.charges
-        held = self.held[self.graph.list_nodes(options)]
-        if charges is not None:
-            charges = replace(charges, graph=graph, held=held, gpus=gpus, lasting=charges.lasting[options])
-        return Chain(graph, held, gpus, charges)
-
     def write(self, options: IntArray) -> tuple[StageAllocation, ...]:
         """Write a path as allocations."""
         held = self.held[self.graph.node[options]]
@@ -104,25 +93,27 @@ def state_chain(instance: RubberBandInstance, bracket: int, *, stopwatch: Stopwa
         lasts(instance, bracket, stage, options).all() for stage, options in enumerate(offered)
     )
     _require_few("this search may hold {} numbers of instances", list_held(instance, offered).size, _MOST_HELD)
-    held = list_held(instance, offered, charged=not lasting)
-    chosen = [_choose_options(instance, bracket, stage, held) for stage in range(len(offered))]
+    counts = list_held(instance, offered, charged=not lasting)
     layers, gpus, needed = [], [], []
-    for (node, position), options in zip(chosen, offered, strict=True):
+    for stage, options in enumerate(offered):
+        node, position = _choose_options(instance, bracket, stage, counts)
         seconds = options.expected_s[position]
-        layers.append((node, _run_usd(instance, options, position, held[node]), seconds))
+        layers.append((node, _run_usd(instance, options, position, counts[node]), seconds))
         gpus.append(options.gpus[position])
-        needed.append(np.searchsorted(held, options.instances[position]))
-    used = np.concatenate(gpus)
+        needed.append(np.searchsorted(counts, options.instances[position]))
 
     def grow(before: IntArray, after: IntArray) -> FloatArray:
-        return np.array(growth(instance, held[before], held[after])[::-1])
+        return np.array(growth(instance, counts[before], counts[after])[::-1])
 
-    graph = HeldGraph.from_layers(growth(instance, 0, held)[::-1], grow, layers)
+    graph = HeldGraph.from_layers(growth(instance, 0, counts)[::-1], grow, layers)
     # A price for every second and a minimum charge are what the rules of thrift are for.
     even = instance.cloud.initialise_s.is_constant
     graph = replace(graph, needed=np.concatenate(needed), even=even)
-    chain = Chain(graph, held, used, state_charges(instance, bracket, graph, held, used))
-    return chain.keep(Thrift(graph).list_useful()) if instance.cloud.is_per_instance else chain
+    useful = np.arange(graph.node.size)
+    if instance.cloud.is_per_instance:
+        useful = Thrift(graph).list_useful()
+    held, used, graph = counts[graph.list_nodes(useful)], np.concatenate(gpus)[useful], graph.keep(useful)
+    return Chain(graph, held, used, state_charges(instance, bracket, graph, held, used))
 
 
 def _require_few(what: str, count: int, most: int) -> None:
