@@ -21,7 +21,7 @@ from optplan.errors import DataError
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch
 from optplan.solvers.paths.kernel import LayeredCosts
 
-#: With so many nodes costs of growing are looked up.
+#: Up to so many nodes costs of growing are looked up.
 _FEW_NODES = 512
 #: No entry is barred.
 _NONE = np.zeros((0, 0, 0), dtype=np.uint8)
@@ -304,12 +304,10 @@ class HeldGraph:
 
     def _check(self) -> None:
         """Raise when the arrays do not fit together, or at the first number that is not allowed."""
-        nodes, options, first = self.num_nodes, self.node.size, self.first_option
+        nodes = self.num_nodes
         if self.start.shape != (2, nodes) or nodes == 0:
             raise DataError("start", f"has shape {self.start.shape}", "give two equal vectors")
-        if self.cost.shape != (2, options):
-            raise DataError("cost", f"has shape {self.cost.shape}, of {options} options")
-        if first[0] != 0 or first[-1] != options or np.any(np.diff(first) < 1):
+        if np.any(np.diff(self.first_option) < 1):
             raise DataError("layers", "a layer has no option", "every layer needs one")
         if self.node.min() < 0 or self.node.max() >= nodes:
             raise DataError("layers", f"options belong to nodes from 0 to {nodes - 1}")
