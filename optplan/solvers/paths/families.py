@@ -3,8 +3,8 @@
 The bounds need of each graph only its best path under given multipliers, so anything that can answer that question is a
 :class:`PathFamily`: layered graphs (:class:`~optplan.solvers.paths.switching.graphs.LinkedGraphs`), sizes held
 (:class:`~optplan.solvers.paths.held.graphs.HeldGraph`), choices in closed form, and so on. Frontiers ask for many
-multipliers at once, and the closing of a gap for all paths within an allowance: what answers that, too, is a
-:class:`GraphFamily`. A path comes with its value, its consumption of each limit, and a payload by which its family
+multipliers at once: of a :class:`GraphFamily`; and the closing of a gap for all paths within an allowance: of a
+:class:`ListedFamily`. A path comes with its value, its consumption of each limit, and a payload by which its family
 knows it again; the algorithms look at the numbers only and hand the payload back.
 """
 
@@ -159,7 +159,7 @@ class PathFamily(Protocol):
 
 
 class GraphFamily(Protocol):
-    """Graphs whose paths can be asked for under many multipliers at once, and listed within an allowance."""
+    """Graphs whose paths can be asked for under many multipliers at once."""
 
     @property
     def num_graphs(self) -> int:
@@ -179,6 +179,10 @@ class GraphFamily(Protocol):
         value_weight
             Weight of the value, at least 0.
         """
+
+
+class ListedFamily(GraphFamily, Protocol):
+    """Graphs whose paths can be listed within an allowance, too."""
 
     def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
         """Return every graph's undominated paths whose reduced cost is within ``allowance`` of the graph's least.

@@ -182,13 +182,16 @@ class LayeredCosts:
                 if j == 0 or not self.once:
                     self.weigh_entries(self.enter, position if self.once else row, multipliers, 1.0)
                 self.weigh_nodes(self.run, row, multipliers, 1.0)
+                if j == 0:
+                    for k in range(self.nodes):
+                        self.reach[k] = self.enter[k // self.size, k]
+                else:
+                    for f in range(self.groups):
+                        for k in range(self.nodes):
+                            self.reach[k] = min(self.reach[k], self.least[f] + self.enter[f, k])
                 for k in range(self.nodes):
-                    best = self.enter[k // self.size, k] if j == 0 else self.reach[k]
-                    if j > 0:
-                        for f in range(self.groups):
-                            best = min(best, self.least[f] + self.enter[f, k])
-                    through[row, k] += best
-                    self.reach[k] = best + self.run[k]
+                    through[row, k] += self.reach[k]
+                    self.reach[k] += self.run[k]
                 self.find_least()
 
     def find_rests(self, multipliers: Floats, rest: Floats, onwards: Floats) -> None:

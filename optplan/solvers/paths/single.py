@@ -15,7 +15,7 @@ import numpy as np
 from optplan.progress import Stopwatch
 from optplan.solvers.limits import ROUNDING, most_within
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
-from optplan.solvers.paths.families import GraphFamily, IntArray, PathSets
+from optplan.solvers.paths.families import IntArray, ListedFamily, PathSets
 from optplan.solvers.paths.gap import GapClosing
 from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
 from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
@@ -53,7 +53,7 @@ class Near:
 
 
 def solve_pure(
-    family: GraphFamily,
+    family: ListedFamily,
     budget: float,
     *,
     gap: float = 1e-6,
@@ -107,7 +107,7 @@ def solve_pure(
 class _Closing(GapClosing):
     """The state of closing one gap under one limit."""
 
-    def __init__(self, family: GraphFamily, lagrangian: LagrangianBound, gap: float, effort: Effort) -> None:
+    def __init__(self, family: ListedFamily, lagrangian: LagrangianBound, gap: float, effort: Effort) -> None:
         linked = lagrangian.multiplier * lagrangian.budget if lagrangian.multiplier > 0 else 0.0
         rounding = ROUNDING * (lagrangian.under.total_value + 2.0 * linked)
         super().__init__(lagrangian.bound, np.array([lagrangian.multiplier]), rounding, gap, effort)

@@ -16,12 +16,12 @@ import pytest
 
 from optplan.contracts.judgement import PathCosts
 from optplan.progress import Event, Stopwatch
-from optplan.schema import FloatArray
+from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths import closing, single
 from optplan.solvers.paths.bounds import LinkedShortfall
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.gap import Exhaustion
-from optplan.solvers.paths.held import Growth, HeldGraph, HeldShortfall, solve_held
+from optplan.solvers.paths.held import HeldGraph, HeldShortfall, solve_held
 from optplan.solvers.paths.secants import BudgetShortfall
 from optplan.solvers.paths.switching import LinkedGraphs
 
@@ -103,11 +103,15 @@ def solve_several_limits(
     return Found(value, used, found.bound, least, found.exhaustion, found.proven, found.stopped_by)
 
 
+def _grow_free(before: IntArray, after: IntArray) -> FloatArray:
+    return np.zeros((2, *(after - before).shape))
+
+
 def solve_sizes(problem: Problem, limit: float, gap: float, effort: Effort) -> Found | None:
     """Close the gap of sizes held, of which growth is free."""
-    nothing, nodes = np.zeros(problem.value.shape[1]), np.arange(problem.value.shape[1])
+    nodes = np.arange(problem.value.shape[1])
     layers = [(nodes, value, use) for value, use in zip(problem.value, problem.use, strict=True)]
-    graph = HeldGraph.from_layers((nothing, nothing), Growth(nothing, nothing, nothing, nothing), layers)
+    graph = HeldGraph.from_layers(np.zeros((2, nodes.size)), _grow_free, layers)
     found = solve_held(graph, limit, gap=gap, effort=effort)
     if isinstance(found, HeldShortfall):
         return None

@@ -24,15 +24,17 @@ from optplan.formulations.rubberband.exact.charges import (
 )
 from optplan.formulations.rubberband.exact.durations import growth
 from optplan.formulations.rubberband.exact.stage_options import stage_options
-from optplan.formulations.rubberband.laws.lives import expected_latest_s
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.held import Growth, HeldGraph
+from optplan.solvers.paths.held import HeldGraph
 from optplan.solvers.paths.held.thrift import Thrift
 
 #: Pairs of a number of instances and an allocation that a stage may have.
 _MOST_PAIRS = 4_000_000
+_WAYS = "a stage of this search may be run in {} ways or more"
+#: Numbers of instances between any two of which a search may grow.
+_MOST_HELD = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,31 +60,6 @@ class Chain:
     gpus: IntArray
     charges: MinimumCharges | None
     is_paid: bool
-
-    def keep(self, options: IntArray) -> Chain:
-        """Return the same bracket with some of its options only, given in increasing order.
-
-        Nodes without an option go, too. Waits depend on how far two nodes are apart: then only the greatest of them go.
-        """
-        graph = self.graph
-        nodes = np.unique(graph.node[options])
-        if graph.growth.wait is not None:
-            nodes = np.arange(nodes[-1] + 1)
-        graph = replace(
-            graph,
-            start_value=graph.start_value[nodes],
-            start_consumption=graph.start_consumption[nodes],
-            growth=graph.growth.keep(nodes),
-            value=graph.value[options],
-            consumption=graph.consumption[options],
-            node=np.searchsorted(nodes, graph.node[options]),
-            first_option=np.searchsorted(options, graph.first_option),
-            needed=None if graph.needed is None else np.searchsorted(nodes, graph.needed[options]),
-        )
-        held, gpus, charges = self.held[nodes], self.gpus[options], self.charges
-        if charges is not None:
-            charges = replace(charges, graph=graph, held=held, gpus=gpus, lasting=charges.lasting[options])
-        return replace(self, graph=graph, held=held, gpus=gpus, charges=charges)
 
     def write(self, options: IntArray) -> tuple[StageAllocation, ...]:
         """Write a path as allocations; of instances that nobody pays for, those that are needed from there on."""
@@ -120,35 +97,39 @@ def state_chain(instance: RubberBandInstance, bracket: int, *, stopwatch: Stopwa
     lasting = not instance.has_minimum_charges or all(
         lasts(instance, bracket, stage, options).all() for stage, options in enumerate(offered)
     )
-    held = list_held(instance, offered, charged=not lasting)
-    chosen = [_choose_options(instance, bracket, stage, held) for stage in range(len(offered))]
+    _require_few("this search may hold {} numbers of instances", list_held(instance, offered).size, _MOST_HELD)
+    counts = list_held(instance, offered, charged=not lasting)
     layers, gpus, needed = [], [], []
-    for (node, position), options in zip(chosen, offered, strict=True):
+    for stage, options in enumerate(offered):
+        node, position = _choose_options(instance, bracket, stage, counts)
         seconds = options.expected_s[position]
-        layers.append((node, _run_usd(instance, options, position, held[node]), seconds))
+        layers.append((node, _run_usd(instance, options, position, counts[node]), seconds))
         gpus.append(options.gpus[position])
-        needed.append(np.searchsorted(held, options.instances[position]))
-    used = np.concatenate(gpus)
-    start_s, start_usd = growth(instance, 0, held)
-    graph = HeldGraph.from_layers((start_usd, start_s), state_growth(instance, held), layers)
+        needed.append(np.searchsorted(counts, options.instances[position]))
+
+    def grow(before: IntArray, after: IntArray) -> FloatArray:
+        return np.array(growth(instance, counts[before], counts[after])[::-1])
+
+    graph = HeldGraph.from_layers(growth(instance, 0, counts)[::-1], grow, layers)
     # A price for every second and a minimum charge are what the rules of thrift are for.
-    graph = replace(graph, needed=np.concatenate(needed))
-    charges = state_charges(instance, bracket, graph, held, used)
-    chain = Chain(graph, held, used, charges, is_paid=instance.cloud.is_per_instance)
-    return chain.keep(Thrift(graph).list_useful()) if chain.is_paid else chain
+    even, is_paid = instance.cloud.initialise_s.is_constant, instance.cloud.is_per_instance
+    graph = replace(graph, needed=np.concatenate(needed), even=even)
+    useful = Thrift(graph).list_useful() if is_paid else np.arange(graph.node.size)
+    held, used, graph = counts[graph.list_nodes(useful)], np.concatenate(gpus)[useful], graph.keep(useful)
+    return Chain(graph, held, used, state_charges(instance, bracket, graph, held, used), is_paid)
 
 
-def _require_size(pairs: int) -> None:
-    """Raise when a stage has more pairs of a number of instances and an allocation than can be held in memory.
+def _require_few(what: str, count: int, most: int) -> None:
+    """Raise when there is more of something than can be held in memory.
 
     Raises
     ------
     UnsupportedError
         With the number and the limit.
     """
-    if pairs > _MOST_PAIRS:
+    if count > most:
         raise UnsupportedError(
-            f"a stage of this search may be run in {pairs:,} ways or more, of the {_MOST_PAIRS:,} that are looked at; "
+            f"{what.format(f'{count:,}')}, of the {most:,} that are looked at; "
             "lower training.most_gpus or cloud.most_instances"
         )
 
@@ -159,28 +140,6 @@ def list_held(instance: RubberBandInstance, offered: list[StageOptions], *, char
     if instance.cloud.initialise_s.is_constant and not charged:
         return needed
     return np.arange(1, needed[-1] + 1)
-
-
-def state_growth(instance: RubberBandInstance, held: IntArray) -> Growth:
-    """Return what more instances cost: held ones pay throughout, new ones from the start of their initialisation."""
-    cloud = instance.cloud
-    price, data = cloud.price_usd_per_s if cloud.is_per_instance else 0.0, cloud.data_usd_per_instance
-    provision_s, count = cloud.provision_s.expected_s, held.astype(float)
-    nothing = np.zeros(held.size)
-    leave_usd = count * (price * provision_s - data)
-    if cloud.initialise_s.is_constant:
-        latest_s = cloud.initialise_s.expected_s
-        enter_usd, enter_s = count * (data + price * latest_s), np.full(held.size, provision_s + latest_s)
-        return Growth(leave_usd, nothing, enter_usd, enter_s)
-    return Growth(
-        leave_value=leave_usd,
-        leave_consumption=nothing,
-        enter_value=count * data,
-        enter_consumption=np.full(held.size, provision_s),
-        wait=expected_latest_s(instance, np.arange(held.size)),
-        value_factor=count * price,
-        consumption_factor=np.ones(held.size),
-    )
 
 
 def write_solution(chains: tuple[Chain, ...], paths: list[IntArray]) -> RubberBandSolution:
@@ -219,7 +178,7 @@ def _choose_options(
         rows = np.flatnonzero(place == number)
         counts = np.searchsorted(slower, fits[rows])
         listed += int(counts.sum())
-        _require_size(listed)
+        _require_few(_WAYS, listed, _MOST_PAIRS)
         nodes.append(np.repeat(first + rows, counts))
         positions += [slower[:count] for count in counts.tolist()]
     node, position = np.concatenate(nodes), np.concatenate(positions)
@@ -238,7 +197,7 @@ def _list_undominated(options: StageOptions, fitting: IntArray) -> tuple[IntArra
             least = np.minimum.accumulate(options.busy_gpu_s[some])
             kept = some[np.append(True, options.busy_gpu_s[some][1:] < least[:-1])]
         listed += kept.size
-        _require_size(listed)
+        _require_few(_WAYS, listed, _MOST_PAIRS)
         nodes.append(np.full(kept.size, node))
         positions.append(kept)
     return np.concatenate(nodes), np.concatenate(positions)

@@ -21,7 +21,7 @@ from optplan.formulations.rubberband.laws.lives import expected_latest_s, latest
 from optplan.formulations.rubberband.laws.stages import StageOptions, option_of, stage_law, trial_time
 from optplan.formulations.rubberband.laws.trials import TrialTime
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.held import Charge, HeldGraph
+from optplan.solvers.paths.held import HeldGraph
 
 #: Means and deviations closer than this, relatively, are the same.
 _ROUNDING = 1e-12
@@ -54,7 +54,7 @@ class MinimumCharges:
     gpus: IntArray
     lasting: NDArray[np.bool_]
 
-    def charge(self, options: IntArray) -> Charge:
+    def charge(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return what beginnings of paths pay on top; open is what would be missing if all were released at once.
 
         Parameters
@@ -79,22 +79,21 @@ class MinimumCharges:
             alive[:, stage] = np.maximum(change, 0)
         last = self._bound_missing(options, alive)
         settled = least + last[0] if stages == self.graph.num_layers else least
-        return Charge(settled, nothing, np.maximum(most + last[1] - settled, 0.0), nothing)
+        return np.array([settled, nothing]), np.array([np.maximum(most + last[1] - settled, 0.0), nothing])
 
-    def settle(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return exactly what whole paths pay on top: US dollars, and no seconds.
+    def settle(self, options: IntArray) -> FloatArray:
+        """Return (2, L) exactly what whole paths pay on top: US dollars, and no seconds.
 
         Parameters
         ----------
         options
             (L, J) The option taken in each layer.
         """
-        nothing = np.zeros(len(options))
         if not self._varies:
-            return self.charge(options).settled_value, nothing
+            return self.charge(options)[0]
         held, gpus = self.held[self.graph.node[options]].tolist(), self.gpus[options].tolist()
         usd = [minimum_charge_usd(self.instance, self.bracket, *path) for path in zip(held, gpus, strict=True)]
-        return np.array(usd), nothing
+        return np.array([usd, np.zeros(len(usd))])
 
     @cached_property
     def _varies(self) -> bool:
@@ -122,10 +121,10 @@ class MinimumCharges:
     def _life(self, options: IntArray, first: int) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of the lives of instances that came before stage ``first``, up to the last stage."""
         path = options[:, first:]
-        nodes, stage_s = self.graph.node[path], self.graph.consumption[path]
+        nodes, stage_s = self.graph.node[path], self.graph.cost[1, path]
         before = self.held[self.graph.node[options[:, first - 1]]] if first else 0
         new = self.held[nodes[:, 0]] - before
-        _, waits_s = self.graph.growth.between(nodes[:, :-1], nodes[:, 1:])
+        waits_s = self.graph.grow(nodes[:, :-1], nodes[:, 1:])[1]
         mean_s = expected_latest_s(self.instance, new) + stage_s.sum(axis=1) + waits_s.sum(axis=1)
         if not self._varies:
             return mean_s, np.zeros(mean_s.size)

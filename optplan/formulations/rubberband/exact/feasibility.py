@@ -113,7 +113,7 @@ def _explain_time(
     sentence = f"the fastest {what} can run is {least} s; the deadline is {given} s"
     if options is None:
         return sentence
-    stage_s: FloatArray = chain.graph.consumption[options]
+    stage_s: FloatArray = chain.graph.cost[1, options]
     delays_s = least_s - math.fsum(stage_s.tolist())
     longest = int(np.argmax(stage_s))
     allocation = chain.write(options)[longest]
@@ -150,7 +150,7 @@ def _explain_cost(
     options = found[slowest].options
     if options is None:
         return sentence
-    usd: FloatArray = chains[slowest].graph.value[options]
+    usd: FloatArray = chains[slowest].graph.cost[0, options]
     dearest = int(np.argmax(usd))
     held: IntArray = chains[slowest].held[chains[slowest].graph.node[options]]
     where = f"stage {dearest + 1}" if len(chains) == 1 else f"stage {dearest + 1} of bracket {slowest + 1}"

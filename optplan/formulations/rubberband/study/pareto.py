@@ -78,7 +78,7 @@ def _trade(chain: Chain, request: SolveRequest) -> _Trade:
     """Find the whole trade-off of one bracket, or plans at some limits."""
     try:
         effort = Effort(request.stopwatch, max_labels=_MOST_LABELS)
-        found = find_pareto_set(chain.graph, effort=effort, charges=chain.charges)
+        found = find_pareto_set(chain.graph, effort, chain.charges)
     except OutOfEffortError:
         return _sample(chain, request)
     return _Trade(found.consumption, found.value, found.options, complete=True)

@@ -5,25 +5,18 @@ Knows no paper. :class:`HeldGraph` is a family for the Lagrangian bounds and fro
 sums of their steps (:class:`Charges`); :func:`find_pareto_set` gives the whole trade-off.
 """
 
-from optplan.solvers.paths.held.charges import Charge, Charges, exchange_charges, no_charge
+from optplan.solvers.paths.held.charges import Charges, exchange_charges
 from optplan.solvers.paths.held.closing import HeldShortfall, HeldSolution, find_least, solve_held
-from optplan.solvers.paths.held.frontier import Window, find_pareto_set
 from optplan.solvers.paths.held.graphs import HeldGraph
-from optplan.solvers.paths.held.labels import HeldPaths
-from optplan.solvers.paths.held.layers import Growth
+from optplan.solvers.paths.held.labels import find_pareto_set
 
 __all__ = [
-    "Charge",
     "Charges",
-    "Growth",
     "HeldGraph",
-    "HeldPaths",
     "HeldShortfall",
     "HeldSolution",
-    "Window",
     "exchange_charges",
     "find_least",
     "find_pareto_set",
-    "no_charge",
     "solve_held",
 ]

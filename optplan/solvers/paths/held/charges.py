@@ -14,54 +14,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.solvers.paths.families import FloatArray, IntArray
-from optplan.solvers.paths.skyline import find_undominated
-
-
-@dataclass(frozen=True, eq=False)
-class Charge:
-    """What beginnings of paths pay on top; all arrays (L,), at least 0.
-
-    Parameters
-    ----------
-    settled_value, settled_consumption
-        At least, whatever follows.
-    open_value, open_consumption
-        The most that may be added for what has been held so far; what is held later pays for itself.
-    """
-
-    settled_value: FloatArray
-    settled_consumption: FloatArray
-    open_value: FloatArray
-    open_consumption: FloatArray
-
-    def take(self, positions: IntArray) -> Charge:
-        """Return the charges at some positions, in that order."""
-        return Charge(
-            self.settled_value[positions],
-            self.settled_consumption[positions],
-            self.open_value[positions],
-            self.open_consumption[positions],
-        )
-
-    def exchanged(self) -> Charge:
-        """Return the same charges with value and consumption in each other's place."""
-        return Charge(self.settled_consumption, self.settled_value, self.open_consumption, self.open_value)
+from optplan.solvers.paths.skyline import find_undominated, scale_to_one
 
 
 class Charges(Protocol):
-    """Who knows what paths pay on top."""
+    """Who knows what paths pay on top: value and consumption, each at least 0."""
 
-    def charge(self, options: IntArray) -> Charge:
-        """Return what beginnings of paths pay on top.
+    def charge(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return what beginnings of paths pay on top: at least, whatever follows, and the most that may be added.
+
+        What is added is for what has been held so far; what is held later pays for itself.
 
         Parameters
         ----------
         options
             (L, j + 1) The options taken in the first layers; whole paths when j + 1 is the number of layers.
+
+        Returns
+        -------
+        tuple[FloatArray, FloatArray]
+            (2, L) settled and open.
         """
 
-    def settle(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return exactly what whole paths pay on top: value and consumption.
+    def settle(self, options: IntArray) -> FloatArray:
+        """Return (2, L) exactly what whole paths pay on top.
 
         Parameters
         ----------
@@ -76,14 +52,14 @@ class _ExchangedCharges:
 
     charges: Charges
 
-    def charge(self, options: IntArray) -> Charge:
+    def charge(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return what beginnings of paths pay on top."""
-        return self.charges.charge(options).exchanged()
+        settled, still_open = self.charges.charge(options)
+        return settled[::-1], still_open[::-1]
 
-    def settle(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
+    def settle(self, options: IntArray) -> FloatArray:
         """Return exactly what whole paths pay on top."""
-        value, consumption = self.charges.settle(options)
-        return consumption, value
+        return self.charges.settle(options)[::-1]
 
 
 def exchange_charges(charges: Charges | None) -> Charges | None:
@@ -91,70 +67,46 @@ def exchange_charges(charges: Charges | None) -> Charges | None:
     return None if charges is None else _ExchangedCharges(charges)
 
 
-def no_charge(count: int) -> Charge:
-    """Return that nothing is paid on top."""
-    nothing = np.zeros(count)
-    return Charge(nothing, nothing, nothing, nothing)
-
-
-def join_charges(pieces: list[Charge]) -> Charge:
-    """Return several charges one after another; at least one."""
-    return Charge(
-        np.concatenate([piece.settled_value for piece in pieces]),
-        np.concatenate([piece.settled_consumption for piece in pieces]),
-        np.concatenate([piece.open_value for piece in pieces]),
-        np.concatenate([piece.open_consumption for piece in pieces]),
-    )
-
-
-def find_undominated_charged(segment: IntArray, consumption: FloatArray, value: FloatArray, charge: Charge) -> IntArray:
+def find_undominated_charged(segment: IntArray, low: FloatArray, still_open: FloatArray | None) -> IntArray:
     """Return the entries that no other entry of the same segment is certain to dominate, by segment and consumption.
 
     Parameters
     ----------
     segment
         (M,) Non-negative numbers of the sets.
-    consumption, value
-        (M,) Lower ends, what is settled included.
-    charge
-        What is open on top.
+    low, still_open
+        (2, M) Lower ends of value and consumption, and what may come on top; None where nothing does.
     """
     if not segment.size:
         return np.empty(0, dtype=np.intp)
-    consumption, high_consumption = _scale(consumption, consumption + charge.open_consumption)
-    value, high_value = _scale(value, value + charge.open_value)
+    if still_open is None:
+        return find_undominated(segment, scale_to_one(low[1]), scale_to_one(low[0]))
+    least = low.min(axis=1, keepdims=True)
+    spread = (low + still_open).max(axis=1, keepdims=True) - least
+    spread[spread <= 0.0] = 1.0
+    scaled, high = (low - least) / spread, (low + still_open - least) / spread
     # Sets are two apart on both keys. What is open may vanish in them: then an entry is as good as certain.
-    apart = 2.0 * segment
-    low = consumption + apart, value - apart
-    high = high_consumption + apart, high_value - apart
-    certain = (low[0] == high[0]) & (low[1] == high[1])
+    apart = np.array([-2.0, 2.0])[:, None] * segment
+    (low_value, low_key), (high_value, high_key) = scaled + apart, high + apart
+    certain = (low_key == high_key) & (low_value == high_value)
     known, unsure = np.flatnonzero(certain), np.flatnonzero(~certain)
-    known = known[find_undominated(segment[known], consumption[known], value[known])]
+    known = known[find_undominated(segment[known], scaled[1, known], scaled[0, known])]
     if not unsure.size:
         return known
 
     def is_dominated(these: IntArray, those: IntArray) -> NDArray[np.bool_]:
-        order = those[np.argsort(high[0][those], kind="stable")]
-        least = np.append(np.inf, np.minimum.accumulate(high[1][order]))
-        place = np.searchsorted(high[0][order], low[0][these], side="right")
-        return np.asarray(least[place] <= low[1][these])
+        order = those[np.argsort(high_key[those], kind="stable")]
+        best = np.append(np.inf, np.minimum.accumulate(high_value[order]))
+        return np.asarray(best[np.searchsorted(high_key[order], low_key[these], side="right")] <= low_value[these])
 
     # An unsure entry cannot dominate itself, as one of its upper ends is above the lower one; nor can two entries
     # dominate each other. So what a dominated entry dominates is dominated by one that stays, too.
     kept_unsure = unsure[~is_dominated(unsure, unsure) & ~is_dominated(unsure, known)]
     kept = np.concatenate([known[~is_dominated(known, unsure)], kept_unsure])
-    return kept[np.argsort(low[0][kept], kind="stable")]
+    return kept[np.argsort(low_key[kept], kind="stable")]
 
 
-def _scale(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return both shifted and scaled to [0, 1]."""
-    least = low.min()
-    spread = high.max() - least
-    spread = spread if spread > 0 else 1.0
-    return (low - least) / spread, (high - least) / spread
-
-
-def skip_dominated_from_above(node: IntArray, consumption: FloatArray, value: FloatArray) -> IntArray:
+def skip_dominated_from_above(node: IntArray, low: FloatArray) -> IntArray:
     """Return the entries that no entry at a greater node dominates, in the given order.
 
     Halves of the nodes are held against one another, then halves of these, each depth in one pass.
@@ -163,21 +115,16 @@ def skip_dominated_from_above(node: IntArray, consumption: FloatArray, value: Fl
     ----------
     node
         (M,) Where the entries are.
-    consumption, value
-        (M,) Their costs.
+    low
+        (2, M) Their values and consumptions.
     """
-    if not node.size:
-        return node
-    consumption, value = _scale(consumption, consumption)[0], _scale(value, value)[0]
     rank = np.unique(node, return_inverse=True)[1]
-    kept = np.ones(node.size, dtype=bool)
-    width = 1
-    while width <= rank.max():
+    kept, width = np.ones(node.size, dtype=bool), 1
+    value, consumption = (scale_to_one(each) for each in low) if node.size else low
+    while width <= rank.max(initial=0):
         half = rank // width
-        apart = 2.0 * (half // 2)
-        keys, heights = consumption + apart, value - apart
-        upper = np.flatnonzero(half % 2 == 1)
-        lower = np.flatnonzero(half % 2 == 0)
+        keys, heights = consumption + 2.0 * (half // 2), value - 2.0 * (half // 2)
+        upper, lower = np.flatnonzero(half % 2 == 1), np.flatnonzero(half % 2 == 0)
         upper = upper[np.argsort(keys[upper], kind="stable")]
         least = np.append(np.inf, np.minimum.accumulate(heights[upper]))
         place = np.searchsorted(keys[upper], keys[lower], side="right")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -18,8 +17,7 @@ from optplan.solvers.paths.families import FloatArray, IntArray
 from optplan.solvers.paths.gap import Exhaustion, GapClosing
 from optplan.solvers.paths.held.charges import Charges, exchange_charges
 from optplan.solvers.paths.held.graphs import HeldGraph
-from optplan.solvers.paths.held.labels import find_candidates, settle_costs
-from optplan.solvers.paths.held.sweeps import Cut, Sweep
+from optplan.solvers.paths.held.labels import Cut, find_candidates, settle_costs
 from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
 
 #: First allowance as a fraction of the gap, and its growth from round to round.
@@ -29,7 +27,7 @@ _GROWTH = 4.0
 _OFFERED_AT_ONCE = 1 << 4
 #: Multiples of the best multiplier whose shortest paths bound what a label can reach, too: labels that have spent more
 #: of the budget than the best paths, or less, are cut by the greater and the lesser ones.
-_FACTORS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+_FACTORS = (1.0, 0.0, 0.25, 0.5, 2.0, 4.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,21 +178,6 @@ class _Closing(GapClosing):
         """The incumbent's true value; +inf without one."""
         return self.paid
 
-    @cached_property
-    def _priced_sweeps(self) -> tuple[tuple[Sweep, float], ...]:
-        """Sweeps with the price of the whole budget at their multipliers, the tolerance on it included."""
-        budget, multiplier = self.lagrangian.budget * (1.0 + LIMIT_TOLERANCE), self.lagrangian.multiplier
-        if multiplier == 0.0:
-            return ((Sweep(self.graph, 1.0, 0.0), 0.0),)
-        prices = [factor * multiplier for factor in _FACTORS]
-        return tuple((Sweep(self.graph, 1.0, price), price * budget) for price in prices)
-
-    @cached_property
-    def _budget_cuts(self) -> tuple[Cut, ...]:
-        """What keeps labels within the budget."""
-        budget = self.lagrangian.budget
-        return (Cut(Sweep(self.graph, 0.0, 1.0), budget * (1.0 + LIMIT_TOLERANCE)),) if budget < math.inf else ()
-
     @property
     def rounding(self) -> float:
         """Values closer than this are the same."""
@@ -237,13 +220,19 @@ class _Closing(GapClosing):
     def enumerate_within(self, allowance: float) -> bool:
         """Look for a path within an allowance, which also improves the bound."""
         self.effort.charge_pass()
-        # Within the budget, a path's reduced cost less the price of the budget is at most its value.
-        wanted = min(self.value, self.least + allowance) + self.rounding
-        cuts = tuple(Cut(sweep, wanted + price) for sweep, price in self._priced_sweeps)
-        found = find_candidates(self.graph, cuts + self._budget_cuts, self.effort, self.charges)
+        found = find_candidates(self.graph, self.effort, self.charges, self._list_cuts(allowance))
         self.offer(found.options, found.value)
         self.note_covered(allowance)
         return True
+
+    def _list_cuts(self, allowance: float) -> tuple[Cut, ...]:
+        """Return what keeps labels within an allowance, the incumbent's value and the budget."""
+        wanted = min(self.value, self.least + allowance) + self.rounding
+        budget, multiplier = self.lagrangian.budget * (1.0 + LIMIT_TOLERANCE), self.lagrangian.multiplier
+        # Within the budget, a path's reduced cost less the price of the budget is at most its value.
+        prices = [factor * multiplier for factor in _FACTORS] if multiplier > 0.0 else []
+        cuts = [Cut((1.0, price), wanted + price * budget) for price in prices] or [Cut((1.0, 0.0), wanted)]
+        return (*cuts, Cut((0.0, 1.0), budget)) if budget < math.inf else tuple(cuts)
 
     def conclude(self, stopped_by: str | None) -> HeldSolution:
         """Return what is known now."""

@@ -1,19 +1,172 @@
-"""Layered graphs whose nodes are sizes, as a family for the algorithms of :mod:`optplan.solvers.paths`."""
+"""Layered graphs whose nodes are sizes: shrinking and staying are free, growing costs.
+
+A path takes one *option* in each layer; an option belongs to a node, of which there may be several. The nodes are
+sizes in increasing order, the same in all layers. With nodes as instances held, layers as stages of a search and
+options as ways of running a stage, this is the elastic cluster of RubberBand. The passes are those of
+:mod:`optplan.solvers.paths.kernel`, to which every node is a group of its own with the one option that is best under
+the multipliers asked about.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from optplan.solvers.limits import ROUNDING
-from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
-from optplan.solvers.paths.held.labels import find_paths
-from optplan.solvers.paths.held.layers import HeldLayers
-from optplan.solvers.paths.held.sweeps import Cut, Sweep
+from optplan.errors import DataError
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch
+from optplan.solvers.paths.kernel import LayeredCosts
+
+#: Up to so many nodes costs of growing are looked up.
+_FEW_NODES = 512
+#: No entry is barred.
+_NONE = np.zeros((0, 0, 0), dtype=np.uint8)
 
 
-class HeldGraph(HeldLayers):
-    """A graph of :class:`~optplan.solvers.paths.held.layers.HeldLayers`, with its best and its undominated paths."""
+@dataclass(frozen=True, eq=False)
+class HeldGraph:
+    """One graph of J layers, K nodes in each, and O options in all; a cost is a value and a consumption.
+
+    Parameters
+    ----------
+    start
+        (2, K) Of the first node.
+    growth
+        Returns (2, ...) what coming from nodes to greater ones costs, given both in arrays of one shape.
+    cost
+        (2, O) Of each option; layer after layer, within a layer by node.
+    node
+        (O,) Node of each option. A node without an option in a layer cannot be taken there.
+    first_option
+        (J + 1,) First option of each layer; the last entry is O.
+    needed
+        (O,) The least node at which each option could be taken, where that is known and charges are as
+        :mod:`optplan.solvers.paths.held.thrift` wants them; None otherwise.
+    even
+        Whether growing takes as long by any number of nodes, and what it costs is linear in the sizes; then, charges
+        left aside, some best path takes needed nodes only.
+    """
+
+    start: FloatArray
+    growth: Callable[[IntArray, IntArray], FloatArray]
+    cost: FloatArray
+    node: IntArray
+    first_option: IntArray
+    needed: IntArray | None = None
+    even: bool = False
+
+    @classmethod
+    def from_layers(
+        cls,
+        start: ArrayLike,
+        growth: Callable[[IntArray, IntArray], FloatArray],
+        layers: Sequence[tuple[ArrayLike, ArrayLike, ArrayLike]],
+    ) -> Self:
+        """Build from one triple (node, value, consumption) of arrays for each layer, in any order of the options.
+
+        Parameters
+        ----------
+        start, growth
+            As of the class.
+        layers
+            Options; of one node, the order is kept.
+
+        Raises
+        ------
+        DataError
+            When arrays do not fit together, a number is not finite or negative, or a layer has no option.
+        """
+        if not layers:
+            raise DataError("layers", "there are none", "give at least one layer")
+        nodes, costs = [], []
+        for number, (node, *cost) in enumerate(layers):
+            place, pair = np.asarray(node, dtype=np.intp), [np.asarray(each, dtype=np.float64) for each in cost]
+            if any(each.shape != place.shape for each in pair):
+                shapes = " and ".join(str(each.shape) for each in (place, *pair))
+                raise DataError(f"layers[{number}]", f"has arrays of shapes {shapes}")
+            order = np.argsort(place, kind="stable")
+            nodes.append(place[order])
+            costs.append(np.array(pair)[:, order])
+        first = np.cumsum([0] + [place.size for place in nodes])
+        beginning = np.asarray(start, dtype=np.float64)
+        graph = cls(beginning, growth, np.concatenate(costs, axis=1), np.concatenate(nodes), first)
+        graph._check()
+        return graph
+
+    @property
+    def num_graphs(self) -> int:
+        """One: this is a family of a single graph for the algorithms of :mod:`optplan.solvers.paths`."""
+        return 1
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes a layer has."""
+        return int(self.start.shape[-1])
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers there are."""
+        return self.first_option.size - 1
+
+    def options(self, layer: int) -> slice:
+        """Return the options of a layer."""
+        return slice(int(self.first_option[layer]), int(self.first_option[layer + 1]))
+
+    def grow(self, before: IntArray, after: IntArray) -> FloatArray:
+        """Return (2, ...) the costs of steps between nodes, 0 where they do not grow; inputs broadcast."""
+        if self.num_nodes <= _FEW_NODES:
+            grown = np.take(self.enter.reshape(2, -1), before * self.num_nodes + after, axis=1)
+        else:
+            before, after = np.broadcast_arrays(before, after)
+            grown = self.growth(before, after)
+        return np.where(after > before, grown, 0.0)
+
+    def exchanged(self) -> Self:
+        """Return the same graph with value and consumption in each other's place."""
+
+        def exchange(before: IntArray, after: IntArray) -> FloatArray:
+            return self.growth(before, after)[::-1]
+
+        return replace(self, start=self.start[::-1], growth=exchange, cost=self.cost[::-1])
+
+    def keep(self, options: IntArray) -> Self:
+        """Return the same graph with some of its options only, given in increasing order; other nodes go, too."""
+        nodes = self.list_nodes(options)
+
+        def grow(before: IntArray, after: IntArray) -> FloatArray:
+            return self.growth(nodes[before], nodes[after])
+
+        return replace(
+            self,
+            start=self.start[:, nodes],
+            growth=grow,
+            cost=self.cost[:, options],
+            node=np.searchsorted(nodes, self.node[options]),
+            first_option=np.searchsorted(options, self.first_option),
+            needed=None if self.needed is None else np.searchsorted(nodes, self.needed[options]),
+        )
+
+    def list_nodes(self, options: IntArray) -> IntArray:
+        """List the nodes that some options are at or need."""
+        return np.unique(self.node[options] if self.needed is None else [self.node[options], self.needed[options]])
+
+    def follow(self, options: IntArray) -> PathBatch:
+        """Return the sums along given paths.
+
+        Parameters
+        ----------
+        options
+            (P, J) The option taken in each layer.
+        """
+        nodes = self.node[options]
+        sums = self.start[:, nodes[:, 0]] + self.cost[:, options[:, 0]]
+        for layer in range(1, self.num_layers):
+            sums = sums + self.grow(nodes[:, layer - 1], nodes[:, layer]) + self.cost[:, options[:, layer]]
+        return PathBatch(sums[0], sums[1][:, None], options)
 
     def best_paths(
         self, multipliers: FloatArray, members: IntArray | None = None, *, value_weight: float = 1.0
@@ -36,32 +189,130 @@ class HeldGraph(HeldLayers):
         PathBatch
             P paths; the payload is (P, J) their options.
         """
-        weights = np.broadcast_to(multipliers, (1 if members is None else members.size, 1))[:, 0]
-        paths = [Sweep(self, value_weight, weight).best_path() for weight in weights.tolist()]
-        return self.follow(np.array(paths, dtype=np.intp).reshape(weights.size, self.num_layers))
+        graph, own = self._plain
+        weights = np.broadcast_to(multipliers, (1 if members is None else members.size, 1))
+        paths = np.empty((len(weights), self.num_layers), dtype=np.intp)
+        nodes = np.empty((1, self.num_layers), dtype=np.int32)
+        for path, weight in zip(paths, weights, strict=True):
+            _, best, costs = graph._choose(value_weight, float(weight[0]))
+            costs.find_best_nodes(np.zeros(1, dtype=np.intp), np.array([weight]), value_weight, nodes)
+            path[:] = own[best[np.arange(self.num_layers), nodes[0]]]
+        return self.follow(paths)
 
-    def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
-        """Return the undominated paths within ``allowance`` of the least reduced cost.
+    def bound_costs_through(self, weights: tuple[float, float]) -> FloatArray:
+        """Return (O,) lower bounds of :meth:`find_costs_through`, which take a look at needed nodes only.
 
-        Parameters
-        ----------
-        multipliers
-            (1,) Weight of the consumption in the reduced cost.
-        allowance
-            In units of value.
-        effort
-            Charged for a pass and for each layer's labels.
-
-        Raises
-        ------
-        OutOfEffortError
-            When a limit of ``effort`` is met.
+        Costs are linear in the size held in some layers as long as it is neither needed nor that held before or after.
+        So a path through a node that is not needed costs no less than one through the needed node below or above.
         """
-        effort.charge_pass()
-        sweep = Sweep(self, 1.0, float(multipliers[0]))
-        found = find_paths(self, (Cut(sweep, sweep.best + allowance + ROUNDING * abs(sweep.best)),), effort)
+        graph, own = self._plain
+        plain = graph.find_costs_through(weights)
+        if graph is self:
+            return plain
+        nodes, (layer, node) = self.list_nodes(own), np.divmod(self._place, self.num_nodes)
+        through = np.full((self.num_layers, self.num_nodes), np.inf)
+        np.minimum.at(through, (layer[own], node[own]), plain)
+        below = nodes[np.maximum(np.searchsorted(nodes, node, side="right") - 1, 0)]
+        above = nodes[np.minimum(np.searchsorted(nodes, node), nodes.size - 1)]
+        bound: FloatArray = np.minimum(through[layer, below], through[layer, above])
+        bound[own] = plain
+        return bound
 
-        def trace(chosen: IntArray) -> PathBatch:
-            return self.follow(found.options[chosen])
+    def find_costs_through(self, weights: tuple[float, float]) -> FloatArray:
+        """Return (O,) the least weighted cost of a path through each option; one of the weights of both costs is 1."""
+        if weights[0] != 1.0:
+            return self.exchanged().find_costs_through(weights[::-1])
+        run, best, costs = self._choose(*weights)
+        through = np.empty((self.num_layers, self.num_nodes))
+        costs.find_costs_through(np.array(weights[1:]), through)
+        layer, node = np.divmod(self._place, self.num_nodes)
+        return np.asarray(through[layer, node] + (run - run[best[layer, node]]))
 
-        return PathSets(np.array([0, found.value.size]), found.value, found.consumption[:, None], trace)
+    def find_rests(self, weights: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
+        """Return (J, K) the least weighted costs of each node's own option with what follows, and of that alone.
+
+        One of the weights of both costs is 1.
+        """
+        if weights[0] != 1.0:
+            return self.exchanged().find_rests(weights[::-1])
+        ahead, onwards = np.empty((self.num_layers, self.num_nodes)), np.empty((self.num_layers, self.num_nodes))
+        self._choose(*weights)[2].find_rests(np.array(weights[1:]), ahead, onwards)
+        return ahead, np.append(np.minimum(ahead, onwards)[1:], np.zeros((1, self.num_nodes)), axis=0)
+
+    @cached_property
+    def enter(self) -> FloatArray:
+        """(2, K, K) The costs of coming from each node to each other one; on the diagonal, of the first node."""
+        enter, nodes = np.zeros((2, self.num_nodes, self.num_nodes)), np.arange(self.num_nodes)
+        before, after = np.triu_indices(self.num_nodes, 1)
+        enter[:, before, after] = self.growth(before, after)
+        enter[:, nodes, nodes] = self.start
+        return enter
+
+    @cached_property
+    def more_is_no_dearer(self) -> bool:
+        """Whether who is at a greater node can do all that others can, at no more cost, from there on."""
+        return bool((np.triu(np.diff(self.enter, axis=1), 2) <= 0.0).all())
+
+    @cached_property
+    def _place(self) -> IntArray:
+        """(O,) The number of the layer and node of each option."""
+        return np.repeat(np.arange(self.num_layers), np.diff(self.first_option)) * self.num_nodes + self.node
+
+    @cached_property
+    def _begins(self) -> NDArray[np.intp]:
+        """(S,) The first option of each node that has one."""
+        return np.flatnonzero(np.diff(self._place, prepend=-1))
+
+    @cached_property
+    def _plain(self) -> tuple[HeldGraph, IntArray]:
+        """The graph with the nodes that best paths take, charges left aside, and the numbers of its options."""
+        kept = np.arange(self.node.size)
+        if self.even and self.needed is not None:
+            kept = np.flatnonzero(np.isin(self.node, self.needed))
+        return (self if kept.size == self.node.size else self.keep(kept)), kept
+
+    def _choose(self, value_weight: float, weight: float) -> tuple[FloatArray, IntArray, LayeredCosts]:
+        """Weigh all options (O,), find the best of each node (J, K), -1 where there is none, and hand these on."""
+        run, begins = value_weight * self.cost[0] + weight * self.cost[1], self._begins
+        if begins.size == run.size:
+            return run, *self._only
+        least = np.minimum.reduceat(run, begins)
+        tied = np.flatnonzero(run == np.repeat(least, np.diff(begins, append=run.size)))
+        return run, *self._hand_on(tied[np.searchsorted(self._place[tied], self._place[begins])])
+
+    @cached_property
+    def _only(self) -> tuple[IntArray, LayeredCosts]:
+        """The options where every node has one at most."""
+        return self._hand_on(self._begins)
+
+    def _hand_on(self, chosen: IntArray) -> tuple[IntArray, LayeredCosts]:
+        """Hand the kernel one option (S,) of each node that has some; and return them by node (J, K)."""
+        best = np.full((self.num_layers, self.num_nodes), -1)
+        best.flat[self._place[chosen]] = chosen
+        value, consumption = (np.where(best >= 0, cost[best], 0.0) for cost in self.cost)
+        costs = LayeredCosts(
+            value,
+            consumption[None],
+            self.enter[0][None],
+            self.enter[1][None, None],
+            (best < 0).view(np.uint8),
+            _NONE,
+            np.arange(self.num_layers + 1),
+            np.array([self.num_layers]),
+        )
+        return best, costs
+
+    def _check(self) -> None:
+        """Raise when the arrays do not fit together, or at the first number that is not allowed."""
+        nodes = self.num_nodes
+        if self.start.shape != (2, nodes) or nodes == 0:
+            raise DataError("start", f"has shape {self.start.shape}", "give two equal vectors")
+        if np.any(np.diff(self.first_option) < 1):
+            raise DataError("layers", "a layer has no option", "every layer needs one")
+        if self.node.min() < 0 or self.node.max() >= nodes:
+            raise DataError("layers", f"options belong to nodes from 0 to {nodes - 1}")
+        for name, array in (("start", self.start), ("cost", self.cost)):
+            if not (array.min() >= 0 and array.max() < np.inf):
+                wrong = tuple(np.argwhere(~((array >= 0) & (array < np.inf)))[0].tolist())
+                place = ", ".join(map(str, wrong))
+                raise DataError(f"{name}[{place}]", f"is {array[wrong]}", "it must be finite and at least 0")

@@ -11,8 +11,7 @@ way on every path. Some best path then keeps three rules, since a path that brea
    layer, it is not got at all: whatever was to be released for it later takes its place, and the time for which that is
    held now is covered by the two before. Growing by less takes no longer.
 
-With nothing that depends on how much is added (no wait), growing is an event that takes the same time for any size.
-Then:
+Where the graph is even, growing is an event that takes the same time for any size. Then:
 
 2. *An excess that was got waits*: until it is needed nothing is got on top. Otherwise let it come with what is got on
    top: there is growth then anyway, and perhaps one event fewer.
@@ -29,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.solvers.paths.families import IntArray
-from optplan.solvers.paths.held.layers import HeldLayers
+from optplan.solvers.paths.held.graphs import HeldGraph
 
 #: What a label may do next: anything; stay or grow; stay. And what no label may have done.
 FREE, KEEPING, WAITING, FORBIDDEN = 0, 1, 2, 3
@@ -44,9 +43,9 @@ class Thrift:
         The graph.
     """
 
-    def __init__(self, graph: HeldLayers) -> None:
+    def __init__(self, graph: HeldGraph) -> None:
         self.graph = graph
-        self._simple = graph.growth.wait is None
+        self._simple = graph.even
         #: (K,) The last layer with an option that needs the node, and that needs this or a greater one.
         self._last_needed = np.full(graph.num_nodes, -1)
         if graph.needed is not None:

@@ -373,7 +373,7 @@ def test_growth_of_the_graph_is_the_evaluators(initialise_s: object, billing: st
     instance = _make(cloud=cloud)
     (chain,) = state_chains(instance)
     before, after = (grid.ravel() for grid in np.meshgrid(np.arange(chain.held.size), np.arange(chain.held.size)))
-    usd, seconds = chain.graph.growth.between(before, after)
+    usd, seconds = chain.graph.grow(before, after)
     expected_s, expected_usd = growth(instance, chain.held[before], chain.held[after])
     assert seconds == pytest.approx(expected_s, rel=1e-9)
     assert usd == pytest.approx(expected_usd, rel=1e-9, abs=1e-12)
@@ -390,15 +390,29 @@ def test_certificates_do_not_prove_other_limits() -> None:
     assert dual_bound(instance, {"deadline": 2 * enumerated.multipliers["deadline"]}) < lagrangian
 
 
-def test_too_many_ways_are_refused_before_they_are_listed() -> None:
-    """Per function every number of GPUs is worth a look while any number of instances is held: 10,000 times 10,000."""
+@pytest.mark.parametrize(
+    ("billing", "most", "message"),
+    [
+        ("per-function", 4_000, r"ways or more, of the 4,000,000 that are looked at; lower training\.most_gpus"),
+        (
+            "per-instance",
+            10_000,
+            r"may hold 10,000 numbers of instances, of the 4,096 that are looked at; lower",
+        ),
+    ],
+)
+def test_too_many_ways_are_refused_before_they_are_listed(billing: str, most: int, message: str) -> None:
+    """Per function every number of GPUs is worth a look while any number of instances is held: 4,000 times 4,000.
+
+    Per instance growth is looked at between all numbers.
+    """
     instance = RubberBandInstance.parse(
         {
             "experiment": {"form": "stages", "stages": [{"trials": 1, "iterations": 10}]},
-            "training": {"seconds_per_iteration": {1: 10, 10_000: 1}},
-            "cloud": {"gpus_per_instance": 1, "price_usd_per_hour": 3.6, "billing": "per-function"},
+            "training": {"seconds_per_iteration": {1: 10, most: 1}},
+            "cloud": {"gpus_per_instance": 1, "price_usd_per_hour": 3.6, "billing": billing},
             "deadline_s": 60.0,
         }
     )
-    with pytest.raises(UnsupportedError, match=r"ways or more, of the 4,000,000 that are looked at; lower training\."):
+    with pytest.raises(UnsupportedError, match=message):
         solve_held_paths(instance, SolveRequest())

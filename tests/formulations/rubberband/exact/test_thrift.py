@@ -14,7 +14,7 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.exact.chains import Chain, state_chain
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.held.labels import find_paths
+from optplan.solvers.paths.held import find_pareto_set
 
 #: Most plans that are looked at one by one.
 _MOST_PLANS = 4000
@@ -69,8 +69,22 @@ def test_rules_lose_no_best_plan(instance: RubberBandInstance) -> None:
     chain = state_chain(instance, 0)
     assume(chain.charges is not None)
     seconds, usd = _cost(chain, _list_paths(chain))
-    found = find_paths(chain.graph, (), Effort(), chain.charges)
+    found = find_pareto_set(chain.graph, Effort(), chain.charges)
     for within_s in np.unique(seconds):
         least = usd[seconds <= within_s * (1 + 1e-9)].min()
         own = found.value[found.consumption <= within_s * (1 + 1e-9)].min()
         assert own == pytest.approx(least, rel=1e-9)
+
+
+@given(instance=charged_searches())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+def test_needed_sizes_bound_the_others(instance: RubberBandInstance) -> None:
+    """Charges left aside, no path through any option costs less than what needed sizes alone say, nor than the best."""
+    graph = state_chain(instance, 0).graph
+    assume(graph.even)
+    paths = graph.best_paths(np.zeros(1))
+    for multiplier in (0.0, 0.1, 1.0, 10.0) * (paths.value / paths.used):
+        through = graph.find_costs_through((1.0, float(multiplier)))
+        assert np.all(graph.bound_costs_through((1.0, float(multiplier))) <= through * (1 + 1e-12))
+        best = graph.best_paths(np.array([multiplier])).weigh(np.array([multiplier]))
+        assert through.min() == pytest.approx(best[0], rel=1e-12)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.held import Charge, Growth, HeldGraph
+from optplan.solvers.paths.held import HeldGraph
 
 PathLister = Callable[[HeldGraph], tuple[list[tuple[int, ...]], FloatArray]]
 
@@ -24,12 +24,11 @@ class SpellCharges:
     least: int
     of_value: bool
 
-    def settle(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
+    def settle(self, options: IntArray) -> FloatArray:
         """Return what whole paths pay: all is settled."""
-        charge = self.charge(options)
-        return charge.settled_value, charge.settled_consumption
+        return self.charge(options)[0]
 
-    def charge(self, options: IntArray) -> Charge:
+    def charge(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return what is settled by nodes that were left, and what is open at the last node."""
         nodes = self.graph.node[options]
         settled, open_ = np.zeros(len(options)), np.zeros(len(options))
@@ -43,8 +42,8 @@ class SpellCharges:
                     spell = 0
                 elif place + 1 == path.size:
                     open_[row] = missing
-        nothing = np.zeros(len(options))
-        return Charge(settled, nothing, open_, nothing) if self.of_value else Charge(nothing, settled, nothing, open_)
+        kind = np.array([[1.0], [0.0]] if self.of_value else [[0.0], [1.0]])
+        return kind * settled, kind * open_
 
 
 @st.composite
@@ -57,47 +56,39 @@ def draw_held_graphs(draw: st.DrawFn) -> HeldGraph:
     def numbers(count: int, unit: float) -> FloatArray:
         return np.array(draw(st.lists(number, min_size=count, max_size=count))) * unit
 
-    wait = np.sort(numbers(nodes, 1.0)) if draw(st.booleans()) else None
     # Where leaving more costs no more, labels at greater nodes dominate others.
-    falls = draw(st.booleans())
-    leave_value, leave_consumption = numbers(nodes, value_unit), numbers(nodes, consumption_unit)
-    growth = Growth(
-        np.sort(leave_value)[::-1] if falls else leave_value,
-        np.sort(leave_consumption)[::-1] if falls else leave_consumption,
-        numbers(nodes, value_unit),
-        numbers(nodes, consumption_unit),
-        wait,
-        None if wait is None else numbers(nodes, value_unit),
-        None if wait is None else numbers(nodes, consumption_unit),
-    )
+    leave = np.array([numbers(nodes, value_unit), numbers(nodes, consumption_unit)])
+    leave = np.sort(leave)[:, ::-1] if draw(st.booleans()) else leave
+    enter = np.array([numbers(nodes, value_unit), numbers(nodes, consumption_unit)])
+    # What depends on how far two nodes are apart.
+    wait = np.sort(numbers(nodes, 1.0)) if draw(st.booleans()) else np.zeros(nodes)
+    factor = np.array([numbers(nodes, value_unit), numbers(nodes, consumption_unit)])
+
+    def grow(before: IntArray, after: IntArray) -> FloatArray:
+        grown: FloatArray = leave[:, before] + enter[:, after] + factor[:, after] * wait[np.maximum(after - before, 0)]
+        return grown
+
     layers = []
     for _ in range(draw(st.integers(1, 4))):
         node = np.array(draw(st.lists(st.integers(0, nodes - 1), min_size=1, max_size=nodes + 2)))
         layers.append((node, numbers(node.size, value_unit), numbers(node.size, consumption_unit)))
-    return HeldGraph.from_layers((numbers(nodes, value_unit), numbers(nodes, consumption_unit)), growth, layers)
+    return HeldGraph.from_layers((numbers(nodes, value_unit), numbers(nodes, consumption_unit)), grow, layers)
 
 
 def list_every_path(graph: HeldGraph) -> tuple[list[tuple[int, ...]], FloatArray]:
     """Return every path as options, and its (consumption, value), added up step by step."""
     layers = [range(int(graph.first_option[j]), int(graph.first_option[j + 1])) for j in range(graph.num_layers)]
-    growth, paths, sums = graph.growth, list(product(*layers)), []
+    paths, sums = list(product(*layers)), []
     for path in paths:
         node = int(graph.node[path[0]])
-        value, consumption = float(graph.start_value[node]), float(graph.start_consumption[node])
+        cost = graph.start[:, node]
         for option in path:
             to = int(graph.node[option])
             if to > node:
-                value += growth.leave_value[node] + growth.enter_value[to]
-                consumption += growth.leave_consumption[node] + growth.enter_consumption[to]
-                if growth.wait is not None:
-                    assert growth.value_factor is not None
-                    assert growth.consumption_factor is not None
-                    value += growth.value_factor[to] * growth.wait[to - node]
-                    consumption += growth.consumption_factor[to] * growth.wait[to - node]
-            value += float(graph.value[option])
-            consumption += float(graph.consumption[option])
+                cost = cost + graph.growth(np.array(node), np.array(to))
+            cost = cost + graph.cost[:, option]
             node = to
-        sums.append((consumption, value))
+        sums.append((float(cost[1]), float(cost[0])))
     return paths, np.array(sums)
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,17 +10,17 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 
 from optplan.errors import DataError
-from optplan.schema import FloatArray
-from optplan.solvers.paths import secants, single
+from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.held import Charges, Growth, HeldGraph, HeldShortfall, Window, find_pareto_set, solve_held
+from optplan.solvers.paths.held import Charges, HeldGraph, HeldShortfall, find_pareto_set, solve_held
+from optplan.solvers.paths.held.labels import Cut
 
 PathLister = Callable[[HeldGraph], tuple[list[tuple[int, ...]], FloatArray]]
 ChargesOf = Callable[[HeldGraph, int, bool], Charges]
 
 
-def _no_growth(nodes: int) -> Growth:
-    return Growth(*(np.zeros(nodes) for _ in range(4)))
+def _grow_free(before: IntArray, after: IntArray) -> FloatArray:
+    return np.zeros((2, *(after - before).shape))
 
 
 def _true_totals(
@@ -29,8 +28,7 @@ def _true_totals(
 ) -> tuple[list[tuple[int, ...]], FloatArray]:
     paths, totals = every_path(graph)
     if charges is not None:
-        charge = charges.charge(np.array(paths))
-        totals = totals + np.column_stack([charge.settled_consumption, charge.settled_value])
+        totals = totals + charges.charge(np.array(paths))[0][::-1].T
     return paths, totals
 
 
@@ -98,7 +96,7 @@ def test_pareto_set_is_that_of_all_paths(
     graph = data.draw(held_graphs)
     charges = data.draw(st.sampled_from([None, spell_charges(graph, 2, True), spell_charges(graph, 2, False)]))
     _, totals = _true_totals(graph, every_path, charges)
-    found = find_pareto_set(graph, charges=charges)
+    found = find_pareto_set(graph, Effort(), charges)
     assert np.all(np.diff(found.consumption) > 0)
     assert np.all(np.diff(found.value) < 0)
     slack = 1e-12 * totals.max(axis=0)
@@ -106,32 +104,21 @@ def test_pareto_set_is_that_of_all_paths(
         least = totals[totals[:, 0] <= consumption + slack[0], 1].min()
         own = found.value[found.consumption <= consumption + slack[0]].min()
         assert own == pytest.approx(least, rel=1e-9, abs=slack[1])
-    half = Window(most_consumption=float(np.median(totals[:, 0])))
-    part = find_pareto_set(graph, half, charges=charges)
-    assert part.consumption.max(initial=0.0) <= half.most_consumption * (1 + 1e-9)
-    inside = found.value[found.consumption <= half.most_consumption * (1 + 1e-9)]
+    half = float(np.median(totals[:, 0]))
+    part = find_pareto_set(graph, Effort(), charges, (Cut((0.0, 1.0), half * (1 + 1e-9)),))
+    assert part.consumption[:1].max(initial=0.0) <= half * (1 + 1e-9)
+    inside = found.value[found.consumption <= half * (1 + 1e-9)]
     assert part.value.min(initial=np.inf) == pytest.approx(inside.min(initial=np.inf), rel=1e-9, abs=slack[1])
-
-
-@given(data=st.data())
-@settings(max_examples=50)
-def test_serves_as_a_family_of_layered_graphs(
-    held_graphs: SearchStrategy[HeldGraph], every_path: PathLister, data: DataObject
-) -> None:
-    """The closing of several graphs, given one held graph, finds the same optimum."""
-    graph = data.draw(held_graphs)
-    budget = _draw_budget(data, every_path(graph)[1])
-    own, other = solve_held(graph, budget, gap=0.0), single.solve_pure(graph, budget, gap=0.0)
-    assert isinstance(own, HeldShortfall) == isinstance(other, secants.BudgetShortfall)
-    if not isinstance(own, HeldShortfall) and not isinstance(other, secants.BudgetShortfall):
-        assert own.value == pytest.approx(other.value, rel=1e-9)
 
 
 def test_holds_idle_sizes_to_spare_a_later_growth() -> None:
     """Staying large through a small layer beats growing again when growth costs more than holding."""
-    growth = Growth(np.zeros(2), np.zeros(2), np.array([0.0, 5.0]), np.zeros(2))
+
+    def grow(before: IntArray, after: IntArray) -> FloatArray:
+        return np.array([np.where(after > before, 5.0, 0.0), np.zeros(after.shape)])
+
     layers = [([0, 1], [9.0, 4.0], [1.0, 1.0]), ([0, 1], [1.0, 3.0], [1.0, 1.0]), ([0, 1], [9.0, 4.0], [1.0, 1.0])]
-    found = solve_held(HeldGraph.from_layers(([0.0, 5.0], [0.0, 0.0]), growth, layers), 3.0)
+    found = solve_held(HeldGraph.from_layers(([0.0, 5.0], [0.0, 0.0]), grow, layers), 3.0)
     # Held: 5 + 4 + 3 + 4 = 16. Shrinking in between: 5 + 4 + 1 + 5 + 4 = 19. Always small: 9 + 1 + 9 = 19.
     assert not isinstance(found, HeldShortfall)
     assert (found.value, found.consumption) == (16.0, 3.0)
@@ -143,7 +130,7 @@ def test_stops_at_its_labels_with_what_is_proven() -> None:
     """When labels run out, a path and a bound remain."""
     rng = np.random.default_rng(5)
     layers = [(np.arange(20), rng.uniform(1, 9, 20), rng.uniform(1, 9, 20)) for _ in range(6)]
-    graph = HeldGraph.from_layers((np.zeros(20), np.zeros(20)), _no_growth(20), layers)
+    graph = HeldGraph.from_layers(np.zeros((2, 20)), _grow_free, layers)
     best = solve_held(graph, 20.0, gap=0.0)
     found = solve_held(graph, 20.0, gap=0.0, effort=Effort(max_labels=1))
     assert not isinstance(found, HeldShortfall)
@@ -155,37 +142,27 @@ def test_stops_at_its_labels_with_what_is_proven() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"value": [-1.0, 1.0]}, r"value\[0\]: is -1.0; it must be finite and at least 0"),
-        ({"consumption": [1.0, math.nan]}, r"consumption\[1\]: is nan; it must be finite and at least 0"),
+        ({"value": [-1.0, 1.0]}, r"cost\[0, 0\]: is -1.0; it must be finite and at least 0"),
+        ({"consumption": [1.0, math.nan]}, r"cost\[1, 1\]: is nan; it must be finite and at least 0"),
         ({"node": [0, 2]}, "layers: options belong to nodes from 0 to 1"),
-        ({"node": [0]}, r"layers\[0\]: has arrays of shapes \(1,\) and \(2,\)"),
-        ({"start": [0.0]}, r"start: has shapes \(1,\) and \(2,\); give two equal vectors"),
-        ({"wait": [0.0, 1.0]}, "growth.wait: comes with value_factor and consumption_factor; give all three or none"),
-        ({"enter": [0.0, math.inf]}, "growth.enter_value: has numbers that are not finite"),
-        ({"leave": [0.0]}, r"growth.leave_value: has shape \(1,\), start has \(2,\)"),
+        ({"node": [0]}, r"layers\[0\]: has arrays of shapes \(1,\) and \(2,\) and \(2,\)"),
+        ({"start": [0.0, math.inf]}, r"start\[0, 1\]: is inf; it must be finite and at least 0"),
     ],
 )
 def test_refuses_what_is_no_graph(change: dict[str, list[float]], message: str) -> None:
     """Shapes that do not fit and numbers that are not allowed are named."""
     numbers: dict[str, list[float]] = {"node": [0.0, 1.0], "value": [1.0, 1.0], "consumption": [1.0, 1.0]}
     numbers |= {"start": [0.0, 0.0]} | change
-    wait = np.array(change["wait"]) if "wait" in change else None
-    leave, enter = (np.array(change.get(name, [0.0, 0.0])) for name in ("leave", "enter"))
-    growth = Growth(leave, np.zeros(2), enter, np.zeros(2), wait)
     layer = (numbers["node"], numbers["value"], numbers["consumption"])
     with pytest.raises(DataError, match=message):
-        HeldGraph.from_layers((numbers["start"], [0.0, 0.0]), growth, [layer])
+        HeldGraph.from_layers((numbers["start"], [0.0, 0.0]), _grow_free, [layer])
 
 
-def test_refuses_layers_without_options_and_falling_waits() -> None:
-    """A layer without options, no layers at all, and a wait that falls are refused."""
-    start = (np.zeros(3), np.zeros(3))
+def test_refuses_what_has_no_layers_or_empty_ones() -> None:
+    """A layer without options, no layers at all, and first nodes that are no two vectors are refused."""
     with pytest.raises(DataError, match="layers: a layer has no option; every layer needs one"):
-        HeldGraph.from_layers(start, _no_growth(3), [([0], [1.0], [1.0]), ([], [], [])])
+        HeldGraph.from_layers(np.zeros((2, 3)), _grow_free, [([0], [1.0], [1.0]), ([], [], [])])
     with pytest.raises(DataError, match="layers: there are none; give at least one layer"):
-        HeldGraph.from_layers(start, _no_growth(3), [])
-    falling = replace(
-        _no_growth(3), wait=np.array([0.0, 2.0, 1.0]), value_factor=np.ones(3), consumption_factor=np.ones(3)
-    )
-    with pytest.raises(DataError, match=r"growth\.wait: must not decrease"):
-        HeldGraph.from_layers(start, falling, [([0], [1.0], [1.0])])
+        HeldGraph.from_layers(np.zeros((2, 3)), _grow_free, [])
+    with pytest.raises(DataError, match=r"start: has shape \(3, 3\); give two equal vectors"):
+        HeldGraph.from_layers(np.zeros((3, 3)), _grow_free, [([0], [1.0], [1.0])])
