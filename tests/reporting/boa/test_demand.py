@@ -39,7 +39,7 @@ def test_patterns_come_first() -> None:
     result = solve(instance)
     table = list_demand(instance, result)
     assert table is not None
-    assert [next(iter(row)) for row in table.rows] == ["all", "all, if arrivals were steady"]  # type: ignore[arg-type]
+    assert [next(iter(row)) for row in table.rows] == ["all", "all, if arrivals were steady"]
     assert [column.name for column in table.columns] == ["GPUs", "mean", "P50", "P95", "P99", "busiest hour's P95"]
     assert result.solution is not None
     assert [line.name for line in draw_demand(instance, result.solution).data] == [

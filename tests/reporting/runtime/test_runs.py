@@ -90,7 +90,7 @@ def test_runs_stand_beside_one_another() -> None:
     """The textbook search followed to its end for 38 cents; and twice as slow, stopped by its budget after 40."""
     plan = plan_of("rubberband-two-stages")
     runs = {"whole": run(plan), "stopped": run(plan, budget_usd=0.4, slower=2.0, replan_above=None)}
-    rows = [[str(cell) for cell in row] for row in comparison_table(runs).rows]  # type: ignore[union-attr]
+    rows = [[str(cell) for cell in row] for row in comparison_table(runs).rows]
     assert [row[:5] for row in rows] == [
         ["whole", "virtual", "4", "4 min 40 s", "$0.3800"],
         ["stopped", "planned", "4", "4 min 40 s", "$0.3800"],
