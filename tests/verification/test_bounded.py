@@ -220,14 +220,15 @@ def test_a_limit_that_is_named_twice_is_checked_once() -> None:
 
 
 def test_bounds_from_multipliers_look_at_the_clock() -> None:
-    """A million trials have as many ways to run as it has divisors and more: they are not all looked at within 1 s."""
+    """A million trials have as many ways to run as it has divisors and more: not all are looked at within 20 ms."""
     data = read_instance("rubberband-two-stages").to_json_data()
     data["cloud"]["minimum_charge_s"] = 60.0
+    data["cloud"]["most_instances"], data["deadline_s"] = 4_000, 1e9
     data["experiment"]["stages"][0]["trials"] = 1_000_000
     instance = RubberBandInstance.parse(data)
     result = solve(instance, time_limit_s=0.3, check=False)
     before = time.thread_time()
-    verification = verify(instance, result, time_limit_s=LIMIT_S)
+    verification = verify(instance, result, time_limit_s=0.02)
     assert time.thread_time() - before < LIMIT_S + MORE_S
     assert verification.nothing_wrong
     assert not verification.ok
