@@ -159,7 +159,7 @@ def test_choices_among_nodes_are_proven_without_enumeration(one_layer: Callable[
 def test_more_never_hurts_and_order_does_not_matter(linked_cases: Cases, data: DataObject) -> None:
     """A raised limit keeps or lowers the optimum; permuted graphs have the same one."""
     costs, limits = data.draw(linked_cases)
-    costs = [by_group(each) for each in costs]
+    costs = tuple(by_group(each) for each in costs)
     found = solve_pure(costs, limits, gap=1e-9)
     if isinstance(found, LinkedShortfall):
         return
