@@ -202,7 +202,7 @@ def test_engines_that_fail_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
         optplan.model(two_classes()).solve("appsi_highs")
     monkeypatch.undo()
     nothing = ProgramOutcome(Status.INFEASIBLE, Termination.COMPLETED, engine="HiGHS")
-    monkeypatch.setattr("optplan.solvers.programs.held.run_engine", lambda *_, **__: nothing)
+    monkeypatch.setattr("optplan.solvers.programs.pyomo_model.run_engine", lambda *_, **__: nothing)
     with pytest.raises(EngineError, match=r"^highs finds no plan within the limits, although layered-paths does$"):
         optplan.model(two_classes()).solve()
 

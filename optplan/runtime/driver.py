@@ -22,7 +22,7 @@ from optplan.runtime.records import (
     SegmentEnded,
 )
 from optplan.runtime.run_state import Phase
-from optplan.runtime.scheduler import BELL, Rethink, Rules, Scheduler
+from optplan.runtime.scheduler import BELL, PlansAgain, Rules, Scheduler
 from optplan.runtime.state import SegmentState, State
 from optplan.units import format_duration
 
@@ -71,7 +71,7 @@ class Driver(Loop[State]):
         As in :class:`~optplan.runtime.loop.Loop`.
     limits
         What it may take.
-    rethink
+    replanner
         Plans the rest anew where a run does not go as planned; None follows the plan as it is.
     """
 
@@ -83,13 +83,13 @@ class Driver(Loop[State]):
         *,
         journal: Journal | None = None,
         limits: Limits | None = None,
-        rethink: Rethink | None = None,
+        replanner: PlansAgain | None = None,
         listener: Listener | None = None,
     ) -> None:
         self._limits = limits or Limits()
         super().__init__(state, executor, self._limits.grace_s, journal, listener)
-        self._rethink = rethink
-        self._scheduler = Scheduler(state, rules, self.admits, rethink)
+        self._replanner = replanner
+        self._scheduler = Scheduler(state, rules, self.admits, replanner)
         self._budget = BudgetWatch(state, self._limits.budget_usd, executor.capabilities.lateness)
         self._halting = ""
         self._why = ""
@@ -139,7 +139,7 @@ class Driver(Loop[State]):
         decided = self._scheduler.decide(now_s)
         if not self._scheduler.refusal:
             return decided
-        infeasible = self._rethink is not None and self._rethink.refusal
+        infeasible = self._replanner is not None and self._replanner.refusal
         self._halt_for(INFEASIBLE if infeasible else LIMIT, self._scheduler.refusal)
         return [*decided, *self._halt(now_s)]
 

@@ -167,8 +167,10 @@ def _follow(
         executor = _make_executor(state.plan, options, rules, state, journal, Path(scratch))
         try:
             limits = make_limits(plan, options)
-            rethink = _make_replanner(state, options)
-            driver = Driver(state, rules, executor, journal=journal, limits=limits, rethink=rethink, listener=listener)
+            replanner = _make_replanner(state, options)
+            driver = Driver(
+                state, rules, executor, journal=journal, limits=limits, replanner=replanner, listener=listener
+            )
             with interruptible(driver.interrupt, driver.leave):
                 if resumed:
                     driver.resume()

@@ -79,7 +79,7 @@ def list_trials(plan: Plan) -> list[str]:
 Gate = Callable[[SegmentState, float], str]
 
 
-class Rethink(Protocol):
+class PlansAgain(Protocol):
     """What is asked whenever segments have ended and none is open."""
 
     #: Why the run cannot go on; nothing where it can.
@@ -101,14 +101,16 @@ class Scheduler:
         What holds for the whole run.
     gate
         Says why a segment must not begin, or nothing; asked once for each, before any node is asked for.
-    rethink
+    replanner
         Is asked before segments open that follow others, where nothing runs; it may change the plan, or refuse.
     """
 
-    def __init__(self, state: State, rules: Rules, gate: Gate | None = None, rethink: Rethink | None = None) -> None:
+    def __init__(
+        self, state: State, rules: Rules, gate: Gate | None = None, replanner: PlansAgain | None = None
+    ) -> None:
         self._state = state
         self._gate = gate
-        self._rethink = rethink
+        self._replanner = replanner
         #: Why a segment that could begin must not; empty where nothing stands in the way.
         self.refusal = ""
         self._admitted: set[str] = set()
@@ -168,12 +170,12 @@ class Scheduler:
         state = self._state
         if (
             not state.open
-            and self._rethink is not None
+            and self._replanner is not None
             and any(e.phase is Phase.ENDED for e in state.segments.values())
         ):
-            for record in self._rethink(now_s):
+            for record in self._replanner(now_s):
                 self._emit(record)
-            self.refusal = self._rethink.refusal
+            self.refusal = self._replanner.refusal
             if self.refusal:
                 return
         for waiting in state.segments.values():

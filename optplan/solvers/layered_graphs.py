@@ -112,7 +112,7 @@ def draw_layers(graphs: Iterable[tuple[PathCosts, list[dict[str, Any]]]]) -> DiG
 
 
 def _count_arcs(costs: PathCosts) -> int:
-    """Count the arcs of a graph: staying, to the hubs, and from each group to each node."""
+    """Count the arcs of a graph: staying, to the nodes of changes, and from each group to each node."""
     return len(costs.run_value) * len(costs.labels) * (2 + costs.num_groups)
 
 

@@ -325,16 +325,16 @@ def model(instance: Instance, engine: Literal["pyomo", "cvxpy"] = "pyomo") -> Mo
     """
     formulation = formulation_of(instance)
     if engine == "pyomo":
-        from optplan.solvers.programs.held import HeldPyomo
+        from optplan.solvers.programs.pyomo_model import PyomoModel
 
-        return Model(instance, engine, HeldPyomo(formulation.state_model(instance)))
+        return Model(instance, engine, PyomoModel(formulation.state_model(instance)))
     if engine != "cvxpy":
         raise UsageError(f"engine: got {show_value(engine)}; pyomo and cvxpy are known")
-    from optplan.solvers.programs.convex import HeldCvxpy, state_linear
+    from optplan.solvers.programs.convex import CvxpyModel, state_linear
 
     if formulation.declares("state_convex_model") and (own := formulation.state_convex_model(instance)) is not None:
-        return Model(instance, engine, HeldCvxpy(own))
-    return Model(instance, engine, HeldCvxpy(state_linear(formulation.state_model(instance))))
+        return Model(instance, engine, CvxpyModel(own))
+    return Model(instance, engine, CvxpyModel(state_linear(formulation.state_model(instance))))
 
 
 def result_of(instance: Instance, solution: Solution | Mapping[str, Any]) -> Result[Solution]:

@@ -4,7 +4,7 @@
 Written without sight of any solver, and shares no line with one.
 
 A point is what the end of a path takes: its value and its consumptions (1 + L,). Points of a node are one list, sorted
-by their numbers in turn, of which none undercuts another in everything.
+by their numbers in turn, of which none dominates another in everything.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def follow(plan: Plan, executor: VirtualExecutor, *, above: float = 0.2) -> tupl
     """Follow a plan on an executor."""
     state, rules = State(plan), Rules("loss", Mode.MIN, is_trained=False)
     state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
-    Driver(state, rules, executor, rethink=Replanner(state, above=above)).follow()
+    Driver(state, rules, executor, replanner=Replanner(state, above=above)).follow()
     return state, describe(state, rules)
 
 
@@ -105,7 +105,7 @@ def test_drift_is_what_ended_segments_took_beyond_their_plan() -> None:
 
     executor = VirtualExecutor(plan, reality=Reality(slower=1.5))
     with contextlib.suppress(_StoppingError):
-        Driver(state, Rules("loss", Mode.MIN, is_trained=False), executor, rethink=_First(state, above=0.2)).follow()
+        Driver(state, Rules("loss", Mode.MIN, is_trained=False), executor, replanner=_First(state, above=0.2)).follow()
     first = plan.segments[0].expected
     assert first.launch_s == 20.0
     drift = measure_drift(state, state.t)

@@ -17,7 +17,7 @@ from optplan.contracts.packing import pack_integers
 from optplan.contracts.result import Status
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge import listing, peak
-from optplan.formulations.rubberband.judge import bracket_walks
+from optplan.formulations.rubberband.judge import bracket_paths
 from optplan.formulations.seer.judge import node_spending
 from optplan.formulations.srift.judge import parts
 from optplan.formulations.srift.judge.offers import Offers
@@ -210,8 +210,8 @@ def test_many_remedies_and_a_long_reason(measure: Measure) -> None:
         ),
         (enumeration, "_MOST_NUMBERS", "near plans enumerated", "the allowance leaves more plans than are listed"),
         (peak, "_MOST_JOBS", "as many jobs as are looked at", "4096 GPUs are those of more than 16 jobs"),
-        (bracket_walks, "_MOST_CELLS", "all searches enumerated", "stages are more than are looked at"),
-        (bracket_walks, "_MOST_NUMBERS", "all searches enumerated", "beginnings of plans are left, more than are"),
+        (bracket_paths, "_MOST_CELLS", "all searches enumerated", "stages are more than are looked at"),
+        (bracket_paths, "_MOST_NUMBERS", "all searches enumerated", "beginnings of plans are left, more than are"),
         (node_spending, "_MOST_NUMBERS", "all nodes", "there are more than"),
         (parts, "_MOST_NUMBERS", "fleets of a true tree", "are more than are looked at"),
     ],

@@ -273,7 +273,7 @@ class BranchAndPrice:
         room = self.cutoff * (1.0 + ROUNDING) - self._weigh(part.weights)
         least = np.asarray(self.graphs.least).tolist()
         before = int(self.mask.size - self.mask.sum())
-        count = sum(self.graphs.close_above(g, part.weights, own + room) for g, own in enumerate(least))
+        count = sum(self.graphs.fix_by_reduced_cost(g, part.weights, own + room) for g, own in enumerate(least))
         if count:
             part.fixes.append(part.weights)
         return count > TUNING.worth * before

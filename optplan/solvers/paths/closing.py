@@ -13,13 +13,13 @@ from collections.abc import Callable
 import numpy as np
 
 from optplan.solvers.limits import ROUNDING, most_within
-from optplan.solvers.paths.bounds import LinkedBound, LinkedShortfall, maximise_bound
 from optplan.solvers.paths.branch_price import BranchAndPrice
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray, PathBatch, PathSets, keep_limits
 from optplan.solvers.paths.gap import GapClosing, relative_gap
 from optplan.solvers.paths.incumbents import choose_paths, find_nearest
-from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
+from optplan.solvers.paths.linked_dual import LinkedBound, LinkedShortfall, maximise_bound
+from optplan.solvers.paths.pareto_merge import MergeTarget, merge_path_sets
 from optplan.solvers.paths.run_problem import RunProblem
 from optplan.solvers.paths.solutions import LinkedSolution
 from optplan.solvers.paths.switching.graphs import LinkedGraphs

@@ -1,4 +1,4 @@
-"""Dominance in several criteria: which of many cost vectors no other one of its set undercuts.
+"""Dominance in several criteria: which of many cost vectors no other one of its set dominates.
 
 A vector is dominated when another of its set has no more in any criterion; of equal ones the first stays (the maxima
 of a set of vectors: Kung, Luccio and Preparata, Journal of the ACM 22, 1975). Here they are sorted by their sums, so
@@ -69,10 +69,10 @@ def find_undominated_vectors(segment: IntArray, costs: FloatArray) -> IntArray:
 def _filter_small(segment: IntArray, rows: FloatArray) -> NDArray[np.bool_]:
     """Return which vectors stay, one champion of every segment per round; ``rows`` (D, M) sorted by segment and sum."""
     if segment.size <= _SMALL_SET:  # all pairs at once are quicker than rounds
-        undercut = segment[:, None] == segment
+        dominated = segment[:, None] == segment
         for row in rows:
-            undercut &= row[:, None] <= row
-        return np.asarray(~np.triu(undercut, 1).any(axis=0))
+            dominated &= row[:, None] <= row
+        return np.asarray(~np.triu(dominated, 1).any(axis=0))
     kept = np.zeros(segment.size, dtype=bool)
     open_ones = np.arange(segment.size)
     while open_ones.size:
@@ -99,10 +99,10 @@ def _filter_large(rows: FloatArray) -> NDArray[np.bool_]:
         others = rows[:, rest]
         beaten = np.zeros(rest.size, dtype=bool)
         for champion in champions.tolist():
-            undercut = others[0] >= rows[0, champion]
+            dominated = others[0] >= rows[0, champion]
             for criterion in range(1, len(rows)):
-                undercut &= others[criterion] >= rows[criterion, champion]
-            beaten |= undercut
+                dominated &= others[criterion] >= rows[criterion, champion]
+            beaten |= dominated
         open_ones = rest[~beaten]
     kept[open_ones] = True
     return kept

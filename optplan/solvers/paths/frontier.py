@@ -26,8 +26,8 @@ from optplan.solvers.paths.families import (
     find_least_value,
     join_batches,
 )
-from optplan.solvers.paths.mixing import Mixture, split_graph
-from optplan.solvers.paths.secants import BudgetShortfall, fits_budget
+from optplan.solvers.paths.mixtures import Mixture, split_graph
+from optplan.solvers.paths.single_dual import BudgetShortfall, fits_budget
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,7 +42,7 @@ cdef class LayeredCosts:
 
     @cython.locals(endless=double, position=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, after=Py_ssize_t, k=Py_ssize_t,
         f=Py_ssize_t, best=double)
-    cpdef void find_rests(self, const double[::1] multipliers, double[:, ::1] rest, double[:, ::1] onwards) noexcept
+    cpdef void find_completion_bounds(self, const double[::1] multipliers, double[:, ::1] rest, double[:, ::1] onwards) noexcept
 
     @cython.locals(asked=Py_ssize_t, position=Py_ssize_t, limit=Py_ssize_t, total=double, left=Py_ssize_t,
         node=Py_ssize_t, j=Py_ssize_t, row=Py_ssize_t, at=Py_ssize_t, f=Py_ssize_t, step=double)
@@ -50,7 +50,7 @@ cdef class LayeredCosts:
         double[:, ::1] total_consumption) noexcept
 
 @cython.locals(c=Py_ssize_t)
-cdef bint undercuts(double[:, ::1] entries, Py_ssize_t one, Py_ssize_t other) noexcept nogil
+cdef bint dominates(double[:, ::1] entries, Py_ssize_t one, Py_ssize_t other) noexcept nogil
 
 @cython.locals(width=Py_ssize_t, begun=Py_ssize_t, last=double, side=cython.uchar, left=double, right=double, tied=bint,
     c=Py_ssize_t, other=Py_ssize_t, kept=bint, latest=Py_ssize_t[2])
@@ -67,10 +67,10 @@ cdef class PathSearch:
     cdef Py_ssize_t graph, layer, work, num_open
     cdef public Py_ssize_t num_kept, num_ends
     cdef Py_ssize_t num_labels
-    cdef double[:, ::1] rest, onwards, enter, common, lists, made, hub, spare, other
-    cdef double[::1] run_cost, cheapest, nothing, plus, hub_least
-    cdef int[::1] lists_label, made_label, hub_label, spare_label, other_label, parent, node, entered
-    cdef Py_ssize_t[::1] first, last, open, hub_end, bounds
+    cdef double[:, ::1] rest, onwards, enter, common, lists, made, exit, spare, other
+    cdef double[::1] run_cost, cheapest, nothing, plus, exit_least
+    cdef int[::1] lists_label, made_label, exit_label, spare_label, other_label, parent, node, entered
+    cdef Py_ssize_t[::1] first, last, open, exit_end, bounds
     cdef public double[:, ::1] ends
     cdef public int[::1] ends_label
     cdef public Py_ssize_t[::1] ends_of
@@ -105,7 +105,7 @@ cdef class PathSearch:
 
     @cython.locals(endless=double, size=Py_ssize_t, f=Py_ssize_t, begin=Py_ssize_t,
         count=Py_ssize_t, least=double, place=Py_ssize_t, c=Py_ssize_t)
-    cdef void _gather_hubs(self, Py_ssize_t row) except *
+    cdef void _merge_exits(self, Py_ssize_t row) except *
 
     @cython.locals(count=Py_ssize_t, total=Py_ssize_t, widest=Py_ssize_t, place=Py_ssize_t, k=Py_ssize_t,
         pairs=Py_ssize_t, middle=Py_ssize_t, stop=Py_ssize_t)

@@ -194,7 +194,7 @@ class LayeredCosts:
                     self.reach[k] += self.run[k]
                 self.find_least()
 
-    def find_rests(self, multipliers: Floats, rest: Floats, onwards: Floats) -> None:
+    def find_completion_bounds(self, multipliers: Floats, rest: Floats, onwards: Floats) -> None:
         """Write the least costs to the end under multipliers (L,).
 
         ``rest`` (N, K) is from being at a node, itself included, and ``onwards`` (N, F) from leaving a group for some
@@ -248,7 +248,7 @@ class LayeredCosts:
                     total_consumption[asked, limit] = total
 
 
-def undercuts(entries: Floats, one: int, other: int) -> bool:
+def dominates(entries: Floats, one: int, other: int) -> bool:
     """Whether an entry of a list has no more of anything than another."""
     for c in range(1, entries.shape[1]):  # noqa: SIM110 - a loop that is compiled
         if entries[one, c] > entries[other, c]:
@@ -321,12 +321,12 @@ def merge_lists(
                 at += 1
             continue
         out_side[at] = side
-        # What has undercut one of a side is likely to undercut the next.
-        if begun <= latest[side] < at and undercuts(out, latest[side], at):
+        # What has dominated one of a side is likely to dominate the next.
+        if begun <= latest[side] < at and dominates(out, latest[side], at):
             continue
         kept = True
         for other in range(begun, at):
-            if out_side[other] != side and undercuts(out, other, at):
+            if out_side[other] != side and dominates(out, other, at):
                 latest[side] = other
                 kept = False
                 break
@@ -349,7 +349,7 @@ class PathSearch:
         costs: LayeredCosts,
         order: Places,
         multipliers: Floats,
-        rests: tuple[Floats, Floats],
+        completion: tuple[Floats, Floats],
         allowance: float,
         rounding: float,
     ) -> None:
@@ -359,8 +359,8 @@ class PathSearch:
         #: The graph at work, by its place in ``order``, and its next layer.
         self.graph, self.layer = 0, 0
         self.limit, self.work = 0.0, 0
-        #: Least costs as of :meth:`LayeredCosts.find_rests`; what entering costs.
-        self.rest, self.onwards = rests
+        #: Least costs as of :meth:`LayeredCosts.find_completion_bounds`; what entering costs.
+        self.rest, self.onwards = completion
         self.enter = np.empty((groups, nodes))
         self.run_cost = np.empty(nodes)
         #: Where each open node's list is, what its labels have in common, and its least cost before that.
@@ -373,11 +373,11 @@ class PathSearch:
         #: Lists, the ones to be, and room to merge in.
         self.lists, self.lists_label = np.empty((256, entry)), np.empty(256, dtype=np.int32)
         self.made, self.made_label = np.empty((256, entry)), np.empty(256, dtype=np.int32)
-        self.hub, self.hub_label = np.empty((256, entry)), np.empty(256, dtype=np.int32)
+        self.exit, self.exit_label = np.empty((256, entry)), np.empty(256, dtype=np.int32)
         self.spare, self.spare_label = np.empty((256, entry)), np.empty(256, dtype=np.int32)
         self.other, self.other_label = np.empty((256, entry)), np.empty(256, dtype=np.int32)
         self.side = np.empty(256, dtype=np.uint8)
-        self.hub_end, self.hub_least = np.zeros(groups + 1, dtype=np.intp), np.zeros(groups)
+        self.exit_end, self.exit_least = np.zeros(groups + 1, dtype=np.intp), np.zeros(groups)
         self.bounds = np.zeros(nodes + 2, dtype=np.intp)
         #: Labels: the one before, the node entered and in which layer.
         self.parent = np.empty(1024, dtype=np.int32)
@@ -495,7 +495,7 @@ class PathSearch:
         at = position if costs.once else row
         if not costs.once:
             costs.weigh_entries(self.enter, at, self.multipliers, 1.0)
-        self._gather_hubs(row)
+        self._merge_exits(row)
         for k in range(nodes):
             self.is_open[k] = 0
         for place in range(self.num_open):
@@ -511,9 +511,9 @@ class PathSearch:
                 start, stop = self.first[k], self.last[k]
             for f in range(groups):
                 most_second = most - self.enter[f, k]
-                if not self.hub_least[f] <= most_second:
+                if not self.exit_least[f] <= most_second:
                     continue
-                size = self.hub_end[f + 1] - self.hub_end[f]
+                size = self.exit_end[f + 1] - self.exit_end[f]
                 self._make_room(stop - start + size)
                 self.work += size
                 if limits > 1:
@@ -522,7 +522,7 @@ class PathSearch:
                 for limit in range(limits):
                     self.plus[2 + limit] = costs.enter_consumption[limit, at, f, k]
                 stop = merge_lists(
-                    source, label, start, stop, add, self.hub, self.hub_label, self.hub_end[f], self.hub_end[f + 1],
+                    source, label, start, stop, add, self.exit, self.exit_label, self.exit_end[f], self.exit_end[f + 1],
                     self.plus, most_first, most_second, self.spare, self.spare_label, self.side, 0, True,
                 )  # fmt: skip
                 self._swap_spares()
@@ -556,21 +556,21 @@ class PathSearch:
         self.open[self.num_open] = k
         self.num_open += 1
 
-    def _gather_hubs(self, row: int) -> None:
+    def _merge_exits(self, row: int) -> None:
         """Merge for each group what can still enter some node from it."""
         endless = 1e300 * 1e300
         size = self.costs.size
         for f in range(self.costs.groups):
-            begin = self.hub_end[f]
+            begin = self.exit_end[f]
             count = self._gather(f * size, f * size + size, self.limit - self.onwards[row, f])
             self._make_room(begin + count)
             least = endless
             for place in range(count):
                 for c in range(self.spare.shape[1]):
-                    self.hub[begin + place, c] = self.spare[place, c]
-                self.hub_label[begin + place] = self.spare_label[place]
+                    self.exit[begin + place, c] = self.spare[place, c]
+                self.exit_label[begin + place] = self.spare_label[place]
                 least = min(least, self.spare[place, 0])
-            self.hub_end[f + 1], self.hub_least[f] = begin + count, least
+            self.exit_end[f + 1], self.exit_least[f] = begin + count, least
 
     def _gather(self, low: int, high: int, most: float) -> int:
         """Merge the lists of the open nodes of a range into ``spare``, up to a cost; return how long it is."""
@@ -645,7 +645,7 @@ class PathSearch:
         more = max(entries, 2 * self.side.shape[0])
         self.lists, self.lists_label = _widen(self.lists, more), _widen(self.lists_label, more)
         self.made, self.made_label = _widen(self.made, more), _widen(self.made_label, more)
-        self.hub, self.hub_label = _widen(self.hub, more), _widen(self.hub_label, more)
+        self.exit, self.exit_label = _widen(self.exit, more), _widen(self.exit_label, more)
         self.spare, self.spare_label = _widen(self.spare, more), _widen(self.spare_label, more)
         self.other, self.other_label = _widen(self.other, more), _widen(self.other_label, more)
         self.side = _widen(self.side, more)

@@ -75,7 +75,7 @@ cdef class RunGraphs:
 
     @cython.locals(endless=double, origin=Py_ssize_t, depth=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, h=Py_ssize_t,
         end=Py_ssize_t, layer=Py_ssize_t, count=Py_ssize_t)
-    cpdef Py_ssize_t close_above(self, Py_ssize_t g, const double[::1] weights, double most) noexcept
+    cpdef Py_ssize_t fix_by_reduced_cost(self, Py_ssize_t g, const double[::1] weights, double most) noexcept
 
     @cython.locals(endless=double, row=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, own=Py_ssize_t, goes_on=bint,
         lowest=double, k=Py_ssize_t, left=double, f=Py_ssize_t, best=double, cost=double)

@@ -396,7 +396,7 @@ class RunGraphs:
                 return False
         return True
 
-    def close_above(self, g: int, weights: Floats, most: float) -> int:
+    def fix_by_reduced_cost(self, g: int, weights: Floats, most: float) -> int:
         """Close nodes through which every path of possible runs weighs more than ``most``; return how many."""
         endless = 1e300 * 1e300
         self.weigh(g, weights)

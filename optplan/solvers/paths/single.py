@@ -17,8 +17,8 @@ from optplan.solvers.limits import ROUNDING, most_within
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import IntArray, ListedFamily, PathSets
 from optplan.solvers.paths.gap import GapClosing
-from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
-from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
+from optplan.solvers.paths.pareto_merge import MergeTarget, merge_path_sets
+from optplan.solvers.paths.single_dual import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
 from optplan.solvers.paths.solutions import PureSolution
 from optplan.solvers.paths.swaps import fill_slack
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from optplan.solvers.paths.families import PathBatch
 from optplan.solvers.paths.gap import Exhaustion, relative_gap
-from optplan.solvers.paths.secants import LagrangianBound
+from optplan.solvers.paths.single_dual import LagrangianBound
 
 if TYPE_CHECKING:
-    from optplan.solvers.paths.bounds import LinkedBound
     from optplan.solvers.paths.branch_price import Part
+    from optplan.solvers.paths.linked_dual import LinkedBound
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -135,7 +135,7 @@ class ConvexStatement:
     expressions: dict[str, Any] = field(default_factory=dict)
 
 
-class HeldCvxpy:
+class CvxpyModel:
     """A statement whose CVXPY problem is in somebody else's hands, who replaces it to change it.
 
     Parameters

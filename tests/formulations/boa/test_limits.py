@@ -18,7 +18,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.instances.generators import random_boa
-from optplan.solvers.paths import master
+from optplan.solvers.paths import restricted_master
 from optplan.solving import explain, frontier, solve
 from optplan.units import Amount, BudgetUnit
 from optplan.verification import verify
@@ -87,7 +87,7 @@ def test_limits_that_are_all_exactly_tight_have_an_answer(name: str, objective: 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_engine_that_cannot_tell_leaves_an_answer(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no method of HiGHS settles a linear program, the search ends with what is proven, as at other limits."""
-    monkeypatch.setattr(master, "_UNSETTLED", ("kOptimal", "kInfeasible", "kUnknown"))
+    monkeypatch.setattr(restricted_master, "_UNSETTLED", ("kOptimal", "kInfeasible", "kUnknown"))
     instance = read_case("remedies-of-pure-plans", policy=policy).replace(budget="30usd/hour")
     instance = instance.replace(
         classes={name: each.replace(most_mean_jct_s=5e4) for name, each in instance.classes.items()}
@@ -177,13 +177,13 @@ def test_quotas_of_next_to_nothing(quota: float, kind: str) -> None:
 def quotas_of_nothing(seed: int, problem: str, policy: str, *, without: bool) -> BoaInstance:
     """Return a random instance on three types, two of them with a quota of nothing, or without these two."""
     rng = np.random.default_rng(seed)
-    barred = [["b"], ["c"], ["b", "c"]][seed % 3]
+    closed = [["b"], ["c"], ["b", "c"]][seed % 3]
     classes = {}
     for number in range(int(rng.integers(1, 4))):
         curves = {
             kind: {"form": "table", "gpus": [1, 2], "speedup": [f, f * 1.7]}
             for kind, f in zip("abc", rng.uniform(0.5, 4.0, 3).tolist(), strict=True)
-            if not (without and kind in barred)
+            if not (without and kind in closed)
         }
         classes[f"class{number}"] = {
             "arrival_rate_per_hour": float(rng.uniform(0.5, 2.0)),
@@ -194,7 +194,7 @@ def quotas_of_nothing(seed: int, problem: str, policy: str, *, without: bool) ->
         }
     gpu_types = {kind: {"price_usd_per_hour": price} for kind, price in zip("abc", (1.0, 2.0, 3.0), strict=True)}
     gpu_types["a"]["quota_gpus"] = float(rng.uniform(1.0, 6.0))
-    for kind in barred:
+    for kind in closed:
         gpu_types[kind]["quota_gpus"] = 1.0 if without else 0.0
     budget = f"{float(rng.uniform(2.0, 12.0))!r}usd/hour"
     fields = {"classes": classes, "gpu_types": gpu_types, "budget": budget, "problem": problem, "policy": policy}

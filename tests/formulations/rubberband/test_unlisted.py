@@ -6,7 +6,7 @@ import pytest
 
 from optplan import solve, verify
 from optplan.contracts.result import BoundProof, Status
-from optplan.formulations.rubberband.judge import bracket_walks
+from optplan.formulations.rubberband.judge import bracket_paths
 from optplan.instances.library import build_named
 
 
@@ -16,7 +16,7 @@ def test_what_the_judge_cannot_list_rests_on_the_search(monkeypatch: pytest.Monk
     instance = build_named("rubberband-resnet50-data")
     listed = solve(instance)
     assert listed.bound_proof is BoundProof.ENUMERATED
-    monkeypatch.setattr(bracket_walks, "_MOST_NUMBERS", 1)
+    monkeypatch.setattr(bracket_paths, "_MOST_NUMBERS", 1)
     result = solve(instance, certify=certify)
     assert (result.status, result.objective, result.bound) == (Status.OPTIMAL, listed.objective, listed.bound)
     assert result.bound_proof is BoundProof.SEARCHED

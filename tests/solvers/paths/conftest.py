@@ -225,7 +225,7 @@ def find_mixed_optimum(
     return float(found.fun) * scale if found.status == 0 else math.inf
 
 
-def make_random_costs(seed: int, *, hubs: bool, whole: bool = False) -> tuple[PathCosts, ...]:
+def make_random_costs(seed: int, *, grouped: bool, whole: bool = False) -> tuple[PathCosts, ...]:
     """Make 1 to 3 graphs of 1 to 3 layers and 2 to 4 nodes under 1 to 3 limits; whole numbers make ties likely."""
     rng = np.random.default_rng(seed)
     num_limits = int(rng.integers(1, 4))
@@ -237,7 +237,7 @@ def make_random_costs(seed: int, *, hubs: bool, whole: bool = False) -> tuple[Pa
 
     for number in range(int(rng.integers(1, 4))):
         layers, nodes = int(rng.integers(1, 4)), int(rng.integers(2, 5))
-        groups = int(rng.integers(2, 4)) if hubs else 1
+        groups = int(rng.integers(2, 4)) if grouped else 1
         costly = float(rng.random() < 0.8)
         graphs.append(
             PathCosts(
@@ -266,7 +266,7 @@ def choose_limits(seed: int, tables: Sequence[FloatArray]) -> FloatArray:
 def draw_linked(draw: DrawFn) -> tuple[tuple[PathCosts, ...], FloatArray]:
     """Draw graphs and limits that some mixture may or may not keep."""
     seed = draw(st.integers(0, 10_000))
-    graphs = make_random_costs(seed, hubs=draw(st.booleans()), whole=draw(st.booleans()))
+    graphs = make_random_costs(seed, grouped=draw(st.booleans()), whole=draw(st.booleans()))
     return graphs, choose_limits(seed, [tabulate_paths(graph) for graph in graphs])
 
 

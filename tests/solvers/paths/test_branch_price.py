@@ -206,7 +206,7 @@ def test_the_judge_finds_the_same_sums(interpret: Interpret, interpreted: bool, 
         if not np.isfinite(least):
             continue
         most = least * 1.2
-        problem.graphs.close_above(g, weights, most)
+        problem.graphs.fix_by_reduced_cost(g, weights, most)
         judged.close(weights, most, 1)
         rows = slice(int(problem.starts[g]), int(problem.starts[g + 1]))
         assert ((np.asarray(judged.closed) > 0) == (np.asarray(problem.graphs.closed)[rows] > 0)).all()

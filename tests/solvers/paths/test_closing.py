@@ -18,9 +18,9 @@ from optplan.contracts.judgement import PathCosts
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.paths import closing, run_problem
-from optplan.solvers.paths.bounds import LinkedShortfall, maximise_bound
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import keep_limits
+from optplan.solvers.paths.linked_dual import LinkedShortfall, maximise_bound
 from optplan.solvers.paths.solutions import LinkedSolution
 from optplan.solvers.paths.switching import LinkedGraphs
 
@@ -64,7 +64,7 @@ def by_group(costs: PathCosts) -> PathCosts:
 
 
 @pytest.mark.parametrize("branching", [False, True])
-@pytest.mark.parametrize("hubs", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("whole", [False, True])
 def test_finds_the_optimum_of_all_plans(
     random_costs: Callable[..., tuple[PathCosts, ...]],
@@ -73,7 +73,7 @@ def test_finds_the_optimum_of_all_plans(
     pure_optimum: Callable[..., float],
     monkeypatch: pytest.MonkeyPatch,
     branching: bool,
-    hubs: bool,
+    grouped: bool,
     whole: bool,
 ) -> None:
     """Enumeration, and branch and price, agree with looking at every plan; where none exists, that is proven."""
@@ -81,7 +81,7 @@ def test_finds_the_optimum_of_all_plans(
         monkeypatch.setattr(closing, "_MOST_LABELS", 0)
     counts = {"none": 0, "mixed only": 0, "found": 0}
     for seed in range(30):
-        costs = [by_group(each) for each in random_costs(seed, hubs=hubs, whole=whole)]
+        costs = [by_group(each) for each in random_costs(seed, grouped=grouped, whole=whole)]
         tables = [path_table(graph) for graph in costs]
         limits = random_limits(seed, tables)
         graphs = LinkedGraphs.from_costs(costs, limits)
@@ -206,7 +206,7 @@ def make_training_graphs(seed: int, layers: tuple[int, ...]) -> tuple[list[PathC
 
 
 def test_label_setting_finds_every_undominated_path() -> None:
-    """Against all paths of a graph with hubs: what is within the allowance and undominated is there."""
+    """Against all paths of a graph with groups: what is within the allowance and undominated is there."""
     graphs = LinkedGraphs.from_costs(*make_training_graphs(3, (4,)))
     multipliers, allowance = np.array([0.1, 0.05]), 3.0
     paths = graphs.find_path_sets(multipliers, allowance, Effort())
@@ -224,7 +224,7 @@ def test_label_setting_finds_every_undominated_path() -> None:
 
 
 def test_proves_realistic_classes() -> None:
-    """Classes with epochs, types and hubs are solved to the gap, and enumeration agrees with branch and price alone."""
+    """Classes with epochs, types and groups are solved to the gap, and enumeration agrees with branch and price alone."""
     costs, limits = make_training_graphs(1, (12, 8, 5))
     found = solve_pure(costs, limits, gap=1e-6)
     assert isinstance(found, LinkedSolution)

@@ -38,25 +38,25 @@ def describe(module: ModuleType, graphs: LinkedGraphs, multipliers: np.ndarray) 
     through = np.empty(graphs.run_value.shape)
     costs.find_costs_through(multipliers, through)
     allowance = 0.2 * float(value.sum())
-    rests = np.empty(graphs.run_value.shape), np.empty((len(graphs.run_value), graphs.num_groups))
-    costs.find_rests(multipliers, *rests)
-    search = module.PathSearch(costs, np.arange(graphs.num_graphs), multipliers, rests, allowance, ROUNDING)
+    completion = np.empty(graphs.run_value.shape), np.empty((len(graphs.run_value), graphs.num_groups))
+    costs.find_completion_bounds(multipliers, *completion)
+    search = module.PathSearch(costs, np.arange(graphs.num_graphs), multipliers, completion, allowance, ROUNDING)
     while not search.run(50):
         pass
     ends = np.asarray(search.ends)[: search.num_ends]
     path = np.zeros(graphs.num_layers, dtype=np.int32)
     search.trace(int(search.ends_label[0]), 0, path)
-    arrays = (nodes, value, used, through, *rests, ends, np.asarray(search.ends_of), path)
+    arrays = (nodes, value, used, through, *completion, ends, np.asarray(search.ends_of), path)
     return [np.asarray(each, dtype=float).ravel().tolist() for each in arrays]
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("hubs", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
 def test_compiled_and_interpreted_agree_to_the_bit(
-    random_costs: Maker, interpret: Interpret, seed: int, *, hubs: bool
+    random_costs: Maker, interpret: Interpret, seed: int, *, grouped: bool
 ) -> None:
     """Nothing is fused, reordered or rounded differently by the compiler."""
-    costs = random_costs(seed, hubs=hubs)
+    costs = random_costs(seed, grouped=grouped)
     graphs = LinkedGraphs.from_costs(costs, np.ones(len(costs[0].limits)))
     multipliers = np.random.default_rng(seed).uniform(0.0, 2.0, graphs.limits.size)
     assert describe(kernel, graphs, multipliers) == describe(interpret(kernel), graphs, multipliers)

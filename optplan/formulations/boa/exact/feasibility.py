@@ -20,7 +20,7 @@ from optplan.solvers.paths.effort import Effort
 from optplan.units import Amount, BudgetUnit
 
 if TYPE_CHECKING:
-    from optplan.solvers.paths import bounds, families, run_problem
+    from optplan.solvers.paths import families, linked_dual, run_problem
 
 #: Amounts that differ by less, relatively, are the same.
 _SAME = 1e-6
@@ -68,7 +68,7 @@ def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = No
     stopwatch
         Time limit. With several limits the answer may be None when it runs out, because nobody knows yet.
     """
-    from optplan.solvers.paths import bounds
+    from optplan.solvers.paths import linked_dual
 
     total, parts = least_budget(instance)
     if not instance.further_limits:
@@ -76,8 +76,8 @@ def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = No
         return None if fits else infeasible_answer(instance, total, parts)
     # Whole widths without pauses decide this for real widths, too: the least of what a type allows is at one of them.
     family = state_linked(instance)
-    found = bounds.maximise_bound(family, effort=Effort(stopwatch if stopwatch is not None else Stopwatch()))
-    return explain_shortfall(instance, family, found) if isinstance(found, bounds.LinkedShortfall) else None
+    found = linked_dual.maximise_bound(family, effort=Effort(stopwatch if stopwatch is not None else Stopwatch()))
+    return explain_shortfall(instance, family, found) if isinstance(found, linked_dual.LinkedShortfall) else None
 
 
 def state_linked(instance: BoaInstance) -> switching.LinkedGraphs:
@@ -168,7 +168,7 @@ def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, floa
 def explain_shortfall(
     instance: BoaInstance,
     family: families.PathFamily,
-    shortfall: bounds.LinkedShortfall,
+    shortfall: linked_dual.LinkedShortfall,
     relax: Callable[[str], Relaxation | Hopeless | None] | None = None,
 ) -> Answer[BoaSolution]:
     """Say why no plan keeps the budget and the other limits, and which of them, raised alone, would do.
@@ -191,20 +191,20 @@ def explain_shortfall(
         With status INFEASIBLE; figures are in the units of the instance's own fields. Where the budget is the only
         limit, it is that of :func:`infeasible_answer`.
     """
-    from optplan.solvers.paths import bounds
+    from optplan.solvers.paths import linked_dual
 
     if not instance.further_limits:
         return infeasible_answer(instance, *least_budget(instance))
     pure = instance.policy is Policy.PURE and instance.problem is not Problem.CONTINUOUS
     changes: list[Relaxation | Hopeless] = []
-    for limit, found in zip(instance.limit_names, bounds.find_relaxations(family, shortfall), strict=True):
+    for limit, found in zip(instance.limit_names, linked_dual.find_relaxations(family, shortfall), strict=True):
         change: Relaxation | Hopeless | None = None
-        if isinstance(found, bounds.Futility):
+        if isinstance(found, linked_dual.Futility):
             named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
             change = Hopeless(limit=limit, multipliers=named)
         elif pure and relax is not None:
             change = relax(limit)
-        if change is None and isinstance(found, bounds.LeastLimit):
+        if change is None and isinstance(found, linked_dual.LeastLimit):
             change = _relax(instance, family, limit, found, is_enough=found.attained and not pure)
         changes += [] if change is None else [change]
     relaxations = [change for change in changes if isinstance(change, Relaxation)]
@@ -266,7 +266,7 @@ def name_others(instance: BoaInstance) -> str:
 
 
 def _relax(
-    instance: BoaInstance, family: families.PathFamily, limit: str, found: bounds.LeastLimit, *, is_enough: bool
+    instance: BoaInstance, family: families.PathFamily, limit: str, found: linked_dual.LeastLimit, *, is_enough: bool
 ) -> Relaxation | None:
     """Write a relaxation in the unit of the instance's own field, made of what each class needs.
 

@@ -27,7 +27,7 @@ from optplan.formulations.boa.exact.linked_limits import certify, find_price, wr
 from optplan.formulations.boa.exact.paths import write_mixture
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.paths import bounds, mixing, switching
+from optplan.solvers.paths import linked_dual, mixtures, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.units import Amount
 
@@ -55,12 +55,12 @@ class _Solver:
     def family(self, budget: float) -> switching.LinkedGraphs:
         return replace(self._graphs, limits=np.array([budget, *self._others]))
 
-    def _solve(self, budget: float) -> bounds.LinkedBound | bounds.LinkedShortfall:
-        return bounds.maximise_bound(self.family(budget))
+    def _solve(self, budget: float) -> linked_dual.LinkedBound | linked_dual.LinkedShortfall:
+        return linked_dual.maximise_bound(self.family(budget))
 
     def trace(
-        self, low: bounds.LinkedBound, high: bounds.LinkedBound, stopwatch: Stopwatch
-    ) -> tuple[list[bounds.LinkedBound], bool] | None:
+        self, low: linked_dual.LinkedBound, high: linked_dual.LinkedBound, stopwatch: Stopwatch
+    ) -> tuple[list[linked_dual.LinkedBound], bool] | None:
         """Return the bounds at all breakpoints from one budget to another, or at those known by the end of the time.
 
         Whether they are all of them is said besides. None where there are too many.
@@ -76,8 +76,8 @@ class _Solver:
                 points.append(waiting.pop())
                 continue
             # The mixture of the lesser budget keeps the greater one.
-            found = bounds.maximise_bound(self.family(budget), known=near, feasible=left.mixture is not None)
-            if isinstance(found, bounds.LinkedShortfall) or len(points) + len(waiting) > _MOST_PIECES:
+            found = linked_dual.maximise_bound(self.family(budget), known=near, feasible=left.mixture is not None)
+            if isinstance(found, linked_dual.LinkedShortfall) or len(points) + len(waiting) > _MOST_PIECES:
                 return None
             waiting.append(found)
         return points, True
@@ -97,13 +97,13 @@ class _Solver:
         total, _ = least_budget(self.instance)
         family = self.family(0.5 * total)
         shortfall = self.solve(0.5 * total)
-        if not isinstance(shortfall, bounds.LinkedShortfall):
+        if not isinstance(shortfall, linked_dual.LinkedShortfall):
             return 0.5 * total
-        relaxation = bounds.find_relaxations(family, shortfall)[0]
-        if isinstance(relaxation, bounds.Futility):
+        relaxation = linked_dual.find_relaxations(family, shortfall)[0]
+        if isinstance(relaxation, linked_dual.Futility):
             ample, reason = _AMPLE * total, "the limits beside the budget cannot be kept"
             shortfall = self.solve(ample)
-            if isinstance(shortfall, bounds.LinkedShortfall):
+            if isinstance(shortfall, linked_dual.LinkedShortfall):
                 answer = explain_shortfall(self.at_budget(ample), self.family(ample), shortfall)
                 reason = answer.infeasibility.reason if answer.infeasibility else reason
             raise InfeasibleError(reason)
@@ -113,12 +113,12 @@ class _Solver:
         """Find the least budget, the most that is of use, and the objective there."""
         least = self.find_least()
         ample = self.solve(_AMPLE * least)
-        if isinstance(ample, bounds.LinkedShortfall) or ample.mixture is None:
+        if isinstance(ample, linked_dual.LinkedShortfall) or ample.mixture is None:
             raise InfeasibleError(too_little(self.instance, least, _AMPLE * least))
         return Ends(least, max(least, float(ample.mixture.consumption[0])), ample.mixture.value)
 
 
-def _find_meeting(left: bounds.LinkedBound, right: bounds.LinkedBound) -> float | None:
+def _find_meeting(left: linked_dual.LinkedBound, right: linked_dual.LinkedBound) -> float | None:
     """Return the budget at which the lines of two multipliers meet; None where one of them is best at both ends."""
     first, last = float(left.limits[0]), float(right.limits[0])
     more, less = float(left.multipliers[0]), float(right.multipliers[0])
@@ -132,7 +132,7 @@ def _find_meeting(left: bounds.LinkedBound, right: bounds.LinkedBound) -> float 
     return meeting if inside else None
 
 
-def _list_points(points: list[bounds.LinkedBound]) -> tuple[FloatArray, FloatArray]:
+def _list_points(points: list[linked_dual.LinkedBound]) -> tuple[FloatArray, FloatArray]:
     """Return the budgets and the objectives of points, (N,) each."""
     return np.array([float(point.limits[0]) for point in points]), np.array([point.bound for point in points])
 
@@ -140,13 +140,13 @@ def _list_points(points: list[bounds.LinkedBound]) -> tuple[FloatArray, FloatArr
 class _Pieces:
     """The lines between breakpoints, in order: ``budgets`` and ``objectives`` (N,) of these."""
 
-    def __init__(self, instance: BoaInstance, points: list[bounds.LinkedBound]) -> None:
+    def __init__(self, instance: BoaInstance, points: list[linked_dual.LinkedBound]) -> None:
         self.instance = instance
         self.budgets, self.objectives = _list_points(points)
         self._lines = [self._choose(*ends) for ends in pairwise(points)]
 
     @staticmethod
-    def _choose(left: bounds.LinkedBound, right: bounds.LinkedBound) -> bounds.LinkedBound:
+    def _choose(left: linked_dual.LinkedBound, right: linked_dual.LinkedBound) -> linked_dual.LinkedBound:
         """Return the end whose multipliers are best at the other, too."""
         width = float(right.limits[0] - left.limits[0])
         missed = right.bound - (left.bound - float(left.multipliers[0]) * width)
@@ -163,7 +163,7 @@ class _Pieces:
             if not 0 < near < self.budgets.size - 1:
                 return None
             less, more = self._lines[near - 1], self._lines[near]
-        prices = bounds.PriceRange(
+        prices = linked_dual.PriceRange(
             float(less.multipliers[0]), float(more.multipliers[0]), less.multipliers, more.multipliers
         )
         if not prices.more > 0.0:
@@ -263,10 +263,10 @@ class _Line:
         else:
             self.budgets, self.objectives = ends.draw(lambda budget: self.locate(budget)[1].value, stopwatch)
 
-    def locate(self, budget: float) -> tuple[bounds.LinkedBound, mixing.Mixture]:
+    def locate(self, budget: float) -> tuple[linked_dual.LinkedBound, mixtures.Mixture]:
         """Return the bound at a budget, and the mixture that attains it."""
         found = self._solver.solve(max(budget, self._least) if budget >= self._least * (1.0 - _REACHED) else budget)
-        if isinstance(found, bounds.LinkedShortfall):
+        if isinstance(found, linked_dual.LinkedShortfall):
             raise InfeasibleError(too_little(self._instance, self._least, budget))
         if found.mixture is None:
             raise EngineError(f"HiGHS could not tell whether a budget of {budget:.6g} can be kept")

@@ -24,18 +24,18 @@ from optplan.contracts import (
 from optplan.contracts.result import status_of
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.answers import price_of
-from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, state_runs
 from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
+from optplan.formulations.boa.exact.presolve import without_closed
 from optplan.formulations.boa.exact.trees import explain_division, relax_limit, write_runs
-from optplan.solvers.paths import bounds, closing, families, solutions, switching
+from optplan.solvers.paths import closing, families, linked_dual, solutions, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 
 
 @in_order
-@without_barred
+@without_closed
 def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve exactly with any limits and changes: whole widths, and real ones of tables.
 
@@ -48,18 +48,18 @@ def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
         closed = closing.solve_pure(
             family, gap=request.gap, effort=effort, runs=lambda: state_runs(instance, costs, limits)
         )
-        if isinstance(closed, bounds.LinkedShortfall):
+        if isinstance(closed, linked_dual.LinkedShortfall):
             return explain_shortfall(instance, family, closed, lambda limit: relax_limit(instance, limit, request))
         if math.isinf(closed.bound):
             return explain_division(instance, closed, request)
         return _answer_pure(instance, request, family, closed)
-    found = bounds.maximise_bound(family, effort=effort)
-    if isinstance(found, bounds.LinkedShortfall):
+    found = linked_dual.maximise_bound(family, effort=effort)
+    if isinstance(found, linked_dual.LinkedShortfall):
         return explain_shortfall(instance, family, found)
     return _answer_mixed(instance, request, family, found)
 
 
-def certify(instance: BoaInstance, found: bounds.LinkedBound) -> LagrangianCertificate:
+def certify(instance: BoaInstance, found: linked_dual.LinkedBound) -> LagrangianCertificate:
     """Write a bound as a certificate: about the limits as given, which may be less than those kept by the tolerance."""
     multipliers = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
     given = np.array(list(instance.limits.values()))
@@ -69,7 +69,7 @@ def certify(instance: BoaInstance, found: bounds.LinkedBound) -> LagrangianCerti
 
 
 def find_prices(
-    instance: BoaInstance, family: families.PathFamily, found: bounds.LinkedBound, effort: Effort
+    instance: BoaInstance, family: families.PathFamily, found: linked_dual.LinkedBound, effort: Effort
 ) -> dict[str, ShadowPrice]:
     """Find the one-sided shadow prices of all limits; those for which time is left, or that HiGHS can tell."""
     prices = {}
@@ -89,7 +89,7 @@ def say_end(instance: BoaInstance, request: SolveRequest, prices: dict[str, Shad
 
 
 def find_price(
-    instance: BoaInstance, family: families.PathFamily, found: bounds.LinkedBound, position: int, effort: Effort
+    instance: BoaInstance, family: families.PathFamily, found: linked_dual.LinkedBound, position: int, effort: Effort
 ) -> ShadowPrice:
     """Find the one-sided shadow prices of the limit at a position.
 
@@ -98,11 +98,11 @@ def find_price(
     OutOfEffortError
         When time ran out.
     """
-    ends = bounds.find_price_range(family, found, position, effort=effort)
+    ends = linked_dual.find_price_range(family, found, position, effort=effort)
     return write_price(instance, instance.limit_names[position], ends)
 
 
-def write_price(instance: BoaInstance, limit: str, ends: bounds.PriceRange) -> ShadowPrice:
+def write_price(instance: BoaInstance, limit: str, ends: linked_dual.PriceRange) -> ShadowPrice:
     """Write a shadow price; with several limits with the multipliers by which its ends are checked."""
     price = price_of(instance, ends.less, ends.more, limit)
     if len(instance.limit_names) == 1:
@@ -115,7 +115,7 @@ def write_price(instance: BoaInstance, limit: str, ends: bounds.PriceRange) -> S
 
 
 def _answer_mixed(
-    instance: BoaInstance, request: SolveRequest, family: switching.LinkedGraphs, found: bounds.LinkedBound
+    instance: BoaInstance, request: SolveRequest, family: switching.LinkedGraphs, found: linked_dual.LinkedBound
 ) -> Answer[BoaSolution]:
     """Answer with the mixed plan that attains the bound."""
     mixture, certificate = found.mixture, certify(instance, found)

@@ -17,7 +17,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Bra
 from optplan.formulations.boa.exact.feasibility import state_runs
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.paths import mixing, secants, single, switching
+from optplan.solvers.paths import mixtures, single, single_dual, switching
 from optplan.solvers.paths.effort import Effort
 
 #: A limit of at most this fraction of the least use of it leaves a plan, or a mixture, nothing to gain.
@@ -74,13 +74,13 @@ def solve_costs(
     graphs = switching.LinkedGraphs.from_costs(costs)
     budget = float(amounts[0])
     if instance.policy is Policy.MIXED:
-        bound = secants.maximise_bound(graphs, budget, effort=effort)
-        if isinstance(bound, secants.BudgetShortfall):
+        bound = single_dual.maximise_bound(graphs, budget, effort=effort)
+        if isinstance(bound, single_dual.BudgetShortfall):
             return None
-        plan = mixing.mix_paths(bound)
+        plan = mixtures.mix_paths(bound)
         return PathsAnswer(write_mixture(instance, plan), plan.value, min(bound.bound, plan.value))
     found = single.solve_pure(graphs, budget, gap=gap, effort=effort)
-    if isinstance(found, secants.BudgetShortfall):
+    if isinstance(found, single_dual.BudgetShortfall):
         return None
     return PathsAnswer(write_columns(instance, found.paths.payload), found.value, found.bound)
 
@@ -92,22 +92,22 @@ def _solve_linked(
     gap: float,
     effort: Effort,
 ) -> PathsAnswer | None:
-    from optplan.solvers.paths import bounds, closing
+    from optplan.solvers.paths import closing, linked_dual
 
     stated = _state_linked(costs, amounts)
     if stated is None:
         return None
     family, costs = stated
     if instance.policy is Policy.MIXED:
-        bound = bounds.maximise_bound(family, effort=effort)
-        if isinstance(bound, bounds.LinkedShortfall):
+        bound = linked_dual.maximise_bound(family, effort=effort)
+        if isinstance(bound, linked_dual.LinkedShortfall):
             return None
         if bound.mixture is None:
             return PathsAnswer(None, None, bound.bound)
         mixture = bound.mixture
         return PathsAnswer(write_mixture(instance, mixture), mixture.value, min(bound.bound, mixture.value))
     found = closing.solve_pure(family, gap=gap, effort=effort, runs=lambda: state_runs(instance, costs, family.limits))
-    if isinstance(found, bounds.LinkedShortfall):
+    if isinstance(found, linked_dual.LinkedShortfall):
         return None
     if found.paths is None:  # only a search that ran to its end proves that there is no plan
         return PathsAnswer(None, None, found.bound) if found.stopped_by is not None else None
@@ -158,7 +158,7 @@ def write_columns(instance: BoaInstance, nodes: NDArray[np.int32]) -> BoaSolutio
     )
 
 
-def write_mixture(instance: BoaInstance, mixture: mixing.Mixture) -> BoaSolution:
+def write_mixture(instance: BoaInstance, mixture: mixtures.Mixture) -> BoaSolution:
     """Write paths with fractions as widths; in the problem with real widths, on one type, as one row of these."""
     nodes, ends = mixture.columns.payload, np.searchsorted(mixture.graph, np.arange(len(instance.classes) + 1))
     averages = instance.problem is Problem.CONTINUOUS and not instance.is_typed

@@ -27,8 +27,8 @@ from optplan.formulations.boa.exact.paths import write_columns
 from optplan.schema import FloatArray
 from optplan.solvers.limits import most_within
 from optplan.solvers.paths import branch_price, closing, solutions, switching
-from optplan.solvers.paths.bounds import LinkedShortfall
 from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.linked_dual import LinkedShortfall
 
 #: Characters of a certificate; a search that needs more goes without.
 _MOST_CHARACTERS = 1_000_000

@@ -201,9 +201,9 @@ def _split_sizes(sizes: IntArray) -> Iterator[IntArray]:
 
 
 def find_undominated(place: IntArray, sums: FloatArray, stopwatch: Stopwatch | None = None) -> IntArray:
-    """Return positions of the sums (M, 1 + L) that none of the same place undercuts in everything; of equals the first.
+    """Return positions of the sums (M, 1 + L) that none of the same place dominates in everything; of equals the first.
 
-    Where there are very many, some that are undercut may be among them.
+    Where there are very many, some that are dominated may be among them.
     """
     if place.size < 2:
         return np.arange(place.size)

@@ -40,9 +40,9 @@ from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, T
 from optplan.errors import EngineError, UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.answers import certificate_at, price_at
-from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, least_budget
 from optplan.formulations.boa.exact.orders import in_order
+from optplan.formulations.boa.exact.presolve import without_closed
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
@@ -70,7 +70,7 @@ class _Found:
 
 
 @in_order
-@without_barred
+@without_closed
 def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the continuous problem with CVXPY and Clarabel.
 

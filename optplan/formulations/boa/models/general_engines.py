@@ -13,9 +13,9 @@ import numpy as np
 
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Problem
-from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least
+from optplan.formulations.boa.exact.presolve import without_closed
 from optplan.formulations.boa.models.engine_answers import Found, answer_from
 from optplan.formulations.boa.models.flows import WeightedPath, add_up
 from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
@@ -32,7 +32,7 @@ from optplan.solvers.programs.program import ProgramOutcome, ReadModel, Scaling,
 _MANY_CELLS = 2_000
 
 
-@without_barred
+@without_closed
 def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the declarative model, for mixed plans a linear program, with HiGHS.
 
@@ -49,7 +49,7 @@ def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     return _solve_model(instance, request, in_cp_sat=False)
 
 
-@without_barred
+@without_closed
 def solve_cp_sat(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the declarative model with CP-SAT; see :mod:`optplan.solvers.programs.cpsat` for what rounding costs.
 
@@ -160,7 +160,7 @@ class _Reading:
         return multipliers
 
 
-@without_barred
+@without_closed
 def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve by looking at every pure plan.
 

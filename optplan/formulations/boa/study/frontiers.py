@@ -14,11 +14,11 @@ from optplan.contracts import Answer, Frontier, FrontierPoint, LagrangianCertifi
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.answers import price_at
-from optplan.formulations.boa.exact.barred import find_barred, frontier_without_barred
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.exact.feasibility import too_fast, too_little
 from optplan.formulations.boa.exact.layered_paths import build_whole_frontier
 from optplan.formulations.boa.exact.linked_frontier import Ends, find_ends, reach
+from optplan.formulations.boa.exact.presolve import find_closed, frontier_without_closed
 from optplan.progress import Stopwatch
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.units import Amount
@@ -31,8 +31,8 @@ def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None)
     forms, points that are not known when the stopwatch has expired are left out; with closed forms at real widths
     points are those of a convex program, to its accuracy, about 1e-8.
     """
-    if find_barred(instance):
-        return frontier_without_barred(instance, partial(build_frontier, stopwatch=stopwatch))
+    if find_closed(instance):
+        return frontier_without_closed(instance, partial(build_frontier, stopwatch=stopwatch))
     build = _build_curved_frontier if "real-widths" in describe(instance).features else build_whole_frontier
     return build(instance, stopwatch or Stopwatch())
 

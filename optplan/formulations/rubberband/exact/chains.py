@@ -4,7 +4,7 @@ Values are expected US dollars and consumptions expected seconds, whichever of t
 can be best: with a fixed initialisation time, costs between two counts that some allocation needs are linear in what is
 held, so that those counts are enough. Where initialisation times vary, the latest of several is not linear in their
 number, and where a minimum charge may be missed, an instance more may be kept until it is used up: all counts are nodes
-then, and most of their steps break the rules of :mod:`optplan.solvers.paths.held.thrift`.
+then, and most of their steps break the rules of :mod:`optplan.solvers.paths.held.exchange_dominance`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.held import HeldGraph
-from optplan.solvers.paths.held.thrift import Thrift
+from optplan.solvers.paths.held.exchange_dominance import ExchangeRules
 
 #: Pairs of a number of instances and an allocation that a stage may have.
 _MOST_PAIRS = 4_000_000
@@ -111,10 +111,10 @@ def state_chain(instance: RubberBandInstance, bracket: int, *, stopwatch: Stopwa
         return np.array(growth(instance, counts[before], counts[after])[::-1])
 
     graph = HeldGraph.from_layers(growth(instance, 0, counts)[::-1], grow, layers)
-    # A price for every second and a minimum charge are what the rules of thrift are for.
+    # A price for every second and a minimum charge are what the rules of exchange are for.
     even, is_paid = instance.cloud.initialise_s.is_constant, instance.cloud.is_per_instance
     graph = replace(graph, needed=np.concatenate(needed), even=even)
-    useful = Thrift(graph).list_useful() if is_paid else np.arange(graph.node.size)
+    useful = ExchangeRules(graph).list_useful() if is_paid else np.arange(graph.node.size)
     held, used, graph = counts[graph.list_nodes(useful)], np.concatenate(gpus)[useful], graph.keep(useful)
     return Chain(graph, held, used, state_charges(instance, bracket, graph, held, used), is_paid)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.exact.stage_options import stage_options
 from optplan.formulations.rubberband.laws.convolutions import LEFT_OUT
-from optplan.formulations.rubberband.laws.lives import expected_latest_s, latest_law, missing_s
+from optplan.formulations.rubberband.laws.lifetimes import expected_latest_s, latest_law, missing_s
 from optplan.formulations.rubberband.laws.stages import StageOptions, option_of, stage_law, trial_time
 from optplan.formulations.rubberband.laws.trials import TrialTime
 from optplan.schema import FloatArray, IntArray

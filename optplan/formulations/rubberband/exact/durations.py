@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.laws.both import both_chance
-from optplan.formulations.rubberband.laws.lives import completion_law, expected_latest_s
+from optplan.formulations.rubberband.laws.joint_probability import joint_chance
+from optplan.formulations.rubberband.laws.lifetimes import completion_law, expected_latest_s
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 
@@ -51,5 +51,5 @@ def find_chance(instance: RubberBandInstance, solution: RubberBandSolution) -> f
         return math.prod(float(law.cdf(reached)[0]) for law in laws)
     ((held, gpus),) = plans
     both = (limits.get(DEADLINE, math.inf), limits[BUDGET])
-    rough = both_chance(instance, held, gpus, *both, cells=_FEW_CELLS)
-    return both_chance(instance, held, gpus, *both) if abs(rough - (instance.confidence or 0.0)) < _NEAR else rough
+    rough = joint_chance(instance, held, gpus, *both, cells=_FEW_CELLS)
+    return joint_chance(instance, held, gpus, *both) if abs(rough - (instance.confidence or 0.0)) < _NEAR else rough

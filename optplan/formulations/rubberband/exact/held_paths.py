@@ -22,7 +22,7 @@ from optplan.formulations.rubberband.exact.feasibility import explain_shortfall,
 from optplan.formulations.rubberband.exact.side_by_side import solve_side_by_side
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.held import HeldShortfall, HeldSolution, exchange_charges, solve_held
-from optplan.solvers.paths.secants import find_multiplier_range
+from optplan.solvers.paths.single_dual import find_multiplier_range
 
 
 def solve_one_limit(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:

@@ -1,4 +1,4 @@
-"""Minimum charges of one bracket for the judge: what is known of a walk's while it goes on, and exactly at its end."""
+"""Minimum charges of one bracket for the judge: what is known of a path's while it goes on, and exactly at its end."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from optplan.contracts.judgement import JUDGE_TOLERANCE
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
 from optplan.formulations.rubberband.judge.evaluation import expected_shortfall_s
-from optplan.formulations.rubberband.judge.walks import Walks, list_cohorts
-from optplan.formulations.rubberband.laws.lives import latest_law
+from optplan.formulations.rubberband.judge.paths import Paths, list_cohorts
+from optplan.formulations.rubberband.laws.lifetimes import latest_law
 from optplan.formulations.rubberband.laws.stages import StageOptions, stage_cdf, stage_law
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
@@ -21,7 +21,7 @@ _NO_CHARGE = 1e-13
 
 
 class WalkCharges:
-    """What walks of one bracket pay of minimum charges."""
+    """What paths of one bracket pay of minimum charges."""
 
     def __init__(
         self, instance: RubberBandInstance, bracket: int, options: list[StageOptions], stopwatch: Stopwatch
@@ -32,18 +32,18 @@ class WalkCharges:
         self.stopwatch = stopwatch
         self._described: dict[tuple[int, int], tuple[float, float]] = {}
 
-    def observe(self, walks: Walks, stage: int, choice: IntArray, held: IntArray) -> tuple[FloatArray, IntArray]:
+    def observe(self, paths: Paths, stage: int, choice: IntArray, held: IntArray) -> tuple[FloatArray, IntArray]:
         """Return (L,) the sum of the variances and how many stages are certain to last, after options of a stage."""
         variance, lasting = np.zeros(choice.size), np.zeros(choice.size, dtype=np.int64)
         if not self.instance.has_minimum_charges:
             return variance, lasting
-        added = held - (walks.held[:, -1] if stage else 0)
+        added = held - (paths.held[:, -1] if stage else 0)
         for place, figure in ((choice, self._describe_option), (np.maximum(added, 0), self._describe_growth)):
             different, back = np.unique(place, return_inverse=True)
             figures = np.array([figure(stage, each) for each in different.tolist()]).reshape(-1, 2)[back]
             variance, lasting = variance + figures[:, 0], lasting + figures[:, 1].astype(np.int64)
         if stage:
-            variance, lasting = variance + walks.variance[:, -1], lasting + walks.lasting[:, -1]
+            variance, lasting = variance + paths.variance[:, -1], lasting + paths.lasting[:, -1]
         return variance, lasting
 
     def _describe_option(self, stage: int, option: int) -> tuple[float, float]:
@@ -89,13 +89,13 @@ class WalkCharges:
         """Whether lives are random, so that charges are known exactly only at the end."""
         return self.instance.has_minimum_charges and self.instance.is_random
 
-    def settle_usd(self, walks: Walks, row: int) -> float:
-        """Return the expected cost of a whole walk, exactly."""
+    def settle_usd(self, paths: Paths, row: int) -> float:
+        """Return the expected cost of a whole path, exactly."""
         self.stopwatch.require()
         missing = []
-        chosen = zip(walks.held[row].tolist(), walks.gpus[row].tolist(), strict=True)
+        chosen = zip(paths.held[row].tolist(), paths.gpus[row].tolist(), strict=True)
         chain = [StageAllocation(instances=held, gpus=gpus) for held, gpus in chosen]
-        cohorts = list_cohorts(walks.held[row : row + 1])[0]
+        cohorts = list_cohorts(paths.held[row : row + 1])[0]
         for first, last in np.argwhere(cohorts).tolist():
             missing.append(cohorts[first, last] * expected_shortfall_s(self.instance, self.bracket, chain, first, last))
-        return float(walks.usd[row]) + self.instance.cloud.price_usd_per_s * math.fsum(missing)
+        return float(paths.usd[row]) + self.instance.cloud.price_usd_per_s * math.fsum(missing)

@@ -8,9 +8,9 @@ import numpy as np
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.laws.both import both_chance
 from optplan.formulations.rubberband.laws.convolutions import GridLaw
-from optplan.formulations.rubberband.laws.lives import completion_law
+from optplan.formulations.rubberband.laws.joint_probability import joint_chance
+from optplan.formulations.rubberband.laws.lifetimes import completion_law
 
 
 def _list_laws(instance: RubberBandInstance, solution: RubberBandSolution) -> list[GridLaw]:
@@ -34,8 +34,8 @@ def find_chances(instance: RubberBandInstance, solution: RubberBandSolution) -> 
     held, gpus = [each.instances for each in chain], [each.gpus for each in chain]
     deadline_s, budget_usd = limits.get(DEADLINE, math.inf), limits[BUDGET]
     chances = {
-        "within_budget_probability": both_chance(instance, held, gpus, math.inf, budget_usd),
-        "kept_probability": both_chance(instance, held, gpus, deadline_s, budget_usd),
+        "within_budget_probability": joint_chance(instance, held, gpus, math.inf, budget_usd),
+        "kept_probability": joint_chance(instance, held, gpus, deadline_s, budget_usd),
     }
     if DEADLINE in limits:
         chances["on_time_probability"] = on_time_probability(instance, solution, instance.limits[DEADLINE])

@@ -1,6 +1,6 @@
 """What the judge needs: Lagrangian bounds and enumerations of RubberBand's plans, written apart from any solver.
 
-A plan of one bracket is a walk over instances held, with an allocation in each stage. Expected time and cost are sums
+A plan of one bracket is a path over instances held, with an allocation in each stage. Expected time and cost are sums
 over growths and stages; minimum charges come on top of the cost and are left out of bounds, as they only add. Clusters
 side by side have one completion time, the slowest's; its weight is divided among them, and the best division is part of
 the bound.
@@ -19,7 +19,7 @@ import numpy as np
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
-from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks, NearWalks
+from optplan.formulations.rubberband.judge.bracket_paths import BracketPaths, NearPaths
 from optplan.formulations.rubberband.laws.variation import share_of_limit
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
@@ -61,7 +61,7 @@ def dual_bound(
     instance, share = limit_means(instance, stopwatch)
     if share <= 0.0:
         return -math.inf
-    weighted = _weigh(_list_walks(instance, stopwatch), *_weights(instance, multipliers))
+    weighted = _weigh(_list_paths(instance, stopwatch), *_weights(instance, multipliers))
     return weighted.least - _price_of_limits(instance, multipliers)
 
 
@@ -77,15 +77,15 @@ def least_consumption(
     instance, share = limit_means(instance, stopwatch)
     if share <= 0.0:
         return {"search": 0.0}
-    walks, weights = _list_walks(instance, stopwatch), share * weights
+    paths, weights = _list_paths(instance, stopwatch), share * weights
     if instance.ceiling is not None:
         named = dict(zip(instance.limits, weights.tolist(), strict=True))
-        return {"search": _weigh(walks, named[BUDGET], named[DEADLINE]).least}
+        return {"search": _weigh(paths, named[BUDGET], named[DEADLINE]).least}
     if instance.objective is Objective.COST:
-        least = [walk.best(0.0, 1.0).seconds for walk in walks]
+        least = [path.best(0.0, 1.0).seconds for path in paths]
         slowest = int(np.argmax(least))
         return {f"bracket {slowest + 1}": float(weights[0]) * least[slowest]}
-    usd = [walk.best(1.0, 0.0).usd for walk in walks]
+    usd = [path.best(1.0, 0.0).usd for path in paths]
     return {f"bracket {number}": float(weights[0]) * least for number, least in enumerate(usd, start=1)}
 
 
@@ -102,24 +102,24 @@ def least_within(
     instance, share = limit_means(instance, stopwatch)
     if share <= 0.0:
         return -math.inf
-    walks = _list_walks(instance, stopwatch)
+    paths = _list_paths(instance, stopwatch)
     limit = instance.limits[instance.limit_name] * (1.0 + JUDGE_TOLERANCE)
     usd_weight, s_weight = _weights(instance, multipliers)
-    weighted = _weigh(walks, usd_weight, s_weight)
+    weighted = _weigh(paths, usd_weight, s_weight)
     most = weighted.least + allowance
     ceiling = most - _price_of_limits(instance, multipliers)
     if instance.ceiling is not None:
         ceiling = min(ceiling, instance.ceiling)
     most_usd, most_s = (ceiling, limit) if instance.objective is Objective.COST else (limit, ceiling)
-    parts = [walk.best(usd_weight, share).weigh(usd_weight, share) for walk, share in _pair(walks, weighted)]
+    parts = [path.best(usd_weight, share).weigh(usd_weight, share) for path, share in _pair(paths, weighted)]
     near = []
-    for (walk, share), own in zip(_pair(walks, weighted), parts, strict=True):
+    for (path, share), own in zip(_pair(paths, weighted), parts, strict=True):
         # The others need at least their own parts of the weighted sum.
-        near.append(walk.list_within(usd_weight, share, most - (math.fsum(parts) - own), most_usd, most_s))
+        near.append(path.list_within(usd_weight, share, most - (math.fsum(parts) - own), most_usd, most_s))
     if instance.objective is Objective.COST:
-        best = math.fsum(walk.find_cheapest(some, most_s) for walk, some in zip(walks, near, strict=True))
+        best = math.fsum(path.find_cheapest(some, most_s) for path, some in zip(paths, near, strict=True))
     else:
-        best = _least_s(walks, near, most_usd)
+        best = _least_s(paths, near, most_usd)
     return best if best <= ceiling * (1.0 + JUDGE_TOLERANCE) else math.inf
 
 
@@ -133,28 +133,28 @@ def _price_of_limits(instance: RubberBandInstance, multipliers: dict[str, float]
     return math.fsum(multipliers[limit] * amount for limit, amount in instance.limits.items())
 
 
-def _list_walks(instance: RubberBandInstance, stopwatch: Stopwatch | None) -> list[BracketWalks]:
-    """List every bracket's walks; cached, since one check asks many times."""
-    watch, walks = stopwatch if stopwatch is not None else Stopwatch(), []
+def _list_paths(instance: RubberBandInstance, stopwatch: Stopwatch | None) -> list[BracketPaths]:
+    """List every bracket's paths; cached, since one check asks many times."""
+    watch, paths = stopwatch if stopwatch is not None else Stopwatch(), []
     for bracket in range(len(instance.brackets)):
-        key = ("walks", bracket)
+        key = ("paths", bracket)
         if key not in instance.judge_cache:
-            instance.judge_cache[key] = BracketWalks(instance, bracket, watch)
-        walk: BracketWalks = instance.judge_cache[key]
-        walk.set_stopwatch(watch)
-        walks.append(walk)
-    return walks
+            instance.judge_cache[key] = BracketPaths(instance, bracket, watch)
+        path: BracketPaths = instance.judge_cache[key]
+        path.set_stopwatch(watch)
+        paths.append(path)
+    return paths
 
 
-def _pair(walks: list[BracketWalks], weighted: _Weighted) -> list[tuple[BracketWalks, float]]:
-    return list(zip(walks, weighted.division, strict=True))
+def _pair(paths: list[BracketPaths], weighted: _Weighted) -> list[tuple[BracketPaths, float]]:
+    return list(zip(paths, weighted.division, strict=True))
 
 
-def _weigh(walks: list[BracketWalks], usd_weight: float, s_weight: float) -> _Weighted:
+def _weigh(paths: list[BracketPaths], usd_weight: float, s_weight: float) -> _Weighted:
     """Minimise usd_weight * (cost of all) + s_weight * (time of the slowest) over mixed plans."""
-    if len(walks) == 1:
-        return _Weighted(walks[0].best(usd_weight, s_weight).weigh(usd_weight, s_weight), (s_weight,))
-    hulls = [_find_hull(walk) for walk in walks]
+    if len(paths) == 1:
+        return _Weighted(paths[0].best(usd_weight, s_weight).weigh(usd_weight, s_weight), (s_weight,))
+    hulls = [_find_hull(path) for path in paths]
     earliest = max(float(hull[0, 0]) for hull in hulls)
     times = np.unique(np.append(np.concatenate([hull[:, 0] for hull in hulls]), earliest))
     times = times[times >= earliest]
@@ -181,14 +181,14 @@ def _divide(hulls: list[FloatArray], usd_weight: float, s_weight: float, time_s:
     return tuple(division)
 
 
-def _find_hull(walk: BracketWalks) -> FloatArray:
+def _find_hull(path: BracketPaths) -> FloatArray:
     """Return the corners (H, 2) of a bracket's lower hull, (seconds, US dollars), by recursive secants."""
-    fastest = walk.best(0.0, 1.0)
-    cheapest = walk.best(1.0, 0.0)
+    fastest = path.best(0.0, 1.0)
+    cheapest = path.best(1.0, 0.0)
     if fastest.seconds > 0.0:
-        fastest = walk.best(1.0, fastest.usd / (_TIE * fastest.seconds))
+        fastest = path.best(1.0, fastest.usd / (_TIE * fastest.seconds))
     if cheapest.usd > 0.0:
-        cheapest = walk.best(1.0, _TIE * cheapest.usd / max(cheapest.seconds, fastest.seconds))
+        cheapest = path.best(1.0, _TIE * cheapest.usd / max(cheapest.seconds, fastest.seconds))
     first, last = (fastest.seconds, fastest.usd), (cheapest.seconds, cheapest.usd)
     found = [first]
     # Pairs of corners between which others may lie, those of least time last.
@@ -196,7 +196,7 @@ def _find_hull(walk: BracketWalks) -> FloatArray:
     while waiting:
         left, right = waiting.pop()
         slope = (left[1] - right[1]) / (right[0] - left[0])
-        point = walk.best(1.0, slope)
+        point = path.best(1.0, slope)
         line = left[1] + slope * left[0]
         if point.weigh(1.0, slope) < line * (1.0 - 1e-12) and left[0] < point.seconds < right[0]:
             middle = (point.seconds, point.usd)
@@ -206,7 +206,7 @@ def _find_hull(walk: BracketWalks) -> FloatArray:
     return np.array(found)
 
 
-def _least_s(walks: list[BracketWalks], near: list[NearWalks], most_usd: float) -> float:
+def _least_s(paths: list[BracketPaths], near: list[NearPaths], most_usd: float) -> float:
     """Return the least time within which the cheapest of all brackets together keep a budget."""
     times = np.unique(np.concatenate([some.seconds for some in near]))
     # What even the lower ends exceed need not be settled.
@@ -214,6 +214,6 @@ def _least_s(walks: list[BracketWalks], near: list[NearWalks], most_usd: float) 
         low = math.fsum(some.low_usd[some.seconds <= time_s].min(initial=math.inf) for some in near)
         if low > most_usd:
             continue
-        if math.fsum(walk.find_cheapest(some, time_s) for walk, some in zip(walks, near, strict=True)) <= most_usd:
+        if math.fsum(path.find_cheapest(some, time_s) for path, some in zip(paths, near, strict=True)) <= most_usd:
             return float(time_s)
     return math.inf

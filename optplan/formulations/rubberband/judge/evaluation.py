@@ -39,7 +39,7 @@ from optplan.formulations.rubberband.data.instance import (
 from optplan.formulations.rubberband.judge.completion import completion_quantile, find_chances, on_time_probability
 from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.formulations.rubberband.laws.execution import group_held
-from optplan.formulations.rubberband.laws.lives import expected_latest_s, missing_s
+from optplan.formulations.rubberband.laws.lifetimes import expected_latest_s, missing_s
 from optplan.schema import LARGEST_EXACT, FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
 

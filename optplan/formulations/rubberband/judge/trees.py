@@ -27,7 +27,7 @@ from optplan.contracts.judgement import JUDGE_TOLERANCE, RefutedError
 from optplan.contracts.result import BoundProof, TreeCertificate
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
 from optplan.formulations.rubberband.data.rules import BOTH, CHARGES
-from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks
+from optplan.formulations.rubberband.judge.bracket_paths import BracketPaths
 from optplan.formulations.rubberband.judge.duality import dual_bound, least_within, limit_means
 
 if TYPE_CHECKING:
@@ -107,14 +107,14 @@ def _check_charges(instance: RubberBandInstance, certificate: TreeCertificate, s
         most_usd = instance.limits[BUDGET] * (1.0 + JUDGE_TOLERANCE)
     else:
         raise RefutedError("minimum charges are divided into cases only for what a plan costs at least")
-    plain = [BracketWalks(instance, bracket, stopwatch) for bracket in range(len(instance.brackets))]
-    cheapest = [walks.best(1.0, 0.0).usd for walks in plain]
+    plain = [BracketPaths(instance, bracket, stopwatch) for bracket in range(len(instance.brackets))]
+    cheapest = [paths.best(1.0, 0.0).usd for paths in plain]
     least = []
-    for number, walks in enumerate(plain):
+    for number, paths in enumerate(plain):
         most = most_usd - (math.fsum(cheapest) - cheapest[number])
         if most <= 0.0:
             return
-        least.append(walks.find_cheapest(walks.list_within(1.0, 0.0, most, math.inf, math.inf), math.inf))
+        least.append(paths.find_cheapest(paths.list_within(1.0, 0.0, most, math.inf, math.inf), math.inf))
     if math.fsum(least) <= most_usd:
         raise RefutedError(f"there is a plan of {math.fsum(least):.9g} usd")
 

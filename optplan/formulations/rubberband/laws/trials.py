@@ -21,8 +21,8 @@ from optplan.formulations.rubberband.laws.convolutions import (
     expected_law_maximum,
     law_of_cdf,
 )
+from optplan.formulations.rubberband.laws.lru_cache import LruCache
 from optplan.formulations.rubberband.laws.maxima import expected_maximum
-from optplan.formulations.rubberband.laws.shelf import Shelf
 from optplan.schema import FloatArray, IntArray
 
 #: Deviations above zero from which on a normal training time needs no clipping, as for single distributions.
@@ -36,7 +36,7 @@ _NEGLIGIBLE_SHARE = 1e-12
 
 #: Grid points of all distributions that are remembered; each takes some 50 bytes with what is derived from it.
 _MOST_POINTS = 1 << 22
-_SHELF = Shelf(_MOST_POINTS)
+_CACHE = LruCache(_MOST_POINTS)
 
 
 def count_chains(trials: int, slots: IntArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -105,7 +105,7 @@ class TrialTime:
             summands, offset = self._training
             return add_laws([(law, count * trials) for law, count in [*summands, (self.start, 1)]], trials * offset)
 
-        return _SHELF.find((self._content, trials), add_up, _count_points)
+        return _CACHE.find((self._content, trials), add_up, _count_points)
 
     @cached_property
     def _content(self) -> tuple[object, ...]:
@@ -116,7 +116,7 @@ class TrialTime:
     def expected_last(self, waves: int, long_chains: int, short_chains: int) -> float:
         """Return the expected end of the last of several chains; a short one has a trial fewer than ``waves``."""
         key = (self._content, waves, long_chains, short_chains)
-        return _SHELF.find(key, lambda: self._expect_last(waves, long_chains, short_chains), lambda _: 1)
+        return _CACHE.find(key, lambda: self._expect_last(waves, long_chains, short_chains), lambda _: 1)
 
     def _expect_last(self, waves: int, long_chains: int, short_chains: int) -> float:
         single = self._single_random()
@@ -146,7 +146,7 @@ class TrialTime:
         if self.deviation_s == 0:
             return GridLaw(expected_s, 1.0, np.ones(1))
         key = (self._content, waves, long_chains, short_chains, expected_s)
-        return _SHELF.find(
+        return _CACHE.find(
             key, lambda: self._find_last_law(waves, long_chains, short_chains, expected_s), _count_points
         )
 

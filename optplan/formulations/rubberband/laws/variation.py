@@ -15,7 +15,7 @@ from collections.abc import Callable
 from optplan.formulations.rubberband.data.allocations import list_allowed
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.laws.convolutions import Law
-from optplan.formulations.rubberband.laws.lives import latest_law
+from optplan.formulations.rubberband.laws.lifetimes import latest_law
 from optplan.formulations.rubberband.laws.stages import stage_law
 
 #: Durations that are looked at; nothing is known of an instance that has more.

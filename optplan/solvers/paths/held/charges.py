@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.solvers.paths.families import FloatArray, IntArray
-from optplan.solvers.paths.skyline import find_undominated, scale_to_one
+from optplan.solvers.paths.pareto_sets import find_undominated, scale_to_one
 
 
 class Charges(Protocol):

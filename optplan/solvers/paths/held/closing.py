@@ -18,7 +18,7 @@ from optplan.solvers.paths.gap import Exhaustion, GapClosing
 from optplan.solvers.paths.held.charges import Charges, exchange_charges
 from optplan.solvers.paths.held.graphs import HeldGraph
 from optplan.solvers.paths.held.labels import Cut, find_candidates, settle_costs
-from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
+from optplan.solvers.paths.single_dual import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
 
 #: First allowance as a fraction of the gap, and its growth from round to round.
 _FIRST_FRACTION = 1.0 / 4.0

@@ -45,7 +45,7 @@ class HeldGraph:
         (J + 1,) First option of each layer; the last entry is O.
     needed
         (O,) The least node at which each option could be taken, where that is known and charges are as
-        :mod:`optplan.solvers.paths.held.thrift` wants them; None otherwise.
+        :mod:`optplan.solvers.paths.held.exchange_dominance` wants them; None otherwise.
     even
         Whether growing takes as long by any number of nodes, and what it costs is linear in the sizes; then, charges
         left aside, some best path takes needed nodes only.
@@ -228,15 +228,15 @@ class HeldGraph:
         layer, node = np.divmod(self._place, self.num_nodes)
         return np.asarray(through[layer, node] + (run - run[best[layer, node]]))
 
-    def find_rests(self, weights: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
+    def find_completion_bounds(self, weights: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
         """Return (J, K) the least weighted costs of each node's own option with what follows, and of that alone.
 
         One of the weights of both costs is 1.
         """
         if weights[0] != 1.0:
-            return self.exchanged().find_rests(weights[::-1])
+            return self.exchanged().find_completion_bounds(weights[::-1])
         ahead, onwards = np.empty((self.num_layers, self.num_nodes)), np.empty((self.num_layers, self.num_nodes))
-        self._choose(*weights)[2].find_rests(np.array(weights[1:]), ahead, onwards)
+        self._choose(*weights)[2].find_completion_bounds(np.array(weights[1:]), ahead, onwards)
         return ahead, np.append(np.minimum(ahead, onwards)[1:], np.zeros((1, self.num_nodes)), axis=0)
 
     @cached_property

@@ -3,7 +3,7 @@
 A label is a beginning of a path with its value and consumption. It is dropped when the least that can follow exceeds a
 cut, or when another label at the same node has no more of either, whatever is still to be charged. Options through
 which no path is within the cuts go first. Where paths are charged on top, only those are looked at that keep the rules
-of :mod:`optplan.solvers.paths.held.thrift`.
+of :mod:`optplan.solvers.paths.held.exchange_dominance`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray, IntArray
 from optplan.solvers.paths.held.charges import Charges, find_undominated_charged, skip_dominated_from_above
+from optplan.solvers.paths.held.exchange_dominance import FORBIDDEN, FREE, ExchangeRules
 from optplan.solvers.paths.held.graphs import HeldGraph
-from optplan.solvers.paths.held.thrift import FORBIDDEN, FREE, Thrift
-from optplan.solvers.paths.skyline import expand_ranges
+from optplan.solvers.paths.pareto_sets import expand_ranges
 
 #: Pairs of a label and a node, under each cut, that are looked at in one go; bounds the memory.
 _NUMBERS_AT_ONCE = 1 << 20
@@ -206,12 +206,12 @@ class _Search:
     ) -> None:
         self.graph, self.own, self.effort, self.charges = graph, own, effort, charges
         self.weights = np.array([cut.weights for cut in cuts]).reshape(-1, 2)
-        rests = np.array([cut.limit - np.array(graph.find_rests(cut.weights)) for cut in cuts])
+        rests = np.array([cut.limit - np.array(graph.find_completion_bounds(cut.weights)) for cut in cuts])
         #: (C, J, K) How much labels may cost that come to a node, and after its option, for each cut to be kept.
         self.coming, self.leaving = rests.reshape(-1, 2, graph.num_layers, graph.num_nodes).swapaxes(0, 1)
         nobody, nothing = np.empty(0, dtype=np.intp), np.empty((2, 0))
         self.labels = _Labels(nobody, nothing, None, nobody)
-        self.thrift = None if charges is None else Thrift(graph)
+        self.rules = None if charges is None else ExchangeRules(graph)
         #: By layer, (L,) the option of each label and the position of the label before.
         self.history: list[tuple[IntArray, IntArray]] = []
         self.kept = 0
@@ -270,8 +270,8 @@ class _Search:
         allowed = np.ones(costs.shape[1:], dtype=np.bool_)
         for weights, most in zip(self.weights, self.coming[:, layer, targets], strict=True):
             allowed &= weights[0] * costs[0] + weights[1] * costs[1] <= most[:, None]
-        if self.thrift is not None:
-            allowed &= self.thrift.may_move(labels.state, labels.node, targets[:, None])
+        if self.rules is not None:
+            allowed &= self.rules.may_move(labels.state, labels.node, targets[:, None])
         return allowed
 
     def _step(self, layer: int, parent: IntArray, node: IntArray) -> _Labels:
@@ -284,8 +284,8 @@ class _Search:
     def _run(self, layer: int, parent: IntArray, arrived: _Labels, option: IntArray) -> _Labels:
         """Return labels after their options, charges still as before."""
         state = arrived.state
-        if self.thrift is not None:
-            state = self.thrift.run(layer, state, self.labels.node[parent] if layer else parent, option)
+        if self.rules is not None:
+            state = self.rules.run(layer, state, self.labels.node[parent] if layer else parent, option)
         return replace(arrived, sums=arrived.sums + self.graph.cost[:, option], state=state)
 
     def _find_inside(self, layer: int, labels: _Labels) -> IntArray:

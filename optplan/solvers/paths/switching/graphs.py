@@ -85,7 +85,9 @@ class LinkedGraphs(LinkedLayers):
         """
         effort.charge_pass()
         weights = np.ascontiguousarray(multipliers)
-        search = PathSearch(self.costs, self.position_of, weights, self._find_rests(weights), allowance, ROUNDING)
+        search = PathSearch(
+            self.costs, self.position_of, weights, self._find_completion_bounds(weights), allowance, ROUNDING
+        )
         done, kept = False, 0
         while not done:
             done = search.run(_WORK)
@@ -102,15 +104,15 @@ class LinkedGraphs(LinkedLayers):
 
         return PathSets(np.array(search.ends_of), found[:, 1].copy(), found[:, 2:].copy(), trace)
 
-    def _find_rests(self, multipliers: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _find_completion_bounds(self, multipliers: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the least costs to the end (N, K) and (N, F); kept, as allowances grow at the same multipliers."""
-        if self._rests and np.array_equal(self._rests[0][0], multipliers):
-            return self._rests[0][1]
-        rests = np.empty(self.run_value.shape), np.empty((len(self.run_value), self.num_groups))
-        self.costs.find_rests(multipliers, *rests)
-        self._rests[:] = [(multipliers.copy(), rests)]
-        return rests
+        if self._completion_bounds and np.array_equal(self._completion_bounds[0][0], multipliers):
+            return self._completion_bounds[0][1]
+        completion = np.empty(self.run_value.shape), np.empty((len(self.run_value), self.num_groups))
+        self.costs.find_completion_bounds(multipliers, *completion)
+        self._completion_bounds[:] = [(multipliers.copy(), completion)]
+        return completion
 
     @cached_property
-    def _rests(self) -> list[tuple[FloatArray, tuple[FloatArray, FloatArray]]]:
+    def _completion_bounds(self) -> list[tuple[FloatArray, tuple[FloatArray, FloatArray]]]:
         return []

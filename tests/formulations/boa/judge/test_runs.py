@@ -23,7 +23,7 @@ from optplan.instances.library import build_named
 from optplan.progress import OutOfTime, Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import path_totals
-from optplan.solvers.paths import bounds, closing
+from optplan.solvers.paths import closing, linked_dual
 from optplan.solvers.paths.branch_price import BranchAndPrice
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solving import solve
@@ -94,10 +94,10 @@ def best_of(instance: BoaInstance) -> float:
 
 def search(instance: BoaInstance, parts: int = 10_000) -> BranchAndPrice | None:
     """Return a search by branch and price alone; None where not even mixtures keep the limits."""
-    found = bounds.maximise_bound(state_linked(instance))
+    found = linked_dual.maximise_bound(state_linked(instance))
     limits = np.array(list(instance.limits.values()))
     problem = state_runs(instance, cost_steps(instance), limits)
-    if isinstance(found, bounds.LinkedShortfall) or len(instance.limit_names) == 1:
+    if isinstance(found, linked_dual.LinkedShortfall) or len(instance.limit_names) == 1:
         return None
     assert problem is not None
     searched = BranchAndPrice(problem, found.bound, 1e-6, Effort())

@@ -15,7 +15,7 @@ from optplan.formulations.rubberband.data.instance import Objective, RubberBandI
 from optplan.formulations.rubberband.exact.confidence import solve_with_confidence
 from optplan.formulations.rubberband.judge.completion import on_time_probability
 from optplan.formulations.rubberband.judge.evaluation import evaluate
-from optplan.formulations.rubberband.laws.both import both_chance
+from optplan.formulations.rubberband.laws.joint_probability import joint_chance
 from optplan.formulations.rubberband.laws.sampling import sample_plan
 from optplan.progress import Stopwatch
 from optplan.reporting.rubberband.words import say_how_good
@@ -110,9 +110,9 @@ def _find_chances(instance: RubberBandInstance, plans: list[RubberBandSolution])
     chances = []
     for plan in plans:
         held, gpus = zip(*((one.instances, one.gpus) for one in plan.brackets[0]), strict=True)
-        rough = both_chance(instance, held, gpus, *limits, cells=1 << 16)
+        rough = joint_chance(instance, held, gpus, *limits, cells=1 << 16)
         near = abs(rough - (instance.confidence or 0.0)) < 0.02
-        chances.append(both_chance(instance, held, gpus, *limits) if near else rough)
+        chances.append(joint_chance(instance, held, gpus, *limits) if near else rough)
     return np.array(chances)
 
 

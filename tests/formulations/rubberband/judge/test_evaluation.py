@@ -16,7 +16,7 @@ from optplan.formulations.rubberband.judge.completion import (
     on_time_probability,
 )
 from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_shortfall_s, growth
-from optplan.formulations.rubberband.laws.lives import completion_law, expected_latest_s, latest_law
+from optplan.formulations.rubberband.laws.lifetimes import completion_law, expected_latest_s, latest_law
 from optplan.schema import FloatArray
 
 STAGES = [{"trials": 4, "iterations": 2}, {"trials": 2, "iterations": 3}, {"trials": 1, "iterations": 10}]

@@ -10,7 +10,7 @@ from optplan.formulations.rubberband.data.distributions import (
     LogNormalDistribution,
     NormalDistribution,
 )
-from optplan.formulations.rubberband.laws.lives import law_of_last
+from optplan.formulations.rubberband.laws.lifetimes import law_of_last
 
 SINGLES: list[Distribution] = [
     NormalDistribution(mean_s=20.0, sd_s=3.0),

@@ -24,7 +24,7 @@ def test_best_paths_are_best(
     value_weight: float,
 ) -> None:
     """Graphs of unequal layers, nodes and groups in one batch: each path is the least of all, its sums are its own."""
-    costs = (*random_costs(seed, hubs=True)[:2], *random_costs(seed + 50, hubs=False)[:1])
+    costs = (*random_costs(seed, grouped=True)[:2], *random_costs(seed + 50, grouped=False)[:1])
     num_limits = min(len(graph.limits) for graph in costs)
     costs = tuple(
         PathCosts(

@@ -30,12 +30,12 @@ from optplan.contracts import SolveRequest, TreeCertificate
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.peak_limit import PeakLimit
-from optplan.formulations.boa.exact.barred import find_barred
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.peak.demand import list_stays
+from optplan.formulations.boa.exact.presolve import find_closed
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import least_path
-from optplan.solvers.paths import bounds, switching
+from optplan.solvers.paths import linked_dual, switching
 from optplan.solvers.paths.effort import Effort
 
 #: The judge's rule of these proofs.
@@ -101,7 +101,7 @@ def prove_bound(
         Seconds of (weighted) mean completion time, and its certificate; None where the plan breaks no condition, or
         they prove nothing.
     """
-    if find_barred(instance):  # limits of nothing are none that others can be added to
+    if find_closed(instance):  # limits of nothing are none that others can be added to
         return None
     conditions = [
         condition
@@ -120,8 +120,8 @@ def prove_bound(
         costs = [weigh_jobs(instance, each, _weights(instance, each.name, condition)) for each in costs]
     amounts = np.array([*instance.limits.values(), *(condition.most for condition in taken)])
     family = switching.LinkedGraphs.from_costs(costs, amounts)
-    found = bounds.maximise_bound(family, effort=Effort(request.stopwatch))
-    if not isinstance(found, bounds.LinkedBound) or not np.isfinite(found.bound) or found.bound <= 0.0:
+    found = linked_dual.maximise_bound(family, effort=Effort(request.stopwatch))
+    if not isinstance(found, linked_dual.LinkedBound) or not np.isfinite(found.bound) or found.bound <= 0.0:
         return None
     return found.bound, _certify(taken, [1.0, *found.multipliers.tolist()], found.bound)
 

@@ -14,8 +14,10 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from optplan.contracts.judgement import PathCosts
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.paths import secants
-from optplan.solvers.paths.bounds import (
+from optplan.solvers.paths import single_dual
+from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.families import keep_limits
+from optplan.solvers.paths.linked_dual import (
     Futility,
     LeastLimit,
     LinkedBound,
@@ -24,8 +26,6 @@ from optplan.solvers.paths.bounds import (
     find_relaxations,
     maximise_bound,
 )
-from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.families import keep_limits
 from optplan.solvers.paths.switching import LinkedGraphs
 
 Cases = SearchStrategy[tuple[tuple[PathCosts, ...], FloatArray]]
@@ -62,20 +62,20 @@ def check_mixture(graphs: LinkedGraphs, found: LinkedBound) -> None:
     assert mixture.graph.size - graphs.num_graphs <= binding
 
 
-@pytest.mark.parametrize("hubs", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("whole", [False, True])
 def test_bound_and_mixture_are_the_optimum_over_all_paths(
     random_costs: Callable[..., tuple[PathCosts, ...]],
     random_limits: Callable[..., FloatArray],
     path_table: Callable[[PathCosts], FloatArray],
     mixed_optimum: Callable[..., float],
-    hubs: bool,
+    grouped: bool,
     whole: bool,
 ) -> None:
     """The bound equals the linear program over every path; where there is none, the factor does."""
     outcomes = {LinkedBound: 0, LinkedShortfall: 0}
     for seed in range(40):
-        costs = random_costs(seed, hubs=hubs, whole=whole)
+        costs = random_costs(seed, grouped=grouped, whole=whole)
         tables = [path_table(graph) for graph in costs]
         limits = random_limits(seed, tables)
         graphs = LinkedGraphs.from_costs(costs, limits)
@@ -175,7 +175,7 @@ def test_relaxations_are_least_over_all_mixtures(
     """Each relaxation equals the linear program over every path, and its multipliers prove it."""
     checked = 0
     for seed in range(40):
-        costs = random_costs(seed, hubs=True)
+        costs = random_costs(seed, grouped=True)
         tables = [path_table(graph) for graph in costs]
         least = np.asarray(sum(table[:, 1:].min(axis=0) for table in tables))
         limits = least * np.random.default_rng(seed).uniform(0.9, 1.3, least.size)
@@ -206,7 +206,7 @@ def test_price_ranges_are_the_one_sided_slopes(
     """Prices agree with finite differences of the linear program over every path."""
     checked = 0
     for seed in range(25):
-        costs = random_costs(seed, hubs=True, whole=seed % 2 == 0)
+        costs = random_costs(seed, grouped=True, whole=seed % 2 == 0)
         tables = [path_table(graph) for graph in costs]
         limits = random_limits(seed, tables)
         graphs = LinkedGraphs.from_costs(costs, limits)
@@ -245,7 +245,7 @@ def test_agrees_with_the_engine_of_one_budget(
     random_costs: Callable[..., tuple[PathCosts, ...]], random_limits: Callable[..., FloatArray], seed: int
 ) -> None:
     """With one limit and one group, bound and prices are those of the single-budget engine."""
-    costs = list(random_costs(seed, hubs=False))
+    costs = list(random_costs(seed, grouped=False))
     limits = np.array([random_limits(seed, [np.array([[0.0, 1.0], [0.0, 30.0]])])[0]])
     plain = [
         PathCosts.of_one_limit(
@@ -260,8 +260,8 @@ def test_agrees_with_the_engine_of_one_budget(
     ]
     graphs = LinkedGraphs.from_costs(plain, limits)
     peer = LinkedGraphs.from_costs(plain)
-    found, expected = maximise_bound(graphs), secants.maximise_bound(peer, float(limits[0]))
-    if isinstance(expected, secants.BudgetShortfall):
+    found, expected = maximise_bound(graphs), single_dual.maximise_bound(peer, float(limits[0]))
+    if isinstance(expected, single_dual.BudgetShortfall):
         assert isinstance(found, LinkedShortfall)
         assert found.factor * limits[0] == pytest.approx(expected.least_budget, rel=1e-12)
         relaxation = find_relaxations(graphs, found)[0]
@@ -270,7 +270,7 @@ def test_agrees_with_the_engine_of_one_budget(
     else:
         assert isinstance(found, LinkedBound)
         assert found.bound == pytest.approx(expected.bound, rel=1e-9)
-        prices = secants.find_multiplier_range(peer, expected)
+        prices = single_dual.find_multiplier_range(peer, expected)
         assert ends_of(graphs, found, 0) == pytest.approx(prices, rel=1e-6, abs=1e-9)
 
 

@@ -109,7 +109,7 @@ def maximise_bound(
     Notes
     -----
     The bound is the optimum of the convexified problem: some mixture of ``under`` and ``over`` attains it
-    (:func:`~optplan.solvers.paths.mixing.mix_paths`). The method is that of Handler and Zang, "A dual algorithm for
+    (:func:`~optplan.solvers.paths.mixtures.mix_paths`). The method is that of Handler and Zang, "A dual algorithm for
     the constrained shortest path problem", Networks 10, 1980.
     """
     if math.isnan(budget):

@@ -16,7 +16,7 @@ from optplan.solvers.programs.program import ProgramOutcome, read_program
 from optplan.solvers.programs.statement import Statement
 
 
-class HeldPyomo:
+class PyomoModel:
     """A statement whose Pyomo model is in somebody else's hands.
 
     Parameters

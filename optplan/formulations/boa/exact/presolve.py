@@ -32,7 +32,7 @@ from optplan.formulations.boa.data.instance import QUOTA, BoaInstance, BoaSoluti
 from optplan.formulations.boa.exact.costs import cost_options, find_least, load_of
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, state_linked
 from optplan.formulations.boa.exact.trees import relax_limit, say_indivisible
-from optplan.solvers.paths import bounds
+from optplan.solvers.paths import linked_dual
 from optplan.solvers.paths.effort import Effort
 from optplan.units import Amount
 
@@ -46,22 +46,22 @@ _NEXT_TO_NOTHING = 1e-9
 _HALVINGS = 50
 
 
-def without_barred(solve: Solve) -> Solve:
+def without_closed(solve: Solve) -> Solve:
     """Make a solver of problems with quotas above nothing one of problems with any quotas."""
 
     @wraps(solve)
     def solve_any(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-        barred = find_barred(instance)
-        if not barred:
+        closed = find_closed(instance)
+        if not closed:
             return solve(instance, request)
-        _refuse_floors(instance, barred)
-        reduced = take_out(instance, barred)
+        _refuse_floors(instance, closed)
+        reduced = take_out(instance, closed)
         if reduced is None:
-            return _explain(instance, barred, None, request)
+            return _explain(instance, closed, None, request)
         answer = solve(reduced, request)
-        lift = _Lift(instance, reduced, barred)
+        lift = _Lift(instance, reduced, closed)
         if answer.infeasibility is not None:
-            return _explain(instance, barred, answer, request)
+            return _explain(instance, closed, answer, request)
         certificates = tuple(lift.certificate(each) for each in answer.certificates)
         bounds = [each.bound for each in certificates if each.bound is not None]
         bound = answer.bound if answer.bound is None or not bounds else min(answer.bound, max(bounds))
@@ -70,7 +70,7 @@ def without_barred(solve: Solve) -> Solve:
     return solve_any
 
 
-def frontier_without_barred(instance: BoaInstance, build: Callable[[BoaInstance], Frontier]) -> Frontier:
+def frontier_without_closed(instance: BoaInstance, build: Callable[[BoaInstance], Frontier]) -> Frontier:
     """Make the frontier of a problem with quotas of nothing: that without their types, with proofs of the whole.
 
     Raises
@@ -78,19 +78,19 @@ def frontier_without_barred(instance: BoaInstance, build: Callable[[BoaInstance]
     InfeasibleError
         When no budget is enough.
     """
-    barred = find_barred(instance)
-    _refuse_floors(instance, barred)
-    reduced = take_out(instance, barred)
+    closed = find_closed(instance)
+    _refuse_floors(instance, closed)
+    reduced = take_out(instance, closed)
     if reduced is None:
-        others = set(instance.gpu_types) - set(barred)
+        others = set(instance.gpu_types) - set(closed)
         stuck = next(name for name in instance.classes if not set(instance.options(name).gpu_types) & others)
-        why = f"jobs of class {stuck} run on no type but those with a quota of next to nothing ({', '.join(barred)})"
+        why = f"jobs of class {stuck} run on no type but those with a quota of next to nothing ({', '.join(closed)})"
         raise InfeasibleError(f"no budget is enough: {why}; raise a quota, or add a speedup on another type")
     line = build(reduced)
 
     def lift(point: FrontierPoint) -> FrontierPoint:
         given = instance.replace(budget=Amount(point.budget, instance.budget_unit))
-        whole = _Lift(given, reduced, barred)
+        whole = _Lift(given, reduced, closed)
         price = whole.price(point.shadow_price, abs(point.objective))
         return point.replace(certificate=whole.certificate(point.certificate), shadow_price=price)
 
@@ -102,16 +102,16 @@ def frontier_without_barred(instance: BoaInstance, build: Callable[[BoaInstance]
     )
 
 
-def _refuse_floors(instance: BoaInstance, barred: Mapping[str, float]) -> None:
-    """Refuse floors where types are barred: without these the most GPUs of a class would be others."""
-    if barred and instance.floors:
-        types = ", ".join(barred)
+def _refuse_floors(instance: BoaInstance, closed: Mapping[str, float]) -> None:
+    """Refuse floors where types are closed: without these the most GPUs of a class would be others."""
+    if closed and instance.floors:
+        types = ", ".join(closed)
         raise UnsupportedError(
             f"floors (least_mean_gpus) do not go with a quota of nothing ({types}): leave the type out of gpu_types"
         )
 
 
-def find_barred(instance: BoaInstance) -> dict[str, float]:
+def find_closed(instance: BoaInstance) -> dict[str, float]:
     """Return by type that no plan can use the least that any use of it would take of its quota."""
     if not instance.quotas:
         return {}
@@ -129,15 +129,15 @@ def find_barred(instance: BoaInstance) -> dict[str, float]:
     }
 
 
-def take_out(instance: BoaInstance, barred: Mapping[str, float]) -> BoaInstance | None:
-    """Return the instance with barred types out of all classes' reach; None when a class has no other type."""
+def take_out(instance: BoaInstance, closed: Mapping[str, float]) -> BoaInstance | None:
+    """Return the instance with closed types out of all classes' reach; None when a class has no other type."""
     classes = {}
     for name, job_class in instance.classes.items():
-        speedup = {gpu_type: curve for gpu_type, curve in job_class.speedup.items() if gpu_type not in barred}
+        speedup = {gpu_type: curve for gpu_type, curve in job_class.speedup.items() if gpu_type not in closed}
         if not set(speedup) & set(instance.options(name).gpu_types):
             return None
         classes[name] = job_class.replace(speedup=speedup)
-    return instance.replace(classes=classes, gpu_types=_requote(instance, dict.fromkeys(barred, 1.0)))
+    return instance.replace(classes=classes, gpu_types=_requote(instance, dict.fromkeys(closed, 1.0)))
 
 
 def _requote(instance: BoaInstance, quotas: Mapping[str, float]) -> dict[str, object]:
@@ -149,29 +149,29 @@ def _requote(instance: BoaInstance, quotas: Mapping[str, float]) -> dict[str, ob
 
 
 class _Lift:
-    """From what is proven without the barred types to what is proven with them.
+    """From what is proven without the closed types to what is proven with them.
 
-    Any use of a barred type takes at least ``least`` of its quota, so weights of twice all that the other weights can
+    Any use of a closed type takes at least ``least`` of its quota, so weights of twice all that the other weights can
     amount to, divided by that, make every such use dearer than anything that a proof looks at.
     """
 
-    def __init__(self, instance: BoaInstance, reduced: BoaInstance, barred: Mapping[str, float]) -> None:
+    def __init__(self, instance: BoaInstance, reduced: BoaInstance, closed: Mapping[str, float]) -> None:
         self.instance = instance
         self.reduced = reduced
-        self.barred = {f"{QUOTA}{gpu_type}": use for gpu_type, use in barred.items()}
+        self.closed = {f"{QUOTA}{gpu_type}": use for gpu_type, use in closed.items()}
         self.limits = instance.limits
 
     def raised(self, multipliers: Mapping[str, float], value: float) -> dict[str, float]:
-        """Return multipliers with those of barred quotas; ``value`` is what the objective, so weighted, amounts to."""
-        paid = sum(amount * self.limits[name] for name, amount in multipliers.items() if name not in self.barred)
+        """Return multipliers with those of closed quotas; ``value`` is what the objective, so weighted, amounts to."""
+        paid = sum(amount * self.limits[name] for name, amount in multipliers.items() if name not in self.closed)
         return {
-            name: 2.0 * (value + paid) / self.barred[name] if name in self.barred else amount
+            name: 2.0 * (value + paid) / self.closed[name] if name in self.closed else amount
             for name, amount in multipliers.items()
         }
 
     def paid(self, multipliers: Mapping[str, float]) -> float:
-        """Return what barred quotas are worth: next to nothing."""
-        return sum(amount * self.limits[name] for name, amount in multipliers.items() if name in self.barred)
+        """Return what closed quotas are worth: next to nothing."""
+        return sum(amount * self.limits[name] for name, amount in multipliers.items() if name in self.closed)
 
     def certificate(
         self, given: LagrangianCertificate | EnumeratedCertificate | TreeCertificate
@@ -188,7 +188,7 @@ class _Lift:
     def tree(self, given: TreeCertificate) -> TreeCertificate:
         """Return a division as the whole problem counts options.
 
-        Options of barred types are closed first, which no path is light enough for.
+        Options of closed types are closed first, which no path is light enough for.
         """
         names = [limit for limit in self.instance.limit_names if limit != given.limit]
         value = 0.0 if given.bound is None else given.bound
@@ -205,7 +205,7 @@ class _Lift:
         return given.replace(content={"weights": cast(JsonValue, rows), "tree": tree})
 
     def _raise_weights(self, weights: list[float], names: list[str], value: float) -> list[JsonValue]:
-        """Return weights of the objective and of limits with those of barred quotas."""
+        """Return weights of the objective and of limits with those of closed quotas."""
         objective, *others = weights
         return [objective, *self.raised(dict(zip(names, others, strict=True)), objective * value).values()]
 
@@ -219,11 +219,11 @@ class _Lift:
         return np.array([known[label] for label in named], dtype=np.intp)
 
     def prices(self, answer: Answer[BoaSolution]) -> dict[str, ShadowPrice]:
-        """Return shadow prices of all limits; that of a barred quota is what makes its first use not worth while."""
+        """Return shadow prices of all limits; that of a closed quota is what makes its first use not worth while."""
         prices = {}
         for limit, price in answer.shadow_prices.items():
-            if limit in self.barred:
-                prices[limit] = self._price_barred(limit, price)
+            if limit in self.closed:
+                prices[limit] = self._price_closed(limit, price)
                 continue
             prices[limit] = self.price(price, abs(answer.objective or 0.0))
         return prices
@@ -236,8 +236,8 @@ class _Lift:
             more_multipliers=self.raised(given.more_multipliers, value),
         )
 
-    def _price_barred(self, limit: str, price: ShadowPrice) -> ShadowPrice:
-        """Return the least multiplier of a barred quota with which nothing is gained by using its type."""
+    def _price_closed(self, limit: str, price: ShadowPrice) -> ShadowPrice:
+        """Return the least multiplier of a closed quota with which nothing is gained by using its type."""
         names = list(self.instance.limit_names)
         value = sum(find_least(self.reduced, np.array(list(price.more_multipliers.values()))).values())
         multipliers = self.raised(price.more_multipliers, value)
@@ -257,28 +257,28 @@ class _Lift:
 
 
 def _explain(
-    instance: BoaInstance, barred: Mapping[str, float], answer: Answer[BoaSolution] | None, request: SolveRequest
+    instance: BoaInstance, closed: Mapping[str, float], answer: Answer[BoaSolution] | None, request: SolveRequest
 ) -> Answer[BoaSolution]:
     """Say why no plan keeps the limits, of which some are nothing.
 
     What proves it of a quota next to nothing proves it all the more of less. Where only mixtures would keep the limits,
-    the division found without the barred types does.
+    the division found without the closed types does.
     """
     claim = None if answer is None else answer.infeasibility
-    relax = partial(_relax, instance, barred, claim, request)
-    next_to = {gpu_type: max(instance.quotas[gpu_type], _NEXT_TO_NOTHING * use) for gpu_type, use in barred.items()}
+    relax = partial(_relax, instance, closed, claim, request)
+    next_to = {gpu_type: max(instance.quotas[gpu_type], _NEXT_TO_NOTHING * use) for gpu_type, use in closed.items()}
     family = state_linked(instance.replace(gpu_types=_requote(instance, next_to)))
     if claim is None or claim.multipliers:
-        found = bounds.maximise_bound(family, effort=Effort(request.stopwatch))
-        if isinstance(found, bounds.LinkedShortfall):
+        found = linked_dual.maximise_bound(family, effort=Effort(request.stopwatch))
+        if isinstance(found, linked_dual.LinkedShortfall):
             return explain_shortfall(instance, family, found, relax)
-    reduced = take_out(instance, barred)
+    reduced = take_out(instance, closed)
     assert answer is not None
     assert claim is not None
     assert reduced is not None
     changes = [relax(limit) for limit in instance.limit_names]
     relaxations = [change for change in changes if isinstance(change, Relaxation)]
-    certificate = None if claim.certificate is None else _Lift(instance, reduced, barred).tree(claim.certificate)
+    certificate = None if claim.certificate is None else _Lift(instance, reduced, closed).tree(claim.certificate)
     explained = Infeasibility(
         reason=say_indivisible(instance, relaxations),
         relaxations=tuple(relaxations),
@@ -290,17 +290,17 @@ def _explain(
 
 def _relax(
     instance: BoaInstance,
-    barred: Mapping[str, float],
+    closed: Mapping[str, float],
     claim: Infeasibility | None,
     request: SolveRequest,
     limit: str,
 ) -> Relaxation | Hopeless | None:
-    """Return what pure plans need of a limit; ``claim`` says it, without the barred types, of all but their quotas."""
-    others = {gpu_type: use for gpu_type, use in barred.items() if f"{QUOTA}{gpu_type}" != limit}
+    """Return what pure plans need of a limit; ``claim`` says it, without the closed types, of all but their quotas."""
+    others = {gpu_type: use for gpu_type, use in closed.items() if f"{QUOTA}{gpu_type}" != limit}
     left = take_out(instance, others) if others else instance
     if left is None:
         return None
-    if len(others) < len(barred):
+    if len(others) < len(closed):
         change = relax_limit(left, limit, request)
     else:
         known: list[Relaxation | Hopeless] = [] if claim is None else [*claim.relaxations, *claim.hopeless]

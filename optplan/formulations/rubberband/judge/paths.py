@@ -1,4 +1,4 @@
-"""Beginnings of walks over instances held, and between which ends the minimum charges lie that they pay.
+"""Beginnings of paths over instances held, and between which ends the minimum charges lie that they pay.
 
 An instance whose life has mean m and variance v misses at least max(0, M - m) of a minimum charge M (Jensen), and at
 most (sqrt(v + (M - m)^2) + M - m) / 2 (Scarf, 1958); nothing where one of its stages alone is certain to last so long.
@@ -14,13 +14,13 @@ import numpy as np
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.schema import FloatArray, IntArray
 
-#: Pairs of a walk's stages whose charges are bounded at once.
+#: Pairs of a path's stages whose charges are bounded at once.
 _AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
-class Walks:
-    """Beginnings of walks; arrays (L,), or (L, j) along the j stages so far.
+class Paths:
+    """Beginnings of paths; arrays (L,), or (L, j) along the j stages so far.
 
     ``seconds`` and ``usd`` are expected so far, without minimum charges; ``ends_s`` is the expected end of each stage,
     ``variance`` the sum of the variances until then, and ``lasting`` how many stages until then are certain to last as
@@ -37,25 +37,25 @@ class Walks:
     lasting: IntArray
 
     @classmethod
-    def at_start(cls, seconds: FloatArray, usd: FloatArray) -> Walks:
-        """Return the walks of no stage that are at each node."""
+    def at_start(cls, seconds: FloatArray, usd: FloatArray) -> Paths:
+        """Return the paths of no stage that are at each node."""
         whole, real = np.zeros((usd.size, 0), dtype=np.int64), np.zeros((usd.size, 0))
         return cls(np.arange(usd.size), seconds, usd, whole, whole, real, real, whole)
 
-    def take(self, rows: IntArray) -> Walks:
+    def take(self, rows: IntArray) -> Paths:
         """Return some of them, in that order."""
-        return Walks(*(column[rows] for column in vars(self).values()))
+        return Paths(*(column[rows] for column in vars(self).values()))
 
-    def move(self, rows: IntArray, node: IntArray, seconds: FloatArray, usd: FloatArray) -> Walks:
+    def move(self, rows: IntArray, node: IntArray, seconds: FloatArray, usd: FloatArray) -> Paths:
         """Return what some of them are at other nodes."""
         there = self.take(rows)
-        return Walks(node, seconds, usd, there.held, there.gpus, there.ends_s, there.variance, there.lasting)
+        return Paths(node, seconds, usd, there.held, there.gpus, there.ends_s, there.variance, there.lasting)
 
 
-def join_walks(parts: list[Walks]) -> Walks:
-    """Return all walks one after another; at least one part."""
+def join_paths(parts: list[Paths]) -> Paths:
+    """Return all paths one after another; at least one part."""
     columns = zip(*(vars(part).values() for part in parts), strict=True)
-    return Walks(*(np.concatenate(column) for column in columns))
+    return Paths(*(np.concatenate(column) for column in columns))
 
 
 def list_cohorts(held: IntArray) -> IntArray:
@@ -72,34 +72,34 @@ def list_cohorts(held: IntArray) -> IntArray:
     return np.asarray(np.maximum(np.minimum(come[:, :, None], gone_after[:, None, :]) - first, 0))
 
 
-def bound_charges(instance: RubberBandInstance, walks: Walks, *, whole: bool = False) -> tuple[FloatArray, FloatArray]:
-    """Return between which ends (L,) the minimum charges of walks lie, in US dollars.
+def bound_charges(instance: RubberBandInstance, paths: Paths, *, whole: bool = False) -> tuple[FloatArray, FloatArray]:
+    """Return between which ends (L,) the minimum charges of paths lie, in US dollars.
 
-    At least instances already released pay, and the others when the walk is ``whole``; at most the others pay what they
+    At least instances already released pay, and the others when the path is ``whole``; at most the others pay what they
     would if they went now.
     """
     if not instance.has_minimum_charges:
-        nothing = np.zeros(walks.node.size)
+        nothing = np.zeros(paths.node.size)
         return nothing, nothing
-    step = max(1, _AT_ONCE // walks.held.shape[1] ** 2)
-    if walks.node.size > step:
-        rows = np.arange(walks.node.size)
+    step = max(1, _AT_ONCE // paths.held.shape[1] ** 2)
+    if paths.node.size > step:
+        rows = np.arange(paths.node.size)
         parts = [
-            bound_charges(instance, walks.take(rows[first : first + step]), whole=whole)
+            bound_charges(instance, paths.take(rows[first : first + step]), whole=whole)
             for first in range(0, rows.size, step)
         ]
         return np.concatenate([least for least, _ in parts]), np.concatenate([most for _, most in parts])
-    usd = instance.cloud.price_usd_per_s * list_cohorts(walks.held)
+    usd = instance.cloud.price_usd_per_s * list_cohorts(paths.held)
     before_s, before_variance, before_lasting = (
         np.concatenate([np.zeros_like(column[:, :1]), column[:, :-1]], axis=1)[:, :, None]
-        for column in (walks.ends_s, walks.variance, walks.lasting)
+        for column in (paths.ends_s, paths.variance, paths.lasting)
     )
     provision = instance.cloud.provision_s
     # Paid from the start of the initialisation on: the request before it is not part of the life.
-    mean_s = walks.ends_s[:, None, :] - before_s - provision.expected_s
-    variance = np.maximum(walks.variance[:, None, :] - before_variance - provision.deviation_s**2, 0.0)
+    mean_s = paths.ends_s[:, None, :] - before_s - provision.expected_s
+    variance = np.maximum(paths.variance[:, None, :] - before_variance - provision.deviation_s**2, 0.0)
     missing_s = instance.cloud.minimum_charge_s - mean_s
-    enough = walks.lasting[:, None, :] > before_lasting
+    enough = paths.lasting[:, None, :] > before_lasting
     least = np.where(enough, 0.0, usd * np.maximum(missing_s, 0.0))
     most = np.where(enough, 0.0, usd * 0.5 * (np.sqrt(variance + missing_s**2) + missing_s))
     settled = least if whole else least[:, :, :-1]

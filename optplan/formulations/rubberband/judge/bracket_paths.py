@@ -1,4 +1,4 @@
-"""The plans of one bracket as walks over instances held, for the judge: best ones under weights, and all near ones.
+"""The plans of one bracket as paths over instances held, for the judge: best ones under weights, and all near ones.
 
 Written apart from the solver: growths are looked up pair by pair, options are all that the rules allow.
 """
@@ -16,24 +16,24 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.judge.charges import WalkCharges
 from optplan.formulations.rubberband.judge.cuts import Cut, UndominatedPairs
 from optplan.formulations.rubberband.judge.evaluation import growth
+from optplan.formulations.rubberband.judge.paths import Paths, bound_charges, join_paths
 from optplan.formulations.rubberband.judge.stages import list_costs
-from optplan.formulations.rubberband.judge.walks import Walks, bound_charges, join_walks
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
-#: Multiples of the weight of the time at which near walks are bounded, too.
+#: Multiples of the weight of the time at which near paths are bounded, too.
 _BESIDE = (0.0, 0.3, 1.0, 3.0)
-#: Most pairs of counts whose growths are tabulated, and most pairs of a walk and an option that are made in one go.
+#: Most pairs of counts whose growths are tabulated, and most pairs of a path and an option that are made in one go.
 _MOST_PAIRS = 1 << 21
 _MOST_AT_ONCE = 1 << 20
-#: Most counts of instances by stages, and most numbers of all walks at a time; what leaves more to list proves nothing.
+#: Most counts of instances by stages, and most numbers of all paths at a time; what leaves more to list proves nothing.
 _MOST_CELLS, _MOST_NUMBERS = 1 << 22, 1 << 25
 
 
 @dataclass(frozen=True)
 class Point:
-    """What a walk takes."""
+    """What a path takes."""
 
     seconds: float
     usd: float
@@ -44,21 +44,21 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class NearWalks:
-    """Whole walks (P,), with the ends between which their expected costs lie, minimum charges included."""
+class NearPaths:
+    """Whole paths (P,), with the ends between which their expected costs lie, minimum charges included."""
 
-    walks: Walks
+    paths: Paths
     seconds: FloatArray
     low_usd: FloatArray
     high_usd: FloatArray
 
-    def take(self, rows: IntArray) -> NearWalks:
+    def take(self, rows: IntArray) -> NearPaths:
         """Return some of them, in that order."""
-        return NearWalks(self.walks.take(rows), self.seconds[rows], self.low_usd[rows], self.high_usd[rows])
+        return NearPaths(self.paths.take(rows), self.seconds[rows], self.low_usd[rows], self.high_usd[rows])
 
 
-class BracketWalks:
-    """All walks of one bracket, whatever the limits; what takes long raises OutOfTime when its time is over."""
+class BracketPaths:
+    """All paths of one bracket, whatever the limits; what takes long raises OutOfTime when its time is over."""
 
     def __init__(self, instance: RubberBandInstance, bracket: int, stopwatch: Stopwatch) -> None:
         self.instance = instance
@@ -79,7 +79,7 @@ class BracketWalks:
         self.stopwatch = self.charges.stopwatch = stopwatch
 
     def best(self, usd_weight: float, s_weight: float) -> Point:
-        """Return a walk of least weighted cost and time, without minimum charges."""
+        """Return a path of least weighted cost and time, without minimum charges."""
         arrive = usd_weight * self.start_usd + s_weight * self.start_s
         seconds, usd = self.start_s, self.start_usd
         for stage in range(len(self.options)):
@@ -91,8 +91,8 @@ class BracketWalks:
         node = int(arrive.argmin())
         return Point(float(seconds[node]), float(usd[node]))
 
-    def find_cheapest(self, near: NearWalks, most_s: float) -> float:
-        """Return the least cost of walks within a time; infinity when none is."""
+    def find_cheapest(self, near: NearPaths, most_s: float) -> float:
+        """Return the least cost of paths within a time; infinity when none is."""
         least = math.inf
         rows = np.flatnonzero(near.seconds <= most_s)
         for row in rows[np.argsort(near.low_usd[rows], kind="stable")].tolist():
@@ -101,14 +101,14 @@ class BracketWalks:
             least = min(least, self.settle_usd(near, row))
         return least
 
-    def settle_usd(self, near: NearWalks, row: int) -> float:
-        """Return the expected cost of a whole walk, exactly."""
+    def settle_usd(self, near: NearPaths, row: int) -> float:
+        """Return the expected cost of a whole path, exactly."""
         if near.low_usd[row] == near.high_usd[row]:
             return float(near.low_usd[row])
-        return self.charges.settle_usd(near.walks, row)
+        return self.charges.settle_usd(near.paths, row)
 
-    def list_within(self, usd_weight: float, s_weight: float, most: float, most_usd: float, most_s: float) -> NearWalks:
-        """List the walks within a weighted sum, a cost and a time that no other is certain to beat, charges included.
+    def list_within(self, usd_weight: float, s_weight: float, most: float, most_usd: float, most_s: float) -> NearPaths:
+        """List the paths within a weighted sum, a cost and a time that no other is certain to beat, charges included.
 
         Exact costs follow from :meth:`settle_usd`.
         """
@@ -128,11 +128,11 @@ class BracketWalks:
         begins = np.ones(self.held.size, dtype=np.bool_)
         for cut in cuts:
             begins &= cut.weigh(self.start_s, self.start_usd) + cut.ahead[0] <= cut.limit
-        walks = Walks.at_start(self.start_s, self.start_usd).take(np.flatnonzero(begins))
-        walks = self._run_all(walks, 0, cuts)
+        paths = Paths.at_start(self.start_s, self.start_usd).take(np.flatnonzero(begins))
+        paths = self._run_all(paths, 0, cuts)
         for stage in range(1, len(self.options)):
-            walks = self._go_on(walks, stage, cuts)
-        near = self.charge(walks)
+            paths = self._go_on(paths, stage, cuts)
+        near = self.charge(paths)
         rows = _find_undominated(near.seconds, near.low_usd, near.high_usd)
         inside = np.ones(rows.size, dtype=np.bool_)
         for cut in cuts:
@@ -163,10 +163,10 @@ class BracketWalks:
             rest[node] = min(rest[node], float((cut.weigh(*self._grow_from(node)) + ahead[node + 1 :]).min()))
         return rest
 
-    def charge(self, walks: Walks) -> NearWalks:
-        """Return whole walks with the ends between which their costs lie."""
-        low, high = bound_charges(self.instance, walks, whole=True)
-        return NearWalks(walks, walks.seconds, walks.usd + low, walks.usd + high)
+    def charge(self, paths: Paths) -> NearPaths:
+        """Return whole paths with the ends between which their costs lie."""
+        low, high = bound_charges(self.instance, paths, whole=True)
+        return NearPaths(paths, paths.seconds, paths.usd + low, paths.usd + high)
 
     def _grow_from(self, node: int) -> tuple[FloatArray, FloatArray]:
         """Return seconds and US dollars of growing from a node to each later one."""
@@ -259,16 +259,16 @@ class BracketWalks:
         usd_there[1 + better] = (usd[source] + left_usd[source] + entered_usd)[better]
         return arrive, seconds_there, usd_there
 
-    def _go_on(self, walks: Walks, stage: int, cuts: list[Cut]) -> Walks:
-        """Move walks to every node that is worth it, and run the stage there."""
+    def _go_on(self, paths: Paths, stage: int, cuts: list[Cut]) -> Paths:
+        """Move paths to every node that is worth it, and run the stage there."""
         reachable = np.ones(self.held.size, dtype=np.bool_)
         for cut in cuts:
-            reachable &= cut.weigh(walks.seconds, walks.usd).min(initial=math.inf) + cut.ahead[stage] <= cut.limit
+            reachable &= cut.weigh(paths.seconds, paths.usd).min(initial=math.inf) + cut.ahead[stage] <= cut.limit
         rows, nodes, seconds, usd, count = [], [], [], [], 0
         for node in np.flatnonzero(reachable).tolist():
             self.stopwatch.require()
-            grown_s, grown_usd = growth(self.instance, self.held[walks.node], self.held[node])
-            there_s, there_usd = walks.seconds + grown_s, walks.usd + grown_usd
+            grown_s, grown_usd = growth(self.instance, self.held[paths.node], self.held[node])
+            there_s, there_usd = paths.seconds + grown_s, paths.usd + grown_usd
             inside = np.ones(there_s.size, dtype=np.bool_)
             for cut in cuts:
                 inside &= cut.weigh(there_s, there_usd) + cut.ahead[stage][node] <= cut.limit
@@ -280,18 +280,18 @@ class BracketWalks:
             seconds.append(there_s[some])
             usd.append(there_usd[some])
         if not rows:
-            return self._no_walks(stage + 1)
-        moved = walks.move(np.concatenate(rows), np.concatenate(nodes), np.concatenate(seconds), np.concatenate(usd))
+            return self._no_paths(stage + 1)
+        moved = paths.move(np.concatenate(rows), np.concatenate(nodes), np.concatenate(seconds), np.concatenate(usd))
         return self._run_all(moved, stage, cuts)
 
-    def _run_all(self, walks: Walks, stage: int, cuts: list[Cut]) -> Walks:
-        """Run every option of a stage that fits, on all walks that are at a node; keep those worth going on with."""
-        kept: list[Walks] = []
+    def _run_all(self, paths: Paths, stage: int, cuts: list[Cut]) -> Paths:
+        """Run every option of a stage that fits, on all paths that are at a node; keep those worth going on with."""
+        kept: list[Paths] = []
         count, at_once = 0, max(1, min(_MOST_AT_ONCE, _MOST_NUMBERS // 4 // _count_numbers(stage + 1)))
-        # Per function, who holds more can do all that others can at no more cost: walks there may dominate those here.
+        # Per function, who holds more can do all that others can at no more cost: paths there may dominate those here.
         arrived, done = UndominatedPairs(), UndominatedPairs()
-        for node in np.unique(walks.node)[::-1].tolist():
-            here = walks.take(np.flatnonzero(walks.node == node))
+        for node in np.unique(paths.node)[::-1].tolist():
+            here = paths.take(np.flatnonzero(paths.node == node))
             if self._is_held_for_free:
                 here = here.take(arrived.pass_through(here))
             own = self._list_options(stage, node)
@@ -301,15 +301,15 @@ class BracketWalks:
                 kept.append(run.take(done.pass_through(run)) if self._is_held_for_free else run)
                 count += kept[-1].node.size
                 self._require_room(count, stage + 1)
-        return join_walks(kept) if kept else self._no_walks(stage + 1)
+        return join_paths(kept) if kept else self._no_paths(stage + 1)
 
     def _require_room(self, count: int, stages: int) -> None:
-        """Raise when so many walks of so many stages are more than are kept."""
+        """Raise when so many paths of so many stages are more than are kept."""
         if count * _count_numbers(stages) > _MOST_NUMBERS:
             raise UnlistedError(f"{count:,} beginnings of plans are left, more than are looked at")
 
-    def _run_some(self, here: Walks, stage: int, node: int, own: IntArray, cuts: list[Cut]) -> Walks:
-        """Run some options of a stage on walks at one node."""
+    def _run_some(self, here: Paths, stage: int, node: int, own: IntArray, cuts: list[Cut]) -> Paths:
+        """Run some options of a stage on paths at one node."""
         options = self.options[stage]
         row, choice = (grid.ravel() for grid in np.meshgrid(np.arange(here.node.size), own, indexing="ij"))
         seconds = here.seconds[row] + options.expected_s[choice]
@@ -330,19 +330,19 @@ class BracketWalks:
         return run.take(rows[inside])
 
     def _extend(
-        self, walks: Walks, stage: int, choice: IntArray, held: IntArray, seconds: FloatArray, usd: FloatArray
-    ) -> Walks:
-        """Return walks after options (L,) of a stage, with the time and cost that they have come to."""
-        variance, lasting = self.charges.observe(walks, stage, choice, held)
-        return Walks(
-            walks.node,
+        self, paths: Paths, stage: int, choice: IntArray, held: IntArray, seconds: FloatArray, usd: FloatArray
+    ) -> Paths:
+        """Return paths after options (L,) of a stage, with the time and cost that they have come to."""
+        variance, lasting = self.charges.observe(paths, stage, choice, held)
+        return Paths(
+            paths.node,
             seconds,
             usd,
-            np.column_stack([walks.held, held]),
-            np.column_stack([walks.gpus, self.options[stage].gpus[choice]]),
-            np.column_stack([walks.ends_s, seconds]),
-            np.column_stack([walks.variance, variance]),
-            np.column_stack([walks.lasting, lasting]),
+            np.column_stack([paths.held, held]),
+            np.column_stack([paths.gpus, self.options[stage].gpus[choice]]),
+            np.column_stack([paths.ends_s, seconds]),
+            np.column_stack([paths.variance, variance]),
+            np.column_stack([paths.lasting, lasting]),
         )
 
     def _list_options(self, stage: int, node: int) -> IntArray:
@@ -359,10 +359,10 @@ class BracketWalks:
         least = np.minimum.accumulate(np.append(math.inf, usd[order]))[:-1]
         return np.asarray(fitting[order[usd[order] < least]])
 
-    def _no_walks(self, stages: int) -> Walks:
-        """Return no walks of so many stages."""
+    def _no_paths(self, stages: int) -> Paths:
+        """Return no paths of so many stages."""
         whole, real, nothing = np.zeros((0, stages), dtype=np.int64), np.zeros((0, stages)), np.zeros(0)
-        return Walks(np.zeros(0, dtype=np.int64), nothing, nothing, whole, whole, real, real, whole)
+        return Paths(np.zeros(0, dtype=np.int64), nothing, nothing, whole, whole, real, real, whole)
 
     @property
     def _is_held_for_free(self) -> bool:
@@ -370,12 +370,12 @@ class BracketWalks:
 
 
 def _count_numbers(stages: int) -> int:
-    """Return how many numbers a walk has."""
+    """Return how many numbers a path has."""
     return 4 + 5 * stages
 
 
 def _find_undominated(seconds: FloatArray, low: FloatArray, high: FloatArray) -> IntArray:
-    """Return the walks that no other is certain to beat in time and cost, of equal ones the first."""
+    """Return the paths that no other is certain to beat in time and cost, of equal ones the first."""
     order = np.lexsort((high, seconds))
     least = np.minimum.accumulate(np.append(math.inf, high[order]))[:-1]
     return np.asarray(order[low[order] < least])

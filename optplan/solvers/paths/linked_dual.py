@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_lost
+from optplan.solvers.paths.column_generation import Aim, ColumnGeneration, Progress, exceeds_one
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathFamily, keep_limits
-from optplan.solvers.paths.generation import Aim, Generation, Progress, exceeds_one
-from optplan.solvers.paths.master import MasterSolution
-from optplan.solvers.paths.mixing import Mixture, mix_columns
+from optplan.solvers.paths.mixtures import Mixture, mix_columns
+from optplan.solvers.paths.restricted_master import MasterSolution
 
 #: By what fraction a limit is changed to see what the change is worth; by less where the worth itself changes sooner.
 _SMALL_CHANGES = (1e-7, 1e-9, 1e-11)
@@ -182,7 +182,7 @@ def maximise_bound(
     EngineError
         When HiGHS fails.
     """
-    generation = Generation(family, gap, effort if effort is not None else Effort())
+    generation = ColumnGeneration(family, gap, effort if effort is not None else Effort())
     limits, nothing = family.limits, np.zeros(family.limits.size)
     progress, feasibility = Progress(np.zeros(limits.size)), Progress(np.zeros(limits.size))
     try:
@@ -225,7 +225,7 @@ def maximise_bound(
     )
 
 
-def _seed(generation: Generation, progress: Progress) -> bool:
+def _seed(generation: ColumnGeneration, progress: Progress) -> bool:
     """Put the paths of least value into the pool; return whether they keep the limits and are the answer."""
     family = generation.family
     nothing = np.zeros(family.limits.size)
@@ -293,7 +293,7 @@ def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effo
     return PriceRange(float(less[limit]), float(more[limit]), less, more)
 
 
-def _find_end(generation: Generation, bound: LinkedBound, limit: int, sign: float) -> FloatArray | None:
+def _find_end(generation: ColumnGeneration, bound: LinkedBound, limit: int, sign: float) -> FloatArray | None:
     """Return multipliers (L,) that are best at a limit and a little beside it; None where none were found."""
     for change in _SMALL_CHANGES:
         limits = bound.limits.copy()
@@ -304,7 +304,7 @@ def _find_end(generation: Generation, bound: LinkedBound, limit: int, sign: floa
     return None
 
 
-def _prove_least(generation: Generation, bound: LinkedBound, limit: int) -> FloatArray | None:
+def _prove_least(generation: ColumnGeneration, bound: LinkedBound, limit: int) -> FloatArray | None:
     """Return weights (L,), 1 for the limit, by which no mixture needs less of it; None where one does.
 
     Raises
@@ -320,7 +320,7 @@ def _prove_least(generation: Generation, bound: LinkedBound, limit: int) -> Floa
     return found.multipliers if found.least >= bound.limits[limit] * (1.0 - _SMALL_CHANGES[0]) else None
 
 
-def _price_at(generation: Generation, limits: FloatArray) -> FloatArray | None:
+def _price_at(generation: ColumnGeneration, limits: FloatArray) -> FloatArray | None:
     """Return the best multipliers (L,) at some limits; None where these cannot be kept."""
     feasibility = Progress(np.zeros(limits.size))
     generation.find_factor(limits, feasibility)
@@ -331,16 +331,16 @@ def _price_at(generation: Generation, limits: FloatArray) -> FloatArray | None:
     return progress.multipliers
 
 
-def _is_best(generation: Generation, bound: LinkedBound, multipliers: FloatArray) -> bool:
+def _is_best(generation: ColumnGeneration, bound: LinkedBound, multipliers: FloatArray) -> bool:
     """Whether the bound at multipliers (L,) is as good as the greatest one, as far as rounding lets one tell."""
     paid = float(multipliers @ bound.limits)
     reached = generation.price(multipliers, 1.0).weigh(multipliers).sum() - paid
     return bool(bound.bound - reached <= _SAME_BOUND * (bound.bound + paid))
 
 
-def _resume(family: PathFamily, graph: IntArray, columns: PathBatch, effort: Effort | None) -> Generation:
+def _resume(family: PathFamily, graph: IntArray, columns: PathBatch, effort: Effort | None) -> ColumnGeneration:
     """Return a generation that starts with all paths seen."""
-    generation = Generation(family, _GAP, effort if effort is not None else Effort())
+    generation = ColumnGeneration(family, _GAP, effort if effort is not None else Effort())
     generation.add(graph, columns)
     return generation
 
@@ -366,7 +366,7 @@ def find_relaxations(
     return tuple(_relax(generation, limit) for limit in range(family.limits.size))
 
 
-def _relax(generation: Generation, limit: int) -> LeastLimit | Futility:
+def _relax(generation: ColumnGeneration, limit: int) -> LeastLimit | Futility:
     """Return the least of one limit, or the proof that the others cannot be kept."""
     limits = generation.family.limits.copy()
     limits[limit] = math.inf

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import ndtr
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
-from optplan.formulations.rubberband.laws.both import both_chance
+from optplan.formulations.rubberband.laws.joint_probability import joint_chance
 from optplan.formulations.rubberband.laws.sampling import sample_plan
 
 
@@ -30,7 +30,7 @@ def test_one_weight_is_one_dimension() -> None:
     """One instance for one trial of 100 s, deviation 10: who is done within 110 s keeps $110, and vice versa."""
     instance = _make([(1, 10)])
     chances = [
-        both_chance(instance, [1], [1], *limits) for limits in ((110, 200), (200, 110), (110, 110), (math.inf, 110))
+        joint_chance(instance, [1], [1], *limits) for limits in ((110, 200), (200, 110), (110, 110), (math.inf, 110))
     ]
     assert chances == pytest.approx([ndtr(1.0)] * 4, abs=1e-6)
 
@@ -48,15 +48,15 @@ def test_two_stages_are_an_integral() -> None:
         first_s = 100.0 + 10.0 * ndtri(np.sqrt(below))
         left_s = np.minimum(deadline_s - first_s, budget_usd - 2.0 * first_s)
         exact = float(ndtr((left_s - 300.0) / 30.0).mean())
-        assert both_chance(instance, [2, 1], [2, 1], deadline_s, budget_usd) == pytest.approx(exact, abs=1e-5)
+        assert joint_chance(instance, [2, 1], [2, 1], deadline_s, budget_usd) == pytest.approx(exact, abs=1e-5)
 
 
 def test_what_does_not_vary_is_kept_or_not() -> None:
     """Without noise 100 s and $100 are kept exactly at the limits, and data is paid on top."""
     instance = _make([(1, 10)], training={"trial_noise": None}, cloud={"data_gb": 1, "data_price_usd_per_gb": 5})
-    assert both_chance(instance, [1], [1], 100.0, 105.0) == 1.0
-    assert both_chance(instance, [1], [1], 100.0, 104.9) == 0.0
-    assert both_chance(instance, [1], [1], 99.9, 105.0) == 0.0
+    assert joint_chance(instance, [1], [1], 100.0, 105.0) == 1.0
+    assert joint_chance(instance, [1], [1], 100.0, 104.9) == 0.0
+    assert joint_chance(instance, [1], [1], 99.9, 105.0) == 0.0
 
 
 #: Cases of several weights: instances held, in stages of 4, 3, 2 and 1 trials.
@@ -75,8 +75,8 @@ def test_sampling_agrees(held: list[int]) -> None:
     gpus = [one.gpus for one in chain]
     samples = sample_plan(instance, RubberBandSolution(brackets=(chain,)), samples=40_000, seed=3)
     deadline_s, budget_usd = float(np.quantile(samples.completion_s, 0.8)), float(np.quantile(samples.cost_usd, 0.75))
-    chance = both_chance(instance, held, gpus, deadline_s, budget_usd)
+    chance = joint_chance(instance, held, gpus, deadline_s, budget_usd)
     share = float(np.mean((samples.completion_s <= deadline_s) & (samples.cost_usd <= budget_usd)))
     assert abs(share - chance) <= 4.0 * math.sqrt(share * (1.0 - share) / samples.size)
-    coarser = both_chance(instance, held, gpus, deadline_s, budget_usd, cells=1 << 18)
+    coarser = joint_chance(instance, held, gpus, deadline_s, budget_usd, cells=1 << 18)
     assert chance == pytest.approx(coarser, abs=3e-5)

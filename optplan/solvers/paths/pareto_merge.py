@@ -23,7 +23,7 @@ from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths.dominance import find_undominated_vectors, weigh_criteria
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray, IntArray, PathSets
-from optplan.solvers.paths.skyline import expand_ranges, find_undominated, scale_to_one
+from optplan.solvers.paths.pareto_sets import expand_ranges, find_undominated, scale_to_one
 
 #: Pairs formed at once; bounds the memory of a merge, and how long it does not look at the clock.
 _CHUNK_PAIRS = 1 << 20
@@ -121,7 +121,7 @@ def merge_path_sets(paths: PathSets, target: MergeTarget, effort: Effort) -> Int
     reduced_cost = paths.value + paths.consumption @ target.multipliers
     owner = np.repeat(np.arange(paths.starts.size - 1), np.diff(paths.starts))
     base = np.lexsort((reduced_cost, owner))[paths.starts[:-1]]
-    merging = _Merging(paths, base, target, effort)
+    merging = _ParetoMerge(paths, base, target, effort)
     sets = [merging.split_off(graph) for graph in np.flatnonzero(np.diff(paths.starts) > 1).tolist()]
     sets += [merging.nothing() for _ in range(2 - len(sets))]
     # Equal sizes leave the queue in the order of their making, so the outcome is deterministic.
@@ -147,7 +147,7 @@ def merge_path_sets(paths: PathSets, target: MergeTarget, effort: Effort) -> Int
     return choice
 
 
-class _Merging:
+class _ParetoMerge:
     """Products and matches of sets towards one target, all relative to the choice of least reduced cost."""
 
     def __init__(self, paths: PathSets, base: IntArray, target: MergeTarget, effort: Effort) -> None:
@@ -222,7 +222,7 @@ class _Merging:
     def match(self, first: _Totals, second: _Totals) -> tuple[int, int] | None:
         """Return the positions of the pair of least value within the target, or None."""
         if self.room.size == 1:
-            return self._match_skylines(first, second)
+            return self._match_pareto_sets(first, second)
         order, low, high = self._find_windows(first, second)
         sizes = np.maximum(high - low, 0)
         best_value, best = float(np.nextafter(self.gain, np.inf)), None
@@ -239,7 +239,7 @@ class _Merging:
                 best_value, best = float(value[position]), (int(owner[position]), int(place[position]))
         return best
 
-    def _match_skylines(self, first: _Totals, second: _Totals) -> tuple[int, int] | None:
+    def _match_pareto_sets(self, first: _Totals, second: _Totals) -> tuple[int, int] | None:
         """Return the pair of least value within the room: of undominated totals, more consumption is less value."""
         partner = np.searchsorted(second.consumption[:, 0], self.room[0] - first.consumption[:, 0], side="right") - 1
         total = np.where(partner >= 0, first.value + second.value[partner], np.inf)

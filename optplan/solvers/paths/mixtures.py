@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, join_batches
-from optplan.solvers.paths.secants import LagrangianBound
+from optplan.solvers.paths.single_dual import LagrangianBound
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ def mix_paths(bound: LagrangianBound) -> Mixture:
     Parameters
     ----------
     bound
-        From :func:`~optplan.solvers.paths.secants.maximise_bound`.
+        From :func:`~optplan.solvers.paths.single_dual.maximise_bound`.
 
     Returns
     -------

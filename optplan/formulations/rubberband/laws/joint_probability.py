@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.laws.convolutions import GridLaw, Law, add_laws, weigh
 from optplan.formulations.rubberband.laws.execution import group_held
-from optplan.formulations.rubberband.laws.lives import latest_law, missing_s
+from optplan.formulations.rubberband.laws.lifetimes import latest_law, missing_s
 from optplan.formulations.rubberband.laws.stages import stage_law
 from optplan.schema import FloatArray
 
@@ -64,7 +64,7 @@ def fixed_usd(instance: RubberBandInstance, bracket: int, held: Sequence[int], g
     return started * cloud.data_usd_per_instance + cloud.price_usd_per_s * short_s
 
 
-def both_chance(
+def joint_chance(
     instance: RubberBandInstance,
     held: Sequence[int],
     gpus: Sequence[int],

@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 _Found = TypeVar("_Found")
 
 
-class Shelf:
+class LruCache:
     """Remembers what was made, up to a size of all together, in the unit of the sizes given."""
 
     def __init__(self, most: int) -> None:

@@ -34,7 +34,7 @@ from optplan.solvers.paths.held.graphs import HeldGraph
 FREE, KEEPING, WAITING, FORBIDDEN = 0, 1, 2, 3
 
 
-class Thrift:
+class ExchangeRules:
     """The rules on one graph; without its ``needed`` every step is allowed.
 
     Parameters

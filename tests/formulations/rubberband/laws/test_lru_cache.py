@@ -7,26 +7,26 @@ import pytest
 
 from optplan.formulations.rubberband.data.distributions import ConstantDistribution, NormalDistribution
 from optplan.formulations.rubberband.laws import trials
-from optplan.formulations.rubberband.laws.shelf import Shelf
+from optplan.formulations.rubberband.laws.lru_cache import LruCache
 from optplan.formulations.rubberband.laws.trials import TrialTime
 
 
 def test_what_was_not_asked_for_longest_goes_first() -> None:
-    """A shelf of size 3 keeps what was asked for last, and makes again what went."""
+    """A cache of size 3 keeps what was asked for last, and makes again what went."""
     made: list[str] = []
-    shelf = Shelf(3)
+    cache = LruCache(3)
 
     def find(name: str, size: int) -> str:
         def make() -> str:
             made.append(name)
             return name
 
-        return shelf.find(name, make, lambda _: size)
+        return cache.find(name, make, lambda _: size)
 
     assert [find("a", 1), find("b", 2), find("a", 1)] == ["a", "b", "a"]
     assert made == ["a", "b"]
     find("c", 2)  # with it 5: b goes, as a was asked for after it
-    assert shelf.size == 3
+    assert cache.size == 3
     find("a", 1)
     assert made == ["a", "b", "c"]
     find("b", 2)
@@ -35,16 +35,16 @@ def test_what_was_not_asked_for_longest_goes_first() -> None:
 
 def test_what_is_larger_than_the_shelf_is_found_until_the_next() -> None:
     """One entry stays whatever its size, so that whoever made it finds it again."""
-    shelf = Shelf(1)
-    assert shelf.find("wide", lambda: 7, lambda _: 100) == 7
-    assert shelf.find("wide", lambda: 8, lambda _: 100) == 7
-    assert shelf.find("next", lambda: 9, lambda _: 1) == 9
-    assert shelf.size == 1
+    cache = LruCache(1)
+    assert cache.find("wide", lambda: 7, lambda _: 100) == 7
+    assert cache.find("wide", lambda: 8, lambda _: 100) == 7
+    assert cache.find("next", lambda: 9, lambda _: 1) == 9
+    assert cache.size == 1
 
 
 def test_equal_trials_share_distributions_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two records of the same trial have one distribution; with another mean or number of iterations it is another."""
-    monkeypatch.setattr(trials, "_SHELF", Shelf(1 << 20))
+    monkeypatch.setattr(trials, "_CACHE", LruCache(1 << 20))
 
     def make(mean_s: float, iterations: int) -> TrialTime:
         start, pace = ConstantDistribution(value_s=1.0), ConstantDistribution(value_s=mean_s)

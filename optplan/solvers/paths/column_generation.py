@@ -15,7 +15,7 @@ import numpy as np
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, most_within
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathFamily, join_batches
-from optplan.solvers.paths.master import Master, MasterSolution
+from optplan.solvers.paths.restricted_master import Master, MasterSolution
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class Progress:
     attained: bool = False
 
 
-class Generation:
+class ColumnGeneration:
     """All paths seen so far of a family, and the passes that find more.
 
     Parameters

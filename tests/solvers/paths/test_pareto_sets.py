@@ -14,8 +14,8 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from optplan.progress import Stopwatch
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
-from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
-from optplan.solvers.paths.skyline import find_undominated
+from optplan.solvers.paths.pareto_merge import MergeTarget, merge_path_sets
+from optplan.solvers.paths.pareto_sets import find_undominated
 from optplan.solvers.paths.swaps import fill_slack
 from optplan.solvers.paths.switching import LinkedGraphs
 
