@@ -224,7 +224,7 @@ def test_label_setting_finds_every_undominated_path() -> None:
 
 
 def test_proves_realistic_classes() -> None:
-    """Classes with epochs, types and groups are solved to the gap, and enumeration agrees with branch and price alone."""
+    """Classes with epochs, types and groups are solved to the gap; enumeration agrees with branch and price alone."""
     costs, limits = make_training_graphs(1, (12, 8, 5))
     found = solve_pure(costs, limits, gap=1e-6)
     assert isinstance(found, LinkedSolution)
