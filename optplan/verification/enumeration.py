@@ -61,6 +61,7 @@ def least_within(
         _require_room(suffixes)
     if not all(len(points) for points in suffixes):
         return float("inf")
+    suffixes.sort(key=len)  # the longest one last, whose sums are not held against each other
     prices = np.concatenate(([1.0], weights))
     least_left = np.cumsum([np.zeros(weights.size), *(p[:, 1:].min(axis=0) for p in reversed(suffixes))], axis=0)[::-1]
     best_left = np.append(np.cumsum([(p @ prices).min() for p in reversed(suffixes)])[::-1], 0.0)
@@ -74,7 +75,9 @@ def least_within(
             sums = (points[start : start + step, None, :] + more[None, :, :]).reshape(-1, weights.size + 1)
             near = sums @ prices + best_left[number] <= ceiling
             fits = (sums[:, 1:] + least_left[number] <= amounts * (1 + TOLERANCE - ROUNDING)).all(axis=1)
-            kept = _undominated(np.concatenate([kept, sums[near & fits]]), stopwatch)
+            kept = np.concatenate([kept, sums[near & fits]])
+            is_last = number == len(suffixes)
+            kept = kept[kept[:, 0].argsort(kind="stable")[:1]] if is_last else _undominated(kept, stopwatch)
             _require_room([kept])
         points = kept
         if not len(points):

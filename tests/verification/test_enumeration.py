@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import PathCosts
 from optplan.schema import FloatArray
-from optplan.verification import least_within
+from optplan.verification import enumeration, least_within
 
 
 def paths_through(graph: PathCosts) -> list[tuple[float, FloatArray]]:
@@ -80,3 +81,20 @@ def test_least_within_takes_a_choice_exactly_at_the_budget() -> None:
     other = PathCosts.of_one_limit("b", [1], *(np.array([[cost]]) for cost in (1.0, 0.2, 0.0, 0.0)))
     for budget, least in ((0.3, 2.0), (0.29, 6.0), (0.1, float("inf"))):
         assert least_within([graph, other], np.zeros(1), 10.0, np.array([budget])) == least
+
+
+def test_the_longest_list_is_joined_last_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty paths of one graph and two of each of five others leave 2^5 totals to keep, whichever comes first."""
+    monkeypatch.setattr(enumeration, "_MOST_NUMBERS", 150)
+    spread = np.arange(40.0)
+    long = make_choice("long", 2.0 * spread, 100.0 - spread)
+    short = [make_choice(f"c{n}", np.array([0.0, 2.0**-n]), np.array([2.0 ** (1 - n), 0.0])) for n in range(1, 6)]
+    for graphs in ([long, *short], [*short, long]):
+        # The long graph takes 62 for 76, and leaves 0.4375 = 1 / 4 + 1 / 8 + 1 / 16 for the last three others.
+        assert least_within(graphs, np.zeros(1), 1000.0, np.array([62.4375])) == 76.0 + 0.5 + 0.25
+
+
+def make_choice(name: str, value: FloatArray, consumption: FloatArray) -> PathCosts:
+    """Make a graph of one layer, whose nodes are its paths."""
+    entries = np.zeros((1, value.size))
+    return PathCosts.of_one_limit(name, list(range(1, value.size + 1)), value[None], consumption[None], entries, entries)

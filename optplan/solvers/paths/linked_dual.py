@@ -332,10 +332,13 @@ def _price_at(generation: ColumnGeneration, limits: FloatArray) -> FloatArray | 
 
 
 def _is_best(generation: ColumnGeneration, bound: LinkedBound, multipliers: FloatArray) -> bool:
-    """Whether the bound at multipliers (L,) is as good as the greatest one, as far as rounding lets one tell."""
+    """Whether the bound at multipliers (L,) is as good as the greatest one, as far as rounding lets one tell.
+
+    One that is better is not either: where the greatest was lost in rounding, a lesser one stands in its place.
+    """
     paid = float(multipliers @ bound.limits)
     reached = generation.price(multipliers, 1.0).weigh(multipliers).sum() - paid
-    return bool(bound.bound - reached <= _SAME_BOUND * (bound.bound + paid))
+    return bool(abs(bound.bound - reached) <= _SAME_BOUND * (bound.bound + paid))
 
 
 def _resume(family: PathFamily, graph: IntArray, columns: PathBatch, effort: Effort | None) -> ColumnGeneration:
