@@ -249,12 +249,7 @@ class BranchAndPrice:
         if bound < math.inf and worth > TUNING.most_worth * min(self.value, max(bound, self.master.unit)):
             return
         if bound == math.inf:  # no plan keeps the limits
-            for digits in TUNING.digits:
-                rounded = _round(weights, digits)
-                if self._weigh(rounded) > LIMIT_TOLERANCE * 2.0 * float(rounded[1:] @ self.limits):
-                    break
-                rounded = weights.copy()
-            part.bound, part.weights = bound, rounded
+            part.bound, part.weights = bound, self._prove_excess(weights)
             return
         for digits in TUNING.digits if bound >= cutoff else (TUNING.usual_digits,):
             rounded = _round(weights, digits)
@@ -265,6 +260,17 @@ class BranchAndPrice:
             rounded, total = weights.copy(), bound
         if total > part.bound:
             part.bound, part.weights = total, rounded
+
+    def _prove_excess(self, weights: FloatArray) -> FloatArray:
+        """Return weights (1 + L,) by which the limits are exceeded beyond their tolerance: of as few digits as do."""
+
+        def exceed(by: FloatArray) -> float:
+            return self._weigh(by) / max(float(by[1:] @ self.limits), 1e-300)
+
+        rounded = (_round(weights, digits) for digits in TUNING.digits)
+        found = next((each for each in rounded if exceed(each) > 2.0 * LIMIT_TOLERANCE), None)
+        # What exceeds limits by little more than the tolerance may be seen best in one of them.
+        return max((weights.copy(), *np.eye(weights.size)[1:]), key=exceed) if found is None else found
 
     def _fix(self, part: Part) -> bool:
         """Close nodes by their reduced costs; return whether that was worth while."""
