@@ -340,7 +340,8 @@ class BranchAndPrice:
     def _branch(self, part: Part) -> _Open | None:
         """Divide a part by the best of some divisions; return the side to go on with."""
         master, closed = self.master, self.mask.copy()
-        basis, cutoff, bound = np.asarray(master.basis).copy(), self.cutoff, part.bound
+        # A part of which rounding leaves nothing proven has the bound of none: values are never negative.
+        basis, cutoff, bound = np.asarray(master.basis).copy(), self.cutoff, max(part.bound, 0.0)
         best_score, best = -1.0, None
         columns, levels = self._levels()
         owner, nodes = np.asarray(master.owner)[columns], np.asarray(master.nodes)[columns]
