@@ -96,5 +96,5 @@ def test_the_longest_list_is_joined_last_and_not_held(monkeypatch: pytest.Monkey
 
 def make_choice(name: str, value: FloatArray, consumption: FloatArray) -> PathCosts:
     """Make a graph of one layer, whose nodes are its paths."""
-    entries = np.zeros((1, value.size))
-    return PathCosts.of_one_limit(name, list(range(1, value.size + 1)), value[None], consumption[None], entries, entries)
+    widths, entries = list(range(1, value.size + 1)), np.zeros((1, value.size))
+    return PathCosts.of_one_limit(name, widths, value[None], consumption[None], entries, entries)
