@@ -155,8 +155,10 @@ def run_cp_sat(
     if runs[0].values is not None and not _keeps_rows(program, runs[0].values):
         found = _solve_rounded(round_program(program, resolution, upwards=True), *settings)
         # This solve excludes what is close to the ends of rows, so it proves nothing.
-        status = Status.UNKNOWN if found.values is None else Status.FEASIBLE
-        runs.append(replace(found, status=status))
+        if found.values is not None and _keeps_rows(program, found.values):
+            runs.append(replace(found, status=Status.FEASIBLE))
+        else:
+            runs.append(replace(found, status=Status.UNKNOWN, values=None))
     counters = {name: sum(run.counters[name] for run in runs) for name in runs[0].counters}
     return replace(runs[-1], bound=runs[0].bound, counters=counters)
 
@@ -243,7 +245,7 @@ def _solve_rounded(
 ) -> ProgramOutcome:
     from ortools.sat.python import cp_model
 
-    if min(rounded.span, default=0) < 0:  # CP-SAT takes no column whose bounds leave it nothing
+    if rounded.is_empty:
         counters = dict.fromkeys(("solves", "branches", "conflicts"), 0.0)
         return replace(nothing_yet(), status=Status.INFEASIBLE, termination=Termination.COMPLETED, counters=counters)
     model = cp_model.CpModel()

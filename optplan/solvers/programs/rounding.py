@@ -50,6 +50,13 @@ class Rounded:
     value_unit: float
     offset: float
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether bounds leave a column nothing, which CP-SAT refuses, or a row without terms, which it overlooks."""
+        return min(self.span, default=0) < 0 or any(
+            not any(row.coefficients) and not row.least <= 0 <= row.most for row in self.rows
+        )
+
     def read(self, counts: FloatArray) -> FloatArray:
         """Return the columns that counts stand for."""
         values: FloatArray = self.start + self.unit * counts
@@ -69,7 +76,8 @@ def round_program(program: Program, resolution: int, *, upwards: bool) -> Rounde
     """
     start, unit, span = count_units(program, resolution)
     matrix, rows = program.matrix, []
-    starts, indices, terms = matrix.indptr.tolist(), matrix.indices, matrix.data * unit[matrix.indices]
+    steps = unit * (span > 0.0)  # a column that is fixed adds nothing, however large its coefficients
+    starts, indices, terms = matrix.indptr.tolist(), matrix.indices, matrix.data * steps[matrix.indices]
     base = matrix @ start
     ends = zip(base.tolist(), program.row_lower.tolist(), program.row_upper.tolist(), strict=True)
     for row, (known, lower, upper) in enumerate(ends):
@@ -82,7 +90,7 @@ def round_program(program: Program, resolution: int, *, upwards: bool) -> Rounde
             for side, end in ((-1.0, lower), (1.0, upper))
         )
         rows += own.round(least, most, resolution, upwards=upwards)
-    cost = program.cost * unit
+    cost = program.cost * steps
     scale, is_exact = _find_scale(cost, math.inf, span, resolution)
     return Rounded(
         start=start,

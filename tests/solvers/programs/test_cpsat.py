@@ -71,6 +71,36 @@ def test_optimum_is_that_of_enumeration(program: Program) -> None:
     assert outcome.counters["solves"] == 1
 
 
+def test_fixed_columns_may_have_coefficients_of_any_size(make_program: MakeProgram) -> None:
+    """A column fixed at zero, or at one, with huge coefficients: within 1.4 besides it there is room for 1.3."""
+    for fixed, huge in ((0.0, 1e30), (1.0, 1e9)):
+        program = make_program(
+            [huge, -2.5, -1.3], ([huge, 2.5, 1.3], -INF, huge * fixed + 1.4), lower=[fixed, 0, 0], upper=[fixed, 1, 1]
+        )
+        outcome = cpsat.solve_program(program, REQUEST)
+        assert outcome.status is Status.OPTIMAL
+        assert outcome.values is not None
+        assert outcome.values.tolist() == [fixed, 0, 1]
+
+
+@pytest.mark.parametrize(("least", "most"), [(3.0, 3.0), (-INF, 1.0)])
+def test_fixed_columns_that_break_a_row_are_infeasible(make_program: MakeProgram, least: float, most: float) -> None:
+    """One and one are neither 3 nor at most 1."""
+    program = make_program([1, 1], ([1, 1], least, most), lower=[1, 1])
+    assert cpsat.solve_program(program, REQUEST).status is Status.INFEASIBLE
+
+
+def test_values_of_the_second_solve_are_looked_at_too(
+    make_program: MakeProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What misses a row is discarded whichever solve it is from; the bound stays."""
+    program = make_program([-1, -1], ([1, 1.5], -INF, 2.0))
+    wrong = replace(cpsat.nothing_yet(), status=Status.OPTIMAL, values=np.ones(2), bound=-2.0, counters={"solves": 1.0})
+    monkeypatch.setattr(cpsat, "_solve_rounded", lambda *_: wrong)
+    outcome = cpsat.run_cp_sat(program, 0.0, 0, cpsat.DEFAULT_RESOLUTION, Stopwatch())
+    assert (outcome.status, outcome.values, outcome.bound) == (Status.UNKNOWN, None, -2.0)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_large_coefficients_are_added_up_rightly(seed: int) -> None:
     """A presolve step of OR-Tools 9.15 adds coefficients in 32 bits; left on, it cuts optima off."""
