@@ -161,6 +161,7 @@ class _Closing(GapClosing):
         finally:
             if self.pricing.plan is not None:
                 self._offer(self._follow(self.pricing.plan))
+            self.report("branches")
 
     def _follow(self, plan: NodeArray) -> PathBatch:
         """Return nodes (G, E) as a plan."""

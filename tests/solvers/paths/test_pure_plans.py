@@ -17,7 +17,7 @@ import pytest
 from optplan.contracts.judgement import PathCosts
 from optplan.progress import Event, Stopwatch
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths import closing, single
+from optplan.solvers.paths import closing, run_problem, single
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.gap import Exhaustion
 from optplan.solvers.paths.held import HeldGraph, HeldShortfall, solve_held
@@ -95,7 +95,13 @@ def solve_several_limits(
 ) -> Found | None:
     """Close the gap under several limits."""
     costs = state_layered(problem, apart=apart, limits=limits)
-    found = closing.solve_pure(LinkedGraphs.from_costs(costs, np.full(limits, limit)), gap=gap, effort=effort)
+    amounts, kinds, own = np.full(limits, limit), [each.group for each in costs], [np.array([-1]) for _ in costs]
+    found = closing.solve_pure(
+        LinkedGraphs.from_costs(costs, amounts),
+        gap=gap,
+        effort=effort,
+        runs=lambda: run_problem.state_runs(costs, kinds, own, amounts),
+    )
     if isinstance(found, LinkedShortfall):
         return None
     plan, least = found.paths, found.lagrangian.bound

@@ -21,7 +21,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Pol
 from optplan.formulations.boa.exact.answers import certificate_at, price_at
 from optplan.formulations.boa.exact.costs import bound_at, cost_steps
 from optplan.formulations.boa.exact.feasibility import raise_to_least, state_linked, state_runs
-from optplan.formulations.boa.models.flows import Choice, add_up, write_solution
+from optplan.formulations.boa.models.flows import Choice, add_up, mix_within, write_solution
 from optplan.schema import FloatArray
 from optplan.solvers.limits import LIMIT_TOLERANCE, is_within
 from optplan.solvers.paths.effort import Effort
@@ -76,6 +76,9 @@ def answer_from(instance: BoaInstance, request: SolveRequest, found: Found, proo
     outcome, multipliers = found.outcome, found.multipliers
     if outcome.status is Status.INFEASIBLE:
         return _exclude_pure(instance, request, outcome.engine)
+    if found.choice is not None and instance.policy is Policy.MIXED:
+        limits = np.array(list(raise_to_least(instance).limits.values()))
+        found = replace(found, choice=mix_within(list(cost_steps(instance)), found.choice, limits) or found.choice)
     objective, used = _price(instance, found)
     bound = outcome.bound
     certificates: tuple[LagrangianCertificate, ...] = ()

@@ -17,10 +17,15 @@ from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.paths import write_branch
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.layered_graphs import path_totals
+from optplan.solvers.layered_graphs import least_path, path_totals
 
 #: Flows below this are rounding noise of a linear program.
 _NO_FLOW = 1e-9
+#: Fractions below this are rounding noise of a mixture.
+_NO_FRACTION = 1e-12
+#: Absolute tolerance of the linear program over paths, in which every limit is one, and by how much limits may be
+#: larger where they cannot be kept otherwise; together they are less than LIMIT_TOLERANCE.
+_TOLERANCE, _SLACK = 1e-10, 8e-10
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,50 @@ def add_up(costs: Sequence[PathCosts], choice: Choice) -> tuple[float, FloatArra
             value += path.fraction * path_value
             consumption += path.fraction * path_consumption
     return value, consumption
+
+
+def mix_within(costs: Sequence[PathCosts], choice: Choice, limits: FloatArray) -> Choice | None:
+    """Return the best mixture of a choice's paths, and of those that take least of a limit, within limits (L,).
+
+    Near the least budget what an engine's tolerance takes beyond it may be worth far more than rounding: this linear
+    program is small, and its vertices have one path per graph and one more per limit. None where it finds nothing.
+    """
+    from scipy.optimize import linprog
+
+    paths = [
+        [
+            *(path.columns for path in mixture),
+            *(
+                least_path(*each, graph.group)[1]
+                for each in zip(graph.run_consumption, graph.enter_consumption, strict=True)
+            ),
+        ]
+        for graph, mixture in zip(costs, choice, strict=True)
+    ]
+    owner = np.repeat(np.arange(len(paths)), [len(own) for own in paths])
+    totals = [path_totals(graph, each) for graph, own in zip(costs, paths, strict=True) for each in own]
+    value, shares = np.array([value for value, _ in totals]), np.array([used for _, used in totals]).T / limits[:, None]
+    for most in (1.0, 1.0 + _SLACK):
+        found = linprog(
+            value / (np.abs(value).max() or 1.0),
+            A_ub=shares,
+            b_ub=np.full(limits.size, most),
+            A_eq=(owner == np.arange(len(paths))[:, None]).astype(float),
+            b_eq=np.ones(len(paths)),
+            method="highs-ds",
+            options={"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE},
+        )
+        if found.x is not None:
+            fractions = np.where(found.x > _NO_FRACTION, found.x, 0.0)
+            return tuple(
+                tuple(
+                    WeightedPath(float(fraction / fractions[owner == number].sum()), columns)
+                    for fraction, columns in zip(fractions[owner == number].tolist(), own, strict=True)
+                    if fraction
+                )
+                for number, own in enumerate(paths)
+            )
+    return None
 
 
 def write_solution(instance: BoaInstance, choice: Choice) -> BoaSolution:

@@ -13,7 +13,7 @@ import pytest
 
 from optplan.contracts import PathCosts
 from optplan.contracts.parts import load
-from optplan.errors import OptplanError, VerificationError
+from optplan.errors import EngineError, OptplanError, VerificationError
 from optplan.formulations.boa import FORMULATION
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.exact import costs
@@ -121,7 +121,8 @@ def test_an_error_in_the_solvers_costs_is_noticed(
     patch_everywhere(monkeypatch, part, lambda *asked: right(*asked) * error)
     with pytest.raises(OptplanError) as noticed:
         solve(instance, solver=solver)
-    assert isinstance(noticed.value, VerificationError)
+    # A plan of HiGHS's own statement is added up by the solvers': where these differ, that is noticed first.
+    assert isinstance(noticed.value, EngineError if "HiGHS" in str(noticed.value) else VerificationError)
 
 
 @pytest.mark.parametrize("kind", ["rescaling pure", "typed rescaling pure", "typed rescaling mixed"])
