@@ -192,7 +192,8 @@ def still_true(case: Case, path: Path, data: Data) -> bool:
         gives = formulations()[case.result.formulation].solver(case.result.solver).prices
         return len(path) <= 2 and not gives
     default = last == "enough" or (last == "fraction" and look_up(case.data, path) == 1.0)
-    if path[0] == "infeasibility" and (last == "solution" or (default and math.isnan(look_up(data, path)))):
+    emptied = "solution" in path and not look_up(data, path[: path.index("solution") + 1])  # its only field left out
+    if path[0] == "infeasibility" and (last == "solution" or emptied or (default and math.isnan(look_up(data, path)))):
         return True  # less is said then of what is enough, or decisions take it that are as good, or the same
     if path[0] == "infeasibility" and any(claim.startswith("infeasibility") for claim in case.trusted):
         return True  # it is on trust already, and no more is said of it
