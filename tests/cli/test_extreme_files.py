@@ -141,6 +141,27 @@ def test_times_beyond_the_largest_number_are_refused(run: Runner, tmp_path: Path
     assert "plan: leads to inf s on the virtual clock" in told.err
 
 
+@pytest.mark.parametrize(
+    ("expected", "code", "said"),
+    [
+        ({"member_sd_s": 1e308}, 0, "wrote 11 files"),
+        ({"member_s": 1.7e308, "member_sd_s": 1e308}, 1, "segment 'b1-s1': a member may take inf s; check member_s"),
+    ],
+)
+def test_limits_of_jobs_are_numbers(
+    run: Runner, tmp_path: Path, expected: dict[str, float], code: int, said: str
+) -> None:
+    """No spread makes the longest trial longer than without end; one of more seconds than there are has no limit."""
+    path = tmp_path / "plan.json"
+    assert run("solve", "rubberband-two-stages", "--plan", path).code == 0
+    plan = read_plan(path)
+    segments = tuple(segment.replace(expected=segment.expected.replace(**expected)) for segment in plan.segments)
+    write_json(plan.replace(segments=segments, plan_id=""), path, overwrite=True)
+    told = run("export", path, "--to", "slurm", "--command", "train {trial} {gpus}", "--out", tmp_path / "out")
+    assert told.code == code
+    assert said in told.out + told.err
+
+
 def test_training_of_more_heartbeats_than_are_simulated_is_refused(run: Runner, tmp_path: Path) -> None:
     """400 iterations of 1e20 s, told by 2 VMs every 5 s, would keep the virtual clock busy for ever."""
     path = tmp_path / "plan.json"
