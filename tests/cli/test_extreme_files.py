@@ -162,6 +162,19 @@ def test_limits_of_jobs_are_numbers(
     assert said in told.out + told.err
 
 
+def test_a_fleet_of_types_that_its_instance_has_not_is_refused(run: Runner, tmp_path: Path) -> None:
+    """Nobody would say what its VMs cost."""
+    path = tmp_path / "plan.json"
+    assert run("solve", "srift-case1", "--plan", path).code == 0
+    plan = read_plan(path)
+    types = {f"{name}s": fields for name, fields in plan.instance["types"].items()}
+    write_json(plan.replace(instance={**plan.instance, "types": types}, plan_id=""), path, overwrite=True)
+    told = run("watch", path)
+    assert told.code == 1
+    assert "plan.units.0.type: is 'g4dn.8xlarge', and the plan's instance has no such type of VM" in told.err
+    assert "did you mean 'g4dn.8xlarges'?" in told.err
+
+
 def test_training_of_more_heartbeats_than_are_simulated_is_refused(run: Runner, tmp_path: Path) -> None:
     """400 iterations of 1e20 s, told by 2 VMs every 5 s, would keep the virtual clock busy for ever."""
     path = tmp_path / "plan.json"
