@@ -128,6 +128,18 @@ def test_a_plan_beyond_the_virtual_clock_is_refused(run: Runner, tmp_path: Path)
     assert "plan: leads to 1e+19 s on the virtual clock, which cannot tell seconds apart there" in told.err
 
 
+def test_a_deadline_that_is_over_when_nodes_are_there_ends_the_run(run: Runner, tmp_path: Path) -> None:
+    """What was started 10 days late is stopped at once: the virtual clock does not wait for a time that is past."""
+    path = tmp_path / "plan.json"
+    assert run("solve", "srift-interruption", "--plan", path).code == 0
+    plan = read_plan(path)
+    late = {name: resource.replace(launch_s=1e6, launch_sd_s=1.0) for name, resource in plan.resources.items()}
+    write_json(plan.replace(resources=late, plan_id=""), path, overwrite=True)
+    told = run("run", path, "--sample")
+    assert told.code == 4
+    assert "paused: the deadline of 8 min 20 s is over" in told.out
+
+
 def test_times_beyond_the_largest_number_are_refused(run: Runner, tmp_path: Path) -> None:
     """A trial of 1e308 s that takes three times as long never ends, and nothing else is to happen."""
     path = tmp_path / "plan.json"
