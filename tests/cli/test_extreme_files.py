@@ -140,6 +140,16 @@ def test_a_deadline_that_is_over_when_nodes_are_there_ends_the_run(run: Runner, 
     assert "paused: the deadline of 8 min 20 s is over" in told.out
 
 
+def test_a_plan_in_which_nothing_runs_is_refused(run: Runner, tmp_path: Path) -> None:
+    """Without segments nothing would ever end."""
+    path = tmp_path / "plan.json"
+    assert run("solve", "srift-interruption", "--plan", path).code == 0
+    write_json(read_plan(path).replace(segments=(), plan_id=""), path, overwrite=True)
+    told = run("run", path)
+    assert told.code == 1
+    assert "plan.segments: has none, so that nothing would run; make the plan anew" in told.err
+
+
 def test_times_beyond_the_largest_number_are_refused(run: Runner, tmp_path: Path) -> None:
     """A trial of 1e308 s that takes three times as long never ends, and nothing else is to happen."""
     path = tmp_path / "plan.json"
