@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from optplan.contracts.plan import Plan, UnitKind, require_size
-from optplan.errors import UsageError, nearest_name_hint
+from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.runtime.driver import Driver
 from optplan.runtime.executors import gather_settings, make_executor
 from optplan.runtime.journal import Journal
@@ -271,6 +271,8 @@ def _require_followable(plan: Plan) -> None:
             "plan: it is one of streams of jobs; `optplan stream` serves their jobs by it as they arrive, and run "
             "follows searches and single jobs"
         )
+    if not plan.segments:
+        raise DataError("plan.segments", "has none, so that nothing would run", "make the plan anew")
 
 
 def _require_empty(journal: Journal, plan: Plan, out: Path) -> None:

@@ -105,12 +105,12 @@ class ClockExecutor(ABC):
 
     def poll(self, until_s: float) -> list[Event]:
         """Move the clock to the next time at which something happens, and return all that happens then."""
-        at = self._clock.next_at
+        at, until_s = self._clock.next_at, max(until_s, self._clock.now)  # what is due happens, late or not
         if at > LATEST_S and len(self._clock):
             problem = f"leads to {at:g} s on the virtual clock, which cannot tell seconds apart there"
             raise DataError("plan", problem, "check the units of its times")
         if at > until_s:
-            self._clock.now = max(self._clock.now, until_s)
+            self._clock.now = until_s
             return []
         events: list[Event] = []
         while (item := self._clock.advance(at)) is not None:

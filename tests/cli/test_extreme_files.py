@@ -128,6 +128,28 @@ def test_a_plan_beyond_the_virtual_clock_is_refused(run: Runner, tmp_path: Path)
     assert "plan: leads to 1e+19 s on the virtual clock, which cannot tell seconds apart there" in told.err
 
 
+def test_a_deadline_that_is_over_when_nodes_are_there_ends_the_run(run: Runner, tmp_path: Path) -> None:
+    """What was started 10 days late is stopped at once: the virtual clock does not wait for a time that is past."""
+    path = tmp_path / "plan.json"
+    assert run("solve", "srift-interruption", "--plan", path).code == 0
+    plan = read_plan(path)
+    late = {name: resource.replace(launch_s=1e6, launch_sd_s=1.0) for name, resource in plan.resources.items()}
+    write_json(plan.replace(resources=late, plan_id=""), path, overwrite=True)
+    told = run("run", path, "--sample")
+    assert told.code == 4
+    assert "paused: the deadline of 8 min 20 s is over" in told.out
+
+
+def test_a_plan_in_which_nothing_runs_is_refused(run: Runner, tmp_path: Path) -> None:
+    """Without segments nothing would ever end."""
+    path = tmp_path / "plan.json"
+    assert run("solve", "srift-interruption", "--plan", path).code == 0
+    write_json(read_plan(path).replace(segments=(), plan_id=""), path, overwrite=True)
+    told = run("run", path)
+    assert told.code == 1
+    assert "plan.segments: has none, so that nothing would run; make the plan anew" in told.err
+
+
 def test_times_beyond_the_largest_number_are_refused(run: Runner, tmp_path: Path) -> None:
     """A trial of 1e308 s that takes three times as long never ends, and nothing else is to happen."""
     path = tmp_path / "plan.json"
@@ -139,6 +161,40 @@ def test_times_beyond_the_largest_number_are_refused(run: Runner, tmp_path: Path
     told = run("run", path, "--sample", "--slower", 3)
     assert told.code == 1
     assert "plan: leads to inf s on the virtual clock" in told.err
+
+
+@pytest.mark.parametrize(
+    ("expected", "code", "said"),
+    [
+        ({"member_sd_s": 1e308}, 0, "wrote 11 files"),
+        ({"member_s": 1.7e308, "member_sd_s": 1e308}, 1, "segment 'b1-s1': a member may take inf s; check member_s"),
+    ],
+)
+def test_limits_of_jobs_are_numbers(
+    run: Runner, tmp_path: Path, expected: dict[str, float], code: int, said: str
+) -> None:
+    """No spread makes the longest trial longer than without end; one of more seconds than there are has no limit."""
+    path = tmp_path / "plan.json"
+    assert run("solve", "rubberband-two-stages", "--plan", path).code == 0
+    plan = read_plan(path)
+    segments = tuple(segment.replace(expected=segment.expected.replace(**expected)) for segment in plan.segments)
+    write_json(plan.replace(segments=segments, plan_id=""), path, overwrite=True)
+    told = run("export", path, "--to", "slurm", "--command", "train {trial} {gpus}", "--out", tmp_path / "out")
+    assert told.code == code
+    assert said in told.out + told.err
+
+
+def test_a_fleet_of_types_that_its_instance_has_not_is_refused(run: Runner, tmp_path: Path) -> None:
+    """Nobody would say what its VMs cost."""
+    path = tmp_path / "plan.json"
+    assert run("solve", "srift-case1", "--plan", path).code == 0
+    plan = read_plan(path)
+    types = {f"{name}s": fields for name, fields in plan.instance["types"].items()}
+    write_json(plan.replace(instance={**plan.instance, "types": types}, plan_id=""), path, overwrite=True)
+    told = run("watch", path)
+    assert told.code == 1
+    assert "plan.units.0.type: is 'g4dn.8xlarge', and the plan's instance has no such type of VM" in told.err
+    assert "did you mean 'g4dn.8xlarges'?" in told.err
 
 
 def test_training_of_more_heartbeats_than_are_simulated_is_refused(run: Runner, tmp_path: Path) -> None:

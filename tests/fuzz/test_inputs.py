@@ -78,6 +78,8 @@ VALUES: tuple[Any, ...] = (
     ),
     *({"form": "constant", "value_s": 1}, {"max": 10**9}, [0.5] * 2000),
 )
+#: Characters of a changed file of data, and of one that is written as YAML, which takes long.
+LONGEST_FILE, LONGEST_YAML = 10_000_000, 500_000
 TEXTS = (
     "",
     "0",
@@ -175,7 +177,7 @@ def change_value(value: Any, dice: random.Random) -> Any:  # noqa: ANN401 - plai
     if kind == 0 and isinstance(value, float):
         return value * 10.0 ** dice.randint(-30, 30)
     if kind == 1:
-        return [value] * dice.choice((1, 2, 50))
+        return [value] * min(dice.choice((1, 2, 50)), times_in_file(value))
     if kind == 2:
         for _ in range(dice.choice((3, 70, 150))):  # four changes stay below what Python recurses
             value = dice.choice(({"form": value}, [value]))
@@ -183,8 +185,13 @@ def change_value(value: Any, dice: random.Random) -> Any:  # noqa: ANN401 - plai
     if kind == 3 and isinstance(value, list):
         return value[: dice.randrange(len(value) + 1)]
     if kind == 4 and isinstance(value, list) and len(value) < 100:
-        return value * dice.choice((2, 1000))
+        return value * min(dice.choice((2, 1000)), times_in_file(value))
     return copy.deepcopy(dice.choice(VALUES))
+
+
+def times_in_file(value: Any) -> int:  # noqa: ANN401 - plain data
+    """Return how often a value fits into a file: changes multiply, and the data is held in memory."""
+    return max(1, LONGEST_FILE // len(json.dumps(value)))
 
 
 def change_data(data: Any, dice: random.Random) -> Any:  # noqa: ANN401 - plain data
@@ -242,14 +249,12 @@ def change_text(text: str, dice: random.Random) -> bytes:
 
 def dump(data: Any, path: Path, dice: random.Random) -> Path:  # noqa: ANN401 - plain data
     """Write plain data as JSON or as YAML, sometimes with a changed text on top."""
+    text = json.dumps(data)  # which is YAML, too
     if dice.randrange(4) == 0:
         path = path.with_suffix(".yaml")
-        try:
-            text = yaml.safe_dump(json.loads(json.dumps(data)), allow_unicode=True)
-        except (RecursionError, MemoryError):  # nested deeply, or millions of numbers
-            text = json.dumps(data)  # which is YAML, too
-    else:
-        text = json.dumps(data)
+        if len(text) <= LONGEST_YAML:
+            with contextlib.suppress(RecursionError):  # nested deeply
+                text = yaml.safe_dump(json.loads(text), allow_unicode=True)
     path.write_bytes(change_text(text, dice) if dice.randrange(4) == 0 else text.encode("utf-8", "surrogatepass"))
     return path
 

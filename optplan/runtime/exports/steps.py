@@ -214,14 +214,18 @@ def _limit(segment: Segment, kind: Kind, margin: float, quantile: float) -> int:
     spread = expected.member_sd_s / busy_s if busy_s else 0.0
     if kind is Kind.STREAM and not spread:  # nobody knows how much the sizes of a class differ
         spread = UNKNOWN_SPREAD
-    longest_s = busy_s * _times_mean(spread, quantile) + expected.pause_s
-    return max(60, math.ceil(longest_s * (1 + margin)))
+    longest_s = (busy_s * _times_mean(spread, quantile) + expected.pause_s) * (1 + margin)
+    if math.isinf(longest_s):
+        problem = f"a member may take {longest_s} s; check member_s, seconds and pause_s of what the plan expects"
+        raise CannotExpressError(f"segment {segment.id!r}: {problem}")
+    return max(60, math.ceil(longest_s))
 
 
 def _times_mean(spread: float, quantile: float) -> float:
     """Return a quantile over the mean of a lognormal time with this standard deviation relative to the mean."""
     z = NormalDist().inv_cdf(quantile)
-    sigma = min(math.sqrt(math.log1p(spread**2)), z)  # beyond z, more spread would make the quantile smaller
+    wide = min(spread, 1e100)  # whose square is a number; sigma is z long before
+    sigma = min(math.sqrt(math.log1p(wide**2)), z)  # beyond z, more spread would make the quantile smaller
     return max(1.0, math.exp(z * sigma - sigma**2 / 2))
 
 

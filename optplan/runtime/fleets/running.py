@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from optplan.contracts import Infeasibility
-from optplan.errors import UsageError, nearest_name_hint
-from optplan.formulations.srift.data.instance import SriftInstance
+from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.formulations.srift.data.instance import SriftInstance, VmType
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.runtime.fleets.monitor import Listener, Monitor
 from optplan.runtime.fleets.protocol import Fleet
@@ -154,8 +154,13 @@ def read_watch(out: Path | str) -> FleetOutcome:
 def _check(plan: SriftPlan, options: WatchOptions, out: object, course: Course | None) -> None:
     if not plan.instance:
         raise UsageError("plan: it does not hold its instance; make it anew with `optplan solve --plan`")
+    types = SriftInstance.parse(plan.instance, path="plan.instance").types
+    for place, unit in enumerate(plan.units):
+        if unit.type not in types:
+            problem = f"is {unit.type!r}, and the plan's instance has no such type of VM"
+            raise DataError(f"plan.units.{place}.type", problem, nearest_name_hint(unit.type, types))
     if options.executor == "virtual":
-        _check_losses(plan, course)
+        _check_losses(types, course)
         _require_an_end(plan, options, course)
         return
     if not options.command:
@@ -166,9 +171,8 @@ def _check(plan: SriftPlan, options: WatchOptions, out: object, course: Course |
         raise UsageError(f"course: what happens is not up to executor {options.executor!r}; leave it out")
 
 
-def _check_losses(plan: SriftPlan, course: Course | None) -> None:
+def _check_losses(types: Mapping[str, VmType], course: Course | None) -> None:
     """Refuse to lose VMs of a type that no fleet of the run can have: nothing would happen, without a word."""
-    types = SriftInstance.parse(plan.instance, path="plan.instance").types
     for loss in () if course is None else course.losses:
         if loss.type not in types:
             raise UsageError(f"lose: there is no type of VM {loss.type!r}; {nearest_name_hint(loss.type, types)}")

@@ -168,9 +168,11 @@ def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: 
     outcome = solve_convex(statement.native, "clarabel", stopwatch)
     if outcome.status is Status.INFEASIBLE or outcome.is_unbounded:
         raise EngineError(f"{_ENGINE} finds no plan within the limits, although there is one")
-    within = statement.native.constraints[0]
-    # Where the engine was stopped, its last point is as good as any: it is moved to where the limits are kept.
-    if within.dual_value is None or any(each.value is None for each in statement.native.variables()):
+    within, whole = statement.native.constraints[:2]
+    # Where the engine was stopped, its last point is as good as any: it is moved to where the limits are kept. But
+    # there may be none, or one that leaves out most of some jobs: the zeros that it may begin with.
+    has_point = within.dual_value is not None and all(each.value is not None for each in statement.native.variables())
+    if not (has_point and np.max(whole.violation()) <= 0.5):
         return replace(_out_of_time(pieces), outcome=outcome)
     multipliers = np.maximum(0.0, np.asarray(within.dual_value)) * statement.unit / limits
     return _Found(replace(outcome, values=None), read(), multipliers)

@@ -33,8 +33,8 @@ def state_convex_model(instance: BoaInstance) -> ConvexStatement | None:
 def state_pieces(pieces: Pieces, limits: FloatArray) -> tuple[ConvexStatement, Callable[[], Division]]:
     """State the program within limits (L,), divided so that these and the objective are about one.
 
-    The first constraint is that of the limits. With the statement comes what reads the division that the variables
-    stand for.
+    The first constraint is that of the limits, the second that all jobs are divided. With the statement comes what
+    reads the division that the variables stand for.
     """
     import cvxpy as cp
 

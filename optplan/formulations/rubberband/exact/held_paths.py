@@ -13,6 +13,7 @@ from optplan.contracts.result import (
     LagrangianCertificate,
     ShadowPrice,
     SolveRequest,
+    Status,
     Termination,
     status_of,
 )
@@ -20,9 +21,13 @@ from optplan.formulations.rubberband.data.instance import Objective, RubberBandI
 from optplan.formulations.rubberband.exact.chains import Chain, state_chains, write_solution
 from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, price_limit
 from optplan.formulations.rubberband.exact.side_by_side import solve_side_by_side
+from optplan.formulations.rubberband.exact.stage_options import count_options
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.held import HeldShortfall, HeldSolution, exchange_charges, solve_held
 from optplan.solvers.paths.single_dual import find_multiplier_range
+
+#: Allocations that are evaluated in no time, so that without time there is a plan, too.
+_FEW_OPTIONS = 4096
 
 
 def solve_one_limit(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
@@ -38,10 +43,13 @@ def solve_one_limit(instance: RubberBandInstance, request: SolveRequest) -> Answ
     Answer
         With a Lagrangian certificate, and an enumerated one where the bound rests on it; one-sided shadow prices of the
         convexified problem without minimum charges. Infeasible: with the fastest possible time (the least cost) and
-        what it is made of.
+        what it is made of. Unknown: when time runs out before what stages take is known.
     """
     limit = instance.limits[instance.limit_name]
-    chains = state_chains(instance)
+    try:
+        chains = state_chains(instance, request.stopwatch if count_options(instance) > _FEW_OPTIONS else None)
+    except OutOfEffortError:
+        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
     if instance.objective is Objective.TIME and len(chains) > 1:
         return solve_side_by_side(instance, chains, limit, request)
     found = []

@@ -53,8 +53,10 @@ def explain_shortfall(
     stopwatch = request.stopwatch
     certificate = write_tree(space, None, stopwatch) if request.certify else None
     warnings = [] if certificate or not request.certify else [say_uncertified(request)]
+    proven = True
     if not reaches_batch(instance):
-        found = _explain_batch(instance, certificate)
+        found = _explain_batch(instance, certificate, stopwatch)
+        proven = not stopwatch.expired
     elif not instance.limits:
         reason = "no fleet ever ends: interruptions undo the work between two checkpoints again and again"
         found = Infeasibility(reason=reason, relaxations=(), certificate=certificate)
@@ -64,9 +66,9 @@ def explain_shortfall(
         factor = None
         if proven and all(one.fleet is None for one in nearest):
             factor, proven = _find_factor(instance, stopwatch)
-        if not proven:
-            warnings.append("time ran out before all that would help was known: give it more time")
         found = _explain_limits(instance, nearest, factor, certificate)
+    if not proven:
+        warnings.append("time ran out before all that would help was known: give it more time")
     return Answer(
         status=Status.INFEASIBLE,
         termination=Termination.COMPLETED,
@@ -164,9 +166,9 @@ def _explain_limits(
     )
 
 
-def _explain_batch(instance: SriftInstance, certificate: TreeCertificate | None) -> Infeasibility:
+def _explain_batch(instance: SriftInstance, certificate: TreeCertificate | None, stopwatch: Stopwatch) -> Infeasibility:
     """Say what is nearest to a global batch that no fleet has, and which VMs are missing."""
-    near = find_neighbours(instance)
+    near = find_neighbours(instance, stopwatch)
     sides = [str(side) for side in (near.below, near.above) if side is not None]
     reason = f"no fleet has a global batch of exactly {instance.global_batch}"
     if near.above is None and near.below is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from optplan.formulations.srift.data.instance import SriftInstance
+from optplan.formulations.srift.data.instance import LARGEST_COUNT, SriftInstance
+from optplan.progress import OutOfTime, Stopwatch
 
 
 @dataclass(frozen=True)
@@ -16,45 +17,49 @@ class Neighbours:
     below: int | None
     above: int | None
     #: By type, how many VMs more than are available would do, if only that type had more; types that cannot help are
-    #: left out.
+    #: left out, and those of which it was not found in time.
     more: Mapping[str, int]
 
 
-def reaches_batch(instance: SriftInstance) -> bool:
-    """Whether some fleet has exactly the global batch, whatever the limits."""
-    return bool(_reach(instance, instance.global_batch) >> instance.global_batch & 1)
+def reaches_batch(instance: SriftInstance, stopwatch: Stopwatch | None = None) -> bool:
+    """Whether some fleet has exactly the global batch, whatever the limits; raises OutOfTime when that takes long."""
+    reached = _reach(instance, instance.global_batch, stopwatch or Stopwatch())
+    return bool(reached >> instance.global_batch & 1)
 
 
-def find_neighbours(instance: SriftInstance) -> Neighbours:
+def find_neighbours(instance: SriftInstance, stopwatch: Stopwatch | None = None) -> Neighbours:
     """Find what is nearest to a global batch that no fleet has, whatever the limits."""
     batch = instance.global_batch
     largest = max((int(choices[-1]) for choices in _choices(instance, batch).values() if choices), default=0)
-    sums = _reach(instance, 2 * batch + largest)
+    sums = _reach(instance, 2 * batch + largest, Stopwatch())
     below, above = sums & ((1 << batch) - 1) & ~1, sums >> (batch + 1)
     return Neighbours(
         below=below.bit_length() - 1 if below else None,
         above=batch + (above & -above).bit_length() if above else None,
-        more=_count_missing(instance),
+        more=_count_missing(instance, stopwatch or Stopwatch()),
     )
 
 
-def _count_missing(instance: SriftInstance) -> dict[str, int]:
-    """Return, by type, how many more VMs would make the batch reachable."""
+def _count_missing(instance: SriftInstance, stopwatch: Stopwatch) -> dict[str, int]:
+    """Return, by type, how many more VMs would make the batch reachable, as far as there is time."""
     found = {}
     for name, vm in instance.types.items():
         if vm.available is None:
             continue
         most = instance.global_batch // min(instance.batches_of[name], default=instance.global_batch + 1)
         least = vm.available + 1
-        # What so many reach, more reach, too: the least number that does is found by halving.
-        if most < least or not reaches_batch(_offer(instance, name, most)):
-            continue
-        while least < most:
-            middle = (least + most) // 2
-            if reaches_batch(_offer(instance, name, middle)):
-                most = middle
-            else:
-                least = middle + 1
+        try:
+            # What so many reach, more reach, too: the least number that does is found by halving.
+            if most < least or not reaches_batch(_offer(instance, name, most), stopwatch):
+                continue
+            while least < most:
+                middle = (least + most) // 2
+                if reaches_batch(_offer(instance, name, middle), stopwatch):
+                    most = middle
+                else:
+                    least = middle + 1
+        except OutOfTime:
+            break
         found[name] = least - vm.available
     return found
 
@@ -65,14 +70,14 @@ def _offer(instance: SriftInstance, name: str, available: int) -> SriftInstance:
 
 
 def _choices(instance: SriftInstance, most: int) -> dict[str, tuple[int, ...]]:
-    """Return the choices of batches by type, up to so many samples."""
-    return instance.replace(global_batch=most).batches_of
+    """Return the choices of batches by type, up to so many samples and to the most that a VM may have."""
+    return instance.replace(global_batch=min(most, LARGEST_COUNT)).batches_of
 
 
-def _reach(instance: SriftInstance, most: int) -> int:
+def _reach(instance: SriftInstance, most: int, stopwatch: Stopwatch) -> int:
     """Return the sums up to so many samples that fleets can have: bit s stands for s samples."""
     choices, mask = _choices(instance, most), (1 << (most + 1)) - 1
-    own = {name: _reach_with(instance, name, choices[name], most) for name in instance.types}
+    own = {name: _reach_with(instance, name, choices[name], most, stopwatch) for name in instance.types}
     if not instance.mixed:
         kept = [name for name, vm in instance.types.items() if vm.running]
         sums = 0
@@ -82,22 +87,23 @@ def _reach(instance: SriftInstance, most: int) -> int:
     reached = 1
     for name, sums in own.items():
         allowed = sums if instance.types[name].running else sums | 1
-        reached = _add(reached, allowed) & mask
+        reached = _add(reached, allowed, stopwatch) & mask
     return reached
 
 
-def _add(one: int, other: int) -> int:
+def _add(one: int, other: int, stopwatch: Stopwatch) -> int:
     """Return the sums of a number of one set and a number of another."""
     few, many = sorted((one, other), key=int.bit_count)
     total = 0
     while few:
+        stopwatch.require()
         lowest = few & -few
         total |= many << (lowest.bit_length() - 1)
         few ^= lowest
     return total
 
 
-def _reach_with(instance: SriftInstance, name: str, batches: tuple[int, ...], most: int) -> int:
+def _reach_with(instance: SriftInstance, name: str, batches: tuple[int, ...], most: int, stopwatch: Stopwatch) -> int:
     """Return the sums that VMs of one type can have, as many as must and may be there, and one at least."""
     vm = instance.types[name]
     if not batches:
@@ -107,11 +113,17 @@ def _reach_with(instance: SriftInstance, name: str, batches: tuple[int, ...], mo
     least, found, mask = max(1, vm.running), 0, (1 << (most + 1)) - 1
     if instance.one_batch_per_type:
         for batch in batches:
-            for count in range(least, min(available, most // batch) + 1):
-                found |= 1 << (count * batch)
+            stopwatch.require()
+            number = min(available, most // batch) - least + 1
+            multiples, there = int(number > 0), 1
+            while there < number:  # the multiples by as many numbers again
+                more = min(there, number - there)
+                multiples, there = multiples | multiples << (more * batch), there + more
+            found |= multiples << (least * batch)
         return found
     layer = 1
     for count in range(1, available + 1):
+        stopwatch.require()
         wider = 0
         for batch in batches:
             wider |= layer << batch

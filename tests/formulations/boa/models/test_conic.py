@@ -15,7 +15,8 @@ from optplan.formulations.boa.exact.feasibility import least_budget
 from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.formulations.boa.judge.evaluation import evaluate
-from optplan.formulations.boa.models.conic import solve_conic
+from optplan.formulations.boa.models.conic import run_conic, solve_conic
+from optplan.formulations.boa.models.pieces import collect_pieces
 from optplan.progress import Stopwatch
 
 REQUEST = SolveRequest()
@@ -217,6 +218,14 @@ def test_out_of_time_the_bound_stands() -> None:
     if answer.solution is not None:
         assert all(check.holds for check in evaluate(instance, answer.solution).checks)
     assert answer.shadow_prices == {}
+
+
+def test_a_point_that_divides_no_jobs_is_none() -> None:
+    """Stopped in its first step, the engine returns zeros, of which no job has a width."""
+    pieces = collect_pieces(one_class({"form": "power", "exponent": [0.5, 0.8]}, 5.0, sizes=2))
+    found = run_conic(pieces, pieces.limits, Stopwatch(limit_s=1e-9, clock=lambda: 0.0))
+    assert found.outcome.termination is not Termination.COMPLETED
+    assert found.division is None
 
 
 def test_infeasible_is_an_answer() -> None:

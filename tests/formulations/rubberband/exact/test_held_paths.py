@@ -365,6 +365,14 @@ def test_stops_in_time_with_a_plan_and_a_bound() -> None:
     assert answer.bound_proof is BoundProof.LAGRANGIAN
 
 
+def test_stops_while_very_many_allocations_are_evaluated() -> None:
+    """Up to 100,000 GPUs per trial take minutes, before there is a graph to look for a plan in."""
+    training = {"seconds_per_iteration": {"form": "measured", "gpus": [1, 100_000], "seconds": [40.0, 8.0]}}
+    instance = _make(training=training, cloud={"most_instances": None})
+    answer = solve_held_paths(instance, SolveRequest(stopwatch=Stopwatch(limit_s=1e-9)))
+    assert (answer.status, answer.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
+
+
 @pytest.mark.parametrize("initialise_s", [20, {"form": "normal", "mean_s": 20, "sd_s": 2}])
 @pytest.mark.parametrize("billing", ["per-instance", "per-function"])
 def test_growth_of_the_graph_is_the_evaluators(initialise_s: object, billing: str) -> None:

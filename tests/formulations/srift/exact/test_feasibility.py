@@ -80,6 +80,21 @@ def test_too_few_vms_are_counted(golden: Golden) -> None:
     )
 
 
+def test_neighbours_of_the_largest_batch_are_beyond_it(golden: Golden) -> None:
+    """16 VMs of up to 128 have 2048 at most, and what is next is looked for up to twice the largest batch there is."""
+    reason = explain(golden("case1").replace(global_batch=1_000_000)).reason
+    assert reason.startswith("no fleet has a global batch of exactly 1000000: all that is available has 2048 at most;")
+
+
+def test_vms_that_are_missing_are_left_out_when_time_is_over(golden: Golden) -> None:
+    """Which ones would do takes many sums; that none is there is said, and so is that more would be known later."""
+    instance = golden("case1").replace(global_batch=4096)
+    answer = explain_shortfall(FleetSpace(instance), SolveRequest(stopwatch=Stopwatch(1e-9)))
+    assert answer.infeasibility is not None
+    assert answer.infeasibility.reason.endswith("all that is available has 2048 at most")
+    assert "give it more time" in answer.warnings[-1]
+
+
 def test_a_run_that_never_ends_is_named(make_instance: MakeInstance) -> None:
     """Ten thousand interruptions an hour and an hour between checkpoints: nothing is ever done."""
     spot = {"available": 8, "spot": True, "interruptions_per_hour": 1e4, "gpu": "slow"}
