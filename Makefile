@@ -79,7 +79,7 @@ bench: $(STAMPS)/conic,cp-sat,plot-$(CHECKSUM) ## Run every benchmark suite in i
 	$(BIN)/$(BENCH)
 
 bench-paper: $(STAMPS)/pollux-$(CHECKSUM) ## Run BOA Constrictor's evaluation on the simulator and write docs/paper.md; resumed where CELLS has cells
-	$(BIN)/python -P -m optplan.benchmarking.paper --data "$(DATA)" --cells "$(CELLS)" $(PAPER_FLAGS)
+	$(BIN)/python -P -m optplan.lab.benchmarks.paper --data "$(DATA)" --cells "$(CELLS)" $(PAPER_FLAGS)
 
 docs: $(STAMPS)/docs,plot-$(CHECKSUM) ## Build the documentation in site/; warnings are errors
 	@# The variable silences an advertisement of Material for its successor.

@@ -23,9 +23,9 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.catalog import PriceList, read_price_list, set_prices
-from optplan.instances.gavel import build_gavel_instance
 from optplan.instances.library import manifest
-from optplan.instances.sia_boa import build_sia_instance
+from optplan.lab.traces.gavel import build_gavel_instance
+from optplan.lab.traces.sia_boa import build_sia_instance
 from optplan.speedup import TableSpeedup
 
 #: What names of instances of BOA begin with; only these are made here.

@@ -14,10 +14,10 @@ from typing import Any
 from library_manifest import LIBRARY, write_manifest
 
 import optplan
-from optplan.benchmarking.best_known import name_record
 from optplan.formulations.throughputs.data.instance import ThroughputsInstance
 from optplan.instances.catalog import read_price_list
-from optplan.instances.gavel import GPUS, read_throughputs
+from optplan.lab.benchmarks.best_known import name_record
+from optplan.lab.traces.gavel import GPUS, read_throughputs
 
 NAME = "throughputs-resnet50-gavel"
 JOB, BATCH = "ResNet-50 (batch size 64)", 64

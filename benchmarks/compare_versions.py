@@ -136,7 +136,7 @@ def answer_requests() -> None:
 
 def list_questions() -> Iterator[tuple[str, Callable[[], Row]]]:
     """Yield what can be asked, by name."""
-    from optplan.benchmarking import best_known
+    from optplan.lab.benchmarks import best_known
 
     for name, record in best_known.list_questions(quick=False):
         yield best_known.name_record(name, record), partial(measure, solve, read_recorded, name, record)
@@ -185,8 +185,8 @@ RUBBERBAND: tuple[tuple[str, dict[str, Any]], ...] = (
 
 def read_recorded(name: str, record: dict[str, Any]) -> Any:  # noqa: ANN401 - an instance
     """Return an instance of the library as a record asks it."""
-    from optplan.benchmarking import best_known
     from optplan.instances import library
+    from optplan.lab.benchmarks import best_known
 
     return best_known.ask_as_recorded(library.build_named(name), record)
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optplan.benchmarking.best_known import RECORDS, name_record
 from optplan.instances.library import manifest
+from optplan.lab.benchmarks.best_known import RECORDS, name_record
 
 LIBRARY = Path(__file__).resolve().parents[1] / "optplan" / "instances" / "library"
 _HEADING = (

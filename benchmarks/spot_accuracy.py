@@ -19,7 +19,7 @@ from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s, sample_training
 from optplan.instances.files import read_instance
 from optplan.instances.spot_traces import SpotEstimate, SpotTrace, estimate_spot, read_spot_trace
-from optplan.simulation.fleet import FleetRuns, replay_fleet, sample_fleet
+from optplan.lab.fleet import FleetRuns, replay_fleet, sample_fleet
 from optplan.units import SECONDS_PER_HOUR
 
 FOLDER = "spot-traces"

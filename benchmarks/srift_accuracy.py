@@ -18,9 +18,9 @@ import torch
 from publish import ASSETS, say_time, write_table
 from torch import Tensor, nn
 
-from optplan.benchmarking.machine import describe_machine
 from optplan.instances.files import format_json
-from optplan.measurement.accuracy import Accuracy, PredictedIteration, check_accuracy
+from optplan.lab.benchmarks.machine import describe_machine
+from optplan.profiling.accuracy import Accuracy, PredictedIteration, check_accuracy
 
 HERE = Path(__file__).resolve()
 RESULTS = HERE.parent

@@ -90,12 +90,6 @@ from optplan.reporting.drawing import (
 from optplan.reporting.reports import (
     write_report as write_report,
 )
-from optplan.runtime.outcomes import (
-    RunOutcome as RunOutcome,
-)
-from optplan.runtime.running import (
-    run as run,
-)
 from optplan.solving import (
     analyse_sensitivity as analyse_sensitivity,
     build_plan as build_plan,

@@ -17,13 +17,13 @@ from pathlib import Path
 from rich.console import Console
 
 import optplan
+from optplan.execution.measuring.profiled_instances import describe_search, renew_search
+from optplan.execution.measuring.search_profile import ProfileSettings, profile_here
+from optplan.execution.measuring.trial_timings import summarise
+from optplan.execution.outcomes import RunOutcome
+from optplan.execution.pages.runs import build_comparison_page, comparison_table
 from optplan.instances.plain_data import read_data
-from optplan.measurement.profiled_instances import describe_search, renew_search
-from optplan.measurement.trial_timings import summarise
 from optplan.reporting.pages import write_page
-from optplan.reporting.runtime.runs import build_comparison_page, comparison_table
-from optplan.runtime.outcomes import RunOutcome
-from optplan.runtime.profiling import ProfileSettings, profile_here
 
 HERE = Path(__file__).parent
 TRAINABLE = f"{HERE / 'digits_search.py'}:Digits"
@@ -65,7 +65,7 @@ def main(folder: Path) -> int:
         told = f"planned {expected['time_s']:.0f} s and ${expected['cost_usd']:.4f}"
         console.print(f"{name}: {told}, running in {out} ...")
         # Drift is what this shows, so that nothing is planned anew.
-        runs[name] = optplan.run(
+        runs[name] = optplan.execution.run(
             plan, TRAINABLE, space=space, executor="local", out=out, step_wait_s=STEP_S, replan_above=None
         )
     console.print()

@@ -33,7 +33,7 @@ _EXAMPLES = (
     "optplan list solvers",
 )
 
-#: Where each command stands, in the order of the help.
+#: Where each command of the core stands, in the order of the help; those of the wings follow.
 _COMMANDS = {
     "solve": "optplan.cli.solving:solve",
     "explain": "optplan.cli.explanation:explain",
@@ -43,30 +43,13 @@ _COMMANDS = {
     "replan": "optplan.cli.replanning:replan",
     "scaling": "optplan.cli.scaling:scaling",
     "largest": "optplan.cli.largest:largest",
-    "simulate": "optplan.cli.simulating:simulate",
-    "simulate-spot": "optplan.cli.spot_simulating:simulate_spot",
-    "simulate-starts": "optplan.cli.start_simulating:simulate_starts",
-    "run": "optplan.cli.running:run",
-    "stream": "optplan.cli.streaming:stream",
-    "watch": "optplan.cli.watching:watch",
-    "status": "optplan.cli.running:status",
-    "logs": "optplan.cli.running:logs",
-    "stop": "optplan.cli.running:stop",
-    "serve": "optplan.cli.serving:serve",
-    "calibrate": "optplan.cli.calibration:calibrate",
-    "export": "optplan.cli.exporting:export",
-    "submit": "optplan.cli.exporting:submit",
-    "promote": "optplan.cli.exporting:promote",
     "verify": "optplan.cli.verification:verify",
     "report": "optplan.cli.report_pages:report_page",
     "show": "optplan.cli.catalogue:show",
     "list": "optplan.cli.catalogue:list_registered",
     "schema": "optplan.cli.catalogue:schema",
     "import": "optplan.cli.imports:import_data",
-    "profile": "optplan.cli.profiling:profile",
-    "probe": "optplan.cli.measuring:probe",
-    "bandwidth": "optplan.cli.bandwidth:bandwidth",
-    "bench": "optplan.cli.benchmarks:bench",
+    "profile": "optplan.cli.profiles:profile",
 }
 
 
@@ -80,6 +63,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: object) -> No
     cls=Group,
     examples=_EXAMPLES,
     later=_COMMANDS,
+    extended="",
     invoke_without_command=True,
     context_settings={"max_content_width": _HELP_WIDTH, "help_option_names": ["-h", "--help"]},
 )

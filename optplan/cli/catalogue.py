@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
+from optplan import wings
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
 from optplan.cli.console import Shown, print_answer, print_json, print_text
 from optplan.cli.options import instance_argument, known_name, list_formulations
 from optplan.cli.outputs import Outputs, deliver
 from optplan.cli.pictures import show_pictures
+from optplan.contracts.parts import load
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
     from optplan.contracts import Instance
     from optplan.contracts.registry import SolverEntry
 
-KINDS = ("instances", "solvers", "formulations", "exporters")
 RECORDS = ("instance", "result", "plan", "explanation", "sensitivity")
 #: Those that not every formulation has, by what makes them.
 _OPTIONAL_RECORDS = {"explanation": "explain", "sensitivity": "analyse_sensitivity"}
@@ -30,10 +31,10 @@ _SHOWN = {
     "instances": ("name", "origin", "description"),
     "solvers": ("formulation", "name", "problems", "policies", "proofs", "missing", "summary"),
     "formulations": ("name", "title", "reference"),
-    "exporters": ("name", "needs", "summary"),
 }
-#: How many of these fields name a record.
-_KEYS = {"instances": 1, "solvers": 2, "formulations": 1, "exporters": 1}
+_OF_WINGS = ("name", "needs", "summary")
+#: How many of these fields name a record, where it is not one.
+_KEYS = {"solvers": 2}
 _SIZES = ("classes", "epochs", "widths", "seed")
 
 
@@ -85,18 +86,24 @@ def show(
     return outputs.exit_code(0)
 
 
+def list_kinds() -> list[str]:
+    """List what there are lists of."""
+    return [*_LISTS, *wings.lists()]
+
+
 @click.command(
     name="list",
     cls=Command,
     examples=("optplan list", "optplan list solvers", "optplan list instances --json"),
 )
-@click.argument("kind", required=False, metavar="[KIND]", type=click.Choice(KINDS))
+@click.argument("kind", required=False, metavar="[KIND]", **known_name("list", list_kinds))
 def list_registered(kind: str | None, *, as_json: bool) -> int:
     """List instances of the library, solvers, formulations and exporters; or only one KIND of them.
 
     With --json, an object that has a list for each kind.
     """
-    found = {name: _LISTS[name]() for name in KINDS if kind in (None, name)}
+    listing = _LISTS | {name: load(home) for name, home in wings.lists().items()}
+    found = {name: list_records() for name, list_records in listing.items() if kind in (None, name)}
     if as_json:
         print_json(found)
         return 0
@@ -104,8 +111,8 @@ def list_registered(kind: str | None, *, as_json: bool) -> int:
 
     parts: list[Shown] = []
     for name, records in found.items():
-        shown = [{field: record[field] for field in _SHOWN[name]} for record in records]
-        parts += [record_table(name, shown, num_keys=_KEYS[name]), ""]
+        shown = [{field: record[field] for field in _SHOWN.get(name, _OF_WINGS)} for record in records]
+        parts += [record_table(name, shown, num_keys=_KEYS.get(name, 1)), ""]
     print_answer(*parts[:-1])
     return 0
 
@@ -242,16 +249,8 @@ def _list_formulations() -> list[dict[str, Any]]:
     ]
 
 
-def _list_exporters() -> list[dict[str, Any]]:
-    from optplan.runtime.exports.entries import exporters
-
-    fields = ("name", "summary", "needs", "checked_by")
-    return [{field: getattr(entry, field) for field in fields} for entry in exporters().values()]
-
-
 _LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "instances": _list_instances,
     "solvers": _list_solvers,
     "formulations": _list_formulations,
-    "exporters": _list_exporters,
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from optplan import wings
 from optplan.cli.options import FILE, flag
 from optplan.cli.parameters import naming_options
 
@@ -154,6 +155,8 @@ class Group(click.Group):
         As those of a command.
     later
         Commands that follow those that are added, by name as ``module:attribute``, loaded when they are used.
+    extended
+        By which words wings bring further ones: none for ``optplan`` itself, None for groups to which they bring none.
     """
 
     command_class = Command
@@ -163,23 +166,30 @@ class Group(click.Group):
         *args: Any,  # noqa: ANN401 - click's own
         examples: Sequence[str] = (),
         later: Mapping[str, str] | None = None,
+        extended: str | None = None,
         **kwargs: Any,  # noqa: ANN401 - click's own
     ) -> None:
         super().__init__(*args, **kwargs)
         self.examples = tuple(examples)
-        self._later = dict(later or {})
+        self._later, self._extended = dict(later or {}), extended
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """List the commands as they were added, not by the alphabet."""
-        return [*self.commands, *self._later]
+        return [*self.commands, *self._later, *self._of_wings()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of that name, if there is one."""
-        if cmd_name in self._later:
-            module, _, attribute = self._later[cmd_name].partition(":")
-            command: click.Command = getattr(import_module(module), attribute)
-            return command
-        return super().get_command(ctx, cmd_name)
+        if cmd_name in self.commands:
+            return super().get_command(ctx, cmd_name)
+        home = self._later.get(cmd_name) or self._of_wings().get(cmd_name)
+        if home is None:
+            return None
+        module, _, attribute = home.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def _of_wings(self) -> dict[str, str]:
+        return {} if self._extended is None else wings.commands(self._extended)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, one to a line."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
+from optplan.execution.exports.entries import exporters
 from optplan.formulations import formulations
 from optplan.instances.files import read_instance
 from optplan.instances.library import names
 from optplan.instances.parsing import parse_instance
-from optplan.runtime.exports.entries import exporters
 from optplan.units import Amount, BudgetUnit
 
 if TYPE_CHECKING:

@@ -14,16 +14,16 @@ import pytest
 import yaml
 
 from optplan.contracts import Plan
+from optplan.execution.exports.entries import exporters
+from optplan.execution.exports.exporting import export
+from optplan.execution.exports.steps import CannotExpressError
 from optplan.instances.files import read_instance, read_plan, write_json
 from optplan.instances.library import GENERATED, build_named, names
-from optplan.runtime.exports.entries import exporters
-from optplan.runtime.exports.exporting import export
-from optplan.runtime.exports.steps import CannotExpressError
 from optplan.solving import build_plan, solve
 
 #: What the judges call the totals that plans recompute.
 _MEASURES = {"time_s": ("time_s", "expected_s"), "cost_usd": ("cost_usd", "expected_usd")}
-_SCHEMAS = Path(__file__).parents[1] / "runtime" / "exports"
+_SCHEMAS = Path(__file__).parents[1] / "execution" / "exports"
 _TEMPLATES: dict[str, dict[str, Any]] = {
     "kubernetes": {"image": "train:1", "claim": "shared", "queue": "team", "elastic": True},
     "trainjob": {"image": "train:1", "claim": "shared"},

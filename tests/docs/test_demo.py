@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import optplan
-from optplan.measurement.trial_timings import TrialTiming
-from optplan.runtime.profiling import Profile, ProfileSettings
-from optplan.runtime.running import run
+from optplan.execution.measuring.search_profile import Profile, ProfileSettings
+from optplan.execution.measuring.trial_timings import TrialTiming
+from optplan.execution.running import run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
@@ -55,7 +55,7 @@ def test_an_elastic_cluster_is_cheaper_and_as_quick(
         timings = [TrialTiming(n, gpus, True, steps, steps, 2.0) for n in (1, 2) for gpus in settings.gpus]
         return Profile(tuple(timings), 0.0, 0.0)
 
-    def run_at_once(plan: optplan.Plan, _: str, *, space: object, **options: Any) -> optplan.RunOutcome:  # noqa: ANN401
+    def run_at_once(plan: optplan.Plan, _: str, *, space: object, **options: Any) -> optplan.execution.RunOutcome:  # noqa: ANN401
         assert options["executor"] == "local"
         return run(plan, space=space)
 

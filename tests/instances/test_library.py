@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from optplan.benchmarking.best_known import FIELDS, ask_as_recorded, name_record, read_proof
 from optplan.contracts import BoundProof, Status
 from optplan.errors import DataError, UsageError
 from optplan.formulations import formulation_of
 from optplan.instances import library
 from optplan.instances.changes import apply_changes, parse_change
 from optplan.instances.library import GENERATED, SIZES, build_named, manifest, names
+from optplan.lab.benchmarks.best_known import FIELDS, ask_as_recorded, name_record, read_proof
 from optplan.solving import choose_solver, solve
 from optplan.verification import verify
 

@@ -1,0 +1,25 @@
+"""Running plans: a control loop that follows a plan's segments on executors, with a journal from which it can go on.
+
+Exports for schedulers, and services that hand out widths, stand here too. The public names are in ``__init__.pyi``.
+"""
+
+from optplan.public_names import load_on_use
+
+__getattr__, __all__ = load_on_use(__name__, __file__)
+
+COMMANDS = {
+    "run": "optplan.execution.cli.running:run",
+    "stream": "optplan.execution.cli.streaming:stream",
+    "watch": "optplan.execution.cli.watching:watch",
+    "status": "optplan.execution.cli.running:status",
+    "logs": "optplan.execution.cli.running:logs",
+    "stop": "optplan.execution.cli.running:stop",
+    "serve": "optplan.execution.cli.serving:serve",
+    "calibrate": "optplan.execution.cli.calibration:calibrate",
+    "export": "optplan.execution.cli.exporting:export",
+    "submit": "optplan.execution.cli.exporting:submit",
+    "promote": "optplan.execution.cli.exporting:promote",
+    "profile search": "optplan.execution.cli.profiling:search",
+    "profile speedup": "optplan.execution.cli.profiling:speedup",
+}
+LISTS = {"exporters": "optplan.execution.exports.entries:list_exporters"}

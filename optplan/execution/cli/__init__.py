@@ -1,0 +1,1 @@
+"""Commands that run plans, export them and serve widths."""

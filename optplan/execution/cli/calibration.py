@@ -1,0 +1,63 @@
+"""``optplan calibrate``: what a run measured, written back into the instance, so that the next plan is made from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from optplan.cli.amending import amendments, read_amended
+from optplan.cli.commands import Command
+from optplan.cli.console import note
+from optplan.cli.options import FILE, instance_argument
+from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
+
+
+@click.command(
+    cls=Command,
+    short_help="Write what a run measured back into an instance.",
+    examples=(
+        "optplan calibrate runs/first search.yaml -o measured.json",
+        "optplan calibrate runs/first rubberband-resnet101-20min -o measured.json",
+    ),
+    writes={"output": "the instance with what was measured"},
+)
+@click.argument("folder", metavar="DIR", type=FILE)
+@instance_argument
+@amendments
+def calibrate(
+    folder: Path,
+    instance_name: str,
+    *,
+    outputs: Outputs,
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
+) -> int:
+    """Put what the run in DIR measured in place of what INSTANCE says: times of iterations, starts, launches, prices.
+
+    Every figure that is another one now is listed. What was not measured stays as it was; seconds of iterations at
+    other widths keep their ratio to those that were. The next `optplan solve` plans with it.
+    """
+    from optplan.execution.running import read_run
+    from optplan.execution.stock import take_stock
+    from optplan.formulations import formulation_of
+
+    state, rules, _ = read_run(folder)
+    instance = read_amended(instance_name, changes)
+    formulation = formulation_of(instance)
+    if formulation.name != state.plan.formulation:
+        problem = f"{folder} is a run of a {state.plan.formulation} plan, and {instance_name} is of {formulation.name}"
+        raise UsageError(f"{problem}; give the instance that the plan was made from")
+    calibrated, said = formulation.calibrate(instance, state.plan, take_stock(state))
+    where = "on the virtual clock, where nothing is measured, " if rules.is_virtual else ""
+    source = dict(calibrated.source) | {"measured": f"{where}in a run of plan {state.plan.plan_id[:12]}"}
+    calibrated = calibrated.replace(source=source)
+    if rules.is_virtual:
+        said = ("virtual run: these are the times and prices of its clock, and none was measured", *said)
+    told = {"changes": list(said), "instance": calibrated.to_json_data()}
+    outputs.answer(told, lambda: said or ("all is as the instance says",))
+    outputs.save_json(calibrated)
+    if "--output" not in outputs and not outputs.as_json:
+        note("give -o FILE to write the instance")
+    return outputs.exit_code(0)

@@ -1,0 +1,315 @@
+"""``optplan profile search`` and ``speedup``: searches and classes of jobs, measured here for their instances."""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from optplan.cli.commands import Command
+from optplan.cli.console import Progress, Shown, note
+from optplan.cli.options import DIR, FILE, NUMBERS, TIME, Kind
+from optplan.cli.outputs import Outputs
+from optplan.errors import DataWarning, UsageError
+from optplan.units import PERIOD_HOURS, parse_budget
+
+if TYPE_CHECKING:
+    from optplan.execution.measuring.measured_speedups import MeasuredSpeedup
+    from optplan.execution.measuring.search_profile import Profile
+    from optplan.execution.measuring.trial_timings import Estimate, SearchTimings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _trained(command: F) -> F:
+    """Add the options that say what is run here, and how often."""
+    options = (
+        click.option("--train", metavar="TARGET", help="What to train: module:Trainable, or file.py:Trainable."),
+        click.option("--command", metavar="TEXT", help="A command line to train with, instead of --train."),
+        click.option("--space", type=FILE, help="What configurations are drawn from (YAML or JSON)."),
+        click.option(
+            "--gpus",
+            required=True,
+            type=NUMBERS,
+            help="On how many GPUs (CPU slots where there are none); RubberBand takes powers of two: 1,2,4.",
+        ),
+        click.option("--iterations", type=int, metavar="N", default=20, help="Timed on each."),
+        click.option("--warm-up", type=int, metavar="N", default=2, help="Left out before those."),
+        click.option("--repetitions", type=int, metavar="N", default=3, help="Trials, one by one."),
+        click.option("--time-limit", type=TIME, help="For all of it: 10min."),
+        click.option("--metric", metavar="NAME", default="loss", help="What trials have to show."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws configurations."),
+        click.option(
+            "--launcher",
+            type=click.Choice(["single", "torchrun"]),
+            default="single",
+            help="One process for a trial, or one for each GPU.",
+        ),
+        click.option("--executor", type=click.Choice(["local", "ray"]), default="local", help="Where it runs."),
+        click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; else one is made here."),
+        click.option("--scratch", type=DIR, help="Folder that all machines of a cluster see."),
+    )
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+def _run(options: dict[str, Any], *, work: str = "") -> tuple[Profile, str]:
+    """Run the trials, and say in words how."""
+    from optplan.execution.measuring.search_profile import ProfileSettings, profile_here
+    from optplan.instances.plain_data import read_data
+
+    train, command, space = options["train"] or "", options["command"] or "", options["space"]
+    if bool(train) == bool(command):
+        raise UsageError("--train: give what to train with --train or --command, one of the two")
+    executor, address = options["executor"], options["address"]
+    if address and executor != "ray":
+        raise UsageError(f"--address: executor {executor!r} has none; give --executor ray, or leave it out")
+    cluster = {"address": address} if address else {}
+    counts = {name: options[name] for name in ("gpus", "iterations", "warm_up", "repetitions")}
+    settings = ProfileSettings(**counts, time_limit_s=options["time_limit"], work=work)
+    if not address:
+        _warn_of_cores(max(settings.gpus))
+    with Progress("profiling", tells=True) as progress:
+        profiled = profile_here(
+            settings,
+            executor=executor,
+            scratch=options["scratch"],
+            space=None if space is None else read_data(space),
+            seed=options["seed"],
+            on_event=progress.listen,
+            train=train,
+            command=command,
+            metric=options["metric"],
+            launcher=options["launcher"],
+            **cluster,
+        )
+    widths = ", ".join(map(str, settings.gpus))
+    words = f"{settings.repetitions} trials on {widths} GPUs, up to {settings.iterations} iterations each"
+    return profiled, f"optplan profile: {words} after {settings.warm_up} of warm-up"
+
+
+def _warn_of_cores(gpus: int) -> None:
+    from optplan.execution.local import list_devices
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not list_devices() and gpus > cores:
+        message = f"--gpus: {gpus} slots share {cores} cores here, and iterations take as long as they do on these"
+        warnings.warn(message, DataWarning, stacklevel=2)
+
+
+def _parse_stages(text: str, *, what: str) -> dict[str, Any]:
+    """Read ``8x10,4x20`` as stages."""
+    pairs = [part.strip().split("x") for part in text.split(",")]
+    if not all(len(pair) == 2 and all(number.isdecimal() for number in pair) for pair in pairs):
+        raise UsageError(f"{what}: got {text!r}; trials x iterations of each stage are needed, as in 8x10,4x20,2x40")
+    return {"form": "stages", "stages": [{"trials": int(n), "iterations": int(i)} for n, i in pairs]}
+
+
+def _parse_price(text: str, *, what: str) -> float:
+    """Read the price of an instance into dollars an hour."""
+    amount = parse_budget(text, what=what)
+    if amount.unit not in PERIOD_HOURS:
+        raise UsageError(f"{what}: got {amount}; a price of an instance is needed, as in 3.06usd/hour")
+    return amount.value / PERIOD_HOURS[amount.unit]
+
+
+@click.command(
+    cls=Command,
+    short_help="Time a search's trials here, for RubberBand and SEER.",
+    examples=(
+        "optplan profile search --train train.py:Trainable --gpus 1,2 --instance my-seer-search.yaml -o measured.json",
+        "optplan profile search --train train.py:Trainable --space space.yaml --gpus 1,2,4 --instance mine.yaml "
+        "-o measured.json",
+        "optplan profile search --train train.py:Trainable --gpus 1,2,4 --stages 8x10,4x20,2x40 --price 3.06usd/hour "
+        "--gpus-per-instance 4 --deadline 20min -o search.json",
+    ),
+    writes={"output": "the instance, or its sections training and cloud, as JSON"},
+)
+@_trained
+@click.option("--instance", "base", metavar="INSTANCE", help="A search whose training, or SEER's resize_s, is renewed.")
+@click.option(
+    "--stages",
+    metavar="NxI,NxI",
+    type=Kind("stages", _parse_stages),
+    help="Trials x iterations of the search's stages.",
+)
+@click.option("--deadline", type=TIME, help="For the search: 20min.")
+@click.option("--gpus-per-instance", type=click.IntRange(min=1), metavar="N", help="Of what will be rented.")
+@click.option("--price", type=Kind("AMOUNT", _parse_price), help="Of an instance: 3.06usd/hour.")
+@click.option("--provision", type=TIME, help="From request to launch, of the cloud: 20s.")
+@click.option("--initialise", type=TIME, help="Of a new instance in the cloud: 2min.")
+def search(
+    *,
+    base: str | None,
+    stages: dict[str, Any] | None,
+    deadline: float | None,
+    gpus_per_instance: int | None,
+    price: float | None,
+    provision: float | None,
+    initialise: float | None,
+    outputs: Outputs,
+    **options: Any,  # noqa: ANN401 - those of _trained
+) -> int:
+    """Time a search's trials on more and more GPUs: iterations, starts, checkpoints, and how they vary.
+
+    Each repetition is a trial with a configuration of its own. It starts on the fewest GPUs, and goes on from its
+    checkpoint on each number of GPUs in turn, as a trial does that is promoted. What is trained runs as it stands: name
+    only files that you trust.
+    """
+    from optplan.execution.measuring.profiled_instances import describe_search, list_missing, renew_pauses, renew_search
+    from optplan.execution.measuring.trial_timings import summarise
+    from optplan.formulations.rubberband.data.instance import RubberBandInstance
+    from optplan.formulations.seer.data.instance import SeerInstance
+    from optplan.instances.files import read_instance
+
+    read = None if base is None else read_instance(base)
+    seer = read if isinstance(read, SeerInstance) else None
+    old = None if base is None or seer is not None else read_instance(base, RubberBandInstance)
+    given = stages, deadline, gpus_per_instance, price, provision, initialise
+    if seer is not None and any(each is not None for each in given):
+        message = "--instance: of a SEER search only resize_s is renewed; leave the options of a RubberBand search out"
+        raise UsageError(message)
+    profiled, words = _run(options)
+    measured = summarise(profiled.timings)
+    if seer is not None:
+        renewed = renew_pauses(seer, measured, words).to_json_data()
+        return outputs.deliver(renewed, lambda: _show_search(measured))
+    cloud = {
+        "gpus_per_instance": gpus_per_instance,
+        "price_usd_per_hour": price,
+        "provision_s": provision,
+        "initialise_s": initialise,
+    }
+    made = describe_search(measured, profiled.request_s, profiled.launch_s, words, **cloud)
+    asked = {"experiment": stages, "deadline_s": deadline}
+    made |= {name: value for name, value in asked.items() if value is not None}
+    if old is not None:
+        changes = {name: value for name, value in asked.items() if value is not None}
+        made = renew_search(old, made, **cloud).replace(**changes).to_json_data()
+    missing = list_missing(made)
+    if not missing:
+        made = RubberBandInstance.parse(made).to_json_data()
+    code = outputs.deliver(made, lambda: _show_search(measured))
+    if missing and "--output" in outputs:
+        note(f"to be solved it still needs {', '.join(missing)}: add them, or give --instance")
+    return code
+
+
+def _show_search(measured: SearchTimings) -> Iterable[Shown]:
+    """Say what was measured: a row for each number of GPUs, and what else takes time."""
+    from optplan.reporting.tables import fact_table, record_table
+
+    rows = [
+        {
+            "gpus": gpus,
+            "iteration_s": f"{each.mean:.3g}",
+            "95 % interval": _write_interval(each),
+            "start_s": f"{measured.start_s[gpus].mean:.3g}",
+            "deviation_s": f"{measured.start_s[gpus].sd:.2g}",
+        }
+        for gpus, each in measured.iteration_s.items()
+    ]
+    yield record_table("measured", rows)
+    yield from _say_interval(measured.iteration_s.values())
+    yield ""
+    facts = [
+        ("noise", f"{measured.iteration_noise:.1%} between iterations, {measured.trial_noise:.1%} between trials"),
+        ("starts", "differ with the GPUs" if measured.starts_differ else "do not depend on the GPUs"),
+    ]
+    parts = {
+        "launch": measured.launch_s,
+        "initialisation": measured.initialise_s,
+        "loading": measured.load_s,
+        "saving": measured.save_s,
+    }
+    facts += [(name, f"{_write(each.mean)} ± {_write(each.sd)}") for name, each in parts.items() if each is not None]
+    yield fact_table(facts)
+
+
+@click.command(
+    cls=Command,
+    short_help="Measure how jobs speed up, for BOA's classes.",
+    examples=(
+        'optplan profile speedup --command "python train.py" --gpus 1,2,4 -o class.json',
+        "optplan profile speedup --train train.py:Trainable --work samples --gpus 1,2,4,8 --launcher torchrun "
+        "--instance cluster.yaml --class bert --gpu-type t4 -o measured.json",
+    ),
+    writes={"output": "the class's fields, or the instance, as JSON"},
+)
+@_trained
+@click.option("--work", metavar="NAME", default="", help="Metric with an iteration's work; without it all do the same.")
+@click.option("--gpu-type", metavar="NAME", default="gpu", help="What instances call these GPUs.")
+@click.option("--instance", "base", metavar="INSTANCE", help="A cluster of which one class is renewed.")
+@click.option("--class", "name", metavar="NAME", help="The class of --instance.")
+def speedup(
+    *,
+    work: str,
+    gpu_type: str,
+    base: str | None,
+    name: str | None,
+    outputs: Outputs,
+    **options: Any,  # noqa: ANN401 - those of _trained
+) -> int:
+    """Measure the throughput of jobs at several widths by running them, with confidence intervals.
+
+    Every repetition is a job that starts on the fewest GPUs and goes on from its checkpoint on each width in turn, so
+    what a change of width costs is measured as well. What is run runs as it stands: name only files that you trust.
+    """
+    from optplan.execution.measuring.measured_speedups import measure_speedup
+    from optplan.execution.measuring.profiled_instances import describe_class, renew_class, require_class
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.instances.files import read_instance
+
+    if (base is None) != (name is None):
+        raise UsageError("--class: an instance's class is renewed; give both --instance and --class, or neither")
+    old = None if base is None else read_instance(base, BoaInstance)
+    if old is not None and name is not None:
+        require_class(old, name, gpu_type, min(options["gpus"]))
+    profiled, words = _run(options, work=work)
+    measured = measure_speedup(profiled.timings)
+    made = describe_class(measured, gpu_type)
+    if old is not None and name is not None:
+        made = renew_class(old, name, measured, gpu_type, words).to_json_data()
+    return outputs.deliver(made, lambda: _show_speedup(measured))
+
+
+def _show_speedup(measured: MeasuredSpeedup) -> Iterable[Shown]:
+    from optplan.reporting.tables import fact_table, record_table
+
+    rows = [
+        {
+            "gpus": width.gpus,
+            "work a second": f"{width.throughput.mean:.4g}",
+            "speedup": f"{width.speedup:.4g}",
+            "95 % interval": f"{width.interval[0]:.4g} to {width.interval[1]:.4g}",
+            "repetitions": width.throughput.count,
+        }
+        for width in measured.widths
+    ]
+    yield record_table("measured", rows)
+    yield ""
+    yield fact_table([("change of width", f"{_write(measured.rescale_s.mean)} ± {_write(measured.rescale_s.sd)}")])
+
+
+def _write(seconds: float) -> str:
+    return f"{seconds:.3g} s"
+
+
+def _write_interval(estimate: Estimate) -> str:
+    reach = estimate.interval
+    return "-" if reach is None else f"{reach[0]:.3g} to {reach[1]:.3g}"
+
+
+def _say_interval(estimates: Iterable[Estimate]) -> Iterable[str]:
+    """Say what the intervals are, and where too few repetitions leave one open."""
+    known = [(each.count, each.interval) for each in estimates if each.interval is not None]
+    if not known:
+        return
+    repetitions = min(count for count, _ in known)
+    said = f"The true mean lies in the 95 % interval, as far as {repetitions} repetitions tell (Student's t)."
+    if any(interval[0] <= 0.0 for _, interval in known):
+        said += " One that begins at 0 says nothing of its lower end: give more --repetitions."
+    yield said

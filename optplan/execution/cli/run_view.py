@@ -1,0 +1,175 @@
+"""What is shown while a plan is followed: one line that changes on a terminal, a line for each segment elsewhere."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TextIO
+
+from optplan.cli.console import note
+from optplan.contracts.conditions import Mode
+from optplan.errors import OutputError, show_text
+from optplan.execution.cluster import spent_usd
+from optplan.execution.protocol import Progressed
+from optplan.execution.records import (
+    Began,
+    NodeChanged,
+    Noted,
+    OperationEnded,
+    OperationFailed,
+    Paused,
+    Record,
+    Replanned,
+    Resumed,
+    SegmentEnded,
+    SegmentOpened,
+    TrialDropped,
+    encode,
+    plain,
+)
+from optplan.execution.run_state import Phase
+from optplan.execution.scheduler import Rules
+from optplan.execution.state import State
+from optplan.units import format_duration
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+#: What is said of a virtual clock where there is nothing to train.
+_UNTRAINED = "nothing is trained"
+#: Lines of a failed trial's output that are shown.
+_TAIL_LINES = 12
+
+
+class RunView:
+    """Listens to a run, shows it on stderr, and writes its events to a file.
+
+    Parameters
+    ----------
+    state
+        Of the run as it stands; the view applies to it what it hears, and nobody else has it.
+    rules
+        Of the run.
+    events
+        Where each record is written as a line of JSON; None writes none.
+    """
+
+    def __init__(self, state: State, rules: Rules, *, events: Path | None = None) -> None:
+        self._state = state
+        self._rules = rules
+        self._seen: dict[str, float] = {}
+        self._events = events
+        self._file: TextIO | None = None
+        self._status: Status | None = None
+
+    def __enter__(self) -> Self:
+        """Open the file, and the changing line where there is a terminal.
+
+        Raises
+        ------
+        OutputError
+            When the file cannot be written.
+        """
+        if self._events is not None:
+            try:
+                self._file = self._events.open("w", encoding="utf-8")
+            except OSError as error:
+                raise OutputError(f"--events: {self._events} cannot be written ({error.strerror})") from None
+        if sys.stderr.isatty():
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status("starting")
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close both."""
+        if self._status is not None:
+            self._status.stop()
+        if self._file is not None:
+            self._file.close()
+
+    def listen(self, record: Record | Progressed) -> None:
+        """Take note of a record, or of progress."""
+        if not isinstance(record, Progressed):
+            self._state.apply(record)
+        if self._file is not None:
+            self._file.write(self._encode(record) + "\n")
+            self._file.flush()
+        for line in self._tell(record):
+            note(line)
+        if self._status is not None:
+            self._status.update(show_text(self.line(record.t)))
+
+    def _encode(self, record: Record | Progressed) -> str:
+        if isinstance(record, Progressed):
+            fields = {"kind": "Progressed", "t": record.t, "operation": record.operation}
+            return json.dumps(fields | {"iterations": record.iterations, "metrics": plain(dict(record.metrics))})
+        return encode(record)
+
+    def _tell(self, record: Record | Progressed) -> list[str]:
+        """Return the lines that say what happened, where it is worth one."""
+        when = f"[{_write(record.t)}]"
+        match record:
+            case SegmentOpened() if record.members:
+                return [f"{when} {self._name(record.segment)}"]
+            case SegmentEnded():
+                best = record.ranking[0] if record.ranking else ""
+                shown = f"; best: {best} ({self._rules.metric} {self._seen[best]:.6g})" if best in self._seen else ""
+                return [f"{when} {record.segment} ended{shown}"]
+            case Began() | Resumed() if self._rules.is_virtual:
+                return ["virtual run: " + ("trials are trained at once" if self._rules.is_trained else _UNTRAINED)]
+            case Progressed() | OperationEnded():
+                value = record.metrics.get(self._rules.metric)
+                if isinstance(value, int | float) and math.isfinite(value):
+                    self._seen[record.operation.split(".")[-2]] = float(value)
+            case OperationFailed():
+                tail = [f"    {line}" for line in record.tail.splitlines()[-_TAIL_LINES:]]
+                return [f"{when} {record.operation}: {record.why}", *tail]
+            case TrialDropped():
+                return [f"{when} gave up {record.trial}: {record.why}"]
+            case NodeChanged() if record.phase == "lost":
+                return [f"{when} lost {record.node}: {record.why}"]
+            case Replanned():
+                return [f"{when} {record.why}"]
+            case Noted():
+                return [f"{when} {record.text}"]
+            case Paused():
+                return [f"{when} paused: {record.why}"]
+        return []
+
+    def _name(self, segment: str) -> str:
+        return self._state.segments[segment].segment.label or segment
+
+    def line(self, now_s: float) -> str:
+        """Say what runs, how good it is, what it has taken, and how long it is expected to go on."""
+        state = self._state
+        going = [state.segments[name] for name in sorted(state.open)]
+        parts = ["virtual run"] if self._rules.is_virtual else []
+        parts += ["; ".join(self._name(each.segment.id) for each in going) or "waiting"]
+        if any(each.began_s is None for each in going):
+            ready = sum(node.phase is Phase.READY for node in state.nodes.values())
+            parts.append(f"waiting for nodes ({ready} are ready)")
+        alive = {t for each in going for t in each.members if not state.trials[t].why_dropped}
+        if alive:
+            parts.append(f"{len(alive):,} trial{'s' if len(alive) > 1 else ''}")
+        if self._seen:
+            best = (min if self._rules.mode is Mode.MIN else max)(self._seen, key=self._seen.__getitem__)
+            parts.append(f"best {self._rules.metric} {self._seen[best]:.6g} ({best})")
+        spent, planned = spent_usd(state, now_s), state.plan.totals().get("cost_usd")
+        if spent is not None and planned is not None:
+            parts.append(f"${spent:,.2f} of ${planned:,.2f}")
+        return " | ".join([*parts, f"{_write(now_s)}, about {_write(self._left_s(now_s))} to go"])
+
+    def _left_s(self, now_s: float) -> float:
+        """Return how long the run goes on if what is open, and what comes after it, takes what is planned."""
+        state = self._state
+        going = [each for each in map(state.segments.__getitem__, state.open) if each.opened_s is not None]
+        late_s = max(((each.opened_s or 0.0) - each.segment.expected.start_s for each in going), default=0.0)
+        return max(0.0, max((each.end_s for each in state.plan.segments), default=0.0) + late_s - now_s)
+
+
+def _write(seconds: float) -> str:
+    return format_duration(seconds) if seconds else "0 s"

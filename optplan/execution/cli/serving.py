@@ -1,0 +1,168 @@
+"""``optplan serve``: long-lived services."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from optplan.cli.commands import Command, Group
+from optplan.cli.console import note
+from optplan.cli.options import BUDGET, DIR, TIME, Kind, parse_share
+from optplan.errors import UsageError
+from optplan.units import SECONDS_PER_HOUR, Amount
+
+if TYPE_CHECKING:
+    from optplan.execution.serving.keeping import Keeper
+    from optplan.execution.serving.naming import ClassNames
+    from optplan.execution.serving.service import Door
+
+_DEFAULT_PORT = 8420
+_LARGEST_PORT = 65535
+
+
+def _parse_part(text: str, *, what: str) -> float:
+    """Read a part as ``5%`` or ``0.05``."""
+    part = parse_share(text)
+    if not 0.0 <= part <= 1.0:
+        raise UsageError(f"{what}: got {text!r}; a part of up to 100% is needed, as in 5%")
+    return part
+
+
+def _parse_listen(text: str, *, what: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not (colon and host and port.isdecimal() and int(port) <= _LARGEST_PORT):
+        raise UsageError(f"{what}: got {text!r}; HOST:PORT is needed, as in 127.0.0.1:{_DEFAULT_PORT}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+_PART = Kind("PART", _parse_part)
+
+
+@click.group(
+    cls=Group,
+    short_help="Long-lived services: widths that follow reality.",
+    examples=("optplan serve boa state --instance boa-newtrace --budget 120gpu",),
+)
+def serve() -> None:
+    """Run a service until it is stopped."""
+
+
+@serve.command(
+    "boa",
+    cls=Command,
+    short_help="BOA's width calculator: jobs in, width tables out.",
+    examples=(
+        "optplan serve boa state --instance boa-newtrace --budget 120gpu",
+        "optplan serve boa state --watch inbox --slurm sacct --class-pattern '^[a-z0-9]+'",
+    ),
+    renamed={"new_speedup": "--new-speedup", "every_s": "--every", "window_h": "--window"},
+)
+@click.argument("folder", metavar="STATE", type=DIR)
+@click.option("--instance", metavar="NAME", help="Instance (name or file) to begin with; kept in STATE.")
+@click.option("--budget", type=BUDGET, help="Its budget: 120gpu, 30000usd/month.")
+@click.option(
+    "--listen",
+    type=Kind("HOST:PORT", _parse_listen),
+    default=f"127.0.0.1:{_DEFAULT_PORT}",
+    help="Where to listen; port 0 takes a free one.",
+)
+@click.option("--name", "names", metavar="HOST", multiple=True, help="Another name that requests may call the host by.")
+@click.option("--watch", type=DIR, help="Folder whose files are taken: events, hints, sacct's lists.")
+@click.option("--slurm", metavar="sacct|FILE", help="Ask sacct every minute, or follow the file of jobcomp/filetxt.")
+@click.option("--cpus-per-gpu", type=click.IntRange(min=1), help="Where Slurm's file counts no GPUs, but processors.")
+@click.option("--timezone", metavar="ZONE", default="UTC", help="Of the times in Slurm's files.")
+@click.option("--class-pattern", metavar="REGEX", default="", help="Finds a job's class in its name.")
+@click.option("--window", type=TIME, help="What was seen so long ago weighs 1/e: 72h.")
+@click.option("--every", type=TIME, help="Calculate again at the latest after: 15min.")
+@click.option("--move", type=_PART, help="Calculate at once where something moved by: 5%.")
+@click.option("--least-gain", type=_PART, help="Publish from this gain on: 2%.")
+@click.option(
+    "--new-speedup",
+    metavar="LAW",
+    help="What new classes are taken for until they are measured: linear unless given, amdahl:FRACTION or "
+    "power:EXPONENT.",
+)
+@click.option("--gpus-per-node", type=click.IntRange(min=1), help="Of the nodes that AdaptDL's hints come from.")
+def boa(
+    folder: Path,
+    *,
+    instance: str | None,
+    budget: Amount | None,
+    listen: tuple[str, int],
+    names: tuple[str, ...],
+    watch: Path | None,
+    slurm: str | None,
+    cpus_per_gpu: int | None,
+    timezone: str,
+    class_pattern: str,
+    window: float | None,
+    every: float | None,
+    as_json: bool,  # noqa: ARG001 - what it prints is the address alone
+    **changes: float | str | None,
+) -> int:
+    """Keep width tables that follow the jobs, in the folder STATE, until SIGINT or SIGTERM.
+
+    Everything needs the token that lies in STATE/token; the address lies in STATE/address, the table in
+    STATE/widths.json. Killed at any moment, it goes on where it was: `optplan serve boa STATE`.
+    """
+    import asyncio
+    import logging
+
+    from optplan.execution.serving.access import read_token
+    from optplan.execution.serving.keeping import Keeper
+    from optplan.execution.serving.naming import ClassNames
+    from optplan.execution.serving.service import Door
+    from optplan.execution.serving.slurm import SlurmJobs
+    from optplan.execution.serving.sources import make_sources
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.instances.files import read_instance
+    from optplan.instances.job_logs.times import Clock, find_zone
+
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    given = None if instance is None else read_instance(instance, BoaInstance)
+    if budget is not None:
+        if given is None:
+            raise UsageError("--budget: goes with --instance, whose budget it is; give both")
+        given = given.replace(budget=budget)
+    terms: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+    terms |= {} if window is None else {"window_h": window / SECONDS_PER_HOUR}
+    terms |= {} if every is None else {"every_s": every}
+    class_names, clock = ClassNames(class_pattern), Clock(find_zone(timezone))
+    keeper = Keeper(folder, given, terms)
+    keeper.start()
+    try:
+        door = Door(read_token(folder), *listen, names=names)
+        sources = make_sources(keeper, SlurmJobs(class_names, clock, cpus_per_gpu), watch=watch, slurm=slurm)
+        return asyncio.run(_serve(keeper, door, class_names, sources))
+    finally:
+        keeper.stop()
+
+
+async def _serve(
+    keeper: Keeper, door: Door, class_names: ClassNames, sources: Sequence[Callable[[], Awaitable[None]]]
+) -> int:
+    import asyncio
+
+    from optplan.execution.serving.keeping import write_whole
+    from optplan.execution.serving.service import serve as serve_http
+
+    stop, caught = asyncio.Event(), []
+
+    def end(number: signal.Signals) -> None:
+        caught.append(number)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end, number)
+
+    def tell(address: str) -> None:
+        write_whole(keeper.folder / "address", address + "\n")
+        note(f"serving {keeper.view.instance.name or 'widths'} at {address}; the token lies in {keeper.folder}/token")
+
+    await serve_http(keeper, door, class_names=class_names, stop=stop, on_ready=tell, sources=sources)
+    return 128 + caught[0]

@@ -1,0 +1,264 @@
+"""The cluster manager: which nodes to ask for and to give back, and a meter of what they cost.
+
+The meter runs from the beginning of a node's launch (or from when it is ready, where launches are free) until it is
+given back, idle time and minimum charges included; where GPUs are billed, while operations have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from optplan.contracts.resources import Billing, Resource
+from optplan.execution.records import NodeReleasing, NodeWanted, Record
+from optplan.execution.run_state import HELD, NodeState, Phase
+from optplan.execution.state import SegmentState, State
+from optplan.formulations.rubberband.published.placement import Placement, place
+from optplan.units import SECONDS_PER_HOUR
+
+
+def want_nodes(state: State, segment: SegmentState, now_s: float) -> Iterator[Record]:
+    """Yield the intents by which a segment's pool grows to what the segment wants."""
+    wanted, pool = segment.segment.nodes, segment.segment.pool
+    made = sum(1 for node in state.nodes.values() if node.pool == pool) if len(state.pools[pool]) < wanted else 0
+    for number in range(wanted - len(state.pools[pool])):
+        name = f"{pool}.node-{made + number + 1:05d}"
+        replacement = segment.phase is Phase.RUNNING
+        yield NodeWanted(now_s, name, pool, segment.segment.resource, segment.segment.id, replacement)
+
+
+def ready_nodes(state: State, pool: str) -> list[str]:
+    """Return the nodes of a pool that can train, the oldest first."""
+    return sorted(name for name in state.pools[pool] if state.nodes[name].phase is Phase.READY)
+
+
+def release_all(state: State, pool: str, now_s: float) -> Iterator[Record]:
+    """Yield the intents by which all nodes of a pool are given back."""
+    for name in sorted(state.pools[pool]):
+        if state.nodes[name].phase in HELD:
+            yield NodeReleasing(now_s, name)
+
+
+def choose_surplus(state: State, pool: str, wanted: int, trials: dict[str, int], now_s: float) -> list[str]:
+    """Return the nodes that a pool gives back.
+
+    While a node has not used up its minimum charge the oldest go first: no node then gives up more of it than it must.
+    Otherwise those go on which the fewest trials are that go on (RubberBand's placement controller).
+
+    Parameters
+    ----------
+    state, pool, now_s
+        The run, the pool, and what the clock shows.
+    wanted
+        How many nodes stay.
+    trials
+        GPUs of the trials that go on.
+    """
+    nodes = ready_nodes(state, pool)
+    surplus = len(nodes) - wanted
+    if surplus <= 0:
+        return []
+    resource = state.plan.resources[state.nodes[nodes[0]].resource]
+    if resource.billing is Billing.NODES and any(_is_young(state.nodes[name], resource, now_s) for name in nodes):
+        return nodes[:surplus]
+    last = Placement(trials=last_places(state, trials, nodes, resource.gpus_per_node))
+    change = place(trials, nodes, resource.gpus_per_node, last=last, release=surplus)
+    return list(change.released)
+
+
+def place_trials(
+    state: State, pool: str, trials: dict[str, int], running: Sequence[str] = ()
+) -> dict[str, dict[str, int]]:
+    """Place trials on a pool's nodes (RubberBand, Algorithm 3); those for which there is no room are left out.
+
+    Parameters
+    ----------
+    state, pool
+        The run and the pool.
+    trials
+        GPUs by trial, running ones included.
+    running
+        Trials that stay where they are.
+    """
+    nodes = ready_nodes(state, pool)
+    if not nodes:
+        return {}
+    gpus = state.plan.resources[state.nodes[nodes[0]].resource].gpus_per_node
+    fitting = {trial: wanted for trial, wanted in trials.items() if wanted <= len(nodes) * gpus}
+    last = Placement(trials=last_places(state, fitting, nodes, gpus))
+    reserved = frozenset(trial for trial in running if trial in last.trials)
+    change = place(fitting, nodes, gpus, last=last, reserved=reserved)
+    return {trial: dict(own) for trial, own in change.placement.trials.items()}
+
+
+def last_places(state: State, trials: dict[str, int], nodes: Sequence[str], gpus: int) -> dict[str, dict[str, int]]:
+    """Return where trials were that can be there again: on nodes that are still held, as far as these have room."""
+    room = dict.fromkeys(nodes, gpus)
+    places = {}
+    for trial in trials:
+        own = dict(state.trials[trial].place)
+        needed = min(sum(own.values()), gpus)
+        if own and all(room.get(node, 0) >= needed for node in own):
+            for node in own:
+                room[node] -= needed
+            places[trial] = own
+    return places
+
+
+def spent_usd(state: State, now_s: float, *, minima: bool = True) -> float | None:
+    """Return what the run has cost; None without prices.
+
+    With ``minima`` the minimum charges of nodes that are held count in full, else what they have used up of them.
+    """
+    if any(resource.price_usd_per_hour is None for resource in state.plan.resources.values()):
+        return None
+    resources = state.plan.resources
+    nodes = sum(_node_usd(node, resources[node.resource], now_s, minima=minima) for node in state.nodes.values())
+    return nodes + sum(_busy_usd(state, segment, now_s) for segment in state.segments.values())
+
+
+def meter(state: State, now_s: float) -> tuple[float, float]:
+    """Return US dollars and GPU-hours of what was held, or used where GPUs are billed; no other charges."""
+    usd = gpu_s = 0.0
+    for node in state.nodes.values():
+        resource = state.plan.resources[node.resource]
+        begin_s = _paid_from(node, resource)
+        if resource.billing is Billing.NODES and begin_s is not None:
+            held_s = (now_s if node.end_s is None else node.end_s) - begin_s
+            gpu_s += resource.gpus_per_node * held_s
+            usd += _price(node, resource) * held_s / SECONDS_PER_HOUR
+    for segment in state.segments.values():
+        resource = state.plan.resources[segment.segment.resource]
+        if resource.billing is Billing.GPUS:
+            busy_s = _busy_gpu_s(state, segment, now_s)
+            gpu_s, usd = gpu_s + busy_s, usd + busy_s * _gpu_usd_per_s(resource)
+    return usd, gpu_s / SECONDS_PER_HOUR
+
+
+def spent_gpu_hours(state: State, now_s: float) -> float:
+    """Return the GPU-hours for which operations have had GPUs."""
+    return sum(_busy_gpu_s(state, segment, now_s) for segment in state.segments.values()) / SECONDS_PER_HOUR
+
+
+def rate_usd_per_s(state: State) -> float:
+    """Return what a second costs now."""
+    rate = 0.0
+    for names in state.pools.values():
+        for node in map(state.nodes.__getitem__, names):
+            resource = state.plan.resources[node.resource]
+            if resource.billing is Billing.NODES and _paid_from(node, resource) is not None:
+                rate += _price(node, resource) / SECONDS_PER_HOUR
+    for name in state.active:
+        running = state.operations[name].operation
+        resource = state.plan.resources[state.segments[running.segment].segment.resource]
+        if resource.billing is Billing.GPUS:
+            rate += _gpu_usd_per_s(resource) * running.workers * running.gpus_per_worker
+    return rate
+
+
+def committed_usd(state: State, segment: SegmentState, now_s: float) -> float | None:
+    """Return what the run will have cost at least once a segment has ended that begins now; None without prices.
+
+    Nodes that stay, and new ones, are paid until the segment is expected to end, or for their minimum charge; nodes
+    that are given back, and those of other pools, are paid as if they went now.
+    """
+    spent, what = spent_usd(state, now_s), segment.segment
+    resource = state.plan.resources[what.resource]
+    if spent is None or resource.price_usd_per_hour is None:
+        return None
+    if resource.billing is Billing.GPUS:
+        return spent + (what.expected.cost_usd or 0.0)
+    told = [node.usd_per_hour for node in state.nodes.values() if node.resource == what.resource and node.usd_per_hour]
+    usd_per_s = (told[-1] if told else resource.price_usd_per_hour) / SECONDS_PER_HOUR  # new nodes cost what others do
+    held = sorted(state.pools[what.pool], reverse=True)[: what.nodes]  # the youngest stay
+    for node in map(state.nodes.__getitem__, held):
+        begin_s = _paid_from(node, resource)
+        paid_s = what.expected.seconds if begin_s is None else now_s + what.expected.seconds - begin_s
+        charged_s = 0.0 if begin_s is None else max(now_s - begin_s, resource.minimum_charge_s)
+        own_s = max(paid_s, resource.minimum_charge_s) - charged_s
+        spent += own_s * _price(node, resource) / SECONDS_PER_HOUR
+    unpaid_s = resource.request_s if resource.launch_billed else what.expected.launch_s
+    new_s = max(what.expected.seconds - unpaid_s, resource.minimum_charge_s)
+    return spent + (what.nodes - len(held)) * (resource.start_usd + usd_per_s * new_s)
+
+
+def paid_s(state: State, pool: str, now_s: float) -> tuple[float, ...]:
+    """Return for how long each of the nodes of a pool has been paid that are ready, the oldest first."""
+    nodes = [state.nodes[name] for name in ready_nodes(state, pool)]
+    begins = (_paid_from(node, state.plan.resources[node.resource]) for node in nodes)
+    return tuple(now_s - begin_s for begin_s in begins if begin_s is not None)
+
+
+def segment_usd(state: State, segment: SegmentState, now_s: float, *, minima: bool = True) -> float | None:
+    """Return what a segment has cost: the pool's nodes from its opening to the next one's, or until now.
+
+    Minimum charges count as in :func:`spent_usd`.
+    """
+    resource = state.plan.resources[segment.segment.resource]
+    if resource.price_usd_per_hour is None:
+        return None
+    usd = _busy_usd(state, segment, now_s)
+    if segment.opened_s is None:
+        return usd
+    pool = [each for each in state.segments.values() if each.segment.pool == segment.segment.pool]
+    later = [each.opened_s for each in pool if each.opened_s is not None and each.opened_s > segment.opened_s]
+    until_s = min(later, default=now_s)
+    for node in state.nodes.values():
+        if node.pool != segment.segment.pool:
+            continue
+        begin_s, end_s = _paid_from(node, resource), now_s if node.end_s is None else node.end_s
+        if begin_s is None:
+            continue
+        usd += resource.start_usd if node.segment == segment.segment.id else 0.0
+        if resource.billing is Billing.NODES:
+            gone_s = end_s if node.releasing_s is None else node.releasing_s
+            held_s = max(0.0, min(gone_s, until_s) - max(begin_s, segment.opened_s))
+            if held_s > 0 and gone_s <= until_s:  # it went with this segment
+                held_s += end_s - gone_s
+                if minima or node.end_s is not None:
+                    held_s += max(0.0, resource.minimum_charge_s - (end_s - begin_s))
+            usd += held_s * _price(node, resource) / SECONDS_PER_HOUR
+    return usd
+
+
+def _busy_usd(state: State, segment: SegmentState, now_s: float) -> float:
+    resource = state.plan.resources[segment.segment.resource]
+    if resource.billing is not Billing.GPUS:
+        return 0.0
+    return _busy_gpu_s(state, segment, now_s) * _gpu_usd_per_s(resource)
+
+
+def _busy_gpu_s(state: State, segment: SegmentState, now_s: float) -> float:
+    busy_s = segment.busy_gpu_s
+    for name in segment.running:
+        running = state.operations[name]
+        busy_s += (now_s - running.wanted_s) * running.operation.workers * running.operation.gpus_per_worker
+    return busy_s
+
+
+def _gpu_usd_per_s(resource: Resource) -> float:
+    return (resource.price_usd_per_hour or 0.0) / resource.gpus_per_node / SECONDS_PER_HOUR
+
+
+def _node_usd(node: NodeState, resource: Resource, now_s: float, *, minima: bool = True) -> float:
+    begin_s = _paid_from(node, resource)
+    if begin_s is None:
+        return 0.0
+    if resource.billing is Billing.GPUS:
+        return resource.start_usd
+    paid_s = (now_s if node.end_s is None else node.end_s) - begin_s
+    if minima or node.end_s is not None:
+        paid_s = max(paid_s, resource.minimum_charge_s)
+    return resource.start_usd + paid_s * _price(node, resource) / SECONDS_PER_HOUR
+
+
+def _price(node: NodeState, resource: Resource) -> float:
+    return node.usd_per_hour or resource.price_usd_per_hour or 0.0
+
+
+def _paid_from(node: NodeState, resource: Resource) -> float | None:
+    return node.launch_s if resource.launch_billed else node.ready_s
+
+
+def _is_young(node: NodeState, resource: Resource, now_s: float) -> bool:
+    begin_s = _paid_from(node, resource)
+    return begin_s is not None and now_s - begin_s < resource.minimum_charge_s

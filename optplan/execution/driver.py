@@ -1,0 +1,228 @@
+"""The control loop of a plan, in rounds as :mod:`optplan.execution.loop` has them: limits, and what follows next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from optplan.execution.budget_watch import BudgetWatch
+from optplan.execution.cluster import committed_usd, spent_gpu_hours
+from optplan.execution.journal import Journal
+from optplan.execution.loop import Listener, Loop
+from optplan.execution.protocol import (
+    Executor,
+    Failed,
+    Finished,
+    Rehearser,
+)
+from optplan.execution.records import (
+    OperationStarted,
+    Record,
+    Replanned,
+    SegmentEnded,
+)
+from optplan.execution.run_state import Phase
+from optplan.execution.scheduler import BELL, PlansAgain, Rules, Scheduler
+from optplan.execution.state import SegmentState, State
+from optplan.units import format_duration
+
+#: Seconds after which the loop looks around, whether or not an executor had something to report.
+_ROUND_S = 0.5
+
+#: Why operations are stopped before their time.
+INTERRUPTED = "interrupted"
+LIMIT = "limit"
+INFEASIBLE = "infeasible"
+
+EXIT_INFEASIBLE = 3
+EXIT_LIMIT = 4
+_EXITS = {INFEASIBLE: EXIT_INFEASIBLE, LIMIT: EXIT_LIMIT}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may take, and how patient it is.
+
+    Parameters
+    ----------
+    budget_usd, budget_gpu_hours, deadline_s
+        Hard limits of this run; None where there are none.
+    node_wait_s
+        Seconds to wait for nodes before the run is paused.
+    grace_s
+        Seconds that an operation has to store its state when it is stopped.
+    """
+
+    budget_usd: float | None = None
+    budget_gpu_hours: float | None = None
+    deadline_s: float | None = None
+    node_wait_s: float = 600.0
+    grace_s: float = 30.0
+
+
+class Driver(Loop[State]):
+    """Follows a plan to its end.
+
+    Parameters
+    ----------
+    state, rules, executor
+        Of the run.
+    journal, listener
+        As in :class:`~optplan.execution.loop.Loop`.
+    limits
+        What it may take.
+    replanner
+        Plans the rest anew where a run does not go as planned; None follows the plan as it is.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        rules: Rules,
+        executor: Executor,
+        *,
+        journal: Journal | None = None,
+        limits: Limits | None = None,
+        replanner: PlansAgain | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        self._limits = limits or Limits()
+        super().__init__(state, executor, self._limits.grace_s, journal, listener)
+        self._replanner = replanner
+        self._scheduler = Scheduler(state, rules, self.admits, replanner)
+        self._budget = BudgetWatch(state, self._limits.budget_usd, executor.capabilities.lateness)
+        self._halting = ""
+        self._why = ""
+
+    def follow(self) -> int:
+        """Follow the plan until it has ended or is paused.
+
+        Returns
+        -------
+        int
+            The exit code: 0 when it has ended, 1 when every trial failed, 3 when the rest cannot keep its limits any
+            more, 4 at a limit, 130 when interrupted (143 by SIGTERM, 129 by SIGHUP).
+
+        Raises
+        ------
+        OptplanError
+            When nothing can be written any more, or started. What runs was stopped then, and nodes were given back:
+            another driver finds what is left.
+        """
+        self._go_round()
+        return self._state.code
+
+    def admits(self, segment: SegmentState, now_s: float) -> str:
+        """Say why a segment must not begin now: what it commits to would break a hard limit; else nothing."""
+        limits, expected = self._limits, segment.segment.expected
+        name, slack = segment.segment.label or segment.segment.id, 1.0 + self._executor.capabilities.lateness
+        usd = committed_usd(self._state, segment, now_s)
+        if limits.budget_usd is not None and usd is not None and usd > limits.budget_usd * slack:
+            return f"{name} would bring the cost to ${usd:.2f}; the budget is ${limits.budget_usd:.2f}"
+        end_s = now_s + expected.seconds
+        if segment.ends_at_s is not None:
+            end_s = min(end_s, (self._state.origin_s or 0.0) + segment.ends_at_s)
+        if limits.deadline_s is not None and end_s > limits.deadline_s * slack:
+            deadline = format_duration(limits.deadline_s)
+            return f"{name} would end after {format_duration(end_s)}; the deadline is {deadline}"
+        hours = spent_gpu_hours(self._state, now_s) + expected.busy_gpu_hours
+        if limits.budget_gpu_hours is not None and hours > limits.budget_gpu_hours * slack:
+            return f"{name} would bring GPU-hours to {hours:.4g}; the budget is {limits.budget_gpu_hours:.4g}"
+        return ""
+
+    # ------------------------------------------------------------------------------------------------------ deciding
+
+    def _decide(self, now_s: float) -> list[Record]:
+        self._check_limits(now_s)
+        if self._halting:
+            return self._halt(now_s)
+        decided = self._scheduler.decide(now_s)
+        if not self._scheduler.refusal:
+            return decided
+        infeasible = self._replanner is not None and self._replanner.refusal
+        self._halt_for(INFEASIBLE if infeasible else LIMIT, self._scheduler.refusal)
+        return [*decided, *self._halt(now_s)]
+
+    def _halt(self, now_s: float) -> list[Record]:
+        code = self._interrupted if self._halting == INTERRUPTED else _EXITS[self._halting]
+        return self._wind_down(now_s, self._halting, self._why, code)
+
+    def _halt_for(self, halting: str, why: str) -> None:
+        if not self._halting:
+            self._halting, self._why = halting, why
+
+    def _check_limits(self, now_s: float) -> None:
+        """Notice that the user, a limit or missing nodes end the run here."""
+        if self._interrupted:
+            on = "go on with --resume" if self._journal is not None else "without --out there is nothing to go on from"
+            self._halt_for(INTERRUPTED, f"interrupted; {on}")
+        state, limits, slack = self._state, self._limits, 1.0 + self._executor.capabilities.lateness
+        if not any(state.operations[name].phase is not Phase.STOPPING for name in state.active):
+            if not self._executor.capabilities.is_virtual:
+                self._check_nodes(now_s)
+            return
+        if limits.deadline_s is not None and now_s > limits.deadline_s * slack:
+            self._halt_for(LIMIT, f"the deadline of {format_duration(limits.deadline_s)} is over")
+        if self._budget.is_spent(now_s):
+            self._halt_for(LIMIT, f"the budget of ${limits.budget_usd:.2f} is spent")
+
+    def _check_nodes(self, now_s: float) -> None:
+        for pool, names in self._state.pools.items():
+            late = [
+                node
+                for node in map(self._state.nodes.__getitem__, names)
+                if node.phase in (Phase.WANTED, Phase.LAUNCHING) and now_s - node.wanted_s > self._limits.node_wait_s
+            ]
+            if late:
+                kind, wait = late[0].resource, format_duration(self._limits.node_wait_s)
+                why = f"{len(late)} of {len(names)} nodes ({kind}, pool {pool}) did not come within {wait}"
+                self._halt_for(LIMIT, f"{why}; make room for them, then go on with --resume")
+
+    def _wait_until(self, now_s: float) -> float:
+        """Return until when to wait for something to happen."""
+        limits = self._limits
+        if not self._executor.capabilities.is_virtual:
+            return now_s + _ROUND_S
+        until_s = self._scheduler.next_bell_s()
+        slack = 1.0 + 2.0 * self._executor.capabilities.lateness
+        if self._state.active and limits.deadline_s is not None:
+            until_s = min(until_s, limits.deadline_s * slack)
+        return min(until_s, self._budget.lasts_until_s(now_s)) if self._state.active else until_s
+
+    # --------------------------------------------------------------------------------------------- writing and doing
+
+    def _note(self, fact: Record) -> None:
+        super()._note(fact)
+        self._budget.note(fact)
+
+    def _commit(self, decided: Sequence[Record]) -> None:
+        if self._state.end is None and not decided and all(isinstance(fact, OperationStarted) for fact in self._facts):
+            return  # the intents say as much: not worth a transaction of their own
+        for record in decided:
+            self._budget.note(record)
+        super()._commit(decided)
+
+    def _perform(self, decided: Sequence[Record]) -> None:
+        if isinstance(self._executor, Rehearser) and any(isinstance(record, Replanned) for record in decided):
+            self._executor.adopt(self._state.plan)
+        super()._perform(decided)
+        if any(isinstance(record, SegmentEnded) for record in decided):
+            self._prune()
+
+    def _prune(self) -> None:
+        """Keep the newest checkpoint of each trial; those of trials that are out may go."""
+        state = self._state
+        alive = {t for name in state.open for t in state.segments[name].members}
+        alive |= set(state.ended.finalists) if state.ended is not None else set()
+        stored = [(t.name, t.checkpoint) for t in state.trials.values() if t.checkpoint is not None]
+        self._executor.prune([c for name, c in stored if name in alive], [c for name, c in stored if name not in alive])
+
+    def _see_end(self, event: Finished) -> None:
+        rung = self._state.operations[event.operation].stop_why == BELL
+        super()._see_end(replace(event, complete=event.complete or rung))
+
+    def _see_failure(self, event: Failed) -> None:
+        super()._see_failure(event)
+        if event.no_room:
+            trial = self._state.operations[event.operation].operation.trial
+            self._halt_for(LIMIT, f"{trial} {event.why}; make room, then go on with --resume")

@@ -1,0 +1,184 @@
+"""The exporters: one entry each, and those that other packages register by entry points.
+
+A package outside names its own in the group ``optplan.exporters``, under the target's name, as ``module:NAME`` of an
+:class:`ExporterEntry`.
+"""
+
+# ruff: noqa: RUF009 - a Part is a descriptor, not a default that records would share
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any, Protocol
+
+from optplan.contracts.parts import Part
+from optplan.contracts.registrations import leave_out, list_entries, load_entry
+from optplan.errors import UsageError, nearest_name_hint
+from optplan.execution.exports.request import ExportRequest
+from optplan.execution.exports.steps import Outline
+
+EXPORTER_GROUP = "optplan.exporters"
+_HERE = "optplan.execution.exports"
+
+
+class Workdir(StrEnum):
+    """Where the jobs of a target find the folder in which the user stood."""
+
+    #: Under the same path.
+    SHARED = "shared"
+    #: The target copies it to the nodes, and jobs begin there.
+    COPIED = "copied"
+    #: Nowhere: containers have their image's.
+    IMAGE = "image"
+
+
+class WriteFiles(Protocol):
+    """An exporter."""
+
+    def __call__(self, outline: Outline, request: ExportRequest, /) -> Mapping[str, str]:
+        """Return the target's own files by their path below the folder; those that end in ``.sh`` can be run.
+
+        Parameters
+        ----------
+        outline
+            Of the plan.
+        request
+            What the user asked; its template is one of the entry's.
+
+        Raises
+        ------
+        CannotExpressError
+            When the target has no words for what the plan asks.
+        """
+
+
+@dataclass(frozen=True)
+class ExporterEntry:
+    """One target of ``optplan export``.
+
+    Parameters
+    ----------
+    name
+        How users choose it.
+    summary
+        One line for tables.
+    needs
+        What has to be there to use the files.
+    checked_by
+        What reads the files in the project's own tests.
+    write
+        ``module:function``, as :class:`WriteFiles`.
+    template
+        ``module:class`` of what ``--template`` may hold.
+    launched
+        Whether its jobs start through ``launch.sh``: it and what it reads are written, too.
+    workdir
+        Where jobs find the folder in which the user stood.
+    """
+
+    name: str
+    summary: str
+    needs: str
+    checked_by: str
+    write: Part[WriteFiles] = Part("files")
+    template: str = ""
+    launched: bool = True
+    workdir: Workdir = Workdir.SHARED
+
+
+_OWN = (
+    ExporterEntry(
+        name="slurm",
+        summary="one job a segment, chained; arrays for trials; het jobs for mixed fleets",
+        needs="sbatch, srun, and a folder that all nodes see",
+        checked_by="sbatch --test-only, and plans run to their end on four nodes",
+        write=f"{_HERE}.slurm:write_files",
+        template=f"{_HERE}.slurm:SlurmTemplate",
+    ),
+    ExporterEntry(
+        name="script",
+        summary="plain shell on one machine, its GPUs dealt out to trials",
+        needs="bash",
+        checked_by="bash, with plans run to their end",
+        write=f"{_HERE}.script:write_files",
+        template=f"{_HERE}.script:ScriptTemplate",
+    ),
+    ExporterEntry(
+        name="kubernetes",
+        summary="a Job for each segment, a JobSet where a trial has several pods; Kueue's labels where asked",
+        needs="kubectl, and a volume that all pods mount",
+        checked_by="kubernetes-validate, and a strict schema of JobSet v1alpha2",
+        write=f"{_HERE}.kubernetes:write_files",
+        template=f"{_HERE}.kubernetes:KubernetesTemplate",
+        workdir=Workdir.IMAGE,
+    ),
+    ExporterEntry(
+        name="trainjob",
+        summary="a TrainJob of Kubeflow Trainer for each segment",
+        needs="kubectl, a training runtime, and a volume that its pods mount",
+        checked_by="a strict schema of TrainJob v1alpha1",
+        write=f"{_HERE}.trainjob:write_files",
+        template=f"{_HERE}.trainjob:TrainJobTemplate",
+        workdir=Workdir.IMAGE,
+    ),
+    ExporterEntry(
+        name="skypilot",
+        summary="managed jobs, one task a segment, chained in pipelines",
+        needs="sky, and a bucket that its nodes mount",
+        checked_by="SkyPilot's own reader of tasks, and searches run on its mount of a bucket",
+        write=f"{_HERE}.skypilot:write_files",
+        template=f"{_HERE}.skypilot:SkyPilotTemplate",
+        workdir=Workdir.COPIED,
+    ),
+    ExporterEntry(
+        name="ray",
+        summary="a driver script: a Tuner that follows the plan, or optplan run on the cluster",
+        needs="Ray, and optplan on its nodes",
+        checked_by="Ray, with plans run to their end",
+        write=f"{_HERE}.ray_driver:write_files",
+        template=f"{_HERE}.ray_driver:RayTemplate",
+        launched=False,
+    ),
+)
+
+
+@cache
+def exporters() -> dict[str, ExporterEntry]:
+    """Return every exporter by name: the own ones first, then those of other packages.
+
+    What another package declares wrongly is left out, with a RegistrationWarning that names it.
+    """
+    found = {entry.name: entry for entry in _OWN}
+    for point in list_entries(EXPORTER_GROUP):
+        declared = load_entry(point, ExporterEntry)
+        if declared is None:
+            continue
+        if declared.name != point.name or declared.name in found:
+            leave_out(point, f"its name {declared.name!r} is taken, or not that of its entry point")
+        else:
+            found[declared.name] = declared
+    return found
+
+
+def exporter_named(name: str) -> ExporterEntry:
+    """Return the exporter of that name.
+
+    Raises
+    ------
+    UsageError
+        When there is none.
+    """
+    known = exporters()
+    if name not in known:
+        message = f"to: got {name!r}; {nearest_name_hint(name, known)}"
+        raise UsageError(message)
+    return known[name]
+
+
+def list_exporters() -> list[dict[str, Any]]:
+    """List every exporter for ``optplan list``."""
+    fields = ("name", "summary", "needs", "checked_by")
+    return [{field: getattr(entry, field) for field in fields} for entry in exporters().values()]

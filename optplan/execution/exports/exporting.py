@@ -1,0 +1,228 @@
+"""``export``: a plan as the files of a scheduler, written into a folder of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from optplan.contracts.parts import load
+from optplan.contracts.plan import Plan, UnitKind
+from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint
+from optplan.execution.exports.commands import placeholders
+from optplan.execution.exports.entries import ExporterEntry, Workdir, exporter_named
+from optplan.execution.exports.folder import MANIFEST, describe, write_common, write_launcher
+from optplan.execution.exports.request import ExportOptions, ExportRequest, Template
+from optplan.execution.exports.steps import Kind, Outline, outline
+from optplan.execution.scheduler import Rules, list_trials
+from optplan.execution.spaces import draw_configurations
+from optplan.instances.files import write_text
+
+
+def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, str]:  # noqa: ANN401 - fields of ExportOptions
+    """Return a plan as the files of a scheduler, by their path below the folder that they are for.
+
+    Parameters
+    ----------
+    plan
+        Of any formulation.
+    to
+        Target; ``optplan list exporters`` lists them.
+    command
+        What a member runs: a program with its arguments. ``{nodes}``, ``{gpus_per_node}``, ``{gpus}``, ``{workers}``,
+        ``{batch}``, ``{checkpoint}`` and the others of docs/exports.md are replaced, as are the names of the space. Of
+        a stream, ``commands`` has those of classes; all others have this one.
+    **options
+        Fields of :class:`~optplan.execution.exports.request.ExportOptions`.
+
+    Raises
+    ------
+    CannotExpressError
+        When the target has no words for what the plan asks.
+    DataError
+        When an option, the template or the space is wrong.
+    UsageError
+        When the target is not known, a class has no command, the folder where it is to run is none, or the command
+        would lose its size.
+    """
+    entry = exporter_named(to)
+    given = ExportOptions.parse(options)
+    taken = outline(plan, margin=given.margin, quantile=given.time_quantile, gpus_per_node=given.gpus_per_node)
+    _require_classes(taken, command, given.commands)
+    if given.overlay and entry.workdir is not Workdir.IMAGE:
+        raise UsageError(f"overlay: jobs of {to} are no pods; leave it out")
+    rules = Rules.of(plan, given.metric, given.mode)
+    request = ExportRequest(
+        command=command,
+        options=given,
+        template=_read_template(entry, given.template),
+        workdir=_find_workdir(entry, given.workdir),
+        enters_workdir=entry.workdir is not Workdir.COPIED,
+        configurations=_draw(taken, given, command),
+        metric=rules.metric,
+        mode=rules.mode,
+    )
+    manifest = describe(taken, request, to)
+    request = replace(request, export_id=_identify(manifest, request))
+    launcher = write_launcher(taken, request) if entry.launched else {}
+    files = {**write_common(taken, request, manifest), **launcher, **entry.write(taken, request)}
+    return dict(sorted(files.items()))
+
+
+def divide_commands(texts: Sequence[str], plan: Plan) -> tuple[str, dict[str, str]]:
+    """Divide ``CLASS=COMMAND`` from the command of all others, which is empty where there is none.
+
+    Raises
+    ------
+    UsageError
+        When a class is not known or given twice, or two commands are for all others.
+    """
+    classes = [unit.id for unit in plan.units] if is_stream(plan) else []
+    others, commands = "", dict[str, str]()
+    for text in texts:
+        name, equals, command = text.partition("=")
+        if equals and name in classes:
+            if name in commands:
+                raise UsageError(f"command: class {name!r} has two; give one")
+            commands[name] = command
+        elif equals and not re.search(r"[\s/\"']", name):
+            hint = nearest_name_hint(name, classes) if classes else f"leave out {name}=: the plan has no classes"
+            raise UsageError(f"command: got {text!r}, and there is no class {name!r}; {hint}")
+        elif others:
+            raise UsageError("command: got two for all classes; give one, and others as CLASS=COMMAND")
+        else:
+            others = text
+    return others, commands
+
+
+def is_stream(plan: Plan) -> bool:
+    """Return whether jobs of a plan are submitted one by one, as they arrive."""
+    return plan.units[0].kind is UnitKind.JOB_CLASS
+
+
+def write_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool = False) -> None:
+    """Write files of an export; those that end in ``.sh`` can be run.
+
+    Parameters
+    ----------
+    files
+        By their path below the folder.
+    folder
+        Made where it is missing; another export's is refused.
+    overwrite
+        Whether an export that is there may be replaced. Nothing that its jobs wrote is touched.
+
+    Raises
+    ------
+    OutputError
+        When the folder holds anything, and may not be written over; or what it holds is no export, or is one of another
+        plan whose jobs have run.
+    """
+    _require_folder(files, folder, overwrite=overwrite)
+    for name, text in files.items():
+        target = folder / name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{target.parent}: cannot be made ({error.strerror}); give another folder") from None
+        write_text(text, target, overwrite=overwrite)
+        if name.endswith(".sh"):
+            target.chmod(target.stat().st_mode | 0o111 & ~_umask())
+
+
+def _require_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder in which something of the user's, or what jobs have done, would be lost or mistaken."""
+    try:
+        held = folder.exists() and any(folder.iterdir())
+    except OSError as error:
+        raise OutputError(f"{folder}: is no folder that can be read ({error.strerror}); give another") from None
+    if not held:
+        return
+    if not overwrite:
+        raise OutputError(f"{folder}: is not empty; give another folder, or --force to write over an export")
+    before = _read_manifest(folder)
+    if before is None:
+        raise OutputError(f"{folder}: holds no export; --force replaces nothing else; give another folder")
+    trials = folder / "trials"
+    now = json.loads(files[MANIFEST])
+    if (
+        any(before.get(name) != now[name] for name in ("plan_id", "configurations"))
+        and trials.is_dir()
+        and any(trials.iterdir())
+    ):
+        message = f"{folder}: jobs of another plan, or with other configurations, have run there ({trials})"
+        raise OutputError(f"{message}; give another folder, or move that one away")
+    for name in files:
+        if (folder / name).resolve() != folder.resolve() / name:
+            raise OutputError(f"{folder / name}: is a link to elsewhere, and no file of an export; give another folder")
+
+
+def _read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return what an export says of itself; None where there is none."""
+    try:
+        found = json.loads((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and "plan_id" in found else None
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def _read_template(entry: ExporterEntry, data: Mapping[str, Any]) -> Template:
+    kind: type[Template] = load(entry.template) if entry.template else Template
+    return kind.parse(dict(data), path="template")
+
+
+def _draw(taken: Outline, options: ExportOptions, command: str) -> tuple[Mapping[str, Any], ...]:
+    """Draw what trials try: from the space that was given, or the plan's own."""
+    if taken.kind is Kind.STREAM:
+        if options.space is not None:
+            raise UsageError("space: jobs of a stream have no configurations of the plan's; leave it out")
+        return ()
+    if options.space is None and not taken.plan.to_json_data().get("search_space"):
+        if taken.kind is Kind.SEARCH and "trial" not in placeholders(command):
+            message = "space: is missing, and the plan has none: nothing would tell one trial from another"
+            raise UsageError(f"{message}; give --space, or use {{trial}} in the command")
+        return ()
+    drawn = draw_configurations(taken.plan, list_trials(taken.plan), options.space, options.seed)
+    return tuple(drawn.values())
+
+
+def _require_classes(taken: Outline, command: str, commands: Mapping[str, str]) -> None:
+    """Refuse commands of classes that the plan does not have, and classes without a command."""
+    classes = [unit.id for unit in taken.plan.units] if taken.kind is Kind.STREAM else []
+    for name in commands:
+        if name not in classes:
+            hint = nearest_name_hint(name, classes) if classes else "only plans of streams have classes: leave it out"
+            raise DataError(f"commands.{name}", "the plan has no such class", hint)
+    missing = [name for name in classes if name not in commands]
+    if not command and missing:
+        raise UsageError(f"command: class {missing[0]!r} has none; give --command {missing[0]}=TEXT, or one for all")
+
+
+def _find_workdir(entry: ExporterEntry, given: str | None) -> str | None:
+    """Return where the command runs: as given, or where the caller stands; None where the image says it."""
+    if entry.workdir is Workdir.IMAGE:
+        if given is not None and not given.startswith("/"):
+            raise UsageError(f"workdir: got {given!r}; give a path in the containers, from / on")
+        return given
+    folder = Path(given or ".").expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"workdir: {given!r} is no folder; give the one in which the command is to run")
+    return str(folder.resolve())
+
+
+def _identify(manifest: Mapping[str, Any], request: ExportRequest) -> str:
+    """Return the id of an export: the same for the same plan and options, and another one for another folder."""
+    said = [manifest, request.command, request.options.model_dump(mode="json", exclude={"space"})]
+    text = json.dumps(said, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,193 @@
+"""What every target's folder holds: the plan, the launcher, a file of variables for each step, the first members."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from optplan.contracts.conditions import Elapsed
+from optplan.errors import UsageError
+from optplan.execution.exports.commands import value_names, whole_shape, write_command, write_promotion
+from optplan.execution.exports.request import ExportRequest
+from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Step, hard_deadline
+from optplan.instances.files import format_json
+
+#: What `optplan promote` and `optplan submit` read.
+MANIFEST = "export.json"
+
+#: Of the manifest; what an earlier one says about ended segments is not understood any more.
+VERSION = 2
+
+#: Variables that Bash lets nobody set.
+_READ_ONLY = ("BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID")
+
+#: In a script that submits: one at a time. What it starts on this machine has the lock as long as it lives.
+LOCK = """if command -v flock >/dev/null; then
+  exec 9>>submit.lock
+  flock --nonblock 9 || {
+    echo "submit.sh: an earlier one, or what it started, has not ended; wait for it, or end it" >&2
+    exit 1
+  }
+fi
+"""
+
+
+def write_decide(request: ExportRequest) -> str:
+    """Return a function of shell that decides who is in a step; where that cannot be, the best so far has won."""
+    promote = write_promotion(request)
+    return (
+        "decide() {\n"
+        "  local code=0\n"
+        f'  {promote} "$1" || code=$?\n'
+        f'  ((code == 0)) || {{ {promote} --winner || true; exit "$code"; }}\n'
+        "}"
+    )
+
+
+def begin_stream(what: str, ways: Mapping[str, str]) -> str:
+    """Return the beginning of a script that is given a job's name and way: what it does, and what each way sets."""
+    cases = "".join(f"  {way}) {sets} ;;\n" for way, sets in ways.items())
+    return (
+        f"#!/usr/bin/env bash\n{what}"
+        "set -euo pipefail\n"
+        'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"\n'
+        "name=$1 way=$2\n"
+        '[[ $name =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || { echo "submit.sh: no name for a job: $name" >&2; exit 2; }\n'
+        f"case $way in\n{cases}"
+        '  *) echo "submit.sh: there is no way $way" >&2; exit 2 ;;\nesac\n'
+        "mkdir -p logs\n"
+    )
+
+
+def write_common(outline: Outline, request: ExportRequest, manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return the plan and the manifest by path below the folder."""
+    manifest = {"version": VERSION, "export_id": request.export_id, **manifest}
+    return {
+        "plan.json": format_json(outline.plan.to_json_data()) + "\n",
+        MANIFEST: format_json(manifest) + "\n",
+    }
+
+
+def write_launcher(outline: Outline, request: ExportRequest) -> dict[str, str]:
+    """Return the launcher and what it reads, by path below the folder."""
+    found: dict[str, str] = {}
+    found["launch.sh"] = (files("optplan.execution.exports") / "launch.sh").read_text(encoding="utf-8")
+    for step in outline.steps:
+        found[f"steps/{step.name}.sh"] = _write_step(outline, step, request)
+        if outline.kind is Kind.SEARCH and not step.is_promoted:
+            found[f"members/{step.name}.txt"] = _write_members(outline, step, request)
+    if request.configurations:
+        names = value_names(request)
+        lines = [_write_configuration(each, names) for each in request.configurations]
+        found["configurations.sh"] = "".join(f"{line}\n" for line in lines)
+    return found
+
+
+def name_trial(unit: str, number: int, outline: Outline) -> str:
+    """Return a trial's name in files: its number over all units, in the order of drawing."""
+    before = 0
+    for each in outline.plan.units:
+        if each.id == unit:
+            break
+        before += each.members
+    return f"{before + number:04d}"
+
+
+def describe(outline: Outline, request: ExportRequest, target: str) -> dict[str, Any]:
+    """Return what a manifest says of an export, but for its version and its id."""
+    return {
+        "plan_id": outline.plan.plan_id,
+        "target": target,
+        "kind": outline.kind.value,
+        "workdir": request.workdir,
+        "time_quantile": request.options.time_quantile,
+        "margin": request.options.margin,
+        "gpus_per_node": request.options.gpus_per_node,
+        "metric": request.metric,
+        "mode": request.mode.value,
+        "steps": {step.name: step.segment.id for step in outline.steps},
+        "limits_s": {step.name: step.limit_s for step in outline.steps},
+        "ways": {
+            way.name: {"class": way.unit, "share": way.share, "steps": [step.name for step in way.steps]}
+            for way in outline.ways
+        },
+        "configurations": [dict(each) for each in request.configurations],
+    }
+
+
+def _write_step(outline: Outline, step: Step, request: ExportRequest) -> str:
+    whole = whole_shape(outline, step)
+    stream = outline.kind is Kind.STREAM
+    deadline_s = hard_deadline(outline.plan)
+    variables = {
+        "OPTPLAN_EXPORT": request.export_id,
+        "OPTPLAN_PLAN": outline.plan.plan_id,
+        "OPTPLAN_KIND": outline.kind.value,
+        "OPTPLAN_SEGMENT": step.segment.id,
+        "OPTPLAN_UNIT": step.segment.unit,
+        "OPTPLAN_NODES": whole.nodes,
+        "OPTPLAN_GPUS_PER_NODE": step.shape.gpus_per_node,
+        "OPTPLAN_GPUS": step.segment.gpus,
+        "OPTPLAN_WORKERS": whole.workers,
+        "OPTPLAN_BATCH": step.segment.batch_per_worker,
+        "OPTPLAN_DONE": None if isinstance(step.segment.exit, Elapsed) else step.done,
+        "OPTPLAN_ITERATIONS": None if stream else step.target,
+        "OPTPLAN_EPOCHS": step.target if stream else None,
+        "OPTPLAN_SECONDS": None if step.fixed_s is None else f"{step.fixed_s:.3f}",
+        "OPTPLAN_LIMIT": step.limit_s,
+        "OPTPLAN_GRACE": request.options.grace_s,
+        "OPTPLAN_DEADLINE": None if deadline_s is None else math.ceil(deadline_s),
+        "OPTPLAN_WORKDIR": request.workdir if request.enters_workdir else None,
+    }
+    lines = [f"# {_one_line(step.segment.label or step.segment.id)}"]
+    lines += [f"export {name}={_quote(name, value)}" for name, value in variables.items()]
+    own = [f"  export {_variable(name)}={_quote(name, value)}" for name, value in request.template.env.items()]
+    lines += ["environment() {", *own, "  :", "}"]
+    # As the user wrote it, here-documents included; a function of nothing but comments would be none.
+    lines += ["setup() {", *request.template.member_setup.splitlines(), ":", "}"]
+    lines += ["arguments() {", f"  argv=({write_command(outline, step, request)})", "}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _variable(name: str) -> str:
+    if not name.isascii() or not name.isidentifier():
+        raise UsageError(f"template.env: got {name!r}; a variable has letters, digits and underscores")
+    if name.startswith("OPTPLAN_") or name in _READ_ONLY:
+        raise UsageError(f"template.env: got {name!r}, which the launcher or Bash sets; give another name")
+    return name
+
+
+def _quote(name: str, value: object) -> str:
+    text = "" if value is None else str(value)
+    if "\0" in text:
+        raise CannotExpressError(f"{name}: cannot express the character NUL in a shell's variable; leave it out")
+    return shlex.quote(text) if text else ""
+
+
+def _one_line(text: str) -> str:
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
+def _write_members(outline: Outline, step: Step, request: ExportRequest) -> str:
+    segment = step.segment
+    numbers = range(segment.first_rank, segment.last_rank + 1)
+    count = len(request.configurations) or sum(unit.members for unit in outline.plan.units)
+    names = [name_trial(segment.unit, number, outline) for number in numbers]
+    return "".join(f"{name}\n" for name in names if int(name) <= count)
+
+
+def _write_configuration(configuration: Mapping[str, Any], names: list[str]) -> str:
+    """Return what a trial tries as one line of shell."""
+    values = {"OPTPLAN_CONFIG": json.dumps(configuration, ensure_ascii=True)}
+    for number, name in enumerate(names, start=1):
+        value = configuration.get(name, "")
+        values[f"OPTPLAN_VALUE_{number}"] = value if isinstance(value, str) else json.dumps(value)
+    for name, value in values.items():
+        if any(not each.isprintable() for each in value):
+            problem = f"cannot express {value!r}: a configuration's values stand on one line"
+            raise CannotExpressError(f"space.{name}: {problem}; give it a printable name")
+    return "export " + " ".join(f"{name}={_quote(name, value)}" for name, value in values.items())

@@ -1,0 +1,294 @@
+"""Kubernetes: an indexed Job for each segment, a JobSet where a member has several pods, Kueue's labels where asked.
+
+Written for Job batch/v1 and JobSet v1alpha2. The launcher keeps time limits, which begin when a pod does: Kubernetes'
+own deadlines of jobs count the wait for nodes, too. The Job's controller enforces retries; a budget in money is
+enforced by nobody, and how many trials run at once by Jobs only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from optplan.execution.exports.commands import write_promotion
+from optplan.execution.exports.folder import LOCK, write_decide
+from optplan.execution.exports.pods import (
+    JOB_NAME,
+    PART_OF,
+    TRAIN,
+    PodTemplate,
+    grace_s,
+    name_object,
+    overlay,
+    pods_of,
+    require_no_elastic,
+    write_call,
+    write_env,
+    write_limits,
+    write_metadata,
+    write_place,
+    write_volume,
+)
+from optplan.execution.exports.request import ExportRequest, write_yaml
+from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Step
+
+#: A pod that was preempted, evicted or drained has not failed.
+_PREEMPTED = [{"type": "DisruptionTarget", "status": "True"}]
+#: What the launcher ends with when the time of the plan, or of a member, is over.
+_OVER = [4, 124]
+
+
+class KubernetesTemplate(PodTemplate):
+    """What is merged into Jobs and JobSets.
+
+    Parameters
+    ----------
+    ttl_s
+        Seconds after which what has ended is deleted; never by default.
+    """
+
+    ttl_s: Annotated[int, Field(ge=3600)] | None = None
+
+
+def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
+    """Return the manifests, and the script that applies them one after the other.
+
+    Raises
+    ------
+    CannotExpressError
+        When trials of several pods take turns: a JobSet begins all at once.
+    """
+    if outline.kind is Kind.FLEET:
+        manifests = {"train": _write_fleet(outline, request)}
+    else:
+        manifests = {step.name: _write_step(outline, step, request) for step in outline.steps}
+    return write_manifests(outline, request, manifests)
+
+
+def write_manifests(
+    outline: Outline, request: ExportRequest, manifests: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
+    """Return manifests as files, and the script that applies them."""
+    files = {f"manifests/{name}.yaml": write_yaml(manifest) for name, manifest in manifests.items()}
+    return {**files, "submit.sh": _write_submission(outline, request, manifests)}
+
+
+def _write_step(outline: Outline, step: Step, request: ExportRequest) -> dict[str, Any]:
+    if step.shape.nodes > 1:
+        return _write_jobset(outline, [step], step.name, request)
+    job = _write_job(outline, step, request, pods=step.segment.members, at_once=step.segment.at_once)
+    job["backoffLimitPerIndex"] = request.options.retries
+    job["maxFailedIndexes"] = step.segment.members
+    over = {"action": "FailIndex", "onExitCodes": {"containerName": TRAIN, "operator": "In", "values": _OVER}}
+    job["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": _PREEMPTED}, over]}
+    job |= _write_ttl(request)
+    metadata = write_metadata(outline, step.name, request)
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job}
+
+
+def _write_fleet(outline: Outline, request: ExportRequest) -> dict[str, Any]:
+    if len(outline.steps) == 1 and outline.steps[0].shape.nodes == 1:
+        manifest = _write_step(outline, outline.steps[0], request)
+        return manifest | {"metadata": write_metadata(outline, "train", request)}
+    return _write_jobset(outline, outline.steps, "train", request)
+
+
+def _write_jobset(outline: Outline, steps: Sequence[Step], name: str, request: ExportRequest) -> dict[str, Any]:
+    require_no_elastic(request, "a JobSet")
+    called = name_object(outline, name, request)
+    first = 0
+    groups = []
+    for number, step in enumerate(steps):
+        segment, nodes = step.segment, step.shape.nodes
+        if segment.at_once < segment.members:
+            turns = f"{segment.at_once} of {segment.members} trials of {nodes} pods at a time"
+            raise CannotExpressError(f"cannot express: {segment.id!r} runs {turns}, and a JobSet begins all at once")
+        group = f"g{number}"
+        # Of a fleet, all groups meet at the first one's first pod; of trials, each at its own.
+        replica = "0" if outline.kind is Kind.FLEET else "$(JOB_INDEX)"
+        variables = {"MASTER_ADDR": f"{called}-g0-{replica}-0.{called}", "OPTPLAN_GROUP_FIRST": str(first)}
+        job = _write_job(outline, step, request, pods=nodes, at_once=nodes, variables=variables, indexed=True)
+        job["backoffLimit"] = 0
+        job["podFailurePolicy"] = {"rules": [{"action": "FailJob", "onPodConditions": _PREEMPTED}]}
+        groups.append({"name": group, "replicas": segment.members, "template": {"spec": job}})
+        first += nodes
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": write_metadata(outline, name, request),
+        "spec": {
+            "network": {"enableDNSHostnames": True, "subdomain": called},
+            "failurePolicy": {
+                "maxRestarts": request.options.retries,
+                "rules": [
+                    {
+                        "name": "preempted",
+                        "action": "RestartJobSetAndIgnoreMaxRestarts",
+                        "onJobFailureReasons": ["PodFailurePolicy"],
+                    }
+                ],
+            },
+            "replicatedJobs": groups,
+            **_write_ttl(request),
+        },
+    }
+
+
+def _write_ttl(request: ExportRequest) -> dict[str, int]:
+    template = request.template
+    assert isinstance(template, KubernetesTemplate)  # the exporter's entry names it
+    return {} if template.ttl_s is None else {"ttlSecondsAfterFinished": template.ttl_s}
+
+
+def _write_job(
+    outline: Outline,
+    step: Step,
+    request: ExportRequest,
+    *,
+    pods: int,
+    at_once: int,
+    variables: Mapping[str, str] | None = None,
+    indexed: bool = False,
+) -> dict[str, Any]:
+    template = pods_of(request)
+    volumes, mounts = write_volume(request)
+    env: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in (variables or {}).items()]
+    index = "$((JOB_COMPLETION_INDEX + 1))"
+    if indexed:  # the pod's own index is its place among the nodes, the Job's that of the member
+        source = {"fieldRef": {"fieldPath": "metadata.annotations['jobset.sigs.k8s.io/job-index']"}}
+        env = [{"name": "JOB_INDEX", "valueFrom": source}, *env]
+        index = "$((JOB_INDEX + 1))"
+    env += write_env(outline, request)
+    command = write_call(step, request, index)
+    if indexed:
+        command[2] = "export OPTPLAN_NODE_RANK=$((OPTPLAN_GROUP_FIRST + JOB_COMPLETION_INDEX)); " + command[2]
+    container = {
+        "name": TRAIN,
+        "image": template.image,
+        "command": command,
+        "env": env,
+        "resources": write_limits(step, request),
+        "volumeMounts": mounts,
+    }
+    spec: dict[str, Any] = {"restartPolicy": "Never", "terminationGracePeriodSeconds": grace_s(request)}
+    spec |= {"containers": [container], "volumes": volumes, **write_place(step, outline, request)}
+    return {
+        "completions": pods,
+        "parallelism": at_once,
+        "completionMode": "Indexed",
+        "template": overlay({"metadata": {"labels": {**PART_OF, **template.labels}}, "spec": spec}, request),
+    }
+
+
+def _write_submission(outline: Outline, request: ExportRequest, manifests: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the script that applies manifests, waits for each, and has who goes on decided in between."""
+    template = pods_of(request)
+    space = "" if template.namespace is None else f" --namespace {template.namespace}"
+    lock = "" if outline.kind is Kind.STREAM else LOCK
+    lines = [_HEAD.replace("@SPACE@", space).replace("@LOCK@", lock)]
+    kinds = {name: str(manifest["kind"]).lower() for name, manifest in manifests.items()}
+    if outline.kind is Kind.STREAM:
+        end = _STREAM_END.replace("@KIND@", _same(kinds)).replace("@TAG@", request.tag)
+        cases = [f"  {way.name}) steps='{' '.join(step.name for step in way.steps)}' ;;" for way in outline.ways]
+        return "\n".join([*lines, _STREAM, "case $way in", *cases, end, ""])
+    if outline.kind is Kind.FLEET:
+        train = f"{kinds['train']} {name_object(outline, 'train', request)}"
+        ended = f"trials/job/ended-{outline.steps[0].name}"
+        run = f"begin train {train}\n  await {train}\n  require {ended}"
+        return "\n".join([*lines, f"if [[ ! -e {ended} ]]; then\n  {run}\nfi", ""])
+    lines += [_SEARCH, write_decide(request)]
+    for level in outline.levels():
+        lines += [f"decide {step.name}" for step in level if step.is_promoted]
+        called = {step.name: f"{kinds[step.name]} {name_object(outline, step.name, request)}" for step in level}
+        lines += [f"! is_left {name} || begin {name} {each}" for name, each in called.items()]
+        # Trials that failed are ranked behind the others: the search goes on without them.
+        lines += [f"! is_left {name} || await {each} || true" for name, each in called.items()]
+    return "\n".join([*lines, f"{write_promotion(request)} --winner", ""])
+
+
+def _same(kinds: Mapping[str, str]) -> str:
+    """Return a shell word for the kind of a step's object: a stream's steps may be of two kinds."""
+    sets = [name for name, kind in kinds.items() if kind == "jobset"]
+    if not sets:
+        return next(iter(kinds.values()))
+    if len(sets) == len(kinds):
+        return "jobset"
+    return f"$(case $step in {'|'.join(sets)}) echo jobset ;; *) echo job ;; esac)"
+
+
+_HEAD = """#!/usr/bin/env bash
+# Applies the manifests in the plan's order. This folder has to be the one that the pods mount.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
+@LOCK@# look KIND NAME: its name, if it is there, and what is true of it
+look() {
+  kubectl get@SPACE@ "$1" "$2" --ignore-not-found \\
+    -o 'jsonpath={.metadata.name} {.status.conditions[?(@.status=="True")].type}'
+}
+# begin STEP KIND NAME: what ended without its members having ended is deleted first, or it would never run again
+begin() {
+  local found
+  found=$(look "$2" "$3")
+  case "$found " in
+    *" Complete "* | *" Completed "* | *" Failed "*) kubectl delete@SPACE@ --wait "$2" "$3" ;;
+  esac
+  write "$1" | kubectl apply -f -
+}
+write() { cat "manifests/$1.yaml"; }
+# await KIND NAME: until it has completed; fails when it has failed, or is gone
+await() {
+  local found errors=0
+  while ((errors < 60)); do
+    if ! found=$(look "$1" "$2"); then
+      errors=$((errors + 1))
+    else
+      errors=0
+      case "$found " in
+        *" Complete "* | *" Completed "*) return 0 ;;
+        *" Failed "*) echo "submit.sh: $1 $2 failed" >&2; return 1 ;;
+        " "*) echo "submit.sh: $1 $2 was deleted" >&2; return 1 ;;
+      esac
+    fi
+    sleep 5
+  done
+  echo "submit.sh: kubectl cannot see $1 $2; submit again when it can" >&2
+  return 1
+}
+# require MARK: until this folder shows what the pods left, which on some volumes takes a minute
+require() {
+  local looks
+  for ((looks = 0; looks < 24; looks++)); do
+    [[ ! -e $1 ]] || return 0
+    sleep 5
+  done
+  echo "submit.sh: it has ended without $1: is this folder the one that the pods mount?" >&2
+  return 1
+}"""
+
+_SEARCH = """# is_left STEP: whether anybody of it has not ended
+is_left() {
+  local trial
+  while read -r trial; do
+    [[ -e trials/$trial/ended-$1 ]] || return 0
+  done <"members/$1.txt"
+  return 1
+}"""
+
+_STREAM = f"""# A job of a class: submit.sh NAME WAY. `optplan submit` chooses the way.
+name=$1 way=$2
+[[ $name =~ ^[a-z0-9]([a-z0-9-]{{0,13}}[a-z0-9])?$ ]] || {{
+  echo "submit.sh: $name is no name for a job of Kubernetes: lower-case letters, digits and hyphens, up to 15" >&2
+  exit 2
+}}
+write() {{ sed "s/{JOB_NAME}/$name/g" "manifests/$1.yaml"; }}"""
+
+_STREAM_END = """  *) echo "submit.sh: there is no way $way" >&2; exit 2 ;;
+esac
+for step in $steps; do
+  [[ ! -e trials/$name/ended-$step ]] || continue
+  begin "$step" @KIND@ "@TAG@-$step-$name"
+  await @KIND@ "@TAG@-$step-$name"
+  require "trials/$name/ended-$step"
+done"""

@@ -1,0 +1,271 @@
+"""Pods of Kubernetes: what the template says of them, what a step needs, and the user's overlay merged in."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from optplan.errors import DataError, nearest_name_hint
+from optplan.execution.exports.request import ExportRequest, Template, require_known
+from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Step
+from optplan.schema import ByName, FrozenModel
+
+#: Stands for the name of a stream's job until it is submitted; a name of Kubernetes itself, so that files are valid.
+JOB_NAME = "optplan-job"
+#: The container that trains, in manifests and overlays.
+TRAIN = "train"
+PART_OF = {"app.kubernetes.io/part-of": "optplan"}
+#: The fields of a pod's specification and of its containers, as of Kubernetes 1.37.
+_POD_FIELDS = (
+    "activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks "
+    "ephemeralContainers evictionResponders hostAliases hostIPC hostNetwork hostPID hostUsers hostname "
+    "hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy priority "
+    "priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName schedulerName "
+    "schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN "
+    "shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes"
+)
+_CONTAINER_FIELDS = (
+    "args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe resizePolicy "
+    "resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath "
+    "terminationMessagePolicy tty volumeDevices volumeMounts workingDir"
+)
+#: Seconds between the launcher's own end of a command and Kubernetes' end of the pod.
+_END_S = 10
+_VOLUME = "optplan"
+_Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+
+
+class Placement(FrozenModel):
+    """Where pods of a resource may run.
+
+    Parameters
+    ----------
+    node_selector
+        Labels of nodes.
+    tolerations
+        As in a pod's specification.
+    """
+
+    node_selector: ByName[str] = Field(default_factory=dict)
+    tolerations: tuple[ByName[str], ...] = ()
+
+
+class PodTemplate(Template):
+    """What is merged into pods.
+
+    Parameters
+    ----------
+    image
+        With the training code and Bash.
+    run_dir
+        Where the folder of the export is in the containers: on a volume that all of them mount.
+    claim
+        The persistent volume claim of that volume; mounted at ``run_dir``.
+    namespace, service_account, image_pull_secrets
+        As in Kubernetes.
+    gpu_resource
+        What nodes call their GPUs.
+    requests
+        Of other resources, such as ``cpu: "8"`` and ``memory: 32Gi``; extended ones, such as ``rdma/hca``, are limits,
+        too.
+    placement
+        By resource of the plan, where its pods may run.
+    labels
+        Of everything that is made.
+    queue
+        Kueue's local queue, where it admits the jobs.
+    elastic
+        Whether Kueue may resize them: its annotation is set, and needs its feature there.
+    """
+
+    image: Annotated[str, Field(min_length=1)]
+    run_dir: Annotated[str, Field(pattern=r"^/.*$")] = "/optplan"
+    claim: _Name
+    namespace: _Name | None = None
+    service_account: _Name | None = None
+    image_pull_secrets: tuple[_Name, ...] = ()
+    gpu_resource: Annotated[str, Field(min_length=1)] = "nvidia.com/gpu"
+    requests: ByName[str] = Field(default_factory=dict)
+    placement: ByName[Placement] = Field(default_factory=dict)
+    labels: ByName[str] = Field(default_factory=dict)
+    queue: _Name | None = None
+    elastic: bool = False
+
+
+def pods_of(request: ExportRequest) -> PodTemplate:
+    """Return the request's template, which is one of pods."""
+    template = request.template
+    assert isinstance(template, PodTemplate)  # the exporters' entries name such
+    return template
+
+
+def name_object(outline: Outline, name: str, request: ExportRequest) -> str:
+    """Return what an object is called: the export's tag, the step, and for streams what stands for the job."""
+    return f"{request.tag}-{name}" + (f"-{JOB_NAME}" if outline.kind is Kind.STREAM else "")
+
+
+def write_metadata(outline: Outline, name: str, request: ExportRequest) -> dict[str, Any]:
+    """Return an object's metadata."""
+    template = pods_of(request)
+    labels = {**PART_OF, **template.labels}
+    annotations = {"optplan/plan-id": outline.plan.plan_id, "optplan/export-id": request.export_id}
+    if template.queue is not None:
+        labels["kueue.x-k8s.io/queue-name"] = template.queue
+    if template.elastic:
+        annotations["kueue.x-k8s.io/elastic-job"] = "true"
+    space = {} if template.namespace is None else {"namespace": template.namespace}
+    return {"name": name_object(outline, name, request), **space, "labels": labels, "annotations": annotations}
+
+
+def require_no_elastic(request: ExportRequest, what: str) -> None:
+    """Refuse to ask Kueue for what it does for Jobs alone.
+
+    Raises
+    ------
+    CannotExpressError
+        When the template has ``elastic``.
+    """
+    if pods_of(request).elastic:
+        raise CannotExpressError(f"cannot express: template.elastic of {what}; Kueue resizes Jobs only: leave it out")
+
+
+def write_place(step: Step, outline: Outline, request: ExportRequest) -> dict[str, Any]:
+    """Return where the pods of a step may run, and as whom, as fields of their specification."""
+    template = pods_of(request)
+    require_known("placement", template.placement, outline.plan.resources)
+    place = template.placement.get(step.segment.resource, Placement())
+    found: dict[str, Any] = {}
+    if place.node_selector:
+        found["nodeSelector"] = dict(place.node_selector)
+    if place.tolerations:
+        found["tolerations"] = [dict(each) for each in place.tolerations]
+    if template.service_account is not None:
+        found["serviceAccountName"] = template.service_account
+    if template.image_pull_secrets:
+        found["imagePullSecrets"] = [{"name": name} for name in template.image_pull_secrets]
+    return found
+
+
+def write_limits(step: Step, request: ExportRequest) -> dict[str, Any]:
+    """Return the resources of a container of a step; Kubernetes wants extended ones among the limits."""
+    template = pods_of(request)
+    gpus = {template.gpu_resource: str(step.shape.gpus_per_node)}
+    extended = {name: amount for name, amount in template.requests.items() if _is_extended(name)}
+    return {"requests": {**template.requests, **gpus}, "limits": {**extended, **gpus}}
+
+
+def write_call(step: Step, request: ExportRequest, member: str) -> list[str]:
+    """Return a container's command: the launcher, for one member of a step."""
+    folder = shlex.quote(pods_of(request).run_dir).replace("$", "$$")  # Kubernetes itself replaces $(NAME), not $$
+    return ["bash", "-c", f"exec bash {folder}/launch.sh {step.name} {member}"]
+
+
+def write_env(outline: Outline, request: ExportRequest) -> list[dict[str, Any]]:
+    """Return the variables of every container: which export it is of, and of a stream which job."""
+    found = [{"name": "OPTPLAN_EXPECTED", "value": request.export_id}]
+    return found + ([{"name": "OPTPLAN_JOB", "value": JOB_NAME}] if outline.kind is Kind.STREAM else [])
+
+
+def write_volume(request: ExportRequest) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the volumes of a pod, and where its container mounts them."""
+    template = pods_of(request)
+    volume = {"name": _VOLUME, "persistentVolumeClaim": {"claimName": template.claim}}
+    return [volume], [{"name": _VOLUME, "mountPath": template.run_dir}]
+
+
+def grace_s(request: ExportRequest) -> int:
+    """Return the seconds that a pod has to end: the launcher ends its command first."""
+    return request.options.grace_s + _END_S
+
+
+def overlay(pod: Mapping[str, Any], request: ExportRequest) -> dict[str, Any]:
+    """Merge the user's overlay into a pod's metadata and specification.
+
+    Mappings are merged, lists of objects with names by their names, other lists are joined; else the overlay's value
+    takes the place of what was there.
+
+    Raises
+    ------
+    DataError
+        When it is none of a pod, has a field that pods have not, or says what the plan says.
+    """
+    given = request.options.overlay
+    for name, part in given.items():
+        if name not in ("metadata", "spec"):
+            raise DataError(f"overlay.{name}", "a pod's template has metadata and spec", "write it below one of them")
+        if not isinstance(part, Mapping):
+            raise DataError(f"overlay.{name}", f"got {part!r}", "give fields and their values")
+    spec = given.get("spec", {})
+    _require_fields(spec, _POD_FIELDS, "overlay.spec")
+    for kind in ("containers", "initContainers"):
+        for container in _list(spec, kind):
+            _require_fields(container, _CONTAINER_FIELDS, f"overlay.spec.{kind}.{_name_of(container)}")
+    _require_free(spec, pods_of(request))
+    merged = _merge(pod, given, "overlay")
+    assert isinstance(merged, dict)  # as both are
+    return merged
+
+
+def _is_extended(name: str) -> bool:
+    """Whether a resource is none of Kubernetes' own, or huge pages: neither can be promised twice."""
+    return name.startswith("hugepages-") or ("/" in name and not name.partition("/")[0].endswith("kubernetes.io"))
+
+
+def _require_fields(given: Mapping[str, Any], known: str, path: str) -> None:
+    """Refuse a field that is misspelt: a cluster would, but not before the run is submitted."""
+    names = known.split()
+    for name in map(str, given):
+        if name not in names:
+            raise DataError(f"{path}.{name}", "Kubernetes 1.37 has no such field", nearest_name_hint(name, names))
+
+
+def _require_free(spec: Mapping[str, Any], template: PodTemplate) -> None:
+    """Refuse what the plan, or the launcher, says of a pod."""
+    taken = [("restartPolicy", "restartPolicy" in spec), ("hostname", "hostname" in spec)]
+    taken += [(f"volumes.{_VOLUME}", any(_name_of(each) == _VOLUME for each in _list(spec, "volumes")))]
+    for container in _list(spec, "containers"):
+        if _name_of(container) != TRAIN:
+            continue
+        taken += [(f"containers.{TRAIN}.{name}", name in container) for name in ("command", "args", "image")]
+        amounts = container.get("resources") or {}
+        for kind in ("limits", "requests"):
+            held = isinstance(amounts, Mapping) and template.gpu_resource in (amounts.get(kind) or {})
+            taken += [(f"containers.{TRAIN}.resources.{kind}.{template.gpu_resource}", held)]
+    for path, found in taken:
+        if found:
+            raise DataError(f"overlay.spec.{path}", "the plan or the template says it", "leave it out")
+
+
+def _list(spec: Mapping[str, Any], name: str) -> Sequence[Any]:
+    found = spec.get(name) or []
+    if not isinstance(found, list) or any(_name_of(each) is None for each in found):
+        raise DataError(f"overlay.spec.{name}", f"got {found!r}", "give a list of objects with names")
+    return found
+
+
+def _name_of(each: object) -> str | None:
+    name = each.get("name") if isinstance(each, Mapping) else None
+    return name if isinstance(name, str) else None
+
+
+def _merge(old: object, new: object, path: str) -> object:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return {**old, **{name: _merge(old.get(name), value, f"{path}.{name}") for name, value in new.items()}}
+    if old is not None and isinstance(old, Mapping | list) != isinstance(new, Mapping | list):
+        raise DataError(path, f"got {new!r}", f"give one of the kind of {old!r}")
+    if not isinstance(old, list) or not isinstance(new, list):
+        return new
+    names = [_name_of(each) for each in old]
+    merged = list(old)
+    for each in new:
+        name = _name_of(each)
+        # Mounts have the name of their volume, which may be mounted twice.
+        if name is None or name not in names or path.endswith("volumeMounts"):
+            merged.append(each)
+        else:
+            place = names.index(name)
+            merged[place] = _merge(old[place], each, f"{path}.{name}")
+    return merged

@@ -1,0 +1,375 @@
+"""What is decided between the jobs of an export: who goes on, who has won, and which way a stream's next job takes."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from optplan.contracts.conditions import Mode, Promoted
+from optplan.errors import OptplanError, UsageError, nearest_name_hint
+from optplan.execution.exports.folder import MANIFEST, VERSION
+from optplan.execution.exports.steps import Kind, Outline, Step, hard_deadline, outline
+from optplan.execution.ranking import rank, read_metric
+from optplan.instances.files import format_json, read_plan
+from optplan.instances.plain_data import parse_json, read_text
+
+#: What a job of a stream may be called: a folder, and a name of the scheduler's.
+_JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
+#: What is read of a manifest.
+_NEEDED = {"version", "plan_id", "time_quantile", "margin", "gpus_per_node", "metric", "mode", "configurations"}
+#: Bytes of the end of a metrics file in which a metric is looked for, one after the other.
+_ENDS = (1 << 16, 1 << 20, 1 << 24)
+
+
+class NoMetricError(OptplanError):
+    """Trials ended, and none showed a number: nobody can tell which of them is better."""
+
+    exit_code = 1
+
+
+class LimitPassedError(OptplanError):
+    """A hard limit of the plan has passed: nothing more is started."""
+
+    exit_code = 4
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A folder that ``optplan export`` wrote.
+
+    Parameters
+    ----------
+    folder
+        Itself.
+    outline
+        Of its plan.
+    manifest
+        What it says about the export.
+    """
+
+    folder: Path
+    outline: Outline
+    manifest: dict[str, Any]
+
+    @property
+    def mode(self) -> Mode:
+        """Which values of the metric are better."""
+        return Mode(self.manifest["mode"])
+
+
+def read_export(folder: Path) -> Exported:
+    """Read what ``optplan export`` wrote.
+
+    Raises
+    ------
+    UsageError
+        When nothing of it is there, or the plan is another one.
+    """
+    file = folder / MANIFEST
+    if not file.is_file():
+        message = f"{folder}: has no {MANIFEST}; give the folder that `optplan export --out` wrote"
+        raise UsageError(message)
+    manifest = parse_json(read_text(file), str(file))
+    if not isinstance(manifest, dict) or not manifest.keys() >= _NEEDED or manifest["version"] != VERSION:
+        raise UsageError(f"{file}: is not as `optplan export` writes it; export the plan again")
+    plan = read_plan(folder / "plan.json")
+    if plan.plan_id != manifest.get("plan_id"):
+        message = f"{folder}: plan.json is not the plan that was exported; export it again into a folder of its own"
+        raise UsageError(message)
+    sizes = {name: manifest[name] for name in ("margin", "gpus_per_node")}
+    taken = outline(plan, quantile=manifest["time_quantile"], **sizes)
+    return Exported(folder, taken, manifest)
+
+
+def promote(exported: Exported, name: str, *, now_s: float | None = None) -> list[str]:
+    """Decide who is in a step: the best of those that it waits for, as the plan says, and write ``members/STEP.txt``.
+
+    Once one of those chosen has begun, the decision stands: their metrics have changed since, and whoever took a place
+    would run beside its owner. Before that it is taken anew.
+
+    Parameters
+    ----------
+    exported
+        The folder.
+    name
+        Of the step.
+    now_s
+        Seconds since 1970; the clock's by default.
+
+    Returns
+    -------
+    list of str
+        The trials, the best first.
+
+    Raises
+    ------
+    UsageError
+        When nobody is promoted to the step.
+    NoMetricError
+        When nobody showed a number by which some could be taken and others not.
+    LimitPassedError
+        When the plan's hard deadline has passed.
+    """
+    known = {step.name: step for step in exported.outline.steps}
+    if name not in known:
+        message = f"step: got {name!r}; {nearest_name_hint(name, known)}"
+        raise UsageError(message)
+    step = known[name]
+    if not isinstance(step.segment.enter, Promoted):
+        message = f"step: nobody is promoted to {name!r}; its members are known from the beginning"
+        raise UsageError(message)
+    _require_time(exported, time.time() if now_s is None else now_s)
+    if _members_file(exported, step).is_file():
+        decided = _read_members(exported, step)
+        if any((exported.folder / "trials" / trial / f"began-{name}").exists() for trial in decided):
+            return decided
+    members = choose_members(exported, step)
+    _write(_members_file(exported, step), "".join(f"{trial}\n" for trial in members))
+    return members
+
+
+def choose_members(exported: Exported, step: Step) -> list[str]:
+    """Return a step's members, the best first.
+
+    Raises
+    ------
+    NoMetricError
+        When nobody showed a number by which some could be taken and others not.
+    """
+    segment = step.segment
+    ranks = slice(segment.first_rank - 1, segment.last_rank)
+    assert isinstance(segment.enter, Promoted)  # those of other steps are known from the beginning
+    by_id = {each.segment.id: each for each in exported.outline.steps}
+    shown: dict[str, float] = {}
+    for selection in segment.enter.of:
+        before = by_id[selection.segment]
+        ended = [trial for trial in _read_members(exported, before) if _ended(exported, before, trial)]
+        values = {trial: _value(exported, before, trial) for trial in ended}
+        if len(ended) > selection.top and all(math.isnan(value) for value in values.values()):
+            raise _nobody_showed(exported, before)
+        taken = _rank(exported, values)[: selection.top]
+        shown |= {trial: values[trial] for trial in taken}
+    return _rank(exported, shown)[ranks]
+
+
+def find_winner(exported: Exported) -> dict[str, Any]:
+    """Rank those who ended in the last steps that anybody ended with a number, and write ``winner.json``.
+
+    Returns
+    -------
+    dict
+        ``trial``, ``step``, ``configuration``, ``metric`` and ``checkpoint`` of the best one; None for each where
+        nobody ended, or nobody who ended showed a number.
+    """
+    ranked: list[str] = []
+    values: dict[str, tuple[float, str]] = {}
+    for steps in [exported.outline.last(), *reversed(exported.outline.levels())]:
+        decided = [step for step in steps if not step.is_promoted or _members_file(exported, step).is_file()]
+        values = {
+            trial: (value, step.name)
+            for step in decided
+            for trial in _read_members(exported, step)
+            if _ended(exported, step, trial) and not math.isnan(value := _value(exported, step, trial))
+        }
+        ranked = _rank(exported, {trial: value for trial, (value, _) in values.items()})
+        if ranked:  # where a limit ended the search before its last steps, the best of the latest have won
+            break
+    winner: dict[str, Any] = dict.fromkeys(("trial", "step", "configuration", "metric", "checkpoint"))
+    if ranked:
+        best = ranked[0]
+        value, last = values[best]
+        configurations = exported.manifest["configurations"]
+        number = int(best) - 1
+        winner = {
+            "trial": best,
+            "step": last,
+            "configuration": configurations[number] if number < len(configurations) else None,
+            "metric": value,
+            "checkpoint": f"trials/{best}/checkpoint",
+        }
+    _write(exported.folder / "winner.json", format_json(winner) + "\n")
+    return winner
+
+
+def choose_way(exported: Exported, unit: str) -> str:
+    """Deal out the ways of a class: the next job takes the one that is furthest behind its share, as the plan says.
+
+    Counts are in ``ways.json``, kept by one process at a time.
+
+    Raises
+    ------
+    UsageError
+        When the plan has no such class.
+    """
+    ways = {way.name: way.share for way in exported.outline.ways if way.unit == unit}
+    if not ways:
+        classes = dict.fromkeys(way.unit for way in exported.outline.ways)
+        message = f"class: got {unit!r}; {nearest_name_hint(unit, classes)}"
+        raise UsageError(message)
+    with _counts(exported.folder) as counts:
+        total = sum(counts.get(name, 0) for name in ways) + 1
+        chosen = max(ways, key=lambda name: ways[name] * total - counts.get(name, 0))
+        counts[chosen] = counts.get(chosen, 0) + 1
+    return chosen
+
+
+def submit(exported: Exported, *, unit: str | None = None, job: str | None = None) -> str:
+    """Hand the jobs of an export to its scheduler: all of them, or of a stream those of one job of a class.
+
+    Parameters
+    ----------
+    exported
+        The folder.
+    unit, job
+        Of a stream: which class, and what the job is called.
+
+    Returns
+    -------
+    str
+        What the scheduler said.
+
+    Raises
+    ------
+    UsageError
+        When a class is missing, or given where there is none.
+    """
+    script = ["bash", "submit.sh"]
+    if exported.outline.kind is Kind.STREAM:
+        if unit is None or job is None:
+            raise UsageError("class: a stream's jobs are submitted one by one; give --class and --job")
+        if not _JOB.fullmatch(job):
+            raise UsageError(f"job: got {job!r}; letters, digits, dots, hyphens and underscores are allowed, up to 61")
+        place = exported.folder / "trials" / job
+        try:
+            place.mkdir(parents=True)
+        except FileExistsError:
+            raise UsageError(f"job: {job!r} was submitted before; give another name") from None
+        try:
+            script += [job, choose_way(exported, unit)]
+        except OptplanError:
+            place.rmdir()
+            raise
+    elif unit is not None or job is not None:
+        raise UsageError("class: the plan is not one of streams; leave out --class and --job")
+    done = subprocess.run(script, cwd=exported.folder, capture_output=True, text=True, check=False)
+    if job is not None and not (done.returncode != 0 and _take_back(exported, job, script[-1])):
+        _write(exported.folder / "trials" / job / "way", f"{script[-1]}\n")  # to go on with it by hand
+    if done.returncode != 0:
+        raise UsageError(
+            f"submit.sh ended with exit code {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
+        )
+    return done.stdout
+
+
+def _take_back(exported: Exported, job: str, way: str) -> bool:
+    """Let a name be given again, and count its way no more, where nothing of the job has begun."""
+    try:
+        (exported.folder / "trials" / job).rmdir()
+    except OSError:  # it has begun
+        return False
+    with _counts(exported.folder) as counts:
+        counts[way] -= 1
+    return True
+
+
+def _require_time(exported: Exported, now_s: float) -> None:
+    deadline_s = hard_deadline(exported.outline.plan)
+    begun = exported.folder / "begun"
+    if deadline_s is None or not begun.is_file():
+        return
+    text = read_text(begun).strip()
+    if not re.fullmatch(r"\d+", text):
+        if not text:  # the first job writes it just now
+            return
+        raise UsageError(f"{begun}: got {text[:40]!r}; it holds the seconds since 1970 of the first job's begin")
+    late = now_s - int(text) - deadline_s
+    if late > 0:
+        message = f"deadline: the {deadline_s:,.0f} s since its first job began passed {late:,.0f} s ago"
+        raise LimitPassedError(f"{message}; nothing more is started")
+
+
+def _read_members(exported: Exported, step: Step) -> list[str]:
+    file = _members_file(exported, step)
+    if not file.is_file():
+        message = (
+            f"{file}: is missing; who is in {step.name} is decided first: optplan promote {exported.folder} {step.name}"
+        )
+        raise UsageError(message)
+    return read_text(file).split()
+
+
+def _members_file(exported: Exported, step: Step) -> Path:
+    return exported.folder / "members" / f"{step.name}.txt"
+
+
+def _ended(exported: Exported, step: Step, trial: str) -> bool:
+    return (exported.folder / "trials" / trial / f"ended-{step.name}").exists()
+
+
+def _rank(exported: Exported, values: Mapping[str, float]) -> list[str]:
+    return rank(values, values.__getitem__, exported.mode, lambda _: False)
+
+
+def _nobody_showed(exported: Exported, step: Step) -> NoMetricError:
+    message = f"{exported.manifest['metric']}: nobody who ended {step.name} showed a number, so that none is the best"
+    return NoMetricError(f"{message}; the command appends lines of JSON with it to the file {{metrics}}")
+
+
+def _value(exported: Exported, step: Step, trial: str) -> float:
+    """Return the metric of the last whole line that a trial wrote in a step; NaN where the mark of its end has none."""
+    file = exported.folder / "trials" / trial / f"ended-{step.name}"
+    try:
+        with file.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            for many in _ENDS:
+                stream.seek(max(0, size - many))
+                lines = stream.read(many).splitlines()
+                found = _find_metric(lines[1:] if many < size else lines, exported.manifest["metric"])
+                if found is not None or many >= size:
+                    return math.nan if found is None else found
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read ({error.strerror}); make it readable") from None
+    return math.nan
+
+
+def _find_metric(lines: Sequence[bytes], metric: str) -> float | None:
+    """Return what the last line that has a metric shows; None where none does."""
+    for line in reversed(lines):
+        try:
+            shown = json.loads(line)
+        except (ValueError, RecursionError):  # cut short, or no JSON
+            continue
+        if isinstance(shown, dict) and metric in shown:
+            return read_metric(shown[metric])
+    return None
+
+
+def _write(file: Path, text: str) -> None:
+    """Replace a file at once: two who decide the same may do so together."""
+    file.parent.mkdir(exist_ok=True)
+    new = file.with_name(f".{file.name}.{os.urandom(8).hex()}")  # in containers, ids of processes are alike
+    new.write_text(text, encoding="utf-8")
+    new.replace(file)
+
+
+@contextmanager
+def _counts(folder: Path) -> Iterator[dict[str, int]]:
+    """Hold the counts of ways, for this process alone."""
+    with (folder / "ways.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        file = folder / "ways.json"
+        counts = parse_json(read_text(file), str(file)) if file.is_file() else {}
+        if not isinstance(counts, dict) or any(type(count) is not int for count in counts.values()):
+            raise UsageError(f"{file}: holds no counts of ways; remove it, and they begin anew")
+        yield counts
+        _write(file, format_json(counts) + "\n")

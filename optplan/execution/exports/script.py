@@ -1,0 +1,125 @@
+"""Plain shell on one machine: segments one after the other, its GPUs dealt out to the trials that run side by side.
+
+Time limits are kept by the launcher, budgets by nobody. Where the script is interrupted, what it started ends with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from optplan.execution.exports.commands import write_promotion
+from optplan.execution.exports.folder import LOCK, begin_stream, write_decide
+from optplan.execution.exports.request import ExportRequest, Template
+from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Step
+
+
+class ScriptTemplate(Template):
+    """What is merged into a plain script: set-up, environment."""
+
+
+def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
+    """Return the script that runs the plan, or one job of a class.
+
+    Raises
+    ------
+    CannotExpressError
+        When the plan needs more than one machine.
+    """
+    _require_one_machine(outline, request)
+    if outline.kind is Kind.STREAM:
+        return {"submit.sh": _write_stream(outline, request)}
+    lines = [_HEAD.replace("@LOCK@", LOCK).replace("@RETRIES@", str(request.options.retries)), write_decide(request)]
+    for level in outline.levels():
+        lines += [f"decide {step.name}" for step in level if step.is_promoted]
+        first = 0
+        for step in level:
+            shape = step.shape
+            lines.append(f"stage {step.name} {step.segment.members} {step.segment.at_once} {first} {shape.gpus} &")
+            first += step.segment.at_once * shape.gpus
+        lines.append("wait")
+    if outline.kind is Kind.SEARCH:
+        lines.append(f"{write_promotion(request)} --winner")
+    else:
+        lines.append(f"[[ -e trials/job/ended-{outline.steps[0].name} ]]")
+    return {"submit.sh": "".join(f"{line}\n" for line in lines)}
+
+
+def _require_one_machine(outline: Outline, request: ExportRequest) -> None:
+    for step in outline.steps:
+        if step.shape.nodes > 1:
+            problem = f"segment {step.segment.id!r} gives {step.shape.nodes} nodes to one member"
+            fix = f"give --gpus-per-node of a machine that has them all, or {_ELSE}"
+            raise CannotExpressError(f"cannot express: {problem}, and a plain script has one machine; {fix}")
+    if outline.kind is Kind.STREAM:
+        return
+    for level in outline.levels():
+        _require_gpus(outline, level, request.options.gpus_per_node)
+
+
+def _require_gpus(outline: Outline, level: Sequence[Step], gpus_per_node: int | None) -> None:
+    if outline.kind is Kind.FLEET and len(level) > 1:
+        raise CannotExpressError(f"cannot express: the fleet has {len(level)} groups of machines; {_ELSE}")
+    held = sum(step.segment.at_once * step.shape.gpus for step in level)
+    size = gpus_per_node or max(outline.plan.resources[step.segment.resource].gpus_per_node for step in level)
+    if held > size:
+        problem = f"{level[0].segment.id!r} and what runs beside it hold {held} GPUs, and a node has {size}"
+        raise CannotExpressError(f"cannot express: {problem}; give --gpus-per-node of a larger machine, or {_ELSE}")
+
+
+_ELSE = "use --to slurm, skypilot or kubernetes"
+
+_HEAD = """#!/usr/bin/env bash
+# Runs the plan on this machine. Run again, what has ended is not run again.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
+@LOCK@mkdir -p logs trials
+# What is interrupted ends what it has started, each in its turn.
+end() {
+  local each
+  trap '' INT TERM HUP
+  for each in $(jobs -p); do
+    kill -TERM "$each" 2>/dev/null || true
+  done
+  wait
+  exit 143
+}
+trap end INT TERM HUP
+# stage STEP MEMBERS AT_ONCE FIRST_GPU GPUS: its members, so many side by side, each on GPUs of its own
+stage() {
+  local slot
+  trap end TERM
+  for ((slot = 0; slot < $3; slot++)); do
+    places "$1" "$2" "$3" "$slot" "$(seq -s , $(($4 + slot * $5)) $(($4 + (slot + 1) * $5 - 1)))" &
+  done
+  wait
+}
+places() {
+  local place try code
+  trap end TERM
+  for ((place = $4 + 1; place <= $2; place += $3)); do
+    for ((try = 0; try <= @RETRIES@; try++)); do
+      code=0
+      CUDA_VISIBLE_DEVICES=$5 bash launch.sh "$1" "$place" >>"logs/$1-$place.log" 2>&1 &
+      wait "$!" || code=$?
+      ((code != 0)) || break
+      echo "submit.sh: place $place of $1 failed; see logs/$1-$place.log" >&2
+      ((code != 4 && code != 124)) || break # its time is over
+    done
+  done
+}
+"""
+
+
+def _write_stream(outline: Outline, request: ExportRequest) -> str:
+    what = "# Runs a job of a class: submit.sh NAME WAY. `optplan submit` chooses the way.\n"
+    ways = {way.name: f"steps='{' '.join(step.name for step in way.steps)}'" for way in outline.ways}
+    return begin_stream(what, ways) + (
+        "for step in $steps; do\n"
+        "  for ((try = 0; ; try++)); do\n"
+        "    code=0\n"
+        '    OPTPLAN_JOB=$name bash launch.sh "$step" >>"logs/$name.log" 2>&1 || code=$?\n'
+        "    ((code != 0)) || break\n"
+        f"    ((try < {request.options.retries} && code != 4 && code != 124 && code != 143)) || "
+        '{ echo "submit.sh: $step failed; see logs/$name.log" >&2; exit 1; }\n'
+        "  done\ndone\n"
+    )

@@ -1,0 +1,403 @@
+"""The monitor of section 4.5: who is silent is lost; the lowest live rank stores; the rest is planned again.
+
+A loop as the runtime's others: it decides, writes down, does, and listens. What is decided is in the journal before it
+is done, and whatever is done has a name, so that a monitor that is killed anywhere goes on where it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from optplan.errors import UsageError
+from optplan.execution.fleets.protocol import Fleet, FleetRequest, Notice, Report
+from optplan.execution.fleets.state import Attempt, FleetState
+from optplan.execution.fleets.terms import RETURN_HEARTBEATS, Heard, WatchOptions, write_fleet
+from optplan.execution.journal import Journal
+from optplan.execution.records import (
+    CheckpointStored,
+    CheckpointWanted,
+    Ended,
+    LimitsAsked,
+    NodeChanged,
+    NodeNoticed,
+    NodeReleasing,
+    NodeWanted,
+    OperationEnded,
+    OperationFailed,
+    OperationStarted,
+    OperationWanted,
+    Paused,
+    Record,
+    Replanned,
+    StopWanted,
+)
+from optplan.execution.run_state import Phase
+from optplan.formulations.srift.study.replanning import State, name_vms, succeed
+from optplan.solving import solve
+
+Listener = Callable[[Record], None]
+
+#: Exit codes: no limit can be kept, every attempt failed, interrupted.
+EXIT_INFEASIBLE, EXIT_FAILED, EXIT_UNKNOWN, EXIT_INTERRUPTED = 3, 1, 4, 130
+#: Heartbeats that may be missed.
+MISSED = 2
+#: Heartbeats before a VM is taken back at which the last checkpoint is asked for.
+_LEAD = 4
+#: Seconds between two looks at what was written, where time is real.
+_ROUND_S = 0.5
+
+
+class Monitor:
+    """Follows a run to its end.
+
+    Parameters
+    ----------
+    state, terms, fleet
+        Where it stands, how it is watched, and who trains.
+    journal, listener
+        Where records go.
+    """
+
+    def __init__(
+        self,
+        state: FleetState,
+        terms: WatchOptions,
+        fleet: Fleet,
+        *,
+        journal: Journal | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        self._state, self._terms, self._fleet = state, terms, fleet
+        self._journal, self._listener = journal, listener
+        self._heard = Heard()
+        self._silence_s = MISSED * terms.heartbeat_s
+        self._return_s = RETURN_HEARTBEATS * terms.heartbeat_s if terms.return_s is None else terms.return_s
+        self._interrupted = 0
+
+    def interrupt(self, code: int = EXIT_INTERRUPTED) -> None:
+        """Ask the loop to end with an exit code, and leave the fleet alone; may be called from a signal handler."""
+        self._interrupted = code
+
+    def follow(self) -> None:
+        """Go on until the job has ended, or nobody but the user can say how."""
+        state, fleet = self._state, self._fleet
+        if state.attempt is not None:  # an earlier monitor asked for it: ask again, should that not have come to it
+            self._listen_to(state.attempt)
+        while True:
+            now_s = fleet.now_s()
+            while state.end is None and self._decide(now_s):
+                pass
+            if self._interrupted and state.end is None:
+                self.write(Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
+            if state.end is not None:
+                return
+            for event in fleet.poll(self._wake_s(now_s)):
+                self._take(event)
+            self._heard.caught_up_s = min(self._heard.caught_up_s, fleet.now_s())
+
+    def abort(self) -> None:
+        """Give everything back and end the run."""
+        if self._state.attempt is not None:
+            self._fleet.end(self._state.attempt.number)
+        self._close(self._fleet.now_s(), "given up by the user", EXIT_FAILED)
+
+    # ------------------------------------------------------------------------------------------------------- deciding
+
+    def _decide(self, now_s: float) -> bool:
+        """Do the next thing that is to be done now; say whether there was one."""
+        attempt = self._state.attempt
+        if attempt is None:
+            return self._begin(now_s)
+        if attempt.stopping_s is not None:
+            return self._wind_up(attempt, now_s)
+        if attempt.source in self._heard.ended:
+            return self._finish(attempt, now_s)
+        return self._welcome(attempt, now_s) or self._miss(attempt, now_s) or self._secure(attempt, now_s)
+
+    def _begin(self, now_s: float) -> bool:
+        """Ask for the fleet that the plan says; plan again first where VMs were lost since it was made."""
+        state = self._state
+        if state.is_done or state.stored >= state.instance.iterations:
+            self._close(now_s, "", 0)
+            return True
+        if state.stale:
+            return self._plan_again(now_s)
+        if state.crashes > self._terms.retries:
+            why = f"{state.crashes} fleets failed though no VM was lost; the last: {state.last_failure}"
+            self._close(now_s, why, EXIT_FAILED)
+            return True
+        if now_s < self._start_after_s:
+            return False
+        place, wanted = self._place(now_s)
+        number = state.attempts + 1
+        segment = state.plan.segments[0].id
+        self.write(*wanted, OperationWanted(now_s, f"fleet-{number:03d}", segment, "job", number, place))
+        if state.attempt is not None:
+            self._listen_to(state.attempt)
+        return True
+
+    def _place(self, now_s: float) -> tuple[dict[str, int], list[NodeWanted]]:
+        """Give each group of the plan its VMs: those that are alive first, then new ones."""
+        free, made = self._state.held_nodes(), len(self._state.nodes)
+        place: dict[str, int] = {}
+        wanted: list[NodeWanted] = []
+        for group in self._state.plan.fleet:
+            kept = [vm for vm in free if vm.resource == group.type][: group.count]
+            names = [vm.name for vm in kept]
+            for number in range(made + 1, made + 1 + group.count - len(kept)):
+                names.append(f"{group.type}.vm-{number:03d}")
+                wanted.append(NodeWanted(now_s, names[-1], group.id, group.type, f"train/{group.id}"))
+            made += group.count - len(kept)
+            free = [vm for vm in free if vm not in kept]
+            place |= dict.fromkeys(names, group.gpus_per_vm)
+        return place, wanted
+
+    def _plan_again(self, now_s: float) -> bool:
+        """Follow another plan from now on; where there is none that keeps the limits, ask."""
+        state, terms = self._state, self._terms
+        done = max(state.iterations, state.stored)
+        standing = State(
+            elapsed_s=now_s,
+            iterations_done=done,
+            iterations_lost=done - state.stored,
+            running=state.count(Phase.WANTED, Phase.READY),
+            lost=state.count(Phase.LOST),
+            spent_usd=state.spent_usd,
+            launch_s=terms.launch_s,
+            detach_s=max(0.0, self._start_after_s - now_s),
+        )
+        try:
+            limit_s = terms.time_limit_s
+            found = succeed(state.instance, state.plan, standing, lambda rest: solve(rest, time_limit_s=limit_s))
+        except UsageError as error:
+            self.write(Paused(now_s, str(error), EXIT_UNKNOWN))
+            return True
+        plan, infeasibility = found
+        if plan is not None:
+            why = f"{name_vms(standing.lost)} lost: on with {write_fleet(plan, ' and ')}"
+            self.write(Replanned(now_s, plan.to_json_data(), why, state.spent_usd, 0.0))
+        elif infeasibility is not None:
+            asked = LimitsAsked(now_s, infeasibility.to_json_data())
+            self.write(asked, Paused(now_s, infeasibility.reason, EXIT_INFEASIBLE))
+        return True
+
+    def _welcome(self, attempt: Attempt, now_s: float) -> bool:
+        """Note who has reported for the first time."""
+        vms, heard = self._state.nodes, self._heard.last_s
+        found: list[Record] = [
+            NodeChanged(now_s, name, Phase.READY.value)
+            for name in attempt.place
+            if vms[name].phase is Phase.WANTED and any(rank in heard for rank in attempt.ranks_of(name))
+        ]
+        if attempt.ready_s is None and len(heard) == sum(attempt.place.values()):
+            found.append(OperationStarted(now_s, attempt.name))
+        self.write(*found)
+        return bool(found)
+
+    def _miss(self, attempt: Attempt, now_s: float) -> bool:
+        """Note whose ranks have all been silent for two heartbeats, or were not heard of in all the time they had."""
+        lost = [name for name in attempt.place if now_s >= self._deaf_s(attempt, name)]
+        silent, waited = f"silent for {MISSED} heartbeats", f"not heard of within {self._terms.launch_wait_s:g} s"
+        heard = {name for name in lost if any(rank in self._heard.last_s for rank in attempt.ranks_of(name))}
+        why = {name: silent if name in heard else waited for name in lost}
+        self.write(*(NodeChanged(now_s, name, Phase.LOST.value, why[name]) for name in lost))
+        return bool(lost)
+
+    def _secure(self, attempt: Attempt, now_s: float) -> bool:
+        """Have the training stored where VMs were lost, are about to be, or ranks wait for orders; then stop."""
+        vms, terms = self._state.nodes, self._terms
+        taken = [name for name in attempt.place if now_s >= self._lead_s(name)]
+        if any(vms[name].phase is Phase.LOST for name in attempt.place):
+            why = "a VM was lost"
+        elif taken:
+            why = "a VM is about to be taken back"
+        elif now_s >= self._stuck_s():
+            why = f"ranks are stuck: {self._heard.trouble or 'a process has gone'}"
+        else:
+            return False
+        rank = self._choose_rank(attempt, taken, now_s)
+        is_late = now_s >= attempt.asked_s + terms.grace_s
+        if attempt.order > attempt.answered and self._hears(attempt, attempt.rank, now_s) and not is_late:
+            return False
+        if not attempt.is_answered and rank is not None and not is_late:
+            self.write(CheckpointWanted(now_s, attempt.name, attempt.order + 1, rank, why))
+            self._fleet.ask(attempt.number, attempt.order, rank)
+            return True
+        gone = [NodeChanged(now_s, name, Phase.LOST.value, "taken back, as announced") for name in taken]
+        self.write(*gone, StopWanted(now_s, attempt.name, why))
+        self._fleet.stop(attempt.number)
+        return True
+
+    def _wind_up(self, attempt: Attempt, now_s: float) -> bool:
+        """Wait until the ranks have ended that are asked to, and silent VMs had time to come back; then go on."""
+        if self._welcome_back(attempt, now_s):
+            return True
+        stopping_s = now_s if attempt.stopping_s is None else attempt.stopping_s
+        if self._anyone_there(attempt, now_s) and now_s < stopping_s + self._terms.grace_s:
+            return False
+        if now_s < self._back_s(attempt):
+            return False
+        self._fleet.end(attempt.number)
+        why = self._heard.trouble or "ended to go on otherwise"
+        done, blameless = self._state.iterations, self._state.stale or attempt.returned
+        self.write(OperationFailed(now_s, attempt.name, why, blameless=blameless, iterations=done))
+        return True
+
+    def _welcome_back(self, attempt: Attempt, now_s: float) -> bool:
+        """Note which silent VMs are heard of again in time: they have stalled, and are there."""
+        found: list[Record] = []
+        for name in self._list_silent(attempt):
+            silent_s = attempt.silent_s[name]
+            heard_s = max(self._heard.last_s.get(rank, -math.inf) for rank in attempt.ranks_of(name))
+            if max(silent_s, self._heard.caught_up_s) < heard_s <= silent_s + self._return_s:
+                why = f"is heard of again, {heard_s - silent_s:.3g} s after it was missed"
+                found.append(NodeChanged(now_s, name, Phase.READY.value, why))
+        self.write(*found)
+        return bool(found)
+
+    def _finish(self, attempt: Attempt, now_s: float) -> bool:
+        if self._anyone_there(attempt, now_s):
+            return False
+        self._fleet.end(attempt.number)
+        done = self._state.instance.iterations
+        self.write(OperationEnded(now_s, attempt.name, done, {}, None, now_s - attempt.wanted_s, complete=True))
+        return True
+
+    def _close(self, now_s: float, why: str, code: int) -> None:
+        """Give back what is held, and end the run."""
+        self._fleet.release()  # before it is written down: whoever is killed in between does it again
+        self.write(*(NodeReleasing(now_s, vm.name) for vm in self._state.held_nodes()), Ended(now_s, None, why, code))
+
+    # --------------------------------------------------------------------------------------------------- who and when
+
+    @property
+    def _start_after_s(self) -> float:
+        """When what lost VMs store can be used: they went at the first heartbeat that they missed, at the latest."""
+        return self._state.silent_s - (MISSED - 1) * self._terms.heartbeat_s + self._terms.detach_s
+
+    def _deaf_s(self, attempt: Attempt, name: str) -> float:
+        """Return when a VM is taken for lost, unless it is heard of before."""
+        ranks = attempt.ranks_of(name)
+        if self._state.nodes[name].phase is Phase.LOST or self._heard.left.issuperset(ranks):
+            return math.inf
+        heard = [self._heard.last_s[rank] for rank in ranks if rank in self._heard.last_s]
+        return max(heard) + self._silence_s if heard else attempt.wanted_s + self._terms.launch_wait_s
+
+    def _list_silent(self, attempt: Attempt) -> list[str]:
+        """Return the VMs that fell silent and may come back."""
+        state = self._state
+        silent = (name for name in attempt.silent_s if state.nodes[name].phase is Phase.LOST)
+        return [name for name in silent if state.returns[name] < self._terms.retries]
+
+    def _back_s(self, attempt: Attempt) -> float:
+        """Return when silent VMs are not waited for any longer."""
+        silent = [attempt.silent_s[name] for name in self._list_silent(attempt)]
+        return max(silent, default=-math.inf) + self._return_s
+
+    def _stuck_s(self) -> float:
+        """Return when ranks that are silent beside others of their VM, or wait for orders, are taken for stuck."""
+        heard = self._heard
+        silent = [last_s for rank, last_s in heard.last_s.items() if rank not in heard.left]
+        # Time enough for a VM that is the cause to be missed first.
+        since = [*silent, *heard.troubled_s.values()]
+        return min(since, default=math.inf) + self._silence_s + self._terms.heartbeat_s
+
+    def _lead_s(self, name: str) -> float:
+        """Return when the last checkpoint before a VM is taken back is asked for."""
+        taken_s, every = self._state.taken_s.get(name, math.inf), self._state.plan.checkpoints
+        takes_s = 0.0 if every is None else every.checkpoint_s
+        is_lost = self._state.nodes[name].phase is Phase.LOST
+        return math.inf if is_lost else taken_s - _LEAD * self._terms.heartbeat_s - takes_s
+
+    def _hears(self, attempt: Attempt, rank: int, now_s: float) -> bool:
+        """Whether a rank is there."""
+        last_s = self._heard.last_s.get(rank, -math.inf)
+        lost = any(
+            rank in attempt.ranks_of(name) for name in attempt.place if self._state.nodes[name].phase is Phase.LOST
+        )
+        return not lost and rank not in self._heard.left and now_s < last_s + self._silence_s
+
+    def _anyone_there(self, attempt: Attempt, now_s: float) -> bool:
+        """Whether any rank is there."""
+        return any(self._hears(attempt, rank, now_s) for rank in self._heard.last_s)
+
+    def _choose_rank(self, attempt: Attempt, taken: list[str], now_s: float) -> int | None:
+        """Return the lowest rank that is there, best of a VM that stays; None where nobody is."""
+        there = [rank for rank in sorted(self._heard.last_s) if self._hears(attempt, rank, now_s)]
+        going = {rank for name in taken for rank in attempt.ranks_of(name)}
+        return next((rank for rank in there if rank not in going), there[0] if there else None)
+
+    def _wake_s(self, now_s: float) -> float:
+        """Return when to look again though nothing is heard."""
+        if not self._fleet.is_virtual:
+            return now_s + min(_ROUND_S, self._terms.heartbeat_s / 4.0)
+        attempt, grace_s = self._state.attempt, self._terms.grace_s
+        if attempt is None:
+            return self._start_after_s
+        times = [attempt.asked_s + grace_s, (attempt.stopping_s or math.inf) + grace_s, self._stuck_s()]
+        times += [self._deaf_s(attempt, name) for name in attempt.place]
+        times += [self._lead_s(name) for name in attempt.place]
+        times.append(self._back_s(attempt))
+        return min(time_s for time_s in times if time_s > now_s)
+
+    # ----------------------------------------------------------------------------------------------- hearing and doing
+
+    def _listen_to(self, attempt: Attempt) -> None:
+        """Have a fleet start, unless it was started, and hear of its ranks from the beginning."""
+        terms, state = self._terms, self._state
+        self._heard = Heard()
+        before = state.checkpoint if attempt.from_iterations else None
+        request = FleetRequest(
+            number=attempt.number,
+            plan=state.plan,
+            place=attempt.place,
+            started=tuple(name for name in attempt.place if state.nodes[name].wanted_s == attempt.wanted_s),
+            from_iterations=attempt.from_iterations,
+            to_iterations=state.instance.iterations,
+            checkpoint="" if before is None else before.path,
+            source=attempt.source,
+            heartbeat_s=terms.heartbeat_s,
+            checkpoint_every_s=terms.checkpoint_every_s,
+        )
+        self._fleet.start(request)
+        if attempt.order > attempt.answered:
+            self._fleet.ask(attempt.number, attempt.order, attempt.rank)
+        if attempt.stopping_s is not None:
+            self._fleet.stop(attempt.number)
+
+    def _take(self, event: Report | Notice) -> None:
+        """Take note of what was heard; what is known already is left out."""
+        state, attempt = self._state, self._state.attempt
+        if isinstance(event, Notice):
+            if event.vm in state.nodes and event.vm not in state.taken_s:
+                self.write(NodeNoticed(self._fleet.now_s(), event.vm, event.at_s))
+            return
+        if attempt is None or event.number != attempt.number:
+            return
+        heard = self._heard
+        heard.last_s[event.rank] = max(event.t, heard.last_s.get(event.rank, event.t))
+        state.iterations = max(state.iterations, event.iterations or 0)
+        if event.trouble:
+            heard.troubled_s.setdefault(event.rank, event.t)
+            heard.trouble = event.trouble
+        if event.ended:
+            heard.ended.add(event.rank)
+        if event.left:
+            heard.left.add(event.rank)
+        if event.stored or event.order:
+            known = state.checkpoint
+            if known is None or (event.iterations or 0) > known.iterations or event.order > attempt.answered:
+                stored = (attempt.name, event.rank, event.iterations or 0, event.stored, event.order)
+                self.write(CheckpointStored(event.t, *stored))
+
+    def write(self, *records: Record) -> None:
+        """Write records down, then let them hold."""
+        if not records:
+            return
+        if self._journal is not None:
+            self._journal.commit(records)
+        for record in records:
+            self._state.apply(record)
+            if self._listener is not None:
+                self._listener(record)

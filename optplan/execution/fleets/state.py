@@ -1,0 +1,237 @@
+"""Where a watched run stands: what follows from its records alone."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from optplan.contracts import Infeasibility
+from optplan.execution.records import (
+    CheckpointStored,
+    CheckpointWanted,
+    Ended,
+    LimitsAsked,
+    LimitsChanged,
+    NodeChanged,
+    NodeNoticed,
+    NodeReleasing,
+    NodeWanted,
+    Noted,
+    OperationEnded,
+    OperationFailed,
+    OperationStarted,
+    OperationWanted,
+    Paused,
+    Record,
+    Replanned,
+    Resumed,
+    StopWanted,
+)
+from optplan.execution.run_state import Phase, RunState
+from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance
+from optplan.formulations.srift.planning import SriftPlan
+from optplan.units import Amount, BudgetUnit
+
+
+@dataclass
+class Attempt:
+    """A fleet that was asked to train.
+
+    Parameters
+    ----------
+    number, place
+        Which of the run's, and the ranks of each VM, in their order.
+    wanted_s, ready_s, stopping_s
+        When it was asked for, when all of its ranks were there, and when it was asked to end; None: not yet.
+    from_iterations, source
+        Done in all when it began, and the rank that reads what was stored: the lowest one of a VM that was there.
+    order, rank, asked_s
+        The last checkpoint that was asked for: its number, of which rank, and when; 0: none.
+    answered
+        The last order that was carried out.
+    silent_s, returned
+        When each of its VMs was found silent that had been heard of; and whether one has come back.
+    """
+
+    number: int
+    place: dict[str, int]
+    wanted_s: float
+    from_iterations: int
+    source: int = 0
+    ready_s: float | None = None
+    stopping_s: float | None = None
+    order: int = 0
+    rank: int = -1
+    asked_s: float = math.inf
+    answered: int = 0
+    silent_s: dict[str, float] = field(default_factory=dict)
+    returned: bool = False
+
+    @property
+    def name(self) -> str:
+        """The operation's name in the journal."""
+        return f"fleet-{self.number:03d}"
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the last checkpoint that was asked for is there."""
+        return 0 < self.order <= self.answered
+
+    def ranks_of(self, vm: str) -> range:
+        """Return the ranks of a VM."""
+        first = 0
+        for name, count in self.place.items():
+            if name == vm:
+                return range(first, first + count)
+            first += count
+        return range(0)
+
+
+class FleetState(RunState):
+    """Where a run stands; its nodes are VMs.
+
+    Parameters
+    ----------
+    plan
+        The plan that is followed.
+    instance
+        The problem of the whole run, with the limits that hold now.
+    """
+
+    def __init__(self, plan: SriftPlan, instance: SriftInstance) -> None:
+        super().__init__()
+        self.plan, self.instance = plan, instance
+        #: When the provider takes VMs back, where it has said so.
+        self.taken_s: dict[str, float] = {}
+        self.attempt: Attempt | None = None
+        self.attempts = self.crashes = 0
+        self.last_failure = ""
+        self.is_done = False
+        #: VMs that were lost since the plan was made: then the rest is planned anew; and how often others came back.
+        self.missing: set[str] = set()
+        self.returns: Counter[str] = Counter()
+        #: When a VM was last found silent; what it stores can be used some time after that.
+        self.silent_s = -math.inf
+        self.checkpoint: CheckpointStored | None = None
+        self.iterations = 0
+        self.spent_usd = 0.0
+        #: The plans whose fleets were asked for, one after the other.
+        self.followed: list[SriftPlan] = []
+        self.question: Infeasibility | None = None
+
+    @property
+    def stale(self) -> bool:
+        """Whether VMs were lost since the plan was made."""
+        return bool(self.missing)
+
+    @property
+    def stored(self) -> int:
+        """Iterations that are done in the last checkpoint."""
+        return 0 if self.checkpoint is None else self.checkpoint.iterations
+
+    def count(self, *phases: Phase) -> dict[str, int]:
+        """Return how many VMs of each type are in one of these phases."""
+        return dict(Counter(vm.resource for vm in self.nodes.values() if vm.phase in phases))
+
+    def spent_by(self, now_s: float) -> float:
+        """Return what was spent: the price of a fleet's VMs while it trains, and before, where launches are paid."""
+        attempt = self.attempt
+        if attempt is None:
+            return self.spent_usd
+        since_s = attempt.wanted_s if self.instance.launch_billed else attempt.ready_s
+        until_s = now_s if attempt.stopping_s is None else attempt.stopping_s
+        rate = math.fsum(self.instance.types[self.nodes[name].resource].price_usd_per_s for name in attempt.place)
+        return self.spent_usd + (0.0 if since_s is None else rate * max(0.0, until_s - since_s))
+
+    def apply(self, record: Record) -> None:
+        """Take a record in."""
+        self.t = max(self.t, record.t)
+        match record:
+            case NodeWanted() | NodeReleasing() | Noted() | Paused() | Ended():
+                super().apply(record)
+            case NodeChanged():
+                self._see_change(record)
+                super().apply(record)
+            case NodeNoticed():
+                self.taken_s[record.node] = record.at_s
+            case Replanned():
+                self.plan, self.missing = SriftPlan.parse(record.plan, path="plan"), set()
+            case LimitsChanged():
+                self._change_limits(record.limits)
+            case LimitsAsked():
+                self.question = Infeasibility.parse(record.infeasibility, path="infeasibility")
+            case Resumed():
+                self.question = None
+                super().apply(record)
+            case _:
+                self._apply_to_attempt(record)
+
+    def _apply_to_attempt(self, record: Record) -> None:
+        match record:
+            case OperationWanted():
+                self.attempt = Attempt(record.attempt, dict(record.place), record.t, self.stored)
+                kept = (name for name in record.place if self.nodes[name].phase is Phase.READY)
+                self.attempt.source = next((self.attempt.ranks_of(name)[0] for name in kept), 0)
+                self.attempts, self.iterations = record.attempt, self.stored
+                if not self.followed or self.followed[-1].plan_id != self.plan.plan_id:
+                    self.followed.append(self.plan)
+            case OperationEnded() | OperationFailed():
+                self._end_attempt(record)
+            case CheckpointStored():
+                if self.checkpoint is None or record.iterations >= self.checkpoint.iterations:
+                    self.checkpoint = record
+                if self.attempt is not None:
+                    self.attempt.answered = max(self.attempt.answered, record.order)
+            case _ if self.attempt is not None:
+                self._move(self.attempt, record)
+            case _:
+                pass
+
+    def _end_attempt(self, record: OperationEnded | OperationFailed) -> None:
+        progressed = self.attempt is not None and self.stored > self.attempt.from_iterations
+        self.spent_usd, self.attempt = self.spent_by(record.t), None
+        self.iterations = max(self.iterations, record.iterations or 0)
+        self.is_done = isinstance(record, OperationEnded)
+        if isinstance(record, OperationFailed) and not record.blameless:
+            self.crashes = 1 if progressed else self.crashes + 1
+            self.last_failure = record.why
+
+    @staticmethod
+    def _move(attempt: Attempt, record: Record) -> None:
+        match record:
+            case OperationStarted():
+                attempt.ready_s = record.t
+            case CheckpointWanted():
+                attempt.order, attempt.rank, attempt.asked_s = record.order, record.rank, record.t
+            case StopWanted():
+                attempt.stopping_s = record.t
+            case _:
+                pass
+
+    def _see_change(self, record: NodeChanged) -> None:
+        """Take note of a VM that is lost, or has come back."""
+        vm = self.nodes[record.node]
+        if record.phase == Phase.LOST:
+            self.missing.add(vm.name)
+            if vm.phase is Phase.READY and vm.name not in self.taken_s:
+                self.silent_s = record.t
+                if self.attempt is not None:
+                    self.attempt.silent_s[vm.name] = record.t
+        elif vm.phase is Phase.LOST:
+            self.missing.discard(vm.name)
+            self.returns[vm.name] += 1
+            self.pools[vm.pool].add(vm.name)
+            vm.end_s = None
+            if self.attempt is not None:
+                self.attempt.returned = True
+
+    def _change_limits(self, limits: Mapping[str, float]) -> None:
+        fields: dict[str, object] = {}
+        for name, amount in limits.items():
+            if name == DEADLINE:
+                fields["deadline_s"] = amount
+            else:
+                fields["budget"] = Amount(amount, BudgetUnit.USD)
+        self.instance = self.instance.replace(**fields)

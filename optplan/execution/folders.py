@@ -1,0 +1,407 @@
+"""Operations as folders: what executors that start processes have in common.
+
+Each operation has a folder, ``operations/ID`` of the run, and processes that run :mod:`optplan.execution.worker` there.
+They outlive a driver that is killed, and another one adopts them. What they wrote last counts, not who asked for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from optplan.errors import OutputError
+from optplan.execution.checkpoints import is_whole, prune
+from optplan.execution.locks import DRIVER_LOCK
+from optplan.execution.protocol import (
+    Capabilities,
+    Checkpoint,
+    Event,
+    Failed,
+    Finished,
+    NodeRequest,
+    Observation,
+    Operation,
+    Progressed,
+)
+from optplan.execution.setups import Setup
+from optplan.execution.step_limits import limit_step
+from optplan.execution.supervision import is_running
+from optplan.execution.trial_files import (
+    ENDED,
+    HOPELESS,
+    NO_ROOM,
+    OPERATION,
+    OUTCOME,
+    PROCESS,
+    PROGRESS,
+    STOP,
+    STORED,
+    read,
+    read_new_lines,
+    write,
+)
+from optplan.units import format_duration
+
+#: Characters of a log's end that tell why a process failed.
+_TAIL = 2000
+#: Seconds between two signs of life of a driver.
+_SHOW_S = 1.0
+#: By what an executor knows the processes of an operation.
+Handle = TypeVar("Handle")
+
+
+@dataclass(frozen=True)
+class FolderSettings:
+    """How trials are run.
+
+    Parameters
+    ----------
+    root
+        Folder of the run.
+    train, command, folder
+        What is run, and from which folder.
+    metric
+        What trials have to show.
+    launcher
+        ``single`` or ``torchrun``.
+    step_wait_s
+        Least seconds of an iteration: what is left of them is waited.
+    checkpoint_every_s
+        Seconds after which a trial stores its state on the way.
+    grace_s, orphan_after_s
+        Seconds that an operation has to store its state when it is stopped; and those without a driver after which it
+        stores its state and ends.
+    step_timeout_s
+        Seconds within which each iteration has to end; None: :func:`limit_step` says.
+    checkpoint_bytes
+        What checkpoints may take before those of trials that are out are deleted.
+    setup
+        What machines need.
+    slots
+        GPUs or CPU slots of this machine, or CPUs of a Ray cluster that is made here; None: the machine's GPUs, or as
+        many slots as are asked for (of a cluster one).
+    address
+        Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine, which ends with the driver.
+    sbatch, gres
+        On Slurm: options of sbatch by their long name, such as ``partition: gpu``, and what a GPU is called in
+        ``--gres``, such as ``gpu`` or ``gpu:a100``; empty where there are none to ask for.
+    """
+
+    root: Path
+    train: str = ""
+    command: str = ""
+    folder: str = "."
+    metric: str = "loss"
+    launcher: str = "single"
+    step_wait_s: float = 0.0
+    checkpoint_every_s: float = 60.0
+    grace_s: float = 30.0
+    orphan_after_s: float = 600.0
+    step_timeout_s: float | None = None
+    checkpoint_bytes: float = 10e9
+    setup: Setup = field(default_factory=Setup)
+    slots: int | None = None
+    address: str = ""
+    sbatch: Mapping[str, str] = field(default_factory=dict)
+    gres: str = "gpu"
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether each worker of a trial is a process of its own."""
+        return self.launcher == "torchrun" and not self.command
+
+
+@dataclass
+class Running(Generic[Handle]):
+    """An operation, as this driver knows it.
+
+    Parameters
+    ----------
+    operation, folder
+        Which.
+    handle
+        Its processes; None where none of them is there any more.
+    offset, iterations
+        Up to where its progress was read, and the iterations that were reported so far.
+    kill_at_s
+        When it is killed; None unless it was asked to stop.
+    step_at_s
+        When it began its iteration, or was seen first; None while it waits for its machine.
+    hangs
+        Whether that is too long ago, so that it is killed.
+    """
+
+    operation: Operation
+    folder: Path
+    handle: Handle | None
+    offset: int = 0
+    iterations: int = 0
+    kill_at_s: float | None = None
+    step_at_s: float | None = None
+    hangs: bool = False
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why processes have ended without an outcome, as far as an executor can say; see :class:`Failed`."""
+
+    why: str
+    blameless: bool = False
+    hopeless: bool = False
+    no_room: bool = False
+
+
+class FolderExecutor(ABC, Generic[Handle]):
+    """Runs operations in folders; how their processes are started, found and killed is up to its heirs.
+
+    Parameters
+    ----------
+    gpus_per_node
+        By resource, the GPUs of a node.
+    settings
+        How trials are run.
+    now_s
+        What the run's clock shows.
+    """
+
+    capabilities: Capabilities
+    #: Seconds between two looks at the processes.
+    look_s: float
+
+    def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
+        self._gpus_per_node, self._settings = gpus_per_node, settings
+        self._zero = time.monotonic() - now_s
+        self._running: dict[str, Running[Handle]] = {}
+        self._events: list[Event] = []
+        self._shown_s = -_SHOW_S
+
+    def now_s(self) -> float:
+        """Return the seconds since the run began."""
+        return time.monotonic() - self._zero
+
+    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
+        """Adopt what still runs, and what ended operations left."""
+        there = self._find_nodes(nodes)
+        for operation in operations:
+            folder = self._folder_of(operation.id)
+            handle = self._find(operation, folder)
+            if handle is not None or (folder / OUTCOME).is_file():
+                self._running[operation.id] = Running(operation, folder, handle, iterations=operation.from_iterations)
+        return Observation(there, frozenset(self._running))
+
+    def start(self, operation: Operation) -> None:
+        """Start the processes of an operation, unless they run already.
+
+        Raises
+        ------
+        OutputError
+            When its folder cannot be written.
+        """
+        if operation.id in self._running:
+            return
+        folder, log = self._folder_of(operation.id), self._log_of(operation.trial)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            log.parent.mkdir(parents=True, exist_ok=True)
+            if not is_running(folder):  # what a driver that was killed had started under this name, and is gone
+                for name in (PROGRESS, ENDED, STOP):
+                    (folder / name).unlink(missing_ok=True)
+            write(folder / OPERATION, self._describe(operation, log))
+            handle = self._launch(operation, folder, log)
+        except OSError as error:
+            message = f"{folder} cannot be written ({error.strerror}); make room, then go on with --resume"
+            raise OutputError(message) from None
+        self._running[operation.id] = Running(operation, folder, handle, iterations=operation.from_iterations)
+
+    def stop(self, operation: str, grace_s: float) -> None:
+        """Ask an operation to store its state and end; after the grace, or at once if it did nothing, it is killed."""
+        if operation in self._running:
+            running = self._running[operation]
+            self._read_progress(running)
+            running.kill_at_s = self.now_s() + (grace_s if running.offset else 0.0)
+            try:
+                (running.folder / STOP).touch()
+            except OSError:  # no room to ask in
+                running.kill_at_s = self.now_s()
+
+    def poll(self, until_s: float) -> list[Event]:
+        """Return what has happened; wait until something does, or until the time has come."""
+        self._show_up()
+        while True:
+            self._look_around()
+            for running in list(self._running.values()):
+                self._look_at(running)
+            if self._events or self.now_s() >= until_s:
+                events, self._events = self._events, []
+                return events
+            time.sleep(min(self.look_s, max(0.0, until_s - self.now_s())))
+
+    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
+        """Delete checkpoints that nobody needs."""
+        root = self._settings.root
+        busy = {running.operation.trial for running in self._running.values()}
+        kept, free = ([root / each.path for each in checkpoints] for checkpoints in (keep, droppable))
+        prune(root / "trials", kept, free, self._settings.checkpoint_bytes, busy)
+
+    # ------------------------------------------------------------------------------------------ what its heirs can do
+
+    @abstractmethod
+    def _find_nodes(self, nodes: Sequence[NodeRequest]) -> frozenset[str]:
+        """Take over the nodes that are there, and return their names."""
+
+    @abstractmethod
+    def _find(self, operation: Operation, folder: Path) -> Handle | None:
+        """Return the processes of an operation that an earlier driver has started; None where there are none."""
+
+    @abstractmethod
+    def _launch(self, operation: Operation, folder: Path, log: Path) -> Handle:
+        """Start the processes of an operation, whose folder is written."""
+
+    @abstractmethod
+    def _is_alive(self, running: Running[Handle]) -> bool:
+        """Whether any process of an operation is there."""
+
+    @abstractmethod
+    def _kill(self, running: Running[Handle]) -> None:
+        """Kill the processes of an operation."""
+
+    @abstractmethod
+    def _explain(self, running: Running[Handle]) -> Ending:
+        """Say why the processes of an operation have ended; asked once they have."""
+
+    def _look_around(self) -> None:
+        """Report what has happened to nodes."""
+
+    # -------------------------------------------------------------------------------------------------------- starting
+
+    def _folder_of(self, operation: str) -> Path:
+        return self._settings.root / "operations" / operation
+
+    def _log_of(self, trial: str) -> Path:
+        return self._settings.root / "trials" / trial / "output.log"
+
+    def _describe(self, operation: Operation, log: Path) -> dict[str, Any]:
+        settings, now = self._settings, time.time()
+        until = None if operation.until_s is None else now + operation.until_s - self.now_s()
+        return {
+            **asdict(operation),
+            "gpus": operation.workers * operation.gpus_per_worker,
+            "train": settings.train,
+            "command": settings.command,
+            "folder": str(Path(settings.folder).resolve()),
+            "root": str(settings.root.resolve()),
+            "log": str(log.resolve()),
+            "metric": settings.metric,
+            "step_wait_s": settings.step_wait_s,
+            "checkpoint_every_s": settings.checkpoint_every_s,
+            "grace_s": settings.grace_s,
+            "orphan_after_s": settings.orphan_after_s,
+            "setup": list(settings.setup.commands),
+            "wanted_wall": now - (self.now_s() - operation.wanted_s),
+            "until_wall": until,
+        }
+
+    # --------------------------------------------------------------------------------------------------------- looking
+
+    def _show_up(self) -> None:
+        """Touch the driver's lock now and then, for operations on machines that cannot see whether it is held."""
+        if self.now_s() >= self._shown_s + _SHOW_S:
+            self._shown_s = self.now_s()
+            with contextlib.suppress(OSError):
+                os.utime(self._settings.root / DRIVER_LOCK)
+
+    def _look_at(self, running: Running[Handle]) -> None:
+        """Report what an operation has done since the last look."""
+        self._read_progress(running)
+        if not self._is_alive(running):
+            self._read_progress(running)
+            del self._running[running.operation.id]
+            self._events.append(self._conclude(running))
+        elif self._is_late(running):
+            self._kill(running)
+
+    def _is_late(self, running: Running[Handle]) -> bool:
+        """Whether an operation is to be killed: it did not end in time when it was asked to, or hangs."""
+        if running.kill_at_s is not None:
+            return self.now_s() >= running.kill_at_s
+        limit_s = limit_step(running.operation.step_s, self._settings.step_timeout_s)
+        if running.step_at_s is None and self._has_begun(running.folder):
+            running.step_at_s = self.now_s()
+        if limit_s is not None and running.step_at_s is not None:
+            running.hangs = running.hangs or self.now_s() >= running.step_at_s + limit_s
+        return running.hangs
+
+    def _has_begun(self, folder: Path) -> bool:
+        """Whether an operation has its machine, and that is set up."""
+        return (folder / PROGRESS).exists() or (not self._settings.setup.commands and (folder / PROCESS).exists())
+
+    def _read_progress(self, running: Running[Handle]) -> None:
+        lines, running.offset = read_new_lines(running.folder / PROGRESS, running.offset)
+        for data in map(json.loads, lines):
+            done = data["iterations"], data["metrics"], data.get("seconds")
+            if data["iterations"] <= running.iterations:
+                continue  # it was there before
+            running.iterations, running.step_at_s = data["iterations"], self.now_s()
+            self._events.append(Progressed(running.operation.id, self.now_s(), *done))
+
+    def _conclude(self, running: Running[Handle]) -> Event:
+        """Say how an operation has ended whose processes are gone."""
+        operation, root, now_s = running.operation, self._settings.root, self.now_s()
+        outcome = read(running.folder / OUTCOME)
+        if outcome is not None:
+            checkpoint = None if outcome["checkpoint"] is None else Checkpoint(**outcome["checkpoint"])
+            if checkpoint is None or is_whole(root, checkpoint):
+                done = (outcome["iterations"], outcome["metrics"], checkpoint)
+                busy_s = now_s - operation.wanted_s
+                return Finished(operation.id, now_s, *done, busy_s, outcome["complete"], outcome["timings"])
+        if running.kill_at_s is not None and not running.offset:  # it had done nothing yet: it is as it was
+            was = operation.from_iterations, operation.metrics, operation.checkpoint
+            return Finished(operation.id, now_s, *was, now_s - operation.wanted_s, complete=False)
+        stored = read(running.folder / STORED) or {}
+        kept = Checkpoint(**stored["checkpoint"]) if stored.get("checkpoint") else None
+        if kept is not None and not is_whole(root, kept):
+            stored, kept = {}, None
+        ending = self._explain(running)
+        if running.hangs:
+            limit_s = limit_step(operation.step_s, self._settings.step_timeout_s) or 0.0
+            ending = Ending(f"was killed: an iteration took longer than {format_duration(limit_s)} (--step-timeout)")
+        elif running.kill_at_s is not None:
+            ending = Ending("did not end in time and was killed", blameless=True)
+        return Failed(
+            operation.id,
+            now_s,
+            ending.why,
+            tail=_read_tail(self._log_of(operation.trial)),
+            blameless=ending.blameless,
+            hopeless=ending.hopeless,
+            no_room=ending.no_room,
+            iterations=stored.get("iterations"),
+            metrics=stored.get("metrics", {}),
+            checkpoint=kept,
+        )
+
+
+def explain_code(code: int | None) -> Ending:
+    """Say how a process has ended without an outcome, by its exit code; None where that is not known."""
+    if code is None:
+        return Ending("ended and left nothing behind")
+    if code == NO_ROOM:
+        return Ending("could not write what it has to store", blameless=True, no_room=True)
+    why = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return Ending(why, hopeless=code == HOPELESS)
+
+
+def _read_tail(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""

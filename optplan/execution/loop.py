@@ -1,0 +1,258 @@
+"""What the loops of all runs have in common: notice what has happened, decide, write it down, do it.
+
+One round of a loop is one transaction of the journal: the facts that are new, and the decisions that follow from
+them. Only then is the executor called; what came of the calls is written with the next round. So a driver that is
+killed at any moment leaves a journal from which another one goes on: it asks the executor what is there, keeps that,
+asks again for what was intended and is not there, and repeats nothing that has ended.
+"""
+
+from __future__ import annotations
+
+import errno
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any, Generic, TypeVar
+
+from optplan.errors import OptplanError
+from optplan.execution.journal import Journal
+from optplan.execution.protocol import (
+    Checkpoint,
+    Event,
+    Executor,
+    Failed,
+    Finished,
+    NodeLaunching,
+    NodeLost,
+    NodeReady,
+    NodeRequest,
+    Progressed,
+)
+from optplan.execution.records import (
+    NodeChanged,
+    NodeReleasing,
+    NodeWanted,
+    Noted,
+    OperationEnded,
+    OperationFailed,
+    OperationStarted,
+    OperationWanted,
+    Paused,
+    Record,
+    Resumed,
+    StopWanted,
+    plain,
+)
+from optplan.execution.run_state import HELD, Phase, RunState
+
+EXIT_INTERRUPTED = 130
+#: Seconds between two looks at what was stopped and cannot be written down.
+_ROUND_S = 0.5
+
+Listener = Callable[[Record | Progressed], None]
+
+_State = TypeVar("_State", bound=RunState)
+
+
+class Loop(ABC, Generic[_State]):
+    """Goes round until a run has ended or is paused.
+
+    Parameters
+    ----------
+    state, executor
+        Of the run.
+    grace_s
+        Seconds that an operation has to store its state when it is stopped.
+    journal
+        What is written down; None writes nothing.
+    listener
+        Is told of every record, and of progress; None tells nobody.
+    """
+
+    def __init__(
+        self, state: _State, executor: Executor, grace_s: float, journal: Journal | None, listener: Listener | None
+    ) -> None:
+        self._state, self._executor, self._grace_s = state, executor, grace_s
+        self._journal, self._listener = journal, listener
+        self._facts: list[Record] = []
+        self._interrupted = 0
+
+    def interrupt(self, code: int = EXIT_INTERRUPTED) -> None:
+        """Ask the loop to stop everything in good order and to pause; may be called from a signal handler.
+
+        Parameters
+        ----------
+        code
+            The exit code that the run then has.
+        """
+        self._interrupted = code
+
+    def leave(self) -> None:
+        """Tell the listener what is held and runs on when the loop is left at once, by a second interruption."""
+        nodes = ", ".join(node.name for node in self._state.held_nodes()) or "none"
+        running = ", ".join(each.operation.trial for each in self._state.running) or "none"
+        text = (
+            f"ended at once; nodes that are still held: {nodes}; trials that go on: {running}; --resume takes both over"
+        )
+        tell(self._listener, Noted(self._executor.now_s(), text))
+
+    def resume(self) -> None:
+        """Take over what an earlier driver left behind."""
+        state, executor, now_s = self._state, self._executor, self._executor.now_s()
+        self._note(Resumed(now_s))
+        requests, running = state.node_requests(), state.running
+        seen = executor.observe(requests, [each.operation for each in running])
+        missing = [request for request in requests if request.node not in seen.nodes]
+        for request in missing:
+            if state.nodes[request.node].phase is not Phase.WANTED:
+                self._note(NodeChanged(now_s, request.node, Phase.LOST.value, "gone when the run was resumed"))
+        gone = {request.node for request in missing}
+        for each in running:
+            name = each.operation.id
+            lost = sorted(gone.intersection(each.operation.place))
+            if name not in seen.operations and lost:
+                why = f"its node {lost[0]} was gone when the run was resumed"
+                self._note(OperationFailed(now_s, name, why, blameless=True))
+            elif each.phase is Phase.WANTED:
+                if name not in seen.operations:
+                    executor.start(each.operation)  # under its name: should it have been started, that does nothing
+                self._note(OperationStarted(now_s, name))
+            elif name not in seen.operations:
+                why = "was not there any more when the run was resumed"
+                self._note(OperationFailed(now_s, name, why, blameless=True))
+            elif each.phase is Phase.STOPPING:
+                executor.stop(name, self._grace_s)
+        executor.ensure_nodes([each for each in missing if state.nodes[each.node].phase is Phase.WANTED])
+        self._release(sorted(name for name, node in state.nodes.items() if node.phase is Phase.RELEASING))
+
+    def _go_round(self) -> None:
+        """Go round until the run has ended; where that fails, nothing is left running."""
+        try:
+            while self._state.end is None:
+                now_s = self._executor.now_s()
+                decided = self._decide(now_s)
+                self._commit(decided)
+                self._perform(decided)
+                if self._state.end is None:
+                    for event in self._executor.poll(self._wait_until(now_s)):
+                        self._take_note(event)
+            self._commit(())
+        except OptplanError:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        """Stop what runs and give nodes back, although it cannot be written down."""
+        executor, left = self._executor, {each.operation.id for each in self._state.running}
+        until_s = executor.now_s() + self._grace_s + _ROUND_S
+        for name in sorted(left):
+            executor.stop(name, self._grace_s)
+        while left and executor.now_s() < until_s:
+            events = executor.poll(min(until_s, executor.now_s() + _ROUND_S))
+            left -= {event.operation for event in events if isinstance(event, Finished | Failed)}
+        executor.release_nodes([node.name for node in self._state.held_nodes()])
+
+    @abstractmethod
+    def _decide(self, now_s: float) -> list[Record]:
+        """Return what is decided now, already applied to the state."""
+
+    @abstractmethod
+    def _wait_until(self, now_s: float) -> float:
+        """Return until when to wait for something to happen."""
+
+    def _wind_down(self, now_s: float, cause: str, why: str, code: int) -> list[Record]:
+        """Stop what runs, for a cause; once nothing runs any more, give everything back and pause."""
+        state = self._state
+        running = state.running
+        decided: list[Record] = [
+            StopWanted(now_s, each.operation.id, cause) for each in running if each.phase is not Phase.STOPPING
+        ]
+        if not running and state.ended is None:
+            decided += [NodeReleasing(now_s, node.name) for node in state.held_nodes()]
+            decided.append(Paused(now_s, why, code))
+        for record in decided:
+            state.apply(record)
+        return decided
+
+    def _note(self, fact: Record) -> None:
+        """Apply a fact; it is written with the next transaction."""
+        self._state.apply(fact)
+        self._facts.append(fact)
+
+    def _commit(self, decided: Sequence[Record]) -> None:
+        records, self._facts = [*self._facts, *decided], []
+        if self._journal is not None:
+            self._journal.commit(records)
+        for record in records:
+            tell(self._listener, record)
+
+    def _perform(self, decided: Sequence[Record]) -> None:
+        """Do what was decided, and take note of what came of it."""
+        executor, wanted = self._executor, list[NodeRequest]()
+        for record in decided:
+            match record:
+                case NodeWanted():
+                    request = NodeRequest(record.node, record.resource, record.segment, record.t, record.replacement)
+                    wanted.append(request)
+                case StopWanted():
+                    executor.stop(record.operation, self._grace_s)
+        self._release([record.node for record in decided if isinstance(record, NodeReleasing)])
+        if wanted:
+            executor.ensure_nodes(wanted)
+        for record in decided:
+            if isinstance(record, OperationWanted):
+                executor.start(self._state.operations[record.operation].operation)
+                self._note(OperationStarted(executor.now_s(), record.operation))
+
+    def _release(self, nodes: Sequence[str]) -> None:
+        if nodes:
+            self._executor.release_nodes(nodes)
+        for node in nodes:
+            self._note(NodeChanged(self._executor.now_s(), node, Phase.RELEASED.value))
+
+    def _take_note(self, event: Event) -> None:
+        """Turn what an executor reports into facts; what is known already is left out."""
+        state = self._state
+        match event:
+            case NodeLaunching() | NodeReady():
+                node, phase = state.nodes[event.node], Phase.READY if isinstance(event, NodeReady) else Phase.LAUNCHING
+                if node.phase in HELD and node.phase not in (phase, Phase.READY):
+                    self._note(NodeChanged(event.t, event.node, phase.value, usd_per_hour=event.usd_per_hour))
+            case NodeLost():
+                if state.nodes[event.node].phase in HELD:
+                    self._note(NodeChanged(event.t, event.node, Phase.LOST.value, event.why))
+            case Progressed():
+                self._see_progress(event)
+            case Finished():
+                if state.is_running(event.operation):
+                    self._see_end(event)
+            case Failed():
+                if state.is_running(event.operation):
+                    self._see_failure(event)
+
+    def _see_progress(self, event: Progressed) -> None:
+        tell(self._listener, event)
+
+    def _see_end(self, event: Finished) -> None:
+        metrics, timings = plain(dict(event.metrics)), plain(dict(event.timings))
+        known = (event.t, event.operation, event.iterations, metrics, _write(event.checkpoint))
+        self._note(OperationEnded(*known, event.busy_s, event.complete, timings))
+
+    def _see_failure(self, event: Failed) -> None:
+        why = (event.why, event.tail, event.blameless, event.hopeless)
+        stored = (event.iterations, plain(dict(event.metrics)), _write(event.checkpoint))
+        self._note(OperationFailed(event.t, event.operation, *why, *stored))
+
+
+def tell(listener: Listener | None, what: Record | Progressed) -> None:
+    """Tell a listener; that nobody reads what it writes any more, as of a terminal that was closed, ends nothing."""
+    try:
+        if listener is not None:
+            listener(what)
+    except OSError as error:
+        if error.errno not in (errno.EIO, errno.EPIPE):
+            raise
+
+
+def _write(checkpoint: Checkpoint | None) -> dict[str, Any] | None:
+    return None if checkpoint is None else asdict(checkpoint)

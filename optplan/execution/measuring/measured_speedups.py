@@ -1,0 +1,107 @@
+"""Speedups of a class of jobs from jobs that ran on several numbers of GPUs, with confidence intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from optplan.errors import MeasurementError
+from optplan.execution.measuring.trial_timings import CONFIDENCE, Estimate, TrialTiming
+from optplan.speedup import TableSpeedup, fit_table
+
+
+@dataclass(frozen=True)
+class MeasuredWidth:
+    """What was measured on so many GPUs.
+
+    Parameters
+    ----------
+    gpus
+        How many.
+    throughput
+        Work per second, over repetitions.
+    speedup
+        The mean throughput, relative to that on the fewest GPUs.
+    interval
+        Holds the true speedup with 95 % confidence; on the fewest GPUs it is 1 by definition.
+    """
+
+    gpus: int
+    throughput: Estimate
+    speedup: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class MeasuredSpeedup:
+    """The speedup of a class.
+
+    Parameters
+    ----------
+    widths
+        By increasing numbers of GPUs.
+    curve
+        As instances have it.
+    rescale_s
+        Overhead of a start from a checkpoint: what a change of width costs.
+    """
+
+    widths: tuple[MeasuredWidth, ...]
+    curve: TableSpeedup
+    rescale_s: Estimate
+
+    @property
+    def reference_width(self) -> int:
+        """The fewest GPUs, where the speedup is 1."""
+        return self.widths[0].gpus
+
+
+def measure_speedup(timings: Sequence[TrialTiming]) -> MeasuredSpeedup:
+    """Make a speedup of timed jobs.
+
+    The throughput of a job is its work over the seconds of its iterations. A speedup is a ratio of two means; the
+    interval of its logarithm is Welch's, with the relative errors of both means.
+
+    Parameters
+    ----------
+    timings
+        Of at least two repetitions on at least two numbers of GPUs.
+
+    Raises
+    ------
+    MeasurementError
+        When there are fewer, or a job did no work.
+    """
+    resumed = [each for each in timings if each.resumed]
+    rates: dict[int, list[float]] = {}
+    for each in sorted(resumed, key=lambda one: (one.gpus, one.trial)):
+        work = sum(each.work)
+        if not (work > 0 and math.isfinite(work)):
+            raise MeasurementError(f"on {each.gpus} GPUs the iterations' work adds up to {work:g}; it has to be more")
+        rates.setdefault(each.gpus, []).append(work / sum(each.steps_s))
+    if len(rates) < 2 or min(map(len, rates.values())) < 2:
+        raise MeasurementError("two numbers of GPUs, and two repetitions on each, are the least for a speedup")
+    points = [(gpus, rate) for gpus, values in rates.items() for rate in values]
+    curve = fit_table([gpus for gpus, _ in points], [rate for _, rate in points], reference_width=min(rates)).curve
+    throughputs = {gpus: Estimate.of(values) for gpus, values in rates.items()}
+    reference = throughputs[min(rates)]
+    widths = []
+    for (gpus, own), speedup in zip(throughputs.items(), curve.speedup.tolist(), strict=True):
+        interval = (1.0, 1.0) if own is reference else _find_interval(speedup, own, reference)
+        widths.append(MeasuredWidth(gpus, own, speedup, interval))
+    curve = curve.replace(speedup=[float(f"{speedup:.5g}") for speedup in curve.speedup.tolist()])
+    return MeasuredSpeedup(tuple(widths), curve, Estimate.of([each.overhead_s for each in resumed]))
+
+
+def _find_interval(speedup: float, own: Estimate, reference: Estimate) -> tuple[float, float]:
+    """Return the interval of a ratio of two means, by Welch's on its logarithm."""
+    from scipy.stats import t
+
+    parts = [(each.sd / each.mean) ** 2 / each.count for each in (own, reference)]
+    variance = sum(parts)
+    if variance <= 0:
+        return speedup, speedup
+    freedom = variance**2 / sum(part**2 / (each.count - 1) for part, each in zip(parts, (own, reference), strict=True))
+    reach = float(t.ppf(0.5 + CONFIDENCE / 2.0, freedom)) * math.sqrt(variance)
+    return speedup * math.exp(-reach), speedup * math.exp(reach)

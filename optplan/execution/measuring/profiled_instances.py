@@ -1,0 +1,156 @@
+"""Instances with what was timed in them: a search's sections, and the speedup of a class of jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from optplan.errors import UsageError, nearest_name_hint
+from optplan.execution.measuring.measured_speedups import MeasuredSpeedup
+from optplan.execution.measuring.trial_timings import SearchTimings, describe_seconds
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.seer.data.instance import SeerInstance
+
+#: What a search's instance has to have besides what is timed.
+_NEEDED = {"experiment": (), "cloud": ("gpus_per_instance", "price_usd_per_hour")}
+
+
+def describe_search(
+    measured: SearchTimings, request_s: float, launch_s: float, source: str, **given: float | None
+) -> dict[str, Any]:
+    """Return the sections of a search's instance as plain data.
+
+    Parameters
+    ----------
+    measured
+        Times of its trials.
+    request_s, launch_s
+        Seconds from asking for a node to the beginning of its launch, and from there until it could train.
+    source
+        How it was measured, in words.
+    **given
+        Other fields of the cloud; None where they were not given. They go before what was measured.
+    """
+    cloud = {"provision_s": describe_seconds([request_s]), "initialise_s": describe_seconds([launch_s])}
+    return {
+        "formulation": "rubberband",
+        "version": 1,
+        "name": "profiled",
+        "source": {"profile": source},
+        "training": measured.make_training().to_json_data(),
+        "cloud": cloud | _drop_missing(given),
+    }
+
+
+def list_missing(sections: dict[str, Any]) -> list[str]:
+    """List the fields that sections still need to be an instance that can be solved."""
+    missing = []
+    for name, fields in _NEEDED.items():
+        if name not in sections:
+            missing.append(name)
+        missing += [f"{name}.{field}" for field in fields if name in sections and field not in sections[name]]
+    return missing
+
+
+def renew_search(base: RubberBandInstance, sections: dict[str, Any], **given: float | None) -> RubberBandInstance:
+    """Return a search's instance with the times of its trials as they were measured.
+
+    What one machine cannot time stays: what spanning several instances adds, the most GPUs of a trial, and the cloud,
+    but for the fields that are given.
+
+    Parameters
+    ----------
+    base
+        The instance.
+    sections
+        From :func:`describe_search`.
+    **given
+        Fields of its cloud; None leaves them.
+    """
+    old = base.training
+    kept = {"factor_by_instances": old.factor_by_instances, "most_gpus": old.most_gpus}
+    training = type(old).parse(sections["training"], path="training").replace(**_drop_missing(kept))
+    cloud = type(base.cloud).parse(base.cloud.to_json_data() | _drop_missing(given), path="cloud")
+    return base.replace(training=training, cloud=cloud, source=dict(base.source) | sections["source"])
+
+
+def renew_pauses(base: SeerInstance, measured: SearchTimings, source: str) -> SeerInstance:
+    """Return a SEER search whose rounds begin with the pause that was measured.
+
+    Parameters
+    ----------
+    base
+        The instance.
+    measured
+        Times of its trials; a pause is the mean time until a trial goes on from its checkpoint.
+    source
+        How it was measured, in words.
+    """
+    pause_s = float(f"{measured.restart_s.mean:.5g}")
+    return base.replace(resize_s=pause_s, source=dict(base.source) | {"profile": source})
+
+
+def describe_class(measured: MeasuredSpeedup, gpu_type: str) -> dict[str, Any]:
+    """Return the fields of a class of jobs that were measured on a type of GPU, as plain data."""
+    return {
+        "reference_width": measured.reference_width,
+        "rescale_s": float(f"{measured.rescale_s.mean:.5g}"),
+        "speedup": {gpu_type: measured.curve.to_json_data()},
+    }
+
+
+def require_class(base: BoaInstance, name: str, gpu_type: str, fewest: int) -> None:
+    """Refuse to measure what :func:`renew_class` could not put into an instance.
+
+    Parameters
+    ----------
+    base, name, gpu_type
+        The instance, its class, and one of its GPU types.
+    fewest
+        GPUs, where the speedup will be 1.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no such class or GPU type, or the class's sizes were measured on other GPUs.
+    """
+    for what, wanted, known in (("class", name, base.classes), ("gpu_type", gpu_type, base.gpu_types)):
+        if wanted not in known:
+            raise UsageError(f"{what}: {base.name} has no {wanted!r}; {nearest_name_hint(wanted, known)}")
+    reference = base.classes[name].reference_width
+    if reference != fewest:
+        problem = f"got {fewest} as the fewest, and {name}'s sizes are those on {reference}"
+        raise UsageError(f"gpus: {problem}; begin with {reference}")
+
+
+def renew_class(base: BoaInstance, name: str, measured: MeasuredSpeedup, gpu_type: str, source: str) -> BoaInstance:
+    """Return an instance with a class's speedup and pauses as they were measured.
+
+    Parameters
+    ----------
+    base, name, gpu_type
+        The instance, its class, and one of its GPU types.
+    measured
+        The class's speedup.
+    source
+        How it was measured, in words.
+
+    Raises
+    ------
+    UsageError
+        As :func:`require_class`.
+    """
+    require_class(base, name, gpu_type, measured.reference_width)
+    old = base.classes[name]
+    if len(old.speedup) > 1:
+        paused: dict[str, Any] = {"rescale_s_on": dict(old.rescale_s_on) | {gpu_type: measured.rescale_s.mean}}
+    else:
+        paused = {"rescale_s": measured.rescale_s.mean}
+    renewed = old.replace(speedup=dict(old.speedup) | {gpu_type: measured.curve}, **paused)
+    intervals = ", ".join(f"{w.gpus} GPUs {w.interval[0]:.4g} to {w.interval[1]:.4g}" for w in measured.widths[1:])
+    noted = dict(base.source) | {f"profile.{name}": f"{source}; 95 % intervals: {intervals}"}
+    return base.replace(classes=dict(base.classes) | {name: renewed}, source=noted)
+
+
+def _drop_missing(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,356 @@
+"""The width calculator: events and a clock in, estimates and a width table out. It reads no clock and writes no file.
+
+The scheduler looks widths up and never waits for this (BOA, 5.2). The calculator takes what happened, keeps estimates
+(:mod:`~optplan.execution.online.estimates`), solves again when something moved or the time has come, and says whether
+the new table is worth publishing. All of it is a function of the instance, the terms, and the events with their times, so
+that a state which was written down goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from optplan.contracts import Infeasibility, Result
+from optplan.contracts.judgement import Evaluation
+from optplan.errors import DataError, OptplanError
+from optplan.execution.online.events import OnlineEvent
+from optplan.execution.online.knowledge import Knowledge
+from optplan.execution.online.probing import find_probing
+from optplan.execution.online.terms import Terms
+from optplan.execution.online.weighing import find_excess, rows_of, solution_of, weigh
+from optplan.execution.online.width_table import WidthTable
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.judge.evidence import share_evidence
+from optplan.formulations.boa.planning import as_run
+from optplan.schema import FrozenModel
+from optplan.solving import solve
+from optplan.speedup import Evidence
+from optplan.units import Amount
+
+#: What rounding may put a table above a limit that it was made for, relatively.
+_ROUNDING = 1e-6
+#: Least relative change of an estimate that is told.
+_TOLD = 1e-3
+
+
+class Verdict(StrEnum):
+    """What became of a calculation."""
+
+    PUBLISHED = "published"
+    #: The present table stays: the new one gains too little.
+    KEPT = "kept"
+    #: No table keeps the limits; the present one stays.
+    OVER_BUDGET = "over-budget"
+    #: There is no plan; the present table stays.
+    FAILED = "failed"
+
+
+class Calculation(FrozenModel):
+    """One calculation, and what became of it.
+
+    Parameters
+    ----------
+    at_s
+        When, seconds since 1970.
+    verdict
+        Whether its table was published.
+    reason
+        Why it was made.
+    changes
+        What had moved since the last one, in words.
+    notes
+        What else is to be known: why the table was kept, classes that are probed, a budget that is too small.
+    number
+        Of the table that holds from now on; None before the first one.
+    mean_jct_s, bound_s, gap
+        What the new plan promises, and how far that is proven. While classes are probed there is no bound, and the gap
+        is that of the others.
+    present_jct_s
+        What the table before promises under the same estimates; None where it breaks a limit or lacks a class.
+    budget, planned
+        In the budget's unit: as given, and what the table that holds takes.
+    needed
+        The least budget that carries the load, where the given one does not.
+    unit
+        Of all three.
+    """
+
+    at_s: float
+    verdict: Verdict
+    reason: str
+    changes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    number: int | None = None
+    mean_jct_s: float | None = None
+    bound_s: float | None = None
+    gap: float | None = None
+    present_jct_s: float | None = None
+    budget: float
+    planned: float | None = None
+    needed: float | None = None
+    unit: str
+
+
+class Seen(NamedTuple):
+    """What was estimated of a class when widths were last calculated.
+
+    Parameters
+    ----------
+    rate_per_hour, size_gpu_hours
+        The estimates.
+    speeds
+        Mean speedup at each of the class's options.
+    """
+
+    rate_per_hour: float
+    size_gpu_hours: float
+    speeds: list[float]
+
+
+class WidthCalculator:
+    """Keeps estimates and the width table of one stream of jobs.
+
+    Parameters
+    ----------
+    instance
+        What is known at the start, with the budget.
+    terms
+        The settings.
+    now_s
+        The time, seconds since 1970.
+    state
+        What :meth:`to_json_data` returned, to go on from; the instance and the terms may be others since.
+
+    Attributes
+    ----------
+    table
+        The published table; None before the first calculation.
+    knowledge
+        What is known of the jobs.
+    """
+
+    def __init__(
+        self, instance: BoaInstance, terms: Terms | None = None, *, now_s: float, state: Mapping[str, Any] | None = None
+    ) -> None:
+        instance.budget_amount()  # a budget is needed
+        self.terms = terms if terms is not None else Terms()
+        self.knowledge = Knowledge(instance, self.terms, now_s=now_s)
+        self.table: WidthTable | None = None
+        self._seen: dict[str, Seen] = {}
+        self._probed: dict[str, tuple[int, ...]] = {}
+        self._solved_s = self._looked_s = -math.inf
+        self._heard = True
+        self._near: Result[BoaSolution] | None = None
+        if state is not None:
+            self._restore(state)
+
+    def take(self, events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
+        """Take what happened.
+
+        Parameters
+        ----------
+        events
+            Each once: repetitions are to be left out before.
+        now_s
+            The time. Where it is before the last one, clocks were set back, and no time has passed.
+
+        Returns
+        -------
+        list of DataError or None
+            For each event, why it is refused; None where it counts.
+        """
+        self._heard = True
+        return self.knowledge.take(events, now_s)
+
+    def consider(self, now_s: float) -> Calculation | None:
+        """Calculate widths where something moved or the time has come.
+
+        Returns
+        -------
+        Calculation or None
+            None where there was no reason to. The table that holds from now on is :attr:`table`.
+        """
+        self.knowledge.advance(now_s)
+        first = self.table is None and math.isinf(self._solved_s)
+        urgent = self.knowledge.urgent or ("the first calculation" if first else "")
+        settling = self._solved_s <= now_s < self._solved_s + self.terms.settle_s
+        looked = self._looked_s <= now_s < self._looked_s + self.terms.settle_s
+        late = not self._solved_s <= now_s < self._solved_s + self.terms.every_s
+        if settling or not (urgent or late or (self._heard and not looked)):
+            return None
+        self._looked_s, self._heard = now_s, False
+        instance = self.knowledge.estimate()
+        seen = {name: _look(instance, name) for name in instance.classes}
+        changes, moved = self._compare(seen)
+        if not (urgent or late or moved):
+            return None
+        reason = urgent or ("something moved" if moved else f"{self.terms.every_s / 60.0:g} minutes have passed")
+        self._seen, self.knowledge.urgent, self._solved_s = seen, "", now_s
+        return self._calculate(instance, reason, changes)
+
+    def calculate(self, now_s: float) -> Calculation:
+        """Calculate widths now, whatever moved."""
+        self.knowledge.urgent = self.knowledge.urgent or "asked for"
+        self._solved_s = -math.inf
+        made = self.consider(now_s)
+        if made is None:  # excluded by what is urgent
+            raise RuntimeError("no calculation was made")
+        return made
+
+    def _compare(self, seen: Mapping[str, Seen]) -> tuple[list[str], bool]:
+        """Return what has changed since the last calculation, in words, and whether any of it moved enough."""
+        changes, most = [], 0.0
+        for name, now in seen.items():
+            before = self._seen.get(name)
+            if before is None:
+                continue
+            size, rate = (abs(math.log(new / old)) for new, old in zip(now[1::-1], before[1::-1], strict=True))
+            same = len(now.speeds) == len(before.speeds)
+            speed = float(np.abs(np.log(np.divide(now.speeds, before.speeds))).max()) if same else math.inf
+            most = max(most, size, rate, speed)
+            words = [
+                f"{what} {old:.4g} to {new:.4g} {unit}"
+                for what, moved, old, new, unit in (
+                    ("rate", rate, before.rate_per_hour, now.rate_per_hour, "an hour"),
+                    ("size", size, before.size_gpu_hours, now.size_gpu_hours, "GPU-hours"),
+                )
+                if moved > _TOLD
+            ]
+            if speed > _TOLD:
+                words.append(f"speeds by up to {math.expm1(speed):.1%}" if same else "other widths")
+            if words:
+                changes.append(f"{name}: {', '.join(words)}")
+        return changes, most > math.log1p(self.terms.move)
+
+    def _calculate(self, instance: BoaInstance, reason: str, changes: list[str]) -> Calculation:
+        """Solve, and publish the table where it keeps the limits and is worth it."""
+        notes: list[str] = []
+        probing = find_probing(instance, self.knowledge.classes, self.terms)
+        try:
+            solution, result = self._solve(instance, probing.branches, probing.part, notes)
+        except OptplanError as error:  # of an engine, or a bug of ours: jobs keep their widths
+            solution, result = None, None
+            notes.append(str(error))
+        unit = instance.budget_unit.value
+        made = Calculation(
+            at_s=self.knowledge.now_s,
+            verdict=Verdict.FAILED,
+            reason=reason,
+            changes=tuple(changes),
+            number=None if self.table is None else self.table.number,
+            budget=instance.budget_amount(),
+            unit=unit,
+        )
+        present = None if self.table is None else weigh(instance, solution_of(self.table))
+        if present is not None and not math.isnan(present.objective):
+            made = made.replace(present_jct_s=present.objective, planned=present.consumption[BUDGET])
+        new = None if solution is None else weigh(instance, solution)
+        excess = None if new is None else find_excess(instance, new)
+        if excess is not None and excess[1] > _ROUNDING:
+            notes.append(f"a table was found that takes {excess[1]:.2%} more than the limit {excess[0]}")
+            made = made.replace(verdict=Verdict.OVER_BUDGET)
+        elif result is not None and result.infeasibility is not None:
+            needed = _find_needed(instance, result.infeasibility, probing.part)
+            made = made.replace(verdict=Verdict.OVER_BUDGET, needed=needed)
+        if solution is None or new is None or made.verdict is Verdict.OVER_BUDGET:
+            notes.append("there is no table yet" if self.table is None else f"table {self.table.number} stays")
+            return made.replace(notes=tuple(notes))
+        notes += [f"{name} is probed at {', '.join(map(str, at))} GPUs" for name, at in probing.widths.items()]
+        assumed = share_evidence(instance, solution).get(Evidence.ASSUMED)
+        notes += [] if assumed is None else [f"{assumed:.0%} of its GPUs rest on assumed speedups"]
+        kept = self._keep(instance, new.objective, present, probing.widths)
+        made = made.replace(
+            mean_jct_s=new.objective,
+            bound_s=None if result is None or probing.branches else result.bound,
+            gap=None if result is None else result.gap,
+        )
+        if kept:
+            return made.replace(verdict=Verdict.KEPT, notes=(*notes, kept))
+        self._probed = probing.widths
+        self.table = WidthTable(
+            number=1 if self.table is None else self.table.number + 1,
+            made_s=self.knowledge.now_s,
+            gpu_types=tuple(instance.gpu_types),
+            classes={name: rows_of(branches) for name, branches in solution.branches.items()},
+            gpus=new.measures["gpus"],
+            mean_jct_s=new.measures["mean_jct_s"],
+        )
+        return made.replace(
+            verdict=Verdict.PUBLISHED, number=self.table.number, planned=new.consumption[BUDGET], notes=tuple(notes)
+        )
+
+    def _keep(
+        self, instance: BoaInstance, new_s: float, present: Evaluation | None, probed: dict[str, tuple[int, ...]]
+    ) -> str:
+        """Return why the present table stays; empty where the new one is to be published."""
+        if present is None or math.isnan(present.objective) or probed != self._probed:
+            return ""
+        least = self.terms.least_gain
+        excess = find_excess(instance, present)
+        if excess is not None and excess[1] > least:
+            return ""
+        gain = 1.0 - new_s / present.objective
+        if gain >= least:
+            return ""
+        beyond = f"; it takes {excess[1]:.2%} more than the limit {excess[0]}" if excess is not None else ""
+        return f"the table stays: a gain of {max(gain, 0.0):.2%} is below {least:.2%}{beyond}"
+
+    def _solve(
+        self, instance: BoaInstance, probed: Mapping[str, tuple[Branch, ...]], part: float, notes: list[str]
+    ) -> tuple[BoaSolution | None, Result[BoaSolution] | None]:
+        """Find the widths of all classes that are not probed, with what these leave of the budget."""
+        rest = {name: job_class for name, job_class in instance.classes.items() if name not in probed}
+        if not rest:
+            return BoaSolution(branches=dict(probed)), None
+        budget = instance.budget
+        if budget is None:  # excluded where the calculator begins
+            raise RuntimeError("the instance has no budget")
+        asked = instance.replace(classes=rest, budget=Amount(budget.value * (1.0 - part), budget.unit))
+        result = solve(asked, gap=self.terms.gap, near=self._near)
+        if result.infeasibility is not None:
+            notes.append(f"the budget is too small: {result.infeasibility.reason}")
+            return None, result
+        if result.solution is None:
+            notes.append(f"no plan was found: {result.status}")
+            return None, result
+        self._near = result
+        _, run = as_run(asked, result.solution)
+        return BoaSolution(branches={name: probed.get(name) or run.branches[name] for name in instance.classes}), result
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return all that has to be written down, as plain data."""
+        return {
+            "knowledge": self.knowledge.to_json_data(),
+            "solved_s": None if math.isinf(self._solved_s) else self._solved_s,
+            "probed": {name: list(widths) for name, widths in self._probed.items()},
+            "seen": {name: seen._asdict() for name, seen in self._seen.items()},
+            "table": None if self.table is None else self.table.to_json_data(),
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.knowledge.restore(state["knowledge"])
+        self._solved_s = -math.inf if state["solved_s"] is None else state["solved_s"]
+        self._probed = {name: tuple(widths) for name, widths in state["probed"].items()}
+        self._seen = {name: Seen(**seen) for name, seen in state["seen"].items()}
+        self.table = None if state["table"] is None else WidthTable.parse(state["table"])
+
+
+def _find_needed(instance: BoaInstance, infeasibility: Infeasibility, probed: float) -> float | None:
+    """Return the least budget that carries the load beside what probing takes; None where the budget alone is no help.
+
+    Both are in the unit that limits count in.
+    """
+    least = next((one.least_feasible for one in infeasibility.relaxations if one.limit == BUDGET), None)
+    return None if least is None else instance.count_limit(BUDGET, least) + probed * instance.budget_amount()
+
+
+def _look(instance: BoaInstance, name: str) -> Seen:
+    """Return what is estimated of a class."""
+    job_class, options = instance.classes[name], instance.options(name)
+    speeds = np.exp(np.log(options.speeds).mean(axis=0))
+    return Seen(job_class.arrival_rate_per_hour, job_class.size_gpu_hours, speeds.tolist())

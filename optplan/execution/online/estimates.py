@@ -1,0 +1,280 @@
+"""What is known of a class by now: its rate, the size of its jobs, its speeds. All of it ages.
+
+*Window.* Whatever was seen a time t ago weighs ``exp(-t / window)``. A rate is the weighted number of arrivals over the
+weighted hours of watching. The stated rate of the instance counts as if it had been watched for ever before the start;
+what arrived before it is in that rate already. A class that nobody stated is watched from its first arrival on, and a
+stated number of hours before.
+
+*Sizes.* The mean size is the work of the jobs that ended (hours at each width times the speed there) over their number,
+beside the stated size with the weight of a stated number of jobs.
+
+*Speeds.* The base is what AdaptDL's latest hints predict, else a law fitted to at least two measured widths where the
+instance states a law, else the instance's own curve. A measured width counts as measured, relative to the reference
+width; between two measured widths the base is corrected by what lies between their corrections (linear in the logarithm
+of the width), beyond them by the nearest one. All jobs of a class share these (5.3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from optplan.execution.online.events import Measurement, Run
+from optplan.execution.online.hints import Hints
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.job_classes import JobClass
+from optplan.schema import FloatArray, IntArray
+from optplan.speedup import AmdahlSpeedup, Evidence, GoodputSpeedup, PowerSpeedup, Speedup, TableSpeedup, fit_best
+from optplan.units import SECONDS_PER_HOUR
+
+#: Weight below which something was seen too long ago to count.
+_FORGOTTEN = 1e-4
+#: A measurement corrects by a factor of a thousand at most: beyond that it is a slip of the unit, and must not stop us.
+_MOST_LOG_CORRECTION = math.log(1e3)
+#: Distinct widths from which a law is fitted anew.
+_FITTED_FROM = 2
+
+
+@dataclass
+class Level:
+    """Speeds measured at one width: their weight, and the weighted mean of their logarithms."""
+
+    weight: float
+    log_speed: float
+
+
+@dataclass
+class ClassEstimate:
+    """What was seen of a class; weights are as of the moment of the last :meth:`age`.
+
+    Attributes
+    ----------
+    arrivals, watched_h
+        Weighted number, and weighted hours of watching: their quotient is the rate.
+    stated_jobs
+        Weight of the stated size.
+    done, whole
+        Weighted numbers of jobs that ended, and of those among them that did all their work and said how.
+    hours, held_hours
+        By place (type of GPU and width), weighted hours that whole jobs trained there, and that all did.
+    levels
+        By place, speeds measured there.
+    hints
+        The latest of AdaptDL, by type of GPU.
+    is_new
+        Whether the instance does not have the class.
+    since_s
+        From when on it is watched, seconds since 1970.
+    """
+
+    arrivals: float
+    watched_h: float
+    stated_jobs: float
+    done: float = 0.0
+    whole: float = 0.0
+    hours: dict[str, float] = field(default_factory=dict)
+    held_hours: dict[str, float] = field(default_factory=dict)
+    levels: dict[str, Level] = field(default_factory=dict)
+    hints: dict[str, Hints] = field(default_factory=dict)
+    is_new: bool = False
+    since_s: float = 0.0
+
+    @property
+    def rate_per_hour(self) -> float:
+        """Arrivals per hour."""
+        return self.arrivals / self.watched_h
+
+    def age(self, hours: float, window_h: float) -> None:
+        """Let time pass."""
+        kept = math.exp(-hours / window_h)
+        self.arrivals *= kept
+        self.watched_h = self.watched_h * kept + window_h * (1.0 - kept)
+        self.stated_jobs *= kept
+        self.done *= kept
+        self.whole *= kept
+        for places in (self.hours, self.held_hours):
+            for place in places:
+                places[place] *= kept
+        for place in list(self.levels):
+            self.levels[place].weight *= kept
+            if self.levels[place].weight < _FORGOTTEN:
+                del self.levels[place]
+
+    def see_arrival(self, weight: float) -> None:
+        """Count an arrival."""
+        self.arrivals += weight
+
+    def see_completion(self, ran: tuple[Run, ...], gpu_type: str, weight: float, *, whole: bool, held: bool) -> None:
+        """Count a job that ended; what it ``held`` counts unless that was before anybody watched."""
+        self.done += weight
+        sized = whole and any(run.seconds > 0 for run in ran)
+        self.whole += weight if sized else 0.0
+        for run in ran:
+            place = place_of(run.gpu_type or gpu_type, run.gpus)
+            hours = weight * run.seconds / SECONDS_PER_HOUR
+            if held:
+                self.held_hours[place] = self.held_hours.get(place, 0.0) + hours
+            if sized:
+                self.hours[place] = self.hours.get(place, 0.0) + hours
+
+    def see_speed(self, measured: Measurement, gpu_type: str, per_epoch: float, weight: float) -> None:
+        """Count a measurement; its speed is divided by ``per_epoch``, what its epoch is faster than the mean one."""
+        place = place_of(measured.gpu_type or gpu_type, measured.gpus)
+        log_speed = math.log(measured.speed / per_epoch)
+        level = self.levels.get(place)
+        if level is None:
+            self.levels[place] = Level(max(weight, _FORGOTTEN), log_speed)
+        else:
+            level.weight += weight
+            level.log_speed += weight / level.weight * (log_speed - level.log_speed)
+
+    @property
+    def gpu_hours(self) -> float:
+        """Weighted GPU-hours that jobs held which ended."""
+        return math.fsum(split_place(place)[1] * hours for place, hours in self.held_hours.items())
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return plain data that :meth:`parse` reads back."""
+        return {**asdict(self), "hints": {name: hints.to_json_data() for name, hints in self.hints.items()}}
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any]) -> Self:
+        """Read what :meth:`to_json_data` wrote."""
+        levels = {place: Level(**level) for place, level in data["levels"].items()}
+        hints = {name: Hints.parse(each) for name, each in data["hints"].items()}
+        return cls(**{**data, "levels": levels, "hints": hints})
+
+
+def is_forgotten(estimate: ClassEstimate) -> bool:
+    """Whether a class that nobody stated was not heard of for so long that it is no class any more."""
+    return estimate.is_new and estimate.arrivals < _FORGOTTEN and estimate.done < _FORGOTTEN
+
+
+def place_of(gpu_type: str, gpus: int) -> str:
+    """Return the name of a width on a type of GPU."""
+    return f"{gpus}@{gpu_type}"
+
+
+def split_place(place: str) -> tuple[str, int]:
+    """Return the type of GPU and the width."""
+    gpus, _, gpu_type = place.partition("@")
+    return gpu_type, int(gpus)
+
+
+def mean_row(curve: Speedup, widths: IntArray) -> FloatArray:
+    """Return the speedup (K,) of a curve, the geometric mean over its epochs."""
+    return np.asarray(np.exp(np.log(curve.at(widths)).mean(axis=0)))
+
+
+def interpolate(curve: Speedup, widths: IntArray) -> FloatArray:
+    """Return the mean speedup (K,) at widths that a table may not have: the nearest end's, or what lies between two."""
+    known = curve.known_widths()
+    if known is None:
+        return mean_row(curve, widths)
+    return np.asarray(np.exp(np.interp(np.log(widths), np.log(known), np.log(mean_row(curve, known)))))
+
+
+def estimate_speedups(
+    instance: BoaInstance, name: str, estimate: ClassEstimate, gpus_per_node: int
+) -> dict[str, Speedup]:
+    """Return the speedup of a class by GPU type; the instance's own curve where nothing was seen."""
+    job_class = instance.classes[name]
+    measured = _group_levels(estimate, job_class)
+    if not measured and not estimate.hints:
+        return dict(job_class.speedup)
+    bases = {
+        gpu_type: _choose_base(instance, name, gpu_type, estimate, measured.get(gpu_type, {}), gpus_per_node)
+        for gpu_type in job_class.speedup
+    }
+    home = next(iter(job_class.speedup))
+    residuals = {
+        gpu_type: {
+            gpus: log_speed - float(np.log(interpolate(bases[gpu_type], np.array([gpus]))[0]))
+            for gpus, log_speed in points.items()
+        }
+        for gpu_type, points in measured.items()
+    }
+    offset = _find_offset(residuals, home, job_class.reference_width)
+    found: dict[str, Speedup] = {}
+    for gpu_type, base in bases.items():
+        widths = instance.allowed_widths(name, gpu_type)
+        points = {gpus: residual - offset for gpus, residual in residuals.get(gpu_type, {}).items()}
+        if not points:
+            found[gpu_type] = base
+            continue
+        if gpu_type == home:
+            points[job_class.reference_width] = 0.0
+        known = np.array(sorted(points))
+        logs = np.interp(np.log(widths), np.log(known), [points[gpus] for gpus in known.tolist()])
+        correction = np.exp(np.clip(logs, -_MOST_LOG_CORRECTION, _MOST_LOG_CORRECTION))
+        rest = Evidence.ASSUMED if Evidence.ASSUMED in base.evidence_at(widths) else Evidence.FITTED
+        words = tuple((Evidence.MEASURED if gpus in measured[gpu_type] else rest).value for gpus in widths.tolist())
+        found[gpu_type] = _tabulate(widths, base, correction, words)
+    return found
+
+
+def _group_levels(estimate: ClassEstimate, job_class: JobClass) -> dict[str, dict[int, float]]:
+    """Return the measured log speeds by type and width."""
+    grouped: dict[str, dict[int, float]] = {}
+    for place, level in estimate.levels.items():
+        gpu_type, gpus = split_place(place)
+        if gpu_type in job_class.speedup:
+            grouped.setdefault(gpu_type, {})[gpus] = level.log_speed
+    return grouped
+
+
+def _choose_base(
+    instance: BoaInstance,
+    name: str,
+    gpu_type: str,
+    estimate: ClassEstimate,
+    points: Mapping[int, float],
+    gpus_per_node: int,
+) -> Speedup:
+    """Return the curve that measurements correct."""
+    stated = instance.classes[name].speedup[gpu_type]
+    if gpu_type in estimate.hints:
+        predicted = estimate.hints[gpu_type].speedup(gpus_per_node)
+        if predicted is not None:
+            return predict(predicted, instance.allowed_widths(name, gpu_type), instance.classes[name].reference_width)
+    if isinstance(stated, AmdahlSpeedup | PowerSpeedup) and len(points) >= _FITTED_FROM:
+        return fit_best(list(points), np.exp(list(points.values()))).curve
+    return stated
+
+
+def predict(predicted: GoodputSpeedup, widths: IntArray, reference_width: int) -> TableSpeedup:
+    """Tabulate hints at the widths that are allowed; beyond those that the job's batch can fill, more gains nothing."""
+    most = max(1, predicted.max_batch_size // predicted.min_local_batch_size)
+    goodput = predicted.goodput(np.minimum(np.append(widths, reference_width), most))[0]
+    return TableSpeedup(gpus=widths, speedup=goodput[:-1] / goodput[-1], provenance=("hinted",) * widths.size)
+
+
+def _find_offset(residuals: Mapping[str, Mapping[int, float]], home: str, reference_width: int) -> float:
+    """Return the logarithm of the speed at the reference width: as measured there, else as all others suggest it."""
+    at_reference = residuals.get(home, {}).get(reference_width)
+    if at_reference is not None:
+        return at_reference
+    every = [residual for points in residuals.values() for residual in points.values()]
+    return float(np.mean(every)) if every else 0.0
+
+
+def _tabulate(widths: IntArray, base: Speedup, correction: FloatArray, words: tuple[str, ...]) -> TableSpeedup:
+    rows = base.at(widths) * correction
+    return TableSpeedup(gpus=widths, speedup=rows[0] if len(rows) == 1 else rows, provenance=words)
+
+
+def estimate_size(job_class: JobClass, estimate: ClassEstimate, speedups: Mapping[str, Speedup]) -> float:
+    """Return the mean size in GPU-hours: of the jobs that ended, and the stated one."""
+    done = 0.0
+    for place, hours in estimate.hours.items():
+        gpu_type, gpus = split_place(place)
+        if gpu_type in speedups:
+            done += hours * float(interpolate(speedups[gpu_type], np.array([gpus]))[0])
+    weight = estimate.stated_jobs + estimate.whole
+    if weight <= 0.0:
+        return job_class.size_gpu_hours
+    return (estimate.stated_jobs * job_class.size_gpu_hours + done) / weight

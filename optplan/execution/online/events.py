@@ -1,0 +1,135 @@
+"""What the width calculator is told: arrivals, completions, throughput measurements, and AdaptDL's hints.
+
+Every event has an id. One that comes again, after a lost answer or from a file that is read twice, does no harm.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from optplan.errors import DataError, show_value
+from optplan.execution.online.hints import Hints
+from optplan.schema import NUMBER, FrozenModel, PositiveAmount
+
+#: Characters of a name or an id at most: they are kept, and shown.
+_LONGEST_NAME = 200
+
+_Name = Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME, pattern=r"^[^\x00-\x1f\x7f]+$")]
+_Seconds = Annotated[float, Field(ge=0, le=1e12), NUMBER]
+_Gpus = Annotated[int, Field(ge=1, le=1_000_000), NUMBER]
+
+
+class _Event(FrozenModel):
+    """Something that happened.
+
+    Parameters
+    ----------
+    id
+        Of the event; a second one with the same id is a repetition.
+    at_s
+        When, seconds since 1970; None for when it is heard of. What lies ahead of the calculator's clock counts as now.
+    job_class
+        Of the job.
+    """
+
+    id: _Name
+    at_s: _Seconds | None = None
+    job_class: _Name
+
+
+class Arrival(_Event):
+    """A job was submitted."""
+
+    kind: Literal["arrival"] = "arrival"
+
+
+class Run(FrozenModel):
+    """A part of a job's life.
+
+    Parameters
+    ----------
+    gpus, gpu_type
+        What it held; the type may be left out where there is one.
+    seconds
+        For how long it trained there, starts and pauses left out.
+    """
+
+    gpus: _Gpus
+    gpu_type: _Name | None = None
+    seconds: _Seconds
+
+
+class Completion(_Event):
+    """A job ended.
+
+    Parameters
+    ----------
+    ran
+        At which widths and for how long; with it the mean size of the class is estimated, and the budget used.
+    whole
+        Whether it did all its work; of one that failed or was cancelled, only what it held counts.
+    """
+
+    kind: Literal["completion"] = "completion"
+    ran: Annotated[tuple[Run, ...], Field(max_length=10_000)] = ()
+    whole: bool = True
+
+
+class Measurement(_Event):
+    """How fast a job of a class runs at a width.
+
+    Parameters
+    ----------
+    gpus, gpu_type
+        What it held; the type may be left out where there is one.
+    speed
+        Progress per second, in whatever unit is the same for all jobs of the class: samples at a fixed batch size,
+        goodput where the batch changes with the width.
+    epoch
+        In which epoch of the job, from 1; left out where its speedup is the same in all.
+    """
+
+    kind: Literal["measurement"] = "measurement"
+    gpus: _Gpus
+    gpu_type: _Name | None = None
+    speed: PositiveAmount
+    epoch: Annotated[int, Field(ge=1), NUMBER] | None = None
+
+
+class HintsReported(_Event):
+    """A job of AdaptDL reported its performance model; the latest of a class counts for all its jobs (5.3)."""
+
+    kind: Literal["hints"] = "hints"
+    gpu_type: _Name | None = None
+    hints: Hints
+
+
+#: Every kind of event, by its name.
+KINDS: dict[str, type[Arrival | Completion | Measurement | HintsReported]] = {
+    "arrival": Arrival,
+    "completion": Completion,
+    "measurement": Measurement,
+    "hints": HintsReported,
+}
+
+OnlineEvent = Arrival | Completion | Measurement | HintsReported
+
+
+def parse_event(data: object, *, path: str = "") -> OnlineEvent:
+    """Read an event from plain data.
+
+    Raises
+    ------
+    DataError
+        When it is none; the message names the field.
+    """
+    if not isinstance(data, dict):
+        fix = "an object with kind, id and job_class is needed"
+        raise DataError(path or "event", f"got {show_value(data)}", fix)
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        problem = "is missing" if kind is None else f"got {show_value(kind)}"
+        raise DataError(f"{path}.kind".lstrip("."), problem, f"one of {', '.join(KINDS)} is needed")
+    return KINDS[kind].parse(data, path=path)

@@ -1,0 +1,253 @@
+"""What the calculator knows: the stated instance, what was seen of each class, and the classes that came since."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from optplan.errors import DataError, nearest_name_hint
+from optplan.execution.online.estimates import (
+    ClassEstimate,
+    estimate_size,
+    estimate_speedups,
+    is_forgotten,
+    mean_row,
+    predict,
+)
+from optplan.execution.online.events import Arrival, Completion, HintsReported, Measurement, OnlineEvent
+from optplan.execution.online.terms import Terms
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.job_classes import JobClass, Widths
+from optplan.instances.job_logs.speedups import read_assumption
+from optplan.units import SECONDS_PER_HOUR
+
+#: Hours before which an average over time says nothing.
+_LEAST_WATCHED_H = 0.5
+#: Least rate of a class that stays known: no problem has one of zero.
+_LEAST_RATE = 1e-12
+
+
+class Knowledge:
+    """What is known of a stream of jobs. It reads no clock: time passes where a moment is given.
+
+    Parameters
+    ----------
+    instance
+        What is stated.
+    terms
+        The settings.
+    now_s
+        The time, seconds since 1970.
+
+    Attributes
+    ----------
+    classes
+        What was seen of each class.
+    urgent
+        Why widths should be calculated again at once; empty where they need not.
+    """
+
+    def __init__(self, instance: BoaInstance, terms: Terms, *, now_s: float) -> None:
+        self.stated = instance
+        self.terms = terms
+        self.now_s = self._began_s = now_s
+        self.urgent = ""
+        self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
+        self._known: BoaInstance | None = None
+        self._watched_h = 0.0
+
+    def take(self, events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
+        """Take what happened, as :meth:`~optplan.execution.online.calculator.WidthCalculator.take` says."""
+        self.advance(now_s)
+        refused: list[DataError | None] = []
+        for event in events:
+            try:
+                self._take(event)
+            except DataError as error:
+                refused.append(error)
+            else:
+                refused.append(None)
+        return refused
+
+    def advance(self, now_s: float) -> None:
+        """Let time pass until now; new classes that were not heard of for long are forgotten."""
+        hours = max(0.0, now_s - self.now_s) / SECONDS_PER_HOUR
+        self.now_s = now_s
+        if hours > 0.0:
+            kept = math.exp(-hours / self.terms.window_h)
+            self._watched_h = self._watched_h * kept + self.terms.window_h * (1.0 - kept)
+            for estimate in self.classes.values():
+                estimate.age(hours, self.terms.window_h)
+            for name in [name for name, estimate in self.classes.items() if is_forgotten(estimate)]:
+                del self.classes[name]
+                self._known = None
+
+    def _take(self, event: OnlineEvent) -> None:
+        at_s = self.now_s if event.at_s is None else min(event.at_s, self.now_s)
+        weight = self._weigh(at_s)
+        if isinstance(event, Arrival):
+            estimate = self._require_known_or_new(event.job_class)
+            if at_s < estimate.since_s and estimate.is_new:
+                estimate.watched_h += self.terms.window_h * (self._weigh(estimate.since_s) - weight)
+                estimate.since_s = at_s
+            if at_s >= estimate.since_s:  # what lies before the start is in the stated rate
+                estimate.see_arrival(weight)
+            return
+        estimate = self._require_known(event.job_class)
+        instance = self.known
+        on = next(iter(instance.classes[event.job_class].speedup))
+        if isinstance(event, Completion):
+            for place, run in enumerate(event.ran):
+                self._require_type(f"ran.{place}.gpu_type", event.job_class, run.gpu_type)
+            estimate.see_completion(event.ran, on, weight, whole=event.whole, held=at_s >= self._began_s)
+        elif isinstance(event, Measurement):
+            self._require_type("gpu_type", event.job_class, event.gpu_type)
+            self._require_width(event)
+            per_epoch = self._find_epoch_factor(event, event.gpu_type or on)
+            estimate.see_speed(event, on, per_epoch, weight)
+        elif isinstance(event, HintsReported):
+            self._require_type("gpu_type", event.job_class, event.gpu_type)
+            predicted = event.hints.speedup(self.terms.gpus_per_node)
+            if predicted is not None:  # refuses what cannot be predicted from
+                widths = instance.allowed_widths(event.job_class, event.gpu_type or on)
+                predict(predicted, widths, instance.classes[event.job_class].reference_width)
+            if (event.gpu_type or on) not in estimate.hints:
+                self.urgent = f"the first hints for class {event.job_class}"
+            estimate.hints[event.gpu_type or on] = event.hints
+
+    def _weigh(self, at_s: float) -> float:
+        """Return what something seen at a moment weighs now."""
+        return math.exp((at_s - self.now_s) / SECONDS_PER_HOUR / self.terms.window_h)
+
+    def _require_known_or_new(self, name: str) -> ClassEstimate:
+        """Return the estimate of a class; its first arrival makes it known."""
+        if name not in self.classes:
+            new = sum(estimate.is_new for estimate in self.classes.values())
+            if new >= self.terms.most_classes:
+                problem = f"{name!r} would be new class number {new + 1}; {self.terms.most_classes} are allowed"
+                fix = "are names of jobs taken for classes? else raise most_classes"
+                raise DataError("job_class", problem, f"{fix}; {nearest_name_hint(name, self.classes)}")
+            self.classes[name] = ClassEstimate(
+                arrivals=0.0,
+                watched_h=self.terms.new_watched_h,
+                stated_jobs=1.0,
+                is_new=True,
+                since_s=self.now_s,
+            )
+            self._known = None
+            self.urgent = f"the first job of class {name}"
+        return self.classes[name]
+
+    def _require_known(self, name: str) -> ClassEstimate:
+        if name not in self.classes:
+            fix = f"tell of an arrival first, which makes a class known; {nearest_name_hint(name, self.classes)}"
+            raise DataError("job_class", f"there is no class {name!r}", fix)
+        return self.classes[name]
+
+    def _require_type(self, path: str, name: str, gpu_type: str | None) -> None:
+        types = self.known.classes[name].speedup
+        if gpu_type is None and len(types) > 1:
+            raise DataError(path, "is missing", f"class {name} runs on {', '.join(types)}; say which it was")
+        if gpu_type is not None and gpu_type not in types:
+            raise DataError(path, f"got {gpu_type!r}", f"class {name} runs on {', '.join(types)}")
+
+    def _require_width(self, event: Measurement) -> None:
+        """Refuse a width so far beyond all allowed ones that it is none: estimates are kept by width."""
+        widths = self.known.options(event.job_class).widths
+        if event.gpus > 2 * int(widths.max()):
+            fix = f"class {event.job_class} may hold up to {int(widths.max())}; allow more widths in the instance"
+            raise DataError("gpus", f"got {event.gpus}", fix)
+
+    def _find_epoch_factor(self, event: Measurement, gpu_type: str) -> float:
+        """Return by how much the speedup in the measured epoch is above the mean one, at that width."""
+        job_class = self.known.classes[event.job_class]
+        if event.epoch is None:
+            return 1.0
+        if event.epoch > job_class.num_epochs:
+            raise DataError(
+                "epoch", f"got {event.epoch}", f"jobs of {event.job_class} have {job_class.num_epochs} epochs"
+            )
+        curve = job_class.speedup[gpu_type]
+        widths = self.known.allowed_widths(event.job_class, gpu_type)
+        nearest = widths[[int(np.argmin(np.abs(widths - event.gpus)))]]
+        rows = curve.at(nearest)
+        return float(rows[min(event.epoch, len(rows)) - 1, 0] / mean_row(curve, nearest)[0])
+
+    @property
+    def known(self) -> BoaInstance:
+        """The instance with the classes that came since, as they were stated to begin."""
+        if self._known is None:
+            new = {name: self._state_new() for name, estimate in self.classes.items() if estimate.is_new}
+            self._known = self.stated.replace(classes={**self.stated.classes, **new}) if new else self.stated
+        return self._known
+
+    def _state_new(self) -> JobClass:
+        """Return what a class is taken for of which nothing is known."""
+        stated = self.stated
+        sizes = [job_class.size_gpu_hours for job_class in stated.classes.values()]
+        most = max(int(stated.options(name).widths.max()) for name in stated.classes)
+        only = stated.widths.rule() if stated.widths is not None and stated.widths.max is not None else None
+        gpu_type = next(iter(stated.gpu_types))
+        return JobClass(
+            arrival_rate_per_hour=1.0 / self.terms.new_watched_h,
+            epoch_size_gpu_hours=[self.terms.new_size_gpu_hours or float(np.median(sizes))],
+            speedup={gpu_type: read_assumption(self.terms.new_speedup)},
+            rescale_s=float(np.median([job_class.rescale_s for job_class in stated.classes.values()])),
+            widths=Widths(max=most) if only is None else Widths(only=only),
+        )
+
+    def _begin_stated(self, name: str) -> ClassEstimate:
+        window_h, rate = self.terms.window_h, self.stated.classes[name].arrival_rate_per_hour
+        return ClassEstimate(
+            arrivals=rate * window_h, watched_h=window_h, stated_jobs=self.terms.stated_jobs, since_s=self._began_s
+        )
+
+    def estimate(self) -> BoaInstance:
+        """Return the instance as it is estimated now."""
+        known = self.known
+        classes = {}
+        for name, estimate in self.classes.items():
+            job_class = known.classes[name]
+            speedups = estimate_speedups(known, name, estimate, self.terms.gpus_per_node)
+            size = estimate_size(job_class, estimate, speedups)
+            classes[name] = job_class.replace(
+                arrival_rate_per_hour=max(estimate.rate_per_hour, _LEAST_RATE),
+                epoch_size_gpu_hours=job_class.epoch_size_gpu_hours * (size / job_class.size_gpu_hours),
+                speedup=speedups,
+            )
+        return known.replace(classes=classes)
+
+    def used(self) -> float | None:
+        """Return the time-average GPUs of the jobs that ended, over the window; None in the first half hour."""
+        if self._watched_h < _LEAST_WATCHED_H:
+            return None
+        return math.fsum(estimate.gpu_hours for estimate in self.classes.values()) / self._watched_h
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return all that has to be written down, as plain data."""
+        return {
+            "instance_hash": self.stated.content_hash(),
+            "now_s": self.now_s,
+            "began_s": self._began_s,
+            "watched_h": self._watched_h,
+            "urgent": self.urgent,
+            "classes": {name: estimate.to_json_data() for name, estimate in self.classes.items()},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`to_json_data` returned; the instance may be another since.
+
+        Classes that the instance has now and that were seen before go on as they were seen.
+        """
+        for name, data in state["classes"].items():
+            self.classes[name] = ClassEstimate.parse(data)
+            self.classes[name].is_new = name not in self.stated.classes
+        self._watched_h, self.urgent = state["watched_h"], state["urgent"]
+        if state["instance_hash"] != self.stated.content_hash():
+            self.urgent = "the instance was changed"
+        self._began_s = state["began_s"]
+        now_s, self.now_s = self.now_s, state["now_s"]
+        self.advance(now_s)

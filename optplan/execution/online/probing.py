@@ -1,0 +1,80 @@
+"""Probing widths: jobs of a new class run at a few widths in turn, until each of them was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.execution.online.estimates import ClassEstimate, place_of
+from optplan.execution.online.terms import Terms
+from optplan.execution.online.weighing import weigh
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
+
+
+@dataclass(frozen=True)
+class Probing:
+    """Which classes are probed, and what that takes.
+
+    Parameters
+    ----------
+    branches
+        By class, a row for each width that was not measured yet, for the same share of its jobs each.
+    part
+        Of the budget, that all of them take as far as it is estimated.
+    """
+
+    branches: Mapping[str, tuple[Branch, ...]]
+    part: float
+
+    @property
+    def widths(self) -> dict[str, tuple[int, ...]]:
+        """By class, the widths that are probed."""
+        return {name: tuple(int(row.widths[0]) for row in rows) for name, rows in self.branches.items()}
+
+
+def find_probing(instance: BoaInstance, classes: Mapping[str, ClassEstimate], terms: Terms) -> Probing:
+    """Find the classes to be probed.
+
+    Parameters
+    ----------
+    instance
+        As estimated, with a budget.
+    classes
+        What is known of each class.
+    terms
+        The settings. Together the probed classes take at most ``probe_part`` of the budget: those that would take
+        more get the widths that are best as far as they are known, as do all on a type of GPU with a quota.
+    """
+    left = terms.probe_part * instance.budget_amount()
+    probed: dict[str, tuple[Branch, ...]] = {}
+    taken = 0.0
+    for name, estimate in classes.items():
+        widths = _list_unmeasured(instance, name, estimate, terms)
+        if not widths:
+            continue
+        gpu_type = next(iter(instance.classes[name].speedup))
+        several = (gpu_type,) * instance.classes[name].num_epochs if len(instance.gpu_types) > 1 else None
+        epochs = np.ones(instance.classes[name].num_epochs)
+        rows = tuple(Branch(fraction=1.0 / len(widths), widths=gpus * epochs, gpu_types=several) for gpus in widths)
+        alone = instance.replace(classes={name: instance.classes[name]})
+        used = weigh(alone, BoaSolution(branches={name: rows})).consumption[BUDGET]
+        if taken + used <= left:
+            probed[name] = rows
+            taken += used
+    return Probing(probed, taken / instance.budget_amount())
+
+
+def _list_unmeasured(instance: BoaInstance, name: str, estimate: ClassEstimate, terms: Terms) -> list[int]:
+    if not estimate.is_new or estimate.hints or estimate.done >= terms.probe_jobs:
+        return []
+    gpu_type = next(iter(instance.classes[name].speedup))
+    if gpu_type in instance.quotas:
+        return []
+    allowed = set(instance.allowed_widths(name, gpu_type).tolist())
+    return [
+        gpus
+        for gpus in dict.fromkeys(terms.probe_widths)
+        if gpus in allowed and place_of(gpu_type, gpus) not in estimate.levels
+    ]

@@ -1,0 +1,239 @@
+"""What a run came to: the winner, time and cost, and what was planned beside what happened, segment by segment."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pydantic import Field
+
+from optplan.execution.cluster import segment_usd, spent_usd
+from optplan.execution.run_state import OperationState
+from optplan.execution.scheduler import Rules, Scheduler
+from optplan.execution.state import SegmentState, State
+from optplan.schema import FrozenModel
+
+
+class Winner(FrozenModel):
+    """The best trial.
+
+    Parameters
+    ----------
+    trial, configuration
+        Its name and what it tried.
+    metric
+        What it showed last; None where that is no number.
+    iterations
+        That it has done.
+    checkpoint
+        Where its state is stored, relative to the run's folder; None where it is not.
+    """
+
+    trial: str
+    configuration: dict[str, Any]
+    metric: float | None
+    iterations: int
+    checkpoint: str | None = None
+
+
+class SegmentOutcome(FrozenModel):
+    """A segment as planned and as it went.
+
+    Parameters
+    ----------
+    id, label
+        Which.
+    trials
+        How many it had.
+    planned_start_s, actual_start_s
+        When it opens, since the run began; None where it has not. On a virtual clock that follows the plan nothing is
+        actual; on one that is to differ from it, this and the following are what the clock showed.
+    planned_s, actual_s
+        Seconds from its opening to its end; None where it has not ended.
+    planned_pause_s, actual_pause_s
+        Of these, before its first trial was started.
+    start_s, iteration_s
+        Measured means: seconds until a trial's first iteration after its start, and of an iteration; None where
+        nothing was measured.
+    planned_iteration_s
+        What the plan took an iteration for.
+    planned_usd, actual_usd
+        Cost.
+    late_s
+        By how much it ended after its bell; None where the clock does not end it.
+    failures
+        How often a trial of it failed.
+    """
+
+    id: str
+    label: str
+    trials: int
+    planned_start_s: float = 0.0
+    actual_start_s: float | None = None
+    planned_s: float
+    actual_s: float | None = None
+    planned_pause_s: float
+    actual_pause_s: float | None = None
+    start_s: float | None = None
+    iteration_s: float | None = None
+    planned_iteration_s: float | None = None
+    planned_usd: float | None = None
+    actual_usd: float | None = None
+    late_s: float | None = None
+    failures: int = 0
+
+
+class Replan(FrozenModel):
+    """When the rest was planned anew, the plan that is followed since, and why."""
+
+    t: float
+    plan_id: str
+    why: str
+
+
+class RunOutcome(FrozenModel):
+    """What a run came to.
+
+    Parameters
+    ----------
+    virtual
+        Whether it ran on a virtual clock: then times and costs are calculated, and none is measured.
+    trained
+        Whether anything was trained; where nothing was, there is no winner.
+    status
+        ``ended``, ``paused`` (it can be resumed) or ``running``.
+    code
+        Exit code: 0 done, 1 every trial failed or none has reported a number, 3 the rest has become infeasible, 4
+        stopped at a limit, 130 interrupted.
+    why
+        Why it is paused, or has no winner.
+    plan_id, plans
+        The plan that was followed last, and all of them in their order.
+    replans
+        When the rest was planned anew, and why.
+    winner
+        The best trial; None while there is none.
+    best
+        The best trial so far of a run that has not ended.
+    time_s, cost_usd
+        What it took, and cost; the cost is None where prices are not known.
+    planned_s, planned_usd
+        What the first plan expected.
+    trials, failed
+        How many began, and those that were given up, with the reason.
+    segments
+        In the plan's order.
+    notes
+        What a reader should know.
+    """
+
+    virtual: bool = False
+    trained: bool = True
+    status: Literal["ended", "paused", "running"]
+    code: int
+    why: str = ""
+    plan_id: str
+    plans: tuple[str, ...] = ()
+    replans: tuple[Replan, ...] = ()
+    winner: Winner | None = None
+    best: Winner | None = None
+    time_s: float
+    cost_usd: float | None = None
+    planned_s: float | None = None
+    planned_usd: float | None = None
+    trials: int
+    failed: dict[str, str] = Field(default_factory=dict)
+    segments: tuple[SegmentOutcome, ...]
+    notes: tuple[str, ...] = ()
+
+
+def describe(state: State, rules: Rules) -> RunOutcome:
+    """Describe a run as it stands."""
+    totals = state.first_plan.totals()
+    by_segment: dict[str, list[OperationState]] = {}
+    for each in state.operations.values():
+        by_segment.setdefault(each.operation.segment, []).append(each)
+    winner = best = None
+    if state.ended is not None:
+        winner = None if state.ended.winner is None else _describe_trial(state, rules, state.ended.winner)
+    else:
+        leader = find_leader(state, rules)
+        best = None if leader is None else _describe_trial(state, rules, leader)
+    follows = rules.is_virtual and not rules.is_varied
+    return RunOutcome(
+        virtual=rules.is_virtual,
+        trained=rules.is_trained,
+        status=state.status,
+        code=state.code,
+        why="" if state.end is None else state.end.why,
+        plan_id=state.plan.plan_id,
+        plans=(state.first_plan.plan_id, *(each.plan["plan_id"] for each in state.replans)),
+        replans=tuple(Replan(t=each.t, plan_id=each.plan["plan_id"], why=each.why) for each in state.replans),
+        winner=winner,
+        best=best,
+        time_s=state.t,
+        cost_usd=spent_usd(state, state.t),
+        planned_s=totals.get("time_s"),
+        planned_usd=totals.get("cost_usd"),
+        trials=len(state.trials),
+        failed={name: trial.why_dropped for name, trial in state.trials.items() if trial.why_dropped},
+        segments=tuple(
+            _plan_segment(each) if follows else _describe_segment(state, each, by_segment.get(name, []))
+            for name, each in state.segments.items()
+        ),
+        notes=tuple(state.notes),
+    )
+
+
+def find_leader(state: State, rules: Rules) -> str | None:
+    """Return the trial that shows most so far; None while none shows anything."""
+    scheduler = Scheduler(state, rules)
+    shown = [name for name in state.trials if not math.isnan(scheduler.value_of(name))]
+    return scheduler.rank(shown)[0] if shown else None
+
+
+def _describe_trial(state: State, rules: Rules, name: str) -> Winner:
+    trial, value = state.trials[name], Scheduler(state, rules).value_of(name)
+    return Winner(
+        trial=name,
+        configuration=dict(trial.configuration),
+        metric=None if math.isnan(value) else value,
+        iterations=trial.iterations,
+        checkpoint=None if trial.checkpoint is None else trial.checkpoint.path,
+    )
+
+
+def _plan_segment(segment: SegmentState) -> SegmentOutcome:
+    """Describe a segment as planned."""
+    what, expected = segment.segment, segment.segment.expected
+    return SegmentOutcome(
+        id=what.id,
+        label=what.label,
+        trials=len(segment.members) if segment.opened_s is not None else what.members,
+        planned_start_s=expected.start_s,
+        planned_s=expected.seconds,
+        planned_pause_s=expected.launch_s,
+        planned_iteration_s=expected.iteration_s,
+        planned_usd=expected.cost_usd,
+    )
+
+
+def _describe_segment(state: State, segment: SegmentState, operations: list[OperationState]) -> SegmentOutcome:
+    """Describe a segment as planned and as it went."""
+    opened_s, began_s, ended_s, bell = segment.opened_s, segment.began_s, segment.ended_s, segment.ends_at_s
+    return _plan_segment(segment).replace(
+        actual_start_s=opened_s,
+        actual_s=None if opened_s is None or ended_s is None else ended_s - opened_s,
+        actual_pause_s=None if opened_s is None or began_s is None else began_s - opened_s,
+        start_s=_mean([(each.timings.get("start_s"), 1.0) for each in operations]),
+        iteration_s=_mean([(each.timings.get("step_s"), each.timings.get("steps", 0.0)) for each in operations]),
+        actual_usd=None if opened_s is None else segment_usd(state, segment, state.t),
+        late_s=None if bell is None or ended_s is None else ended_s - (state.origin_s or 0.0) - bell,
+        failures=sum(each.phase.value == "failed" for each in operations),
+    )
+
+
+def _mean(weighted: list[tuple[float | None, float]]) -> float | None:
+    known = [(value, weight) for value, weight in weighted if value is not None and weight > 0]
+    total = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / total if total else None

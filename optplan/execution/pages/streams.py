@@ -1,0 +1,48 @@
+"""Streams of jobs for readers: what was planned of each class beside what happened."""
+
+from __future__ import annotations
+
+from optplan.execution.streams.outcomes import StreamOutcome
+from optplan.reporting.phrases import NOTHING, format_seconds
+from optplan.reporting.tables import Column, Table, numbers
+
+_COLUMNS = (
+    Column("class"),
+    Column(""),
+    *numbers("jobs", "mean completion time", "GPU-hours of a job", "GPUs of a job"),
+)
+
+
+def class_table(outcome: StreamOutcome) -> Table:
+    """Make the table of planned against actual, two rows for each class."""
+    rows: list[tuple[str, ...]] = []
+    for one in outcome.classes:
+        planned = (_seconds(one.planned_jct_s), _hours(one.planned_gpu_hours))
+        widths = ", ".join(map(str, one.widths)) or NOTHING
+        rows.append((one.job_class, "planned", f"{one.jobs:,}", *planned, ""))
+        actual = (_seconds(one.actual_jct_s), _hours(one.actual_gpu_hours))
+        rows.append(("", "virtual" if outcome.virtual else "actual", f"{one.completed:,}", *actual, widths))
+    title = "Planned, and on the virtual clock" if outcome.virtual else "Planned against actual"
+    return Table(title, _COLUMNS, rows, num_keys=2)
+
+
+def list_facts(outcome: StreamOutcome) -> list[tuple[str, str]]:
+    """List the main figures, each with its name."""
+    facts = [
+        ("status", outcome.status),
+        ("mean completion time", f"{_seconds(outcome.actual_jct_s)} (planned {_seconds(outcome.planned_jct_s)})"),
+        ("GPU-hours held by jobs", _hours(outcome.gpu_hours)),
+        ("GPU-hours of nodes", _hours(outcome.node_gpu_hours)),
+        ("tables learned", f"{outcome.tables:,}"),
+        ("changes of width", f"{outcome.changes:,}"),
+        ("time", format_seconds(outcome.time_s)),
+    ]
+    return [*facts, *((f"given up: {name}", why) for name, why in outcome.dropped.items())]
+
+
+def _seconds(value: float | None) -> str:
+    return NOTHING if value is None else format_seconds(value)
+
+
+def _hours(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.4g}"

@@ -1,0 +1,287 @@
+"""What the journal holds: intents, written before the executor is called, and facts, written after they are known.
+
+A run's state is what follows from its records alone (:mod:`optplan.execution.state`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from optplan.errors import DataError, nearest_name_hint
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is written down at a time ``t``, in seconds since the run began."""
+
+    t: float
+
+
+@dataclass(frozen=True)
+class Began(Record):
+    """The run has begun; what was drawn for its trials."""
+
+    configurations: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Resumed(Record):
+    """Another driver goes on."""
+
+
+@dataclass(frozen=True)
+class NodeWanted(Record):
+    """Intent: a node is asked for."""
+
+    node: str
+    pool: str
+    resource: str
+    segment: str
+    replacement: bool = False
+
+
+@dataclass(frozen=True)
+class NodeChanged(Record):
+    """Fact: a node is ``launching``, ``ready``, ``released`` or ``lost``."""
+
+    node: str
+    phase: str
+    why: str = ""
+    usd_per_hour: float | None = None
+
+
+@dataclass(frozen=True)
+class NodeReleasing(Record):
+    """Intent: a node is given back."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class SegmentOpened(Record):
+    """Decision: a segment's condition holds; these trials are its members, the best first."""
+
+    segment: str
+    members: list[str]
+
+
+@dataclass(frozen=True)
+class SegmentBegan(Record):
+    """Decision: the segment has its nodes; its members start."""
+
+    segment: str
+
+
+@dataclass(frozen=True)
+class OperationWanted(Record):
+    """Intent: a trial is started on its GPUs."""
+
+    operation: str
+    segment: str
+    trial: str
+    attempt: int
+    place: dict[str, int]
+
+
+@dataclass(frozen=True)
+class OperationStarted(Record):
+    """Fact: it was started."""
+
+    operation: str
+
+
+@dataclass(frozen=True)
+class StopWanted(Record):
+    """Intent: an operation is asked to store its state and end."""
+
+    operation: str
+    why: str
+
+
+@dataclass(frozen=True)
+class OperationEnded(Record):
+    """Fact: an operation has ended in good order."""
+
+    operation: str
+    iterations: int
+    metrics: dict[str, Any]
+    checkpoint: dict[str, str] | None
+    busy_s: float
+    complete: bool
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OperationFailed(Record):
+    """Fact: an operation has crashed or was lost."""
+
+    operation: str
+    why: str
+    tail: str = ""
+    blameless: bool = False
+    hopeless: bool = False
+    iterations: int | None = None
+    metrics: dict[str, Any] = field(default_factory=dict)
+    checkpoint: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class JobArrived(Record):
+    """Fact: a job of a stream is there; which row of the width table it follows."""
+
+    job: str
+    job_class: str
+    epochs: int
+    row: int
+    configuration: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TablePublished(Record):
+    """Decision: from now on jobs of a stream hold what another width table says."""
+
+    table: dict[str, Any]
+    why: str
+
+
+@dataclass(frozen=True)
+class TrialDropped(Record):
+    """Decision: a trial is given up."""
+
+    trial: str
+    why: str
+
+
+@dataclass(frozen=True)
+class SegmentEnded(Record):
+    """Decision: a segment is over; its members, the best first."""
+
+    segment: str
+    ranking: list[str]
+
+
+@dataclass(frozen=True)
+class Replanned(Record):
+    """Decision: from now on another plan is followed, which supersedes the one before; what the meter showed."""
+
+    plan: dict[str, Any]
+    why: str
+    spent_usd: float
+    spent_gpu_hours: float
+
+
+@dataclass(frozen=True)
+class NodeNoticed(Record):
+    """Fact: the provider has said that it will take a node back, and when."""
+
+    node: str
+    at_s: float
+
+
+@dataclass(frozen=True)
+class CheckpointWanted(Record):
+    """Intent: a rank of an operation is asked to store what all ranks share; orders are numbered."""
+
+    operation: str
+    order: int
+    rank: int
+    why: str
+
+
+@dataclass(frozen=True)
+class CheckpointStored(Record):
+    """Fact: a rank has stored it, after so many iterations in all; where the file is."""
+
+    operation: str
+    rank: int
+    iterations: int
+    path: str
+    order: int = 0
+
+
+@dataclass(frozen=True)
+class LimitsAsked(Record):
+    """Decision: nothing keeps the limits any more; what would, as an infeasibility says it."""
+
+    infeasibility: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LimitsChanged(Record):
+    """The user has given other limits: ``deadline`` in seconds, ``budget`` in US dollars."""
+
+    limits: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Noted(Record):
+    """Something that a reader of the run should know."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Paused(Record):
+    """The run rests; it can be resumed."""
+
+    why: str
+    code: int
+
+
+@dataclass(frozen=True)
+class Ended(Record):
+    """The run is over."""
+
+    winner: str | None
+    why: str = ""
+    code: int = 0
+    finalists: list[str] = field(default_factory=list)
+
+
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in Record.__subclasses__()}
+_FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in _KINDS.values()}
+
+
+def describe(record: Record) -> dict[str, Any]:
+    """Return a record as plain data, its kind first."""
+    return {"kind": type(record).__name__, **{name: getattr(record, name) for name in _FIELDS[type(record)]}}
+
+
+def encode(record: Record) -> str:
+    """Write a record as a line of JSON."""
+    return json.dumps(plain(describe(record)), allow_nan=False)
+
+
+def decode(line: str) -> Record:
+    """Read what :func:`encode` wrote.
+
+    Raises
+    ------
+    DataError
+        When the line is no record.
+    """
+    fields = json.loads(line)
+    kind = fields.pop("kind", "")
+    if kind not in _KINDS:
+        raise DataError("journal", f"has a record {kind!r}", nearest_name_hint(kind, _KINDS))
+    record: Record = _KINDS[kind](**fields)
+    return record
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a trainable reports
+    """Return a value as plain data; numbers that are none become None, and what is no data becomes text."""
+    if hasattr(value, "item") and getattr(value, "size", 1) == 1:  # a number of NumPy or PyTorch
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return str(value)

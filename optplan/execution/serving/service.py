@@ -1,0 +1,312 @@
+"""The width calculator over HTTP: events in, the table, the page and the metrics out.
+
+On loopback unless asked otherwise, and nothing without the token (:mod:`optplan.execution.serving.access`). Bodies are
+JSON of bounded size; nothing is unpickled, and no path of a request becomes a path of a file. Importing this says which
+extra brings aiohttp, where it is not installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+from optplan.errors import DataError, MissingExtraError, OptplanError, OutputError
+from optplan.execution.online.events import OnlineEvent, parse_event
+from optplan.execution.serving.access import (
+    LOOPBACK,
+    find_token,
+    is_from_own_page,
+    is_loopback,
+    is_own,
+    is_right,
+    name_of,
+)
+from optplan.execution.serving.keeping import Keeper, Reception, Reply
+from optplan.execution.serving.naming import ClassNames
+from optplan.execution.serving.showing import describe, render_metrics
+from optplan.execution.serving.sources import list_events, read_hints
+from optplan.formulations.boa.data.instance import BoaInstance
+
+try:
+    from aiohttp import web
+except ModuleNotFoundError:
+    raise MissingExtraError("aiohttp", "serve") from None
+
+
+#: Bytes of a request's body at most: some 5,000 events.
+MOST_BYTES = 1024 * 1024
+#: Seconds that may pass from the first byte of a request's body to the last.
+_BODY_S = 30.0
+#: Seconds from the beginning of a connection, or the end of an answer, in which a request's header has to be whole.
+_HEADER_S = 10.0
+#: Connections at a time; each takes an open file, of which systems allow 1,024.
+_MOST_CONNECTIONS = 200
+_STATIC = {
+    "/": ("page.html", "text/html"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/page.css": ("page.css", "text/css"),
+}
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class Door:
+    """Where a service listens, and who may come in.
+
+    Parameters
+    ----------
+    token
+        Without which nothing is answered.
+    host, port
+        To listen on; port 0 takes a free one.
+    names
+        By which requests may call the host, besides those of loopback and ``host`` itself.
+    """
+
+    token: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    names: tuple[str, ...] = ()
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        """All names by which requests may call the host."""
+        listening = f"[{self.host}]" if ":" in self.host else self.host
+        return frozenset(map(name_of, (*self.names, listening, *(LOOPBACK if is_loopback(self.host) else ()))))
+
+
+@dataclass
+class _Service:
+    """Answers requests from one keeper."""
+
+    keeper: Keeper
+    door: Door
+    class_names: ClassNames
+    _frontier: tuple[str, bytes] = ("", b"")
+    _drawing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def make_application(self) -> web.Application:
+        """Return the application."""
+
+        @web.middleware  # which a method cannot be
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._guard(request, handler)
+
+        application = web.Application(middlewares=[guard], client_max_size=MOST_BYTES)
+        application.router.add_get("/v1/widths", self._get_widths)
+        application.router.add_get("/v1/state", self._get_state)
+        application.router.add_get("/v1/frontier", self._get_frontier)
+        application.router.add_get("/metrics", self._get_metrics)
+        application.router.add_post("/v1/events", self._post_events)
+        application.router.add_put("/hints/{job:.+}", self._put_hints)
+        for path in _STATIC:
+            application.router.add_get(path, self._get_static)
+        return application
+
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let in whoever may, and say in JSON what went wrong."""
+        headers = request.headers
+        if not is_own(headers, self.door.own_names):
+            return _complain(421, "Host", "this service has another name; see --name")
+        if not is_from_own_page(headers):
+            return _complain(403, "Origin", "requests of other pages are not answered")
+        if not is_right(self.door.token, find_token(headers)):
+            refused = _complain(401, "Authorization", "the token is needed: Bearer TOKEN, or Basic with it as password")
+            refused.headers["WWW-Authenticate"] = 'Basic realm="optplan"'
+            return refused
+        if request.method in ("POST", "PUT"):
+            if request.content_type != "application/json":
+                return _complain(415, "Content-Type", "application/json is needed")
+            if "Content-Encoding" in headers:
+                return _complain(415, "Content-Encoding", "bodies are to be sent as they are")
+        try:
+            response = await handler(request)
+        except web.HTTPException as error:
+            return _complain(error.status, "", error.reason)
+        except DataError as error:
+            await asyncio.wrap_future(self.keeper.tell((), malformed=1))
+            return _complain(400, error.path, str(error))
+        except OutputError as error:
+            return _complain(503, "", str(error))
+        except OptplanError as error:
+            return _complain(500, "", str(error))
+        response.headers.update(_HEADERS)
+        return response
+
+    async def _get_static(self, request: web.Request) -> web.StreamResponse:
+        name, content_type = _STATIC[request.path]
+        text = (resources.files("optplan.execution.serving") / "static" / name).read_text("utf-8")
+        return web.Response(text=text, content_type=content_type)
+
+    async def _get_widths(self, request: web.Request) -> web.StreamResponse:
+        table = self.keeper.view.table
+        if table is None:
+            return _complain(404, "", "no table was calculated yet")
+        tag = f'"{table.number}"'
+        if request.headers.get("If-None-Match") == tag:
+            return web.Response(status=304, headers={"ETag": tag})
+        return web.json_response(table.to_json_data(), headers={"ETag": tag})
+
+    async def _get_state(self, _: web.Request) -> web.StreamResponse:
+        return web.json_response(describe(self.keeper.view))
+
+    async def _get_metrics(self, _: web.Request) -> web.StreamResponse:
+        return web.Response(
+            body=render_metrics(self.keeper.view), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        )
+
+    async def _get_frontier(self, _: web.Request) -> web.StreamResponse:
+        """Return what each budget would buy, under the estimates of the last calculation; kept until the next one."""
+        instance = self.keeper.view.instance
+        async with self._drawing:
+            which = instance.content_hash()
+            if self._frontier[0] != which:
+                self._frontier = (which, await asyncio.to_thread(_draw_frontier, instance))
+            return web.Response(body=self._frontier[1], content_type="application/json")
+
+    async def _post_events(self, request: web.Request) -> web.StreamResponse:
+        """Take an event, or ``{"events": [...]}``; one that is malformed keeps none of the others out."""
+        told = list_events(await _read_json(request))
+        outcomes: list[Reception | None] = []
+        events: list[OnlineEvent] = []
+        for number, each in enumerate(told):
+            try:
+                events.append(parse_event(each, path=f"events.{number}"))
+                outcomes.append(None)
+            except DataError as error:
+                outcomes.append(Reception(Reply.REFUSED, str(error)))
+        malformed = len(outcomes) - len(events)
+        told_of = await asyncio.wrap_future(self.keeper.tell(events, malformed=malformed)) if outcomes else []
+        answered = iter(told_of)
+        every = [next(answered) if outcome is None else outcome for outcome in outcomes]
+        return web.json_response(_summarise(every), status=422 if any(o.complaint for o in every) else 200)
+
+    async def _put_hints(self, request: web.Request) -> web.StreamResponse:
+        """Take the hints of a job of AdaptDL, as it sends them: PUT /hints/namespace/name."""
+        job = request.match_info["job"]
+        data = await _read_json(request)
+        event = read_hints(data, job, self.class_names.find(job.rpartition("/")[2], self.keeper.view.instance.classes))
+        outcomes = await asyncio.wrap_future(self.keeper.tell([event]))
+        return web.json_response(_summarise(outcomes), status=422 if outcomes[0].complaint else 200)
+
+
+class _Refusal(asyncio.Protocol):
+    """Tells whoever comes while there are too many others to come again later."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.write(b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        transport.close()
+
+
+async def _listen(runner: web.AppRunner, door: Door) -> asyncio.Server:
+    """Have a runner answer where the door is, so many connections at a time.
+
+    Raises
+    ------
+    OutputError
+        When the address cannot be listened on.
+    """
+    server = runner.server
+    assert server is not None  # it is set up
+
+    def admit() -> asyncio.Protocol:
+        return _Refusal() if len(server.connections) >= _MOST_CONNECTIONS else server()
+
+    try:
+        return await asyncio.get_running_loop().create_server(admit, door.host, door.port)
+    except OSError as error:
+        raise OutputError(f"{door.host}:{door.port} cannot be listened on ({error.strerror})") from None
+
+
+def _draw_frontier(instance: BoaInstance) -> bytes:
+    from optplan.solving import frontier
+
+    line = frontier(instance)
+    data = {"unit": line.budget_unit, "budgets": line.budgets.tolist(), "mean_jct_s": line.objectives.tolist()}
+    return json.dumps({**data, "budget": instance.budget_amount()}).encode()
+
+
+async def _read_json(request: web.Request) -> Any:  # noqa: ANN401 - whatever it says
+    try:
+        body = await asyncio.wait_for(request.read(), _BODY_S)
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise DataError("body", f"is no JSON ({str(error)[:200]})", 'send an object, or {"events": [...]}') from None
+
+
+def _summarise(outcomes: Sequence[Reception]) -> dict[str, Any]:
+    counts = {answer.value: sum(outcome.answer is answer for outcome in outcomes) for answer in Reply}
+    wrong = [{"number": n, "error": outcome.complaint} for n, outcome in enumerate(outcomes) if outcome.complaint]
+    return {**counts, "errors": wrong}
+
+
+def _complain(status: int, path: str, message: str) -> web.Response:
+    error = {"message": message, **({"path": path} if path else {})}
+    return web.json_response({"error": error}, status=status, headers=_HEADERS)
+
+
+async def serve(
+    keeper: Keeper,
+    door: Door,
+    *,
+    class_names: ClassNames,
+    stop: asyncio.Event,
+    on_ready: Callable[[str], None],
+    sources: Sequence[Callable[[], Awaitable[None]]] = (),
+) -> None:
+    """Serve until told to stop.
+
+    Parameters
+    ----------
+    keeper
+        Started.
+    door
+        Where, and for whom.
+    class_names
+        Which class a job belongs to, by its name.
+    stop
+        Set when it is time to end.
+    on_ready
+        Told the address.
+    sources
+        What else tells the keeper of events: each runs beside until the end.
+
+    Raises
+    ------
+    OutputError
+        When the address cannot be listened on.
+    """
+    application = _Service(keeper, door, class_names).make_application()
+    runner = web.AppRunner(application, access_log=None, keepalive_timeout=_HEADER_S)
+    await runner.setup()
+    running = [asyncio.ensure_future(source()) for source in sources]
+    listening: asyncio.Server | None = None
+    try:
+        listening = await _listen(runner, door)
+        port = listening.sockets[0].getsockname()[1]
+        on_ready(f"http://{f'[{door.host}]' if ':' in door.host else door.host}:{port}")
+        await stop.wait()
+    finally:
+        if listening is not None:
+            listening.close()
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await runner.cleanup()

@@ -1,0 +1,275 @@
+"""What tells a keeper of events besides HTTP: a watched folder, and Slurm.
+
+Whatever is read is told under ids of its own, and only then taken away or passed over: killed in between, it is read
+again, which does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import stat
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from optplan.errors import DataError, OptplanError, OutputError, UsageError, name_kind
+from optplan.execution.online.events import HintsReported, OnlineEvent, parse_event
+from optplan.execution.serving.keeping import Keeper, write_whole
+from optplan.execution.serving.slurm import SlurmJobs
+from optplan.instances.job_logs.records import LeftOut
+
+_LOG = logging.getLogger(__name__)
+
+#: Where files go that were taken, and those in which something is wrong.
+TAKEN, REFUSED = "taken", "refused"
+#: Seconds between two looks at the folder and at Slurm's file, and between two questions to sacct.
+_LOOK_S, _ASK_S = 1.0, 60.0
+#: Days of jobs that sacct is asked for at first, and later on.
+_FIRST_DAYS, _LATER_DAYS = 2.0, 1.0 / 24.0
+#: Bytes of a file at most, and of Slurm's file at once.
+_MOST_BYTES, _BYTES_AT_ONCE = 64 * 1024 * 1024, 1024 * 1024
+#: Events that are told at once.
+_AT_ONCE = 5000
+_POSITION_FILE = "slurm-position.json"
+#: Errors that are written down beside a refused file.
+_SHOWN_ERRORS = 100
+
+
+class FolderWatch:
+    """Takes the files of a folder. Writers rename files into it, so that none is read half.
+
+    ``*.json`` holds an event, a list of them, or ``{"events": [...]}``; ``*.jsonl`` an event a line; ``JOB.hints.json``
+    AdaptDL's hints of a job; ``*.sacct`` what ``sacct --parsable2`` printed. Names with a dot in front are left alone.
+
+    Parameters
+    ----------
+    folder
+        It is made, with ``taken`` and ``refused`` in it.
+    keeper
+        Who is told.
+    slurm
+        Reads lists of Slurm, and names classes.
+
+    Raises
+    ------
+    OutputError
+        When the folder cannot be made.
+    """
+
+    def __init__(self, folder: Path, keeper: Keeper, slurm: SlurmJobs) -> None:
+        self._folder, self._keeper, self._slurm = folder, keeper, slurm
+        try:
+            for each in (folder, folder / TAKEN, folder / REFUSED):
+                each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{folder} cannot be watched ({error.strerror})") from None
+
+    def look(self) -> int:
+        """Take the files that are there, in the order of their names; return how many."""
+        names = sorted(entry.name for entry in os.scandir(self._folder) if not entry.name.startswith("."))
+        names = [name for name in names if name not in (TAKEN, REFUSED)]
+        for name in names:
+            errors = self._take(self._folder / name)
+            target = self._folder / (REFUSED if errors else TAKEN) / name
+            if errors:
+                write_whole(target.with_name(f"{name}.errors"), "\n".join(errors[:_SHOWN_ERRORS]) + "\n")
+                _LOG.warning("%s: %s", name, errors[0])
+            (self._folder / name).replace(target)
+        return len(names)
+
+    def _take(self, path: Path) -> list[str]:
+        """Tell of what a file says; return what is wrong with it."""
+        try:
+            found = path.lstat()
+            if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
+                raise DataError(path.name, "is no regular file of at most 64 MiB", "give it as one")
+            events, errors = self._read(path)
+        except DataError as error:
+            events, errors = [], [str(error)]
+        except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+            events, errors = [], [f"{path.name}: cannot be read ({str(error)[:200]})"]
+        if errors:
+            self._keeper.tell((), malformed=len(errors))
+        return errors + tell_all(self._keeper, events)
+
+    def _read(self, path: Path) -> tuple[list[OnlineEvent], list[str]]:
+        instance = self._keeper.view.instance
+        if path.name.endswith(".sacct"):
+            events, left_out = self._slurm.read_list(path, instance)
+            _tell_left_out(path.name, left_out)
+            return events, []
+        if path.name.endswith(".hints.json"):
+            job = path.name.removesuffix(".hints.json")
+            job_class = self._slurm.class_names.find(job, instance.classes)
+            return [read_hints(json.loads(path.read_text("utf-8")), job, job_class)], []
+        if path.name.endswith(".jsonl"):
+            return _parse_each([json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()])
+        if path.name.endswith(".json"):
+            return _parse_each(list_events(json.loads(path.read_text("utf-8"))))
+        raise DataError(path.name, "is of no kind that is known", "name it *.json, *.jsonl, JOB.hints.json or *.sacct")
+
+
+class SlurmFile:
+    """Follows the file that ``JobCompType=jobcomp/filetxt`` writes, from where it was read last.
+
+    Parameters
+    ----------
+    path
+        The file; it need not be there yet. Where it was put aside for a new one, that is read from its beginning.
+    keeper
+        Who is told.
+    slurm
+        Reads its lines.
+
+    Raises
+    ------
+    UsageError
+        When the path is there and is no file.
+    """
+
+    def __init__(self, path: Path, keeper: Keeper, slurm: SlurmJobs) -> None:
+        if path.exists() and not path.is_file():
+            raise UsageError(
+                f"slurm: {path} is no file; give sacct, or the file that JobCompType=jobcomp/filetxt writes"
+            )
+        self._path, self._keeper, self._slurm = path, keeper, slurm
+        self._position_path = keeper.folder / _POSITION_FILE
+        self._position: dict[str, int] = {"file": 0, "offset": 0}
+        if self._position_path.exists():
+            self._position = json.loads(self._position_path.read_text("utf-8"))
+
+    def look(self) -> int:
+        """Tell of the lines that came since; return how many events they are."""
+        try:
+            with self._path.open("rb") as file:
+                found = os.fstat(file.fileno())
+                offset = self._position["offset"] if self._position["file"] == found.st_ino else 0
+                file.seek(offset if offset <= found.st_size else 0)
+                begun = file.tell()
+                data = file.read(_BYTES_AT_ONCE)
+        except FileNotFoundError:
+            return 0
+        end = data.rfind(b"\n") + 1
+        if not end:
+            return 0
+        lines = data[:end].decode("utf-8", "replace").splitlines()
+        events, left_out = self._slurm.read_completions(lines, self._keeper.view.instance)
+        _tell_and_log(self._path.name, self._keeper, events, left_out)
+        self._position = {"file": found.st_ino, "offset": begun + end}
+        write_whole(self._position_path, json.dumps(self._position))
+        return len(events)
+
+
+class SlurmQuestions:
+    """Asks sacct: at first for two days, then for the last hour."""
+
+    def __init__(self, keeper: Keeper, slurm: SlurmJobs) -> None:
+        self._keeper, self._slurm = keeper, slurm
+        self._days = _FIRST_DAYS
+
+    def look(self) -> int:
+        """Ask once and tell; return how many events that were."""
+        events, left_out = self._slurm.ask(self._keeper.view.instance, days=self._days)
+        _tell_and_log("sacct", self._keeper, events, left_out)
+        self._days = _LATER_DAYS
+        return len(events)
+
+
+def list_events(data: Any) -> list[Any]:  # noqa: ANN401 - JSON
+    """Return the events of a body or a file: one, a list, or ``{"events": [...]}``.
+
+    Raises
+    ------
+    DataError
+        When it is neither.
+    """
+    told = data["events"] if isinstance(data, dict) and set(data) == {"events"} else data
+    if isinstance(told, dict):
+        return [told]
+    if not isinstance(told, list):
+        raise DataError("events", f"got {name_kind(told)}", "an event or a list of events is needed")
+    return told
+
+
+def read_hints(data: object, job: str, job_class: str) -> HintsReported:
+    """Return AdaptDL's hints as an event, whose id is their content: jobs send the same over and over.
+
+    Raises
+    ------
+    DataError
+        When they are none.
+    """
+    digest = hashlib.sha256(f"{job}\0{json.dumps(data, sort_keys=True)}".encode()).hexdigest()
+    return HintsReported.parse({"id": f"hints-{digest[:40]}", "job_class": job_class, "hints": data})
+
+
+def tell_all(keeper: Keeper, events: Sequence[OnlineEvent]) -> list[str]:
+    """Tell of events and wait; return the complaints.
+
+    Raises
+    ------
+    OutputError
+        When they could not be written down.
+    """
+    complaints = []
+    for start in range(0, len(events), _AT_ONCE):
+        outcomes = keeper.tell(events[start : start + _AT_ONCE]).result()
+        complaints += [outcome.complaint for outcome in outcomes if outcome.complaint]
+    return complaints
+
+
+def repeat(look: Callable[[], int], every_s: float) -> Callable[[], Awaitable[None]]:
+    """Return what looks over and over in a thread of its own; what goes wrong is logged once, and tried again."""
+
+    async def run() -> None:
+        wrong = ""
+        while True:
+            try:
+                await asyncio.to_thread(look)
+                wrong = ""
+            except (OptplanError, OSError) as error:
+                if str(error) != wrong:
+                    _LOG.error("%s", error)
+                wrong = str(error)
+            await asyncio.sleep(every_s)
+
+    return run
+
+
+def make_sources(
+    keeper: Keeper, jobs: SlurmJobs, *, watch: Path | None, slurm: str | None
+) -> list[Callable[[], Awaitable[None]]]:
+    """Return what is to run beside the service: a watched folder; ``sacct``, or the path of jobcomp/filetxt's file."""
+    sources = []
+    if watch is not None:
+        sources.append(repeat(FolderWatch(watch, keeper, jobs).look, _LOOK_S))
+    if slurm == "sacct":
+        sources.append(repeat(SlurmQuestions(keeper, jobs).look, _ASK_S))
+    elif slurm is not None:
+        sources.append(repeat(SlurmFile(Path(slurm), keeper, jobs).look, _LOOK_S))
+    return sources
+
+
+def _parse_each(told: Sequence[Any]) -> tuple[list[OnlineEvent], list[str]]:
+    events, errors = [], []
+    for number, each in enumerate(told):
+        try:
+            events.append(parse_event(each, path=f"events.{number}"))
+        except DataError as error:
+            errors.append(str(error))
+    return events, errors
+
+
+def _tell_and_log(what: str, keeper: Keeper, events: Sequence[OnlineEvent], left_out: LeftOut) -> None:
+    _tell_left_out(what, left_out)
+    for complaint in tell_all(keeper, events):
+        _LOG.warning("%s: %s", what, complaint)
+
+
+def _tell_left_out(what: str, left_out: LeftOut) -> None:
+    if said := str(left_out):
+        _LOG.info("%s: left out %s", what, said)

@@ -1,0 +1,176 @@
+"""What the calculator has written down: an SQLite file with the instance, the ids of events, the state and its history.
+
+A batch of events and the state that follows from it are one transaction, in write-ahead logging with full
+synchronisation: whatever was confirmed survives kill -9 and the loss of power, and counts once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from optplan.errors import DataError, OutputError
+from optplan.execution.journal import require_room, writing
+from optplan.execution.locks import hold_lock
+from optplan.execution.serving.access import TOKEN_FILE
+
+#: What leads from each version of the tables to the next one; the number of steps is the present version.
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE events (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
+    CREATE TABLE calculations (number INTEGER PRIMARY KEY, body TEXT NOT NULL);
+    """,
+)
+
+_FILE, _LOCK = "calculator.sqlite", "calculator.lock"
+#: What may lie in a folder in which no calculator has begun: after a kill, a token that was put there, a volume's own.
+_HARMLESS = (_LOCK, TOKEN_FILE, "lost+found")
+#: Calculations that are kept.
+_KEPT_CALCULATIONS = 1000
+#: Ids of so many events are kept at least; a repetition of an older one would count again.
+_KEPT_IDS = 2_000_000
+#: Ids that one query asks for: SQLite's least limit of variables is 999.
+_IDS_AT_ONCE = 900
+
+
+class Store:
+    """The file of one calculator, in its folder.
+
+    Parameters
+    ----------
+    folder
+        It is made, for the user alone (mode 0700).
+
+    Raises
+    ------
+    OutputError
+        When the folder cannot be written.
+    UsageError
+        When another calculator holds it, or it holds other files and no calculator.
+    DataError
+        When its tables are of a later release, or it is no database.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            with ExitStack() as held:
+                if not is_begun(folder):
+                    require_room(folder, "calculator", _HARMLESS)
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.chmod(0o700)
+                busy = f"{folder}: another calculator runs there; stop it, or give another folder"
+                held.callback(os.close, hold_lock(folder / _LOCK, busy))
+                self._connection = _open(folder / _FILE)
+                self._held = held.pop_all()
+        except (OSError, sqlite3.Error) as error:
+            if _is_broken(error):
+                raise _describe_broken(folder, error) from None
+            raise OutputError(f"{folder} cannot be written ({error}); give another folder") from None
+
+    def read_meta(self, name: str) -> Any:  # noqa: ANN401 - plain data
+        """Return what was stored under a name; None where nothing was."""
+        with self._reading():
+            row = self._connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+            return None if row is None else json.loads(row[0])
+
+    def find_known(self, ids: Collection[str]) -> set[str]:
+        """Return those ids that were written down before."""
+        found: set[str] = set()
+        every = list(ids)
+        for start in range(0, len(every), _IDS_AT_ONCE):
+            part = every[start : start + _IDS_AT_ONCE]
+            marks = ",".join("?" * len(part))
+            with self._reading():
+                rows = self._connection.execute(f"SELECT id FROM events WHERE id IN ({marks})", part)
+                found.update(row[0] for row in rows)
+        return found
+
+    def count_events(self) -> int:
+        """Return how many events were ever written down."""
+        with self._reading():
+            return int(self._connection.execute("SELECT coalesce(max(number), 0) FROM events").fetchone()[0])
+
+    def list_calculations(self, most: int) -> list[Any]:
+        """Return the latest calculations, the last one first."""
+        with self._reading():
+            rows = self._connection.execute("SELECT body FROM calculations ORDER BY number DESC LIMIT ?", (most,))
+            return [json.loads(row[0]) for row in rows]
+
+    def commit(
+        self, *, meta: dict[str, Any], ids: Iterable[str] = (), calculation: dict[str, Any] | None = None
+    ) -> None:
+        """Write down new events, a calculation and what has changed besides, all or none.
+
+        Raises
+        ------
+        OutputError
+            When it cannot be written, as on a full disk.
+        """
+        connection = self._connection
+        with writing(connection, self.folder / _FILE, "make room"):
+            connection.executemany("INSERT INTO events (id) VALUES (?)", ((each,) for each in ids))
+            rows = [(name, json.dumps(value, ensure_ascii=False)) for name, value in meta.items()]
+            connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+            if calculation is not None:
+                connection.execute("INSERT INTO calculations (body) VALUES (?)", (json.dumps(calculation),))
+                for table, kept in (("calculations", _KEPT_CALCULATIONS), ("events", _KEPT_IDS)):
+                    last = f"(SELECT max(number) FROM {table})"
+                    connection.execute(f"DELETE FROM {table} WHERE number <= {last} - ?", (kept,))
+
+    def close(self) -> None:
+        """Close the file, and let another calculator have the folder."""
+        self._connection.close()
+        self._held.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, ValueError) as error:
+            raise _describe_broken(self.folder, error) from None
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether a calculator has written anything down in a folder."""
+    return (folder / _FILE).is_file()
+
+
+def _is_broken(error: Exception) -> bool:
+    """Whether it is the file that is wrong, and not the disk."""
+    return getattr(error, "sqlite_errorname", "") in ("SQLITE_NOTADB", "SQLITE_CORRUPT")
+
+
+def _describe_broken(folder: Path, error: Exception) -> DataError:
+    fix = f"put it back from a copy; or move {folder} away and begin anew, with --instance"
+    return DataError(str(folder / _FILE), f"cannot be read ({error})", fix)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Open the file, made for the user alone, and bring its tables to the present version."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    path.chmod(0o600)
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        _migrate(connection, path)
+    except BaseException:
+        connection.close()  # a step that failed holds the file
+        raise
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version > len(MIGRATIONS):
+        problem = f"has version {version}; understood: up to {len(MIGRATIONS)}"
+        raise DataError(str(path), problem, "use the release of optplan that wrote it, or a later one")
+    for number, step in enumerate(MIGRATIONS[version:], start=version + 1):
+        connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")

@@ -1,0 +1,129 @@
+"""The Slurm executor: every operation is a job of its own, submitted at the size that was decided.
+
+Jobs with GPUs cannot grow in Slurm, so that a new width is a new job that goes on from the checkpoint of the one
+before. Slurm chooses the machines and queues jobs: nodes are ready as soon as they are asked for, and only bound what
+is submitted at a time. The folder of the run has to be one that all machines share.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from optplan.errors import OutputError, UsageError
+from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
+from optplan.execution.protocol import Capabilities, NodeReady, NodeRequest, Operation
+from optplan.execution.supervision import require_support
+
+#: Seconds that one of Slurm's commands has.
+_PATIENCE_S = 60.0
+
+
+class SlurmExecutor(FolderExecutor[str]):
+    """Runs operations as jobs of Slurm; a handle is a job's number.
+
+    Raises
+    ------
+    MissingExtraError
+        When psutil is not installed, which jobs need.
+    UsageError
+        On another system than Linux.
+    """
+
+    capabilities = Capabilities("slurm", lateness=0.05)
+    look_s = 1.0
+
+    def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
+        require_support()
+        super().__init__(gpus_per_node, settings, now_s=now_s)
+        self._nodes: set[str] = set()
+        self._alive: frozenset[str] = frozenset()
+
+    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+        """Let jobs be submitted on them."""
+        for request in requests:
+            if request.node not in self._nodes:
+                self._nodes.add(request.node)
+                self._events.append(NodeReady(request.node, self.now_s()))
+
+    def release_nodes(self, nodes: Sequence[str]) -> None:
+        """Let no more jobs be submitted on them."""
+        self._nodes -= set(nodes)
+
+    def close(self) -> None:
+        """Leave jobs alone that are submitted."""
+
+    def _find_nodes(self, nodes: Sequence[NodeRequest]) -> frozenset[str]:
+        self._nodes |= {request.node for request in nodes}
+        self._look_around()
+        return frozenset(self._nodes)
+
+    def _find(self, operation: Operation, folder: Path) -> str | None:  # noqa: ARG002 - Slurm knows it by its name
+        found = _call("squeue", "--noheader", "--me", f"--name={operation.id}", "--format=%i").split()
+        return found[0] if found else None
+
+    def _launch(self, operation: Operation, folder: Path, log: Path) -> str:
+        many, most = len(operation.place), max(operation.place.values())
+        if many > 1 and self._settings.launcher == "single":
+            message = f"launcher: {operation.trial} has GPUs on {many} nodes, and is one process; give torchrun"
+            raise UsageError(message)
+        options = {"nodes": str(many), "ntasks": str(many), "output": str(log.resolve()), "open-mode": "append"}
+        if self._settings.gres:
+            options["gres"] = f"{self._settings.gres}:{most}"
+        given = [f"--{name}={value}" for name, value in {**options, **self._settings.sbatch}.items()]
+        line = self._command_line(many, most, folder)
+        number = _call("sbatch", "--parsable", f"--job-name={operation.id}", *given, f"--wrap={line}")
+        number = number.strip().partition(";")[0]  # the name of the cluster may follow
+        self._alive |= {number}
+        return number
+
+    def _command_line(self, nodes: int, gpus: int, folder: Path) -> str:
+        """Return what the job runs; under torchrun one task a node, which meet on the first."""
+        own = str(folder.resolve())
+        if not self._settings.is_joined:
+            return "exec " + shlex.join([sys.executable, "-m", "optplan.execution.supervision", own, own, "", "0"])
+        worker = ["-m", "optplan.execution.worker", own]
+        size = [f"--nnodes={nodes}", f"--nproc-per-node={gpus}", "--max-restarts=0", "--rdzv-backend=c10d"]
+        torchrun = shlex.join([sys.executable, "-m", "torch.distributed.run", *size])
+        first = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+        meeting = f'--rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint="{first}:$((20000 + SLURM_JOB_ID % 20000))"'
+        return f"srun --ntasks-per-node=1 {torchrun} {meeting} {shlex.join(worker)}"
+
+    def _look_around(self) -> None:
+        """Ask once for all jobs which of them are still there."""
+        self._alive = frozenset(_call("squeue", "--noheader", "--me", "--format=%i").split())
+
+    def _is_alive(self, running: Running[str]) -> bool:
+        return running.handle in self._alive
+
+    def _kill(self, running: Running[str]) -> None:
+        if running.handle is not None:
+            _call("scancel", running.handle)
+
+    def _explain(self, running: Running[str]) -> Ending:  # noqa: ARG002 - its log says more than Slurm does
+        return explain_code(None)
+
+
+def _call(*words: str) -> str:
+    """Run one of Slurm's commands and return what it printed.
+
+    Raises
+    ------
+    UsageError
+        When it is not installed.
+    OutputError
+        When it fails.
+    """
+    try:
+        done = subprocess.run(words, timeout=_PATIENCE_S, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        message = f"executor: {words[0]} is not installed; serve the stream from a machine that can submit to Slurm"
+        raise UsageError(message) from None
+    except subprocess.TimeoutExpired:
+        raise OutputError(f"{words[0]} did not answer within {_PATIENCE_S:g} s; is Slurm up?") from None
+    if done.returncode:
+        raise OutputError(f"{words[0]} failed: {(done.stderr.strip().splitlines() or ['it said nothing'])[-1]}")
+    return done.stdout

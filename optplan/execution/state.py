@@ -1,0 +1,237 @@
+"""The state of a run of a plan: what follows from the plan and its records, and from nothing else.
+
+Applying a record takes constant time, so that the loop's work does not grow with the number of trials.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+from typing import Any
+
+from optplan.contracts.conditions import Elapsed, IterationsDone
+from optplan.contracts.plan import Plan, Segment, UnitKind
+from optplan.execution.protocol import Checkpoint, Operation
+from optplan.execution.records import (
+    Began,
+    OperationEnded,
+    OperationFailed,
+    OperationWanted,
+    Record,
+    Replanned,
+    SegmentBegan,
+    SegmentEnded,
+    SegmentOpened,
+    TrialDropped,
+)
+from optplan.execution.run_state import OperationState, Phase, RunState
+
+
+@dataclass(slots=True)
+class TrialState:
+    """A trial: how far it is, what it showed last, and where its state is stored."""
+
+    name: str
+    configuration: Mapping[str, Any]
+    iterations: int = 0
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+    place: Mapping[str, int] = field(default_factory=dict)
+    #: Failures of its own since it last ended in good order, and attempts by segment.
+    failures: int = 0
+    attempts: dict[str, int] = field(default_factory=dict)
+    last_failure: str = ""
+    is_hopeless: bool = False
+    why_dropped: str = ""
+
+
+@dataclass(slots=True)
+class SegmentState:
+    """A segment: its members by rank, who waits for a turn, who runs, who is through."""
+
+    segment: Segment
+    phase: Phase = Phase.WAITING
+    members: list[str] = field(default_factory=list)
+    positions: dict[str, int] = field(default_factory=dict)
+    queue: deque[str] = field(default_factory=deque)
+    running: set[str] = field(default_factory=set)
+    through: set[str] = field(default_factory=set)
+    free: list[Mapping[str, int]] = field(default_factory=list)
+    ranking: list[str] = field(default_factory=list)
+    opened_s: float | None = None
+    began_s: float | None = None
+    ended_s: float | None = None
+    busy_gpu_s: float = 0.0
+
+    @property
+    def ends_at_s(self) -> float | None:
+        """When the clock ends it, since the run's origin; None where it ends by iterations."""
+        return self.segment.exit.seconds if isinstance(self.segment.exit, Elapsed) else None
+
+
+class State(RunState):
+    """The state of a run of a plan.
+
+    Parameters
+    ----------
+    plan
+        Which is followed.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        #: The plan that is followed; the one that the run began with; and how one came after the other.
+        self.plan = self.first_plan = plan
+        self.replans: list[Replanned] = []
+        self.origin_s: float | None = None
+        self.trials: dict[str, TrialState] = {}
+        self.pools = {segment.pool: set() for segment in plan.segments}
+        self.segments = {segment.id: SegmentState(segment) for segment in plan.segments}
+        self.operations: dict[str, OperationState] = {}
+        self.active: set[str] = set()
+        self.open: set[str] = set()
+
+    def operation_of(self, wanted: OperationWanted) -> Operation:
+        """Return what an intent asks the executor to start."""
+        segment, trial = self.segments[wanted.segment].segment, self.trials[wanted.trial]
+        until = self.segments[wanted.segment].ends_at_s
+        partners = self.partners(segment)
+        return Operation(
+            id=wanted.operation,
+            segment=wanted.segment,
+            trial=wanted.trial,
+            attempt=wanted.attempt,
+            place=wanted.place,
+            workers=sum(each.workers for each in partners),
+            gpus_per_worker=segment.gpus_per_worker,
+            batches=tuple(
+                each.batch_per_worker
+                for each in partners
+                for _ in range(each.workers)
+                if each.batch_per_worker is not None
+            ),
+            configuration=trial.configuration,
+            from_iterations=trial.iterations,
+            to_iterations=segment.exit.iterations if isinstance(segment.exit, IterationsDone) else None,
+            until_s=None if until is None else (self.origin_s or 0.0) + until,
+            checkpoint=trial.checkpoint,
+            metrics=trial.metrics,
+            wanted_s=wanted.t,
+            step_s=segment.expected.iteration_s,
+            position=self.segments[wanted.segment].positions[wanted.trial],
+            members=len(self.segments[wanted.segment].members),
+        )
+
+    def partners(self, segment: Segment) -> list[Segment]:
+        """Return the segments that train one job together with a segment; of a search, the segment alone."""
+        if self.plan.units[0].kind is UnitKind.FLEET_GROUP:
+            return list(self.plan.segments)
+        return [segment]
+
+    @property
+    def running(self) -> list[OperationState]:
+        """The operations that have their GPUs, by name."""
+        return [self.operations[name] for name in sorted(self.active)]
+
+    def is_running(self, operation: str) -> bool:
+        """Whether an operation has its GPUs."""
+        return operation in self.active
+
+    @singledispatchmethod
+    def _apply(self, record: Record) -> None:
+        super()._apply(record)
+
+    @_apply.register
+    def _(self, record: Began) -> None:
+        self.trials = {name: TrialState(name, values) for name, values in record.configurations.items()}
+
+    @_apply.register
+    def _(self, record: SegmentOpened) -> None:
+        state = self.segments[record.segment]
+        state.phase, state.opened_s = Phase.OPEN, record.t
+        state.members, state.queue = list(record.members), deque(record.members)
+        state.positions = {trial: position for position, trial in enumerate(record.members)}
+        self.open.add(record.segment)
+
+    @_apply.register
+    def _(self, record: SegmentBegan) -> None:
+        state = self.segments[record.segment]
+        state.phase, state.began_s = Phase.RUNNING, record.t
+        if self.origin_s is None:
+            self.origin_s = record.t
+
+    @_apply.register
+    def _(self, record: OperationWanted) -> None:
+        state, trial = self.segments[record.segment], self.trials[record.trial]
+        self.operations[record.operation] = OperationState(self.operation_of(record), Phase.WANTED, record.t)
+        self.active.add(record.operation)
+        trial.attempts[record.segment] = record.attempt
+        trial.place = record.place
+        if state.free and state.free[-1] == record.place:
+            state.free.pop()
+        state.queue.remove(record.trial)
+        state.running.add(record.operation)
+
+    @_apply.register
+    def _(self, record: OperationEnded) -> None:
+        state, trial = self._end(record.operation, record.t, record.busy_s, Phase.ENDED)
+        self.operations[record.operation].timings = record.timings
+        trial.iterations, trial.metrics, trial.failures = record.iterations, record.metrics, 0
+        if record.checkpoint is not None:
+            trial.checkpoint = Checkpoint(**record.checkpoint)
+        if record.complete:
+            state.through.add(trial.name)
+        else:
+            state.queue.appendleft(trial.name)
+
+    @_apply.register
+    def _(self, record: OperationFailed) -> None:
+        busy_s = record.t - self.operations[record.operation].wanted_s
+        state, trial = self._end(record.operation, record.t, busy_s, Phase.FAILED)
+        trial.failures += not record.blameless
+        trial.last_failure, trial.is_hopeless = record.why, record.hopeless
+        if record.iterations is not None and record.checkpoint is not None:
+            trial.iterations, trial.metrics = record.iterations, record.metrics
+            trial.checkpoint = Checkpoint(**record.checkpoint)
+        state.queue.appendleft(trial.name)
+
+    def _end(self, name: str, t: float, busy_s: float, phase: Phase) -> tuple[SegmentState, TrialState]:
+        ended = self.operations[name]
+        ended.phase, ended.end_s, ended.busy_s = phase, t, busy_s
+        state = self.segments[ended.operation.segment]
+        state.running.discard(name)
+        state.free.append(ended.operation.place)
+        state.busy_gpu_s += busy_s * ended.operation.workers * ended.operation.gpus_per_worker
+        self.active.discard(name)
+        return state, self.trials[ended.operation.trial]
+
+    @_apply.register
+    def _(self, record: TrialDropped) -> None:
+        trial = self.trials[record.trial]
+        trial.why_dropped = record.why
+        for name in self.open:
+            state = self.segments[name]
+            if record.trial in state.queue:
+                state.queue.remove(record.trial)
+                state.through.add(record.trial)
+
+    @_apply.register
+    def _(self, record: SegmentEnded) -> None:
+        state = self.segments[record.segment]
+        state.phase, state.ended_s, state.ranking = Phase.ENDED, record.t, list(record.ranking)
+        if state.opened_s is None:
+            state.opened_s = state.began_s = record.t
+        self.open.discard(record.segment)
+
+    @_apply.register
+    def _(self, record: Replanned) -> None:
+        from optplan.instances.parsing import parse_plan
+
+        self.replans.append(record)
+        self.plan = parse_plan(record.plan, path="plan")
+        begun = {name: each for name, each in self.segments.items() if each.phase is not Phase.WAITING}
+        self.segments = {each.id: begun.get(each.id) or SegmentState(each) for each in self.plan.segments}
+        for segment in self.plan.segments:
+            self.pools.setdefault(segment.pool, set())

@@ -1,0 +1,275 @@
+"""The loop of a stream, in rounds as :mod:`optplan.execution.loop` has them: who holds what, and how many nodes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from optplan.execution.journal import Journal
+from optplan.execution.loop import Listener, Loop
+from optplan.execution.online.decisions import Decision, decide
+from optplan.execution.online.events import Run
+from optplan.execution.online.jobs import ActiveJob, Node, Rules
+from optplan.execution.online.rows import Outlook, Rows
+from optplan.execution.protocol import (
+    Executor,
+    Failed,
+    Finished,
+    Progressed,
+)
+from optplan.execution.records import (
+    Ended,
+    JobArrived,
+    NodeReleasing,
+    NodeWanted,
+    OperationWanted,
+    Record,
+    StopWanted,
+    TablePublished,
+    TrialDropped,
+)
+from optplan.execution.run_state import Phase
+from optplan.execution.streams.arrivals import StreamJob
+from optplan.execution.streams.learning import Reporter
+from optplan.execution.streams.state import JobState, StreamState
+
+#: Seconds after which the loop looks around on a clock that does not jump.
+_ROUND_S = 0.25
+
+#: Is told how many nodes of each type are wanted, whenever that changes.
+Expander = Callable[[Mapping[str, int]], None]
+
+
+@dataclass(frozen=True)
+class StreamTerms:
+    """What holds for a whole stream.
+
+    Parameters
+    ----------
+    rules
+        Nodes, quotas, order.
+    epochs
+        By class, epochs of a job.
+    outlook
+        How long jobs are expected to go on; None where nobody needs to know.
+    retries
+        How often a job is started again after a failure of its own.
+    grace_s
+        Seconds that an operation has to store its state.
+    """
+
+    rules: Rules
+    epochs: Mapping[str, int]
+    outlook: Outlook | None = None
+    retries: int = 2
+    grace_s: float = 30.0
+
+
+class StreamDriver(Loop[StreamState]):
+    """Serves the jobs of a stream until all of them are over.
+
+    Parameters
+    ----------
+    state, jobs, terms, executor
+        Of the stream.
+    learner
+        Makes new tables; None keeps the first one.
+    expander
+        Is told how many nodes are wanted; None tells nobody but the executor.
+    journal, listener
+        As in :class:`~optplan.execution.loop.Loop`.
+    """
+
+    def __init__(
+        self,
+        state: StreamState,
+        jobs: Sequence[StreamJob],
+        terms: StreamTerms,
+        executor: Executor,
+        *,
+        learner: Reporter | None = None,
+        expander: Expander | None = None,
+        journal: Journal | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        super().__init__(state, executor, terms.grace_s, journal, listener)
+        self._terms = terms
+        self._coming = [job for job in reversed(jobs) if job.name not in state.jobs]
+        self._learner, self._expander = learner, expander
+        self._rows = Rows()
+        self._told: Mapping[str, int] = {}
+        self._types = list(terms.rules.gpus_per_node)
+
+    def resume(self) -> None:
+        """Take over what an earlier driver left behind."""
+        for job in self._state.jobs.values():
+            self._rows.restore(job.name, job.job_class, job.row)
+        super().resume()
+
+    def follow(self) -> None:
+        """Serve until all jobs are over, or the stream is interrupted.
+
+        Raises
+        ------
+        OptplanError
+            When nothing can be written any more, or started. What runs was stopped then, and nodes were given back.
+        """
+        self._go_round()
+
+    # ------------------------------------------------------------------------------------------------------ deciding
+
+    def _decide(self, now_s: float) -> list[Record]:
+        if self._interrupted:
+            return self._wind_down(now_s, "interrupted", "interrupted", self._interrupted)
+        state, decided = self._state, list[Record]()
+
+        def emit(record: Record) -> None:
+            state.apply(record)
+            decided.append(record)
+
+        while self._coming and self._coming[-1].at_s <= now_s:
+            emit(self._admit(self._coming.pop(), now_s))
+        self._learn(now_s, emit)
+        for job in state.jobs.values():
+            if not job.is_over and not job.operation and (job.is_hopeless or job.failures > self._terms.retries):
+                emit(TrialDropped(now_s, job.name, job.last_failure))
+                self._tell_end(job, now_s)
+        decision = self._divide(now_s)
+        for job in state.jobs.values():
+            if not job.is_over:
+                self._place(job, decision.places[job.name], now_s, emit)
+        self._size(decision, now_s, emit)
+        if not decided and self._is_stuck():
+            for name in decision.waiting:
+                emit(TrialDropped(now_s, name, "never got the GPUs to go on, and nothing else was to happen"))
+        if not self._coming and all(job.is_over for job in state.jobs.values()) and not state.operations:
+            for node in state.held_nodes():
+                emit(NodeReleasing(now_s, node.name))
+            emit(Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values()))))
+        return decided
+
+    def _admit(self, job: StreamJob, now_s: float) -> JobArrived:
+        row = self._rows.row_of(job.name, job.job_class, self._state.table)
+        epochs = job.epochs or self._terms.epochs.get(job.job_class, 1)
+        if self._learner is not None:
+            self._learner.see_arrival(job.name, job.job_class, now_s)
+        return JobArrived(now_s, job.name, job.job_class, epochs, row, dict(job.configuration))
+
+    def _learn(self, now_s: float, emit: Callable[[Record], None]) -> None:
+        made = None if self._learner is None else self._learner.consider(now_s)
+        if made is not None and made[0].classes != self._state.table.classes:
+            emit(TablePublished(now_s, made[0].to_json_data(), made[1]))
+
+    def _divide(self, now_s: float) -> Decision:
+        state, outlook, rules = self._state, self._terms.outlook, self._terms.rules
+        nodes = {
+            node.name: Node(rules.gpus_per_node[node.resource], node.resource)
+            for node in state.nodes.values()
+            if node.phase is Phase.READY
+        }
+        free, active = state.free_gpus(rules.gpus_per_node), []
+        for job in state.jobs.values():
+            if job.is_over:
+                continue
+            if not job.operation:  # between two operations it claims its last place, as long as nobody is there
+                if any(gpus > free.get(node, 0) for node, gpus in job.place.items()):
+                    job.place = {}
+                for node, gpus in job.place.items():
+                    free[node] -= gpus
+            left = math.inf if outlook is None else outlook.left_s(job.job_class, job.epochs_done, job.row)
+            held_s = now_s - state.operations[job.operation].wanted_s if job.operation else 0.0
+            attained = job.gpu_s + held_s * sum(job.place.values())
+            known = (job.name, job.job_class, job.epochs_done, job.place, job.row, job.arrived_s)
+            active.append(ActiveJob(*known, attained_gpu_s=attained, expected_left_s=left))
+        return decide(state.table, active, nodes, rules)
+
+    def _place(self, job: JobState, target: Mapping[str, int], now_s: float, emit: Callable[[Record], None]) -> None:
+        """Stop a job that is to be elsewhere; start one that is nowhere, as soon as its GPUs are free."""
+        state = self._state
+        if job.operation:
+            running = state.operations[job.operation]
+            if running.phase is not Phase.STOPPING and dict(target) != dict(running.operation.place):
+                emit(StopWanted(now_s, job.operation, "resize"))
+            return
+        free = state.free_gpus(self._terms.rules.gpus_per_node)
+        if not target or any(gpus > free.get(node, 0) for node, gpus in target.items()):
+            job.place = job.place if target else {}
+            return
+        attempt = job.attempts + 1
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{job.name}.{attempt}")
+        emit(OperationWanted(now_s, name, str(self._find_end(job, target)), job.name, attempt, dict(target)))
+
+    def _find_end(self, job: JobState, target: Mapping[str, int]) -> int:
+        """Return up to which epoch a job goes on in one piece: until the table wants another width of it."""
+        table, gpus = self._state.table, sum(target.values())
+        if table.held_at(job.job_class, job.epochs_done, job.row).gpus != gpus:
+            return job.epochs  # it runs on something else than it wants: it is stopped when that is there
+        after = range(job.epochs_done + 1, job.epochs)
+        return next((e for e in after if table.held_at(job.job_class, e, job.row).gpus != gpus), job.epochs)
+
+    def _size(self, decision: Decision, now_s: float, emit: Callable[[Record], None]) -> None:
+        """Ask for nodes that are missing, and give back those that nobody needs."""
+        state = self._state
+        for kind, wanted in decision.nodes.items():
+            held = [node for node in state.held_nodes() if node.resource == kind]
+            made = sum(1 for node in state.nodes.values() if node.resource == kind)
+            for number in range(wanted - len(held)):
+                emit(NodeWanted(now_s, f"{kind}.node-{made + number + 1:05d}", kind, kind, kind))
+        busy = {name for each in state.operations.values() for name in each.operation.place}
+        for name in decision.idle:
+            if name not in busy:
+                emit(NodeReleasing(now_s, name))
+        if self._expander is not None and decision.nodes != self._told:
+            self._told = dict(decision.nodes)
+            self._expander(self._told)
+
+    def _is_stuck(self) -> bool:
+        """Whether nothing will happen any more on a clock that jumps."""
+        awaited = any(node.phase in (Phase.WANTED, Phase.LAUNCHING) for node in self._state.nodes.values())
+        is_idle = not (self._coming or self._state.operations or awaited)
+        return self._executor.capabilities.is_virtual and is_idle
+
+    def _wait_until(self, now_s: float) -> float:
+        """Return until when to wait for something to happen."""
+        if not self._executor.capabilities.is_virtual:
+            return now_s + _ROUND_S
+        if self._interrupted:
+            return math.inf
+        arrival_s = self._coming[-1].at_s if self._coming else math.inf
+        return min(arrival_s, math.inf if self._learner is None else self._learner.next_s(now_s))
+
+    # --------------------------------------------------------------------------------------------- writing and doing
+
+    def _perform(self, decided: Sequence[Record]) -> None:
+        super()._perform(decided)
+        if any(isinstance(record, Ended) for record in decided):
+            stored = [job.checkpoint for job in self._state.jobs.values() if job.checkpoint is not None]
+            self._executor.prune(stored, ())
+
+    def _see_progress(self, event: Progressed) -> None:
+        running = self._state.operations.get(event.operation)
+        if running is None:
+            return
+        job = self._state.jobs[running.operation.trial]
+        job.epochs_done = event.iterations
+        if self._learner is not None and event.seconds is not None:
+            place = running.operation.place
+            kind = self._state.nodes[next(iter(place))].resource
+            ran = Run(gpus=sum(place.values()), gpu_type=kind, seconds=event.seconds)
+            self._learner.see_epoch(job.name, job.job_class, event.iterations, ran, event.t)
+        super()._see_progress(event)
+
+    def _see_end(self, event: Finished) -> None:
+        job = self._state.jobs[self._state.operations[event.operation].operation.trial]
+        if event.iterations >= job.epochs:
+            self._tell_end(job, event.t)
+        super()._see_end(event)
+
+    def _see_failure(self, event: Failed) -> None:
+        super()._see_failure(replace(event, blameless=event.blameless or event.no_room))
+
+    def _tell_end(self, job: JobState, now_s: float) -> None:
+        if self._learner is not None:
+            self._learner.see_end(job.name, job.job_class, now_s, whole=not job.why_dropped)

@@ -1,0 +1,133 @@
+"""What became of a stream: what was planned of each class beside what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optplan.execution.streams.state import JobState, StreamState
+from optplan.formulations.boa.planning import BoaPlan
+from optplan.schema import FrozenModel
+from optplan.units import SECONDS_PER_HOUR
+
+
+class ClassOutcome(FrozenModel):
+    """The jobs of a class.
+
+    Parameters
+    ----------
+    job_class, jobs, completed
+        Which, how many arrived, and how many of them did all their work.
+    planned_jct_s, actual_jct_s
+        Mean seconds from arrival to completion; None where the plan has no such class, or none was completed.
+    planned_gpu_hours, actual_gpu_hours
+        Of a job, in the mean.
+    widths
+        All that its jobs had, ascending.
+    """
+
+    job_class: str
+    jobs: int
+    completed: int
+    planned_jct_s: float | None = None
+    actual_jct_s: float | None = None
+    planned_gpu_hours: float | None = None
+    actual_gpu_hours: float
+    widths: tuple[int, ...] = ()
+
+
+class StreamOutcome(FrozenModel):
+    """A stream, as far as it went.
+
+    Parameters
+    ----------
+    virtual
+        Whether it was served on a virtual clock: then nothing was trained or measured, and what is called actual is
+        what an instance says of the classes.
+    status, code
+        ``ended``, ``paused`` or ``running``; and the exit code.
+    time_s
+        Until it ended, or until now.
+    classes
+        In the order of their first arrivals.
+    planned_jct_s, actual_jct_s
+        Mean over all jobs: as the plan has their classes, and as it was.
+    gpu_hours
+        That jobs held.
+    node_gpu_hours
+        Of the nodes, from when they were ready until they were given back.
+    tables
+        How often the width table was replaced.
+    changes
+        How often a running job got another width.
+    dropped
+        By job that was given up: why.
+    notes
+        What a reader should know.
+    """
+
+    virtual: bool = False
+    status: str
+    code: int
+    time_s: float
+    classes: tuple[ClassOutcome, ...]
+    planned_jct_s: float | None
+    actual_jct_s: float | None
+    gpu_hours: float
+    node_gpu_hours: float
+    tables: int
+    changes: int
+    dropped: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def describe_stream(
+    state: StreamState, plan: BoaPlan, sizes: dict[str, int], *, virtual: bool = False
+) -> StreamOutcome:
+    """Describe a stream beside the plan that it began with; ``sizes`` are the GPUs of a node, by type."""
+    jobs = list(state.jobs.values())
+    classes = tuple(
+        _describe_class(name, [job for job in jobs if job.job_class == name], plan)
+        for name in dict.fromkeys(job.job_class for job in jobs)
+    )
+    planned = [(one.jobs, one.planned_jct_s) for one in classes if one.planned_jct_s is not None]
+    weights = sum(count for count, _ in planned)
+    return StreamOutcome(
+        virtual=virtual,
+        status=state.status,
+        code=state.code,
+        time_s=state.t,
+        classes=classes,
+        planned_jct_s=sum(count * jct_s for count, jct_s in planned) / weights if weights else None,
+        actual_jct_s=_mean_jct(jobs),
+        gpu_hours=sum(job.gpu_s for job in jobs) / SECONDS_PER_HOUR,
+        node_gpu_hours=sum(
+            sizes[node.resource] * ((state.t if node.end_s is None else node.end_s) - node.ready_s)
+            for node in state.nodes.values()
+            if node.ready_s is not None
+        )
+        / SECONDS_PER_HOUR,
+        tables=state.tables,
+        changes=sum(max(0, len(job.widths) - 1) for job in jobs),
+        dropped={job.name: job.why_dropped for job in jobs if job.why_dropped},
+        notes=tuple(state.notes),
+    )
+
+
+def _describe_class(name: str, jobs: Sequence[JobState], plan: BoaPlan) -> ClassOutcome:
+    ways = plan.ways.get(name)
+    expected = [(way[0].share, segment.expected) for way in ways for segment in way] if ways else None
+    return ClassOutcome(
+        job_class=name,
+        jobs=len(jobs),
+        completed=sum(job.is_over and not job.why_dropped for job in jobs),
+        planned_jct_s=None if expected is None else sum(share * each.seconds for share, each in expected),
+        actual_jct_s=_mean_jct(jobs),
+        planned_gpu_hours=None if expected is None else sum(share * each.gpu_hours for share, each in expected),
+        actual_gpu_hours=sum(job.gpu_s for job in jobs) / len(jobs) / SECONDS_PER_HOUR,
+        widths=tuple(sorted({gpus for job in jobs for gpus in job.widths})),
+    )
+
+
+def _mean_jct(jobs: Sequence[JobState]) -> float | None:
+    took_s = [job.ended_s - job.arrived_s for job in jobs if job.ended_s is not None and not job.why_dropped]
+    return sum(took_s) / len(took_s) if took_s else None

@@ -1,0 +1,159 @@
+"""The state of a stream: what follows from its records, and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+from typing import Any
+
+from optplan.execution.online.rows import Outlook
+from optplan.execution.online.width_table import WidthTable
+from optplan.execution.protocol import Checkpoint, Operation
+from optplan.execution.records import (
+    JobArrived,
+    OperationEnded,
+    OperationFailed,
+    OperationWanted,
+    Record,
+    TablePublished,
+    TrialDropped,
+)
+from optplan.execution.run_state import OperationState, Phase, RunState
+
+
+@dataclass(slots=True)
+class JobState:
+    """A job that has arrived: how far it is, what it holds, and what it has held."""
+
+    name: str
+    job_class: str
+    epochs: int
+    row: int
+    arrived_s: float
+    configuration: Mapping[str, Any]
+    epochs_done: int = 0
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+    #: Its operation; empty while it has none.
+    operation: str = ""
+    #: Where it is, or was last.
+    place: Mapping[str, int] = field(default_factory=dict)
+    attempts: int = 0
+    failures: int = 0
+    last_failure: str = ""
+    is_hopeless: bool = False
+    ended_s: float | None = None
+    why_dropped: str = ""
+    gpu_s: float = 0.0
+    #: Widths in the order in which it had them, and changes between them.
+    widths: list[int] = field(default_factory=list)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is to be done for it any more."""
+        return self.ended_s is not None
+
+
+class StreamState(RunState):
+    """The state of a stream.
+
+    Parameters
+    ----------
+    table
+        The widths that hold at first.
+    outlook
+        How long epochs are expected to take; None where nobody says so.
+    """
+
+    def __init__(self, table: WidthTable, outlook: Outlook | None = None) -> None:
+        super().__init__()
+        self.table, self.outlook = table, outlook
+        self.jobs: dict[str, JobState] = {}
+        self.tables = 0
+
+    def free_gpus(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Return by node that can be used the GPUs that no operation has; ``sizes`` are those of a node, by type."""
+        free = {node.name: sizes[node.resource] for node in self.nodes.values() if node.phase is Phase.READY}
+        for each in self.operations.values():
+            for name, gpus in each.operation.place.items():
+                if name in free:
+                    free[name] -= gpus
+        return free
+
+    def operation_of(self, wanted: OperationWanted) -> Operation:
+        """Return what an intent asks the executor to start: the job, up to its next change of width or its end."""
+        job = self.jobs[wanted.trial]
+        gpus = sum(wanted.place.values())
+        return Operation(
+            id=wanted.operation,
+            segment=job.job_class,
+            trial=job.name,
+            attempt=wanted.attempt,
+            place=wanted.place,
+            workers=gpus,
+            gpus_per_worker=1,
+            configuration=job.configuration,
+            from_iterations=job.epochs_done,
+            to_iterations=int(wanted.segment),
+            checkpoint=job.checkpoint,
+            metrics=job.metrics,
+            wanted_s=wanted.t,
+            step_s=None if self.outlook is None else self.outlook.epoch_s(job.job_class, job.epochs_done, job.row),
+        )
+
+    @singledispatchmethod
+    def _apply(self, record: Record) -> None:
+        super()._apply(record)
+
+    @_apply.register
+    def _(self, record: JobArrived) -> None:
+        self.jobs[record.job] = JobState(
+            record.job, record.job_class, record.epochs, record.row, record.t, record.configuration
+        )
+
+    @_apply.register
+    def _(self, record: TablePublished) -> None:
+        self.table, self.tables = WidthTable.parse(record.table, path="table"), self.tables + 1
+
+    @_apply.register
+    def _(self, record: OperationWanted) -> None:
+        job = self.jobs[record.trial]
+        self.operations[record.operation] = OperationState(self.operation_of(record), Phase.WANTED, record.t)
+        job.operation, job.place, job.attempts = record.operation, record.place, record.attempt
+        gpus = sum(record.place.values())
+        if not job.widths or job.widths[-1] != gpus:
+            job.widths.append(gpus)
+
+    @_apply.register
+    def _(self, record: OperationEnded) -> None:
+        job = self._end(record.operation, record.t)
+        job.epochs_done, job.metrics, job.failures = record.iterations, record.metrics, 0
+        if record.checkpoint is not None:
+            job.checkpoint = Checkpoint(**record.checkpoint)
+        if job.epochs_done >= job.epochs:
+            job.ended_s = record.t
+
+    @_apply.register
+    def _(self, record: OperationFailed) -> None:
+        job = self._end(record.operation, record.t)
+        job.failures += not record.blameless
+        job.last_failure, job.is_hopeless = record.why, record.hopeless
+        if record.iterations is not None and record.checkpoint is not None:
+            job.metrics, job.checkpoint = record.metrics, Checkpoint(**record.checkpoint)
+            job.epochs_done = record.iterations
+        elif job.checkpoint is None:
+            job.epochs_done = 0
+
+    def _end(self, name: str, t: float) -> JobState:
+        ended = self.operations.pop(name)
+        job = self.jobs[ended.operation.trial]
+        job.operation = ""
+        job.gpu_s += (t - ended.wanted_s) * ended.operation.workers
+        job.epochs_done = ended.operation.from_iterations
+        return job
+
+    @_apply.register
+    def _(self, record: TrialDropped) -> None:
+        job = self.jobs[record.trial]
+        job.why_dropped, job.ended_s, job.place = record.why, record.t, {}

@@ -1,0 +1,87 @@
+"""Streams on a virtual clock: every epoch takes what an instance says of its class, on whatever the job holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from optplan.execution.online.estimates import interpolate
+from optplan.execution.protocol import Capabilities, Event, Finished, NodeReady, NodeRequest, Operation, Progressed
+from optplan.execution.virtual import ClockExecutor
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.units import SECONDS_PER_HOUR
+
+
+class VirtualStreamExecutor(ClockExecutor):
+    """Runs jobs of a stream on a virtual clock.
+
+    Parameters
+    ----------
+    truth
+        How large epochs really are and how fast they run; has the classes of all jobs.
+    node_start_s
+        Seconds until a node can be used.
+    """
+
+    capabilities = Capabilities("virtual", is_virtual=True)
+
+    def __init__(self, truth: BoaInstance, *, node_start_s: float = 0.0, now_s: float = 0.0) -> None:
+        super().__init__(now_s)
+        self._truth, self._start_s = truth, node_start_s
+        self._types: dict[str, str] = {}
+        # By operation: it, epochs done, the ticket of what comes next, and when its present epoch began.
+        self._running: dict[str, tuple[Operation, int, int, float]] = {}
+        self._stopping: set[str] = set()
+
+    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+        """Ask for nodes."""
+        for request in requests:
+            if request.node not in self._nodes:
+                ready_s = request.wanted_s + self._start_s
+                ticket = self._clock.schedule(ready_s, NodeReady(request.node, max(ready_s, self._clock.now)))
+                self._nodes[request.node], self._types[request.node] = [ticket], request.resource
+
+    def start(self, operation: Operation) -> None:
+        """Start an operation, unless it runs already: first comes its pause, then its epochs."""
+        if operation.id not in self._running:
+            self._go_on(operation, operation.from_iterations, self._truth.classes[operation.segment].rescale_s)
+
+    def stop(self, operation: str, grace_s: float) -> None:  # noqa: ARG002 - nothing lingers on a virtual clock
+        """Stop an operation; what it has done of its present epoch is lost."""
+        if operation in self._running and operation not in self._stopping:
+            held, done, ticket, began_s = self._running[operation]
+            self._clock.cancel(ticket)
+            self._stopping.add(operation)
+            self._running[operation] = held, done, self._clock.schedule(self._clock.now, operation), began_s
+
+    def _happen(self, name: str) -> list[Event]:
+        """End an epoch, and with it perhaps the operation."""
+        operation, done, _, began_s = self._running.pop(name)
+        now_s, events = self._clock.now, list[Event]()
+        if name not in self._stopping:
+            done += 1
+            events.append(Progressed(name, now_s, done, {}, now_s - began_s))
+            if done < (operation.to_iterations or done):
+                self._go_on(operation, done, 0.0)
+                return events
+        self._stopping.discard(name)
+        busy_s = now_s - operation.wanted_s
+        return [*events, Finished(name, now_s, done, {}, None, busy_s, complete=done == operation.to_iterations)]
+
+    def _go_on(self, operation: Operation, done: int, pause_s: float) -> None:
+        begins_s = self._clock.now + pause_s
+        ticket = self._clock.schedule(begins_s + self._time_epoch(operation, done), operation.id)
+        self._running[operation.id] = operation, done, ticket, begins_s
+
+    def _time_epoch(self, operation: Operation, epoch: int) -> float:
+        known = self._truth.classes[operation.segment]
+        sizes_h = np.asarray(known.epoch_size_gpu_hours)
+        curve = known.speedup[self._types[next(iter(operation.place))]]
+        widths = curve.known_widths()
+        if widths is None or operation.workers in widths:
+            rows = curve.at(np.array([operation.workers]))[:, 0]
+            speed = float(rows[min(epoch, rows.size - 1)])
+        else:
+            speed = float(interpolate(curve, np.array([operation.workers]))[0])
+        return float(sizes_h[min(epoch, sizes_h.size - 1)]) * SECONDS_PER_HOUR / speed

@@ -1,0 +1,409 @@
+"""Supervision: everything that an operation starts is one group of processes, which ends as a whole.
+
+``python -m optplan.execution.supervision`` splits itself in three: a *supervisor*, its *deputy*, and the process that
+does the work. The first two are subreapers, so that whatever the work starts stays below them, in sessions of its own,
+too. When the work has ended, however it did, they kill what is left, write down its exit code, and only then let go of
+the operation's lock. Who is killed of the two is survived by the other one, which ends everything at once.
+
+The lock says whether an operation runs: it belongs to a file, not to a number, so that no process that has got the same
+number, no clock that was set, and no copy of the folder is taken for it. A driver takes it before it starts anything
+and hands it on, so that at no moment one could be started twice.
+
+The supervisor also sees to operations that nobody drives any more: it asks them to store their state, and ends them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from optplan.errors import MissingExtraError, UsageError
+from optplan.execution.locks import DRIVER_LOCK, is_locked, take_lock
+from optplan.execution.trial_files import ENDED, LOCK, OPERATION, PROCESS, STOP, bound_log, judge, read, write
+
+#: Tells supervisors to end everything at once; also what the deputy is sent when the supervisor dies.
+END_NOW = signal.SIGUSR1
+#: In the environment of all processes of an operation, by which they are known should both supervisors be killed.
+_TOKEN = "OPTPLAN_GROUP"
+_WATCHED = (signal.SIGCHLD, signal.SIGTERM, END_NOW)
+#: Seconds between two looks for a driver, at most, and at the length of a log.
+_LOOK_S, _LOG_LOOK_S = 1.0, 0.1
+#: Of Linux's prctl(2).
+_PDEATHSIG, _SUBREAPER = 1, 36
+
+
+# ------------------------------------------------------------------------------------------------ for those who start
+
+
+def require_support() -> None:
+    """Say beforehand that groups of processes cannot be supervised here.
+
+    Raises
+    ------
+    MissingExtraError
+        When psutil is not installed.
+    UsageError
+        On another system than Linux.
+    """
+    if sys.platform != "linux":
+        message = f"executor: processes are supervised on Linux only, and this is {sys.platform}"
+        raise UsageError(f"{message}; use another machine, or a virtual run")
+    try:
+        import psutil  # noqa: F401 - asked for before anything is started
+    except ModuleNotFoundError:
+        raise MissingExtraError("psutil", "run") from None
+
+
+def launch(
+    home: Path,
+    folder: Path,
+    command: Sequence[str] = (),
+    *,
+    log: Path,
+    variables: Mapping[str, str] | None = None,
+    tied: bool = False,
+) -> subprocess.Popen[bytes] | None:
+    """Start a supervised group of processes.
+
+    Parameters
+    ----------
+    home
+        Where it is known: its lock, who it is, and how it ended.
+    folder
+        Of the operation.
+    command
+        What does the work; empty for :mod:`optplan.execution.worker`.
+    log
+        What it writes is appended there.
+    variables
+        Of its environment, beside those of this process.
+    tied
+        Whether it ends with this process.
+
+    Returns
+    -------
+    Popen or None
+        The supervisor; None where the group is running already.
+    """
+    lock = take_lock(home / LOCK)
+    if lock is None:
+        return None
+    try:
+        words = [str(home), str(folder), str(lock), str(os.getpid() if tied else 0), *command]
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "optplan.execution.supervision", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(variables or {}), _TOKEN: uuid.uuid4().hex},
+                start_new_session=True,
+                pass_fds=[lock],
+            )
+    finally:
+        os.close(lock)
+
+
+def name_home(folder: Path, rank: int) -> Path:
+    """Return where one of several groups of an operation is known; the first one in the operation's folder."""
+    return folder / f"worker-{rank}" if rank else folder
+
+
+def list_homes(folder: Path) -> list[Path]:
+    """Return where the groups of an operation are known."""
+    return [path.parent for pattern in (LOCK, f"worker-*/{LOCK}") for path in folder.glob(pattern)]
+
+
+def is_running(home: Path) -> bool:
+    """Whether a supervised group runs: its work, or what that has left."""
+    return is_locked(home / LOCK)
+
+
+def read_code(home: Path) -> int | None:
+    """Return the exit code of a group that has ended, of a signal its negative number; None where it is not known."""
+    ended = read(home / ENDED)
+    return None if ended is None else ended["code"]
+
+
+def end(home: Path) -> None:
+    """Have a group of this machine end at once; it has ended when it does not run any more."""
+    known = _read_identity(home)
+    if known is None:
+        return
+    handle = None
+    with contextlib.suppress(OSError):  # it is not there any more; or the system has none, as in some sandboxes
+        handle = os.pidfd_open(known["pid"])
+    try:
+        if _identify(known["pid"]) == known["identity"]:
+            with contextlib.suppress(ProcessLookupError):
+                if handle is None:
+                    os.kill(known["pid"], END_NOW)
+                else:
+                    signal.pidfd_send_signal(handle, END_NOW)
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def clear(home: Path) -> None:
+    """End what is left of a group on this machine whose two supervisors were killed at once."""
+    known = _read_identity(home)
+    if known is None or (home / ENDED).exists():
+        return
+    import psutil
+
+    def is_left(process: psutil.Process) -> bool:
+        with contextlib.suppress(psutil.Error):
+            same: bool = process.environ().get(_TOKEN) == known["token"]
+            return same and process.status() != psutil.STATUS_ZOMBIE
+        return False
+
+    while left := [process for process in psutil.process_iter() if is_left(process)]:
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(left, timeout=_LOOK_S)
+
+
+def _read_identity(home: Path) -> dict[str, Any] | None:
+    """Return who supervises a group; None where nobody did on this machine since it was started, and in copies."""
+    known = read(home / PROCESS)
+    here = home.stat() if known is not None else None
+    if known is None or here is None or known["folder"] != [here.st_dev, here.st_ino]:
+        return None
+    return dict(known) if known["boot"] == _read_boot() else None
+
+
+def _identify(pid: int) -> int | None:
+    """Return when a process was started, in the kernel's ticks since the machine was; None where there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def _read_boot() -> str:
+    """Return the id of the machine's boot; empty in sandboxes that do not say it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+# --------------------------------------------------------------------------------------------- the processes themselves
+
+
+class DriverWatch:
+    """Looks whether somebody drives a run.
+
+    Parameters
+    ----------
+    root
+        Folder of the run.
+    after_s
+        Seconds without a driver after which it is gone.
+    """
+
+    def __init__(self, root: Path, after_s: float) -> None:
+        self._lock, self._after_s = root / DRIVER_LOCK, after_s
+        self._touched, self._seen_at, self._look_at = 0, time.monotonic(), 0.0
+        self.look_s = min(_LOOK_S, after_s / 4.0)
+
+    def is_gone(self) -> bool:
+        """Whether nobody has driven it for so long."""
+        # A driver holds the lock; where the file system does not tell other machines, it is seen to touch the file.
+        now = time.monotonic()
+        if now >= self._look_at:  # however often it is asked: the file may be on another machine
+            self._look_at = now + self.look_s
+            with contextlib.suppress(OSError):
+                touched = self._lock.stat().st_mtime_ns
+                if touched != self._touched or is_locked(self._lock):
+                    self._touched, self._seen_at = touched, now
+        return now - self._seen_at >= self._after_s
+
+
+@dataclass
+class _Duty:
+    """What a supervisor watches besides its child: its log, whether somebody drives it, and who asks it to end.
+
+    Parameters
+    ----------
+    folder
+        Of the operation.
+    driver
+        Who drives it; None where nobody has to.
+    grace_s
+        Seconds that it has to store its state when it is asked to.
+    log
+        What it writes, which is bounded; None where that is not up to this supervisor.
+    end_at
+        When it is ended, on the monotonic clock; None unless it was asked to.
+    """
+
+    folder: Path
+    driver: DriverWatch | None = None
+    grace_s: float = 0.0
+    log: Path | None = None
+    end_at: float | None = None
+    driver_at: float = 0.0
+
+    @property
+    def look_s(self) -> float:
+        """Seconds until the next look."""
+        others_s = _LOOK_S if self.driver is None else self.driver.look_s
+        return others_s if self.log is None else min(others_s, _LOG_LOOK_S)
+
+    def ask(self) -> None:
+        """Ask the operation to store its state and end."""
+        if self.end_at is None:
+            self.end_at = time.monotonic() + self.grace_s
+            with contextlib.suppress(OSError):  # no room to ask in: it is ended after the grace
+                (self.folder / STOP).touch()
+
+    def is_over(self) -> bool:
+        """Whether the time of the operation is over; cuts its log, and asks it to end where nobody drives it."""
+        now = time.monotonic()
+        if self.log is not None:
+            with contextlib.suppress(OSError):
+                bound_log(self.log)
+        if self.end_at is None and self.driver is not None and now >= self.driver_at:
+            self.driver_at = now + self.driver.look_s
+            if self.driver.is_gone():
+                self.ask()
+        return self.end_at is not None and now >= self.end_at
+
+
+def supervise(home: Path, folder: Path, lock: int | None, owner: int) -> int | None:
+    """Become the supervisor of what this function returns None in.
+
+    Returns
+    -------
+    int or None
+        None in the process that is to do the work; in its supervisors, once everything has ended, its exit code.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, exit codes are lost
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    if owner:
+        _die_with(owner, END_NOW)
+    lock = take_lock(home / LOCK) if lock is None else lock
+    if lock is None:
+        return 0
+    (home / ENDED).unlink(missing_ok=True)
+    own, here = os.getpid(), home.stat()
+    identity = {"pid": own, "identity": _identify(own), "boot": _read_boot(), "folder": [here.st_dev, here.st_ino]}
+    write(home / PROCESS, {**identity, "token": os.environ.get(_TOKEN, "")})
+    _prctl(_SUBREAPER, 1)
+    deputy = os.fork()
+    if deputy:
+        return _stand_by(deputy, home, _read_duty(home, folder))
+    _prctl(_SUBREAPER, 1)
+    os.setsid()  # each is a group of its own, so that who signals a group hits one of the three
+    _die_with(own, END_NOW)
+    own, work = os.getpid(), os.fork()
+    if work:
+        return _stand_by(work, home, None)
+    os.setsid()
+    _die_with(own, signal.SIGKILL)
+    os.close(lock)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return None
+
+
+def _read_duty(home: Path, folder: Path) -> _Duty:
+    said = read(folder / OPERATION) or {}
+    if "orphan_after_s" not in said:
+        return _Duty(folder)
+    log = Path(said["log"]) if home == folder and "log" in said else None  # others write into the same one
+    return _Duty(folder, DriverWatch(Path(said["root"]), said["orphan_after_s"]), said["grace_s"], log)
+
+
+def _stand_by(child: int, home: Path, duty: _Duty | None) -> int:
+    """Wait for a child's end, or for word that all is to end; then end what is left and write down how it went."""
+    code: int | None = None
+    while code is None:
+        said = signal.sigtimedwait(_WATCHED, duty.look_s) if duty is not None else signal.sigwaitinfo(_WATCHED)
+        number = None if said is None else said.si_signo
+        code = _reap(child)
+        if number == END_NOW or (duty is not None and duty.is_over()):
+            break
+        if number == signal.SIGTERM and duty is not None:
+            duty.ask()
+    code = _end_all(child) if code is None else code
+    _end_all(child)
+    if not (home / ENDED).exists():
+        with contextlib.suppress(OSError):  # no room: the exit code says it as well
+            write(home / ENDED, {"code": code})
+    return code if code >= 0 else 128 - code
+
+
+def _reap(child: int) -> int | None:
+    """Take note of all processes below this one that have ended; return the exit code of one of them."""
+    code = None
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == child:
+                code = os.waitstatus_to_exitcode(ended[1])
+    return code
+
+
+def _end_all(child: int) -> int:
+    """Kill everything below this process until nothing is left; return the exit code of one of them, or -9."""
+    code = -signal.SIGKILL
+    while True:
+        try:
+            found = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return int(code)
+        if found[0] == child:
+            code = os.waitstatus_to_exitcode(found[1])
+        if not found[0]:
+            import psutil
+
+            for process in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            signal.sigtimedwait([signal.SIGCHLD], _LOOK_S)
+
+
+def _die_with(owner: int, number: int) -> None:
+    """Have the system send this process a signal when the one that has started it ends."""
+    _prctl(_PDEATHSIG, number)
+    if os.getppid() != owner:  # it has ended already
+        os.kill(os.getpid(), number)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def main(words: Sequence[str]) -> int:
+    """Supervise what is to be done in a folder: ``HOME FOLDER LOCK OWNER [COMMAND...]``; or, below, do it."""
+    home, folder, lock, owner, *command = words
+    try:
+        code = supervise(Path(home), Path(folder), int(lock) if lock else None, int(owner))
+    except OSError as error:
+        traceback.print_exc()
+        return judge(error)
+    if code is not None:
+        return code
+    if command:
+        os.execvp(command[0], command)
+    from optplan.execution import worker
+
+    return worker.main(Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,214 @@
+"""The process of a trial in one segment: steps it, stores it, and leaves behind what came of it.
+
+It is started by an executor with a folder that has ``operation.json``; there it writes ``progress.jsonl`` (a line for
+each iteration), now and then ``stored.json`` and at the end ``outcome.json``, both by rename. It ends by itself: after
+its iterations, by the clock, or once there is a file ``stop`` or it gets SIGTERM, always with a checkpoint. So it needs
+no driver, and another driver finds what it left. Above it stands :mod:`optplan.execution.supervision`.
+
+Under torchrun each worker runs this; the first decides when to stop and tells the others before each iteration.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol, TextIO
+
+from optplan.errors import DataError, OptplanError
+from optplan.execution.checkpoints import store
+from optplan.execution.records import plain
+from optplan.execution.setups import set_up
+from optplan.execution.trainables import Session, import_trainable, make_trainer, time_steps
+from optplan.execution.trial_files import HOPELESS, OPERATION, OUTCOME, PROGRESS, STOP, STORED, judge, write
+
+
+class _Team(Protocol):
+    """The workers of one trial."""
+
+    is_first: bool
+
+    def agree(self, *, stop: bool) -> bool:
+        """Return the first worker's word, whether all stop here."""
+        ...
+
+
+class _Alone:
+    """One worker, which agrees with itself."""
+
+    is_first = True
+
+    def agree(self, *, stop: bool) -> bool:
+        return stop
+
+
+class _Joined:
+    """Workers that torchrun started; the first one's word goes."""
+
+    def __init__(self) -> None:
+        import torch
+        import torch.distributed
+
+        backend = "nccl" if torch.cuda.is_available() else "gloo"
+        torch.distributed.init_process_group(backend)
+        self._torch = torch
+        self.is_first = torch.distributed.get_rank() == 0
+
+    def agree(self, *, stop: bool) -> bool:
+        device = "cuda" if self._torch.cuda.is_available() else "cpu"
+        word = self._torch.tensor([int(stop)], device=device)
+        self._torch.distributed.broadcast(word, src=0)
+        return bool(word.item())
+
+
+def main(folder: Path) -> int:
+    """Run the operation in a folder.
+
+    Returns
+    -------
+    int
+        0 when it ended in good order, 3 when trying again would fail again, 4 when there was no room to write, 1 when
+        it failed otherwise.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which asks in good order
+    operation: dict[str, Any] = json.loads((folder / OPERATION).read_text(encoding="utf-8"))
+    try:
+        if "TORCHELASTIC_RUN_ID" in os.environ:
+            team: _Team = _Joined()
+        else:
+            _heed_termination(folder)
+            team = _Alone()
+        set_up(Path(operation["root"]), operation.get("setup", ()))
+        (folder / PROGRESS).touch()
+        if operation["command"]:
+            from optplan.execution.commands import run_command
+
+            return run_command(folder, operation)
+        _Training(folder, operation, team).run()
+    except OptplanError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201 - into the trial's log
+        return HOPELESS
+    except OSError as error:
+        traceback.print_exc()
+        return judge(error)
+    except Exception:  # noqa: BLE001 - whatever the user's code raises is what failed
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _heed_termination(folder: Path) -> None:
+    """Take SIGTERM, as machines that shut down send it to everybody, for a request to stop; not in forked helpers."""
+    own = os.getpid()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if os.getpid() == own:
+            (folder / STOP).touch()
+        else:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, handle)
+
+
+class _Training:
+    """The iterations of one operation."""
+
+    def __init__(self, folder: Path, operation: Mapping[str, Any], team: _Team) -> None:
+        self._folder = folder
+        self._operation = operation
+        self._team = team
+        self._root = Path(operation["root"])
+        self._iterations: int = operation["from_iterations"]
+        self._metrics: Mapping[str, Any] = operation["metrics"]
+        self._checkpoint: Mapping[str, str] | None = operation["checkpoint"]
+        self._steps: list[float] = []
+        self._save_s = 0.0
+        self._saved_at = time.monotonic()
+        begun = time.monotonic()
+        trainable = import_trainable(operation["train"], Path(operation["folder"]))
+        checkpoint = None if self._checkpoint is None else self._root / self._checkpoint["path"]
+        session = Session(checkpoint=checkpoint, iterations=self._iterations, gpus=operation["gpus"])
+        self._trainer = make_trainer(trainable, operation["configuration"], session)
+        self._load_s = time.monotonic() - begun
+        self._start_s = time.time() - operation["wanted_wall"]
+
+    def run(self) -> None:
+        """Do the iterations, then store the state and say what came of it."""
+        target: int | None = self._operation["to_iterations"]
+        complete = True
+        with (self._folder / PROGRESS).open("a", encoding="utf-8") as progress:
+            while target is None or self._iterations < target:
+                rung = self._rings()
+                if self._team.agree(stop=rung or (self._folder / STOP).exists()):
+                    complete = rung
+                    break
+                shown = self._step()
+                if shown is None:
+                    break
+                if self._team.is_first:
+                    self._report(progress, shown)
+        if self._team.is_first:
+            if self._iterations > self._operation["from_iterations"] or self._checkpoint is None:
+                self._save()
+            self._trainer.close()
+            write(self._folder / OUTCOME, self._describe(complete=complete))
+        else:
+            self._trainer.close()
+
+    def _rings(self) -> bool:
+        """Whether the clock ends the segment before another iteration would be over."""
+        until = self._operation["until_wall"]
+        return until is not None and time.time() + (self._steps[-1] if self._steps else 0.0) >= until
+
+    def _step(self) -> Mapping[str, Any] | None:
+        begun = time.monotonic()
+        shown = self._trainer.step()
+        if shown is None:
+            return None
+        wait_s = self._operation["step_wait_s"] - (time.monotonic() - begun)
+        if wait_s > 0:
+            time.sleep(wait_s)
+        self._steps.append(time.monotonic() - begun)
+        self._iterations, self._metrics = self._iterations + 1, plain(dict(shown))
+        if self._operation["metric"] not in self._metrics:
+            problem = f"reported no {self._operation['metric']!r}; it reported {', '.join(self._metrics) or 'nothing'}"
+            raise DataError("train", problem, "name one of these with --metric")
+        return self._metrics
+
+    def _report(self, progress: TextIO, shown: Mapping[str, Any]) -> None:
+        line = {"iterations": self._iterations, "metrics": shown, "seconds": self._steps[-1]}
+        progress.write(json.dumps(line) + "\n")
+        progress.flush()
+        if time.monotonic() - self._saved_at >= self._operation["checkpoint_every_s"]:
+            self._save()
+            write(self._folder / STORED, self._describe(complete=False))
+
+    def _save(self) -> None:
+        begun = time.monotonic()
+        name = f"checkpoint-{self._iterations:06d}-{self._operation['attempt']:03d}"
+        stored = store(self._root, f"trials/{self._operation['trial']}/{name}", self._trainer.save)
+        self._checkpoint = asdict(stored)
+        self._saved_at = time.monotonic()
+        self._save_s = self._saved_at - begun
+
+    def _describe(self, *, complete: bool) -> dict[str, Any]:
+        timings = {"start_s": self._start_s, "load_s": self._load_s, "save_s": self._save_s, **time_steps(self._steps)}
+        return {
+            "iterations": self._iterations,
+            "metrics": self._metrics,
+            "checkpoint": self._checkpoint,
+            "complete": complete,
+            "timings": timings,
+        }
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,169 @@
+"""The suite of decisions that follow reality: what a decision takes, and what widths that follow the jobs are worth.
+
+A row's ``seconds`` is what is measured, in processor time, ``goal_s`` in ``extra`` what it should be at most, and
+``status`` whether it is: ``met`` or ``missed``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from optplan.execution.online.decisions import Decision, decide
+from optplan.execution.online.jobs import ActiveJob, Node, Rules
+from optplan.execution.online.width_table import WidthTable
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.planning import BoaPlan, build_plan
+from optplan.instances.files import read_instance
+from optplan.lab.benchmarks.online_widths import measure_widths
+from optplan.lab.benchmarks.rows import Row, make_goal_row, peak_mb, reset_peak
+from optplan.lab.cluster.jobs import Job, TabledApplication
+from optplan.lab.cluster.policies.boa_online import BoaOnline
+from optplan.lab.cluster.policies.width_table import follow_plan
+from optplan.lab.cluster.policy import SchedulingPolicy
+from optplan.lab.cluster.replaying import replay
+from optplan.solving import frontier, solve
+from optplan.units import SECONDS_PER_HOUR, Amount, BudgetUnit
+
+#: Seconds that things should take at most.
+DECISION_GOAL_S, PLACEMENT_GOAL_S = 0.010, 0.050
+_JOBS, _NODES, _GPUS = 10_000, 6_000, 8
+_NARROW_GPUS = 80.0
+_PLACED, _PLACED_NODES = 1_000, 500
+_TRACE, _BUDGET_GPUS = "boa-newtrace", 120.0
+#: Hours that are replayed.
+_HOURS = 48
+_SEED = 1
+
+
+def run(*, quick: bool, full: bool) -> Iterator[Row]:
+    """Measure every row of the suite.
+
+    Quick repeats less and replays less; full makes no difference.
+    """
+    del full
+    # Just above the least budget, so that jobs are narrow and many.
+    plan = _plan(read_instance(_TRACE, BoaInstance).replace(budget=Amount(_NARROW_GPUS, BudgetUnit.GPU)))
+    yield from _measure_decisions(plan, 3 if quick else 15)
+    yield from measure_widths(quick=quick)
+    yield from _measure_drift(_HOURS // 6 if quick else _HOURS)
+
+
+# -------------------------------------------------------------------------------------------------------- decisions
+
+
+def _measure_decisions(plan: BoaPlan, times: int) -> Iterator[Row]:
+    """Measure a decision about many jobs that keep their places, one where some change, and placing new jobs."""
+    table = WidthTable.from_plan(plan)
+    rules, random = Rules({table.gpu_types[0]: _GPUS}), np.random.default_rng(_SEED)
+    jobs, nodes = _draw_jobs(table, _JOBS, random), _make_nodes(table, _NODES)
+    places = decide(table, jobs, nodes, rules).places
+    held = [replace(job, place=places[job.name]) for job in jobs]
+    moved = [replace(job, epochs_done=job.epochs_done + (place % 100 == 0)) for place, job in enumerate(held)]
+    name = f"{_JOBS:,} jobs on {_NODES:,} nodes"
+    yield _measure(name, "decision by table", DECISION_GOAL_S, times, lambda: decide(table, held, nodes, rules))
+    yield _measure(name, "decision, 1 % change", None, times, lambda: decide(table, moved, nodes, rules))
+    fresh, few = _draw_jobs(table, _PLACED, random), _make_nodes(table, _PLACED_NODES)
+    name = f"{_PLACED:,} jobs on {_PLACED_NODES:,} nodes"
+    yield _measure(name, "placement", PLACEMENT_GOAL_S, times, lambda: decide(table, fresh, few, rules))
+
+
+def _draw_jobs(table: WidthTable, count: int, random: np.random.Generator) -> list[ActiveJob]:
+    names = list(table.classes)
+    classes, epochs = random.integers(len(names), size=count).tolist(), random.integers(60, size=count).tolist()
+    return [
+        ActiveJob(f"job-{number:05d}", names[which], epoch, submitted_s=float(number))
+        for number, (which, epoch) in enumerate(zip(classes, epochs, strict=True))
+    ]
+
+
+def _make_nodes(table: WidthTable, count: int) -> dict[str, Node]:
+    return {f"node-{number:05d}": Node(_GPUS, table.gpu_types[0]) for number in range(count)}
+
+
+def _measure(what: str, where: str, goal_s: float | None, times: int, act: Callable[[], Decision]) -> Row:
+    """Repeat a decision and take the median."""
+    reset_peak()
+    took_s = []
+    for _ in range(times):
+        begun = time.process_time()
+        decision = act()
+        took_s.append(time.process_time() - begun)
+    seconds = float(np.median(took_s))
+    status = "measured" if goal_s is None else "met" if seconds <= goal_s else "missed"
+    served = len(decision.places) - len(decision.waiting)
+    extra: dict[str, float | str] = {"most_s": max(took_s), "served": float(served)}
+    if goal_s is not None:
+        extra["goal_s"] = goal_s
+    return Row(instance=what, solver=where, status=status, seconds=seconds, peak_mb=peak_mb(), extra=extra)
+
+
+# ------------------------------------------------------------------------------------------------------------- drift
+
+
+def _measure_drift(hours: int) -> Iterator[Row]:
+    """Replay a stream with other rates than the plan was made for: with that plan, online, and with the right one.
+
+    Who uses more than the budget is quicker for it: ``behind_clairvoyant`` compares with what somebody who knew the
+    rates would have got for the same GPUs.
+    """
+    known = read_instance(_TRACE, BoaInstance).replace(budget=Amount(_BUDGET_GPUS, BudgetUnit.GPU))
+    actual = _change_rates(known)
+    line = frontier(actual)
+    policies: dict[str, Callable[[], SchedulingPolicy]] = {
+        "clairvoyant table": lambda: follow_plan(_plan(actual)),
+        "stale table": lambda: follow_plan(_plan(known)),
+        "BOA online": lambda: BoaOnline(known),
+    }
+    for name, make in policies.items():
+        reset_peak()
+        begun = time.process_time()
+        outcome = replay(_draw_stream(actual, hours), make(), gpus_per_node=4)
+        seconds = time.process_time() - begun
+        gpus = outcome.gpu_hours / hours  # of arrivals: what the budget limits, whatever is left to do at the end
+        mean_s = float(outcome.jct_s.mean())
+        extra = {"gpus": gpus, "budget_gpus": _BUDGET_GPUS, "jobs": float(len(outcome.jobs))}
+        if line.budgets[0] <= gpus <= line.budgets[-1]:
+            extra["behind_clairvoyant"] = mean_s / line.at(gpus).objective - 1.0
+        what = f"{_TRACE}, other rates, {hours} h"
+        yield make_goal_row(what, name, seconds, None, extra, objective=mean_s)
+
+
+def _plan(instance: BoaInstance) -> BoaPlan:
+    if instance.budget is None:
+        instance = instance.replace(budget=Amount(_BUDGET_GPUS, BudgetUnit.GPU))
+    return build_plan(instance, solve(instance))
+
+
+def _change_rates(instance: BoaInstance) -> BoaInstance:
+    """Double the rate of every other class and halve the others', then scale all to the same load."""
+    loads = {name: one.arrival_rate_per_hour * one.size_gpu_hours for name, one in instance.classes.items()}
+    ordered = sorted(loads, key=lambda name: loads[name])
+    factors = {name: 2.0 if place % 2 else 0.5 for place, name in enumerate(ordered)}
+    scale = sum(loads.values()) / sum(loads[name] * factor for name, factor in factors.items())
+    classes = {
+        name: one.replace(arrival_rate_per_hour=one.arrival_rate_per_hour * factors[name] * scale)
+        for name, one in instance.classes.items()
+    }
+    return instance.replace(classes=classes)
+
+
+def _draw_stream(instance: BoaInstance, hours: int) -> list[Job]:
+    """Draw arrivals of all classes, as many as are expected of each: by chance there would be more or less work."""
+    random, jobs = np.random.default_rng(_SEED), []
+    for name, job_class in instance.classes.items():
+        widths = instance.allowed_widths(name)
+        sizes_s = np.asarray(job_class.epoch_size_gpu_hours) * SECONDS_PER_HOUR
+        times_s = sizes_s[:, None] / instance.speeds(name)
+        truth = TabledApplication(
+            {int(width): times_s[:, place] for place, width in enumerate(widths.tolist())},
+            sizes_s.size,
+            job_class.rescale_s,
+        )
+        count = round(job_class.arrival_rate_per_hour * hours)
+        for number, at_s in enumerate(np.sort(random.uniform(0.0, hours * SECONDS_PER_HOUR, count)).tolist()):
+            jobs.append(Job(f"{name}-{number}", name, at_s, truth))
+    return jobs

@@ -1,0 +1,144 @@
+"""The suite of Srift: the paper's cases with its planners, large generated problems, and how the search grows."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from functools import partial
+
+from optplan.errors import UnsupportedError
+from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution
+from optplan.formulations.srift.exact.incumbents import FleetJudge
+from optplan.instances.files import read_instance
+from optplan.instances.generators import random_srift
+from optplan.lab.benchmarks.boa import compare_rows
+from optplan.lab.benchmarks.rows import Row, measure_solve, peak_mb, reset_peak
+from optplan.solving import choose_solver, pareto, solve
+
+_EXACT = "best-first"
+#: The paper's cases, and what answers them: the paper's own planners first, then engines that know nothing of it.
+_CASES = ("srift-case1", "srift-case2", "srift-case3", "srift-interruption")
+_PLANNERS = (
+    "published-exhaustive",
+    "published-eager",
+    "published-cost-aware",
+    "published-throughput-aware",
+)
+_ENGINES = ("cp-sat", "bayesian")
+_ENGINE_LIMIT_S = 30.0
+#: Large problems: VMs of each type, global batch, choices of batches; seconds that the exact solver gets.
+_MOST, _BATCH, _CHOICES, _LIMIT_S = 64, 8192, 6, 10.0
+_SEEDS = 6
+#: What grows, one at a time, from 4 types with 16 VMs.
+_TYPES, _COUNTS, _GROWN_BATCH = (2, 4, 6, 8, 12, 24), (8, 16, 32, 64), 2048
+_EVALUATIONS = 200
+
+
+def run(*, quick: bool, full: bool) -> Iterator[Row]:
+    """Measure every row of the suite.
+
+    Quick takes two of the paper's cases without engines, and one large problem; full asks CP-SAT about the large
+    problems, and takes more of them.
+    """
+    solve(read_instance("srift-case2", SriftInstance))  # loads every module, so that no row pays for imports
+    for name in _CASES[1:3] if quick else _CASES:
+        yield from _case_rows(read_instance(name, SriftInstance), engines=not quick)
+    seeds = range(1 if quick else _SEEDS * (3 if full else 1))
+    for types in (4,) if quick else (4, 12, 24):
+        for seed in seeds:
+            yield from _large_rows(types, seed, engine=full)
+    if not quick:
+        yield from _growth_rows()
+    yield _evaluation_row()
+
+
+def _case_rows(instance: SriftInstance, *, engines: bool) -> Iterator[Row]:
+    """Measure the exact solver, the frontier, the paper's planners, and engines."""
+    exact = measure_solve(instance, instance.name, _EXACT)
+    yield exact
+    yield _frontier_row(instance, instance.name)
+    for planner in _PLANNERS:
+        yield compare_rows(measure_solve(instance, instance.name, planner), exact)
+    for engine in _ENGINES if engines else ():
+        if _takes(engine, instance):
+            row = measure_solve(instance, instance.name, engine, time_limit_s=_ENGINE_LIMIT_S)
+            yield compare_rows(row, exact)
+
+
+def _large_rows(types: int, seed: int, *, engine: bool) -> Iterator[Row]:
+    """Measure the cheapest and the fastest fleet, and both within a limit between the two."""
+    make = partial(random_srift, types=types, most=_MOST, global_batch=_BATCH, batches=_CHOICES, seed=seed)
+    cheap, fast = make(objective=Objective.COST), make(objective=Objective.TIME)
+    both = [solve(one, time_limit_s=_LIMIT_S) for one in (cheap, fast)]
+    least_usd, least_s = (result.objective or math.inf for result in both)
+    time_s, cost_usd = both[0].measures.get("time_s", math.inf), both[1].measures.get("cost_usd", math.inf)
+    asked = [("cheapest", cheap), ("fastest", fast)]
+    if math.isfinite(time_s * cost_usd * least_s * least_usd):
+        asked.append(("cheapest-in-time", cheap.replace(deadline_s=math.sqrt(time_s * least_s))))
+        asked.append(("fastest-in-budget", fast.replace(budget=f"{math.sqrt(cost_usd * least_usd):.6g}usd")))
+    for kind, instance in asked:
+        label, extra = f"{types}x{_MOST}-seed{seed}@{kind}", {"types": float(types), "most": float(_MOST)}
+        exact = measure_solve(instance, label, _EXACT, time_limit_s=_LIMIT_S, extra=dict(extra))
+        yield exact
+        yield compare_rows(measure_solve(instance, label, "published-eager", extra=dict(extra)), exact)
+        if engine and _takes("cp-sat", instance):
+            row = measure_solve(instance, label, "cp-sat", time_limit_s=_ENGINE_LIMIT_S, extra=dict(extra))
+            yield compare_rows(row, exact)
+
+
+def _takes(solver: str, instance: SriftInstance) -> bool:
+    """Whether a solver is installed and takes an instance of this size."""
+    try:
+        choose_solver(instance, solver)
+    except UnsupportedError:
+        return False
+    return True
+
+
+def _growth_rows() -> Iterator[Row]:
+    """Grow types, then VMs of each; also with several batches per type."""
+    grown = [("types", types, {"types": types, "most": 16}) for types in _TYPES]
+    grown += [("most", most, {"types": 4, "most": most}) for most in _COUNTS]
+    for field, size, sizes in grown:
+        for objective in Objective:
+            base = random_srift(**sizes, global_batch=_GROWN_BATCH, batches=_CHOICES, seed=1, objective=objective)
+            for one in (True, False):
+                kind = f"{objective.value}-{'one-batch' if one else 'any-batches'}"
+                extra: dict[str, float | str] = {"grows": field, "size": float(size), "kind": kind}
+                instance, label = base.replace(one_batch_per_type=one), f"{field}={size}@{kind}"
+                yield measure_solve(instance, label, _EXACT, time_limit_s=_LIMIT_S, extra=extra)
+
+
+def _frontier_row(instance: SriftInstance, label: str) -> Row:
+    reset_peak()
+    found = pareto(instance, time_limit_s=_LIMIT_S)
+    return Row(
+        instance=f"{label}@frontier",
+        solver="pareto",
+        status="optimal" if found.exact else "feasible",
+        bound_proof="searched" if found.exact else "none",
+        seconds=found.solve_seconds,
+        peak_mb=peak_mb(),
+        extra={"points": float(len(found.points))},
+    )
+
+
+def _evaluation_row() -> Row:
+    """Measure how many fleets a second are judged: case 3 with its 170 layers, each fleet anew."""
+    instance = read_instance("srift-case3", SriftInstance)
+    result = solve(instance, solver=_EXACT)
+    groups = result.solution.groups if isinstance(result.solution, SriftSolution) else ()
+    reset_peak()
+    start = time.perf_counter()
+    for _ in range(_EVALUATIONS):
+        FleetJudge(instance).judge(groups)
+    seconds = time.perf_counter() - start
+    return Row(
+        instance="srift-case3@evaluation",
+        solver="evaluator",
+        status="completed",
+        seconds=seconds / _EVALUATIONS,
+        peak_mb=peak_mb(),
+        extra={"evaluations_per_s": _EVALUATIONS / seconds, "layers": float(instance.job.layers.gradient_bytes.size)},
+    )

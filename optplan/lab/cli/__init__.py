@@ -1,0 +1,1 @@
+"""Commands that replay traces and run benchmark suites."""

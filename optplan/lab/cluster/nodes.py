@@ -1,0 +1,215 @@
+"""Nodes of a simulated cluster: who is on which, and which are rented."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+
+from optplan.errors import InternalError, UsageError
+from optplan.lab.cluster.jobs import Places
+
+_NONE: frozenset[int] = frozenset()
+
+
+class Nodes:
+    """Nodes with the same number of GPUs: a fixed number of them, or as many as are needed.
+
+    GPUs are taken together: whole nodes first, then the fullest node that the rest fits on. Where nodes are rented as
+    they are needed there is always one; a fixed number of nodes may leave only GPUs here and there, and then those of
+    the emptiest nodes are taken. Nobody is moved for the sake of others. Only :meth:`rent` and :meth:`retire` change
+    a fixed number.
+
+    Parameters
+    ----------
+    gpus_per_node
+        GPUs of one node.
+    fixed
+        Number of nodes that are rented throughout; None rents one when it is needed and returns it when it is empty.
+    start_s
+        Seconds until a node that was not there can be used; it is paid for from the beginning.
+    warm_start_s
+        The same for one that is rented again before it was reclaimed; None takes as long.
+    reclaim_s
+        Seconds until a node that was returned is reclaimed.
+
+    Attributes
+    ----------
+    came, went
+        Nodes that were rented and returned, until whoever watches empties the lists.
+    reclaimed_s
+        Seconds of all nodes between being returned and being reclaimed or rented again.
+    """
+
+    def __init__(
+        self,
+        gpus_per_node: int,
+        fixed: int | None = None,
+        *,
+        start_s: float = 0.0,
+        warm_start_s: float | None = None,
+        reclaim_s: float = 0.0,
+    ) -> None:
+        if gpus_per_node < 1 or (fixed is not None and fixed < 1):
+            message = f"got {fixed} nodes of {gpus_per_node} GPUs; at least one node of at least one GPU is needed"
+            raise UsageError(message)
+        if not (math.isfinite(start_s) and start_s >= 0.0):
+            raise UsageError(f"start_s: got {start_s!r}; seconds of at least zero are allowed")
+        self.gpus_per_node = gpus_per_node
+        self.is_fixed = fixed is not None
+        self.rented = fixed or 0
+        self.used = 0
+        self._start_s = start_s
+        self._warm_start_s = start_s if warm_start_s is None else warm_start_s
+        self._reclaim_s = reclaim_s
+        self._leaving: deque[float] = deque()  # when nodes that were returned are reclaimed, ascending
+        self.reclaimed_s = 0.0
+        self.came: list[int] = []
+        self.went: list[int] = []
+        self._free: dict[int, int] = {}
+        self._ready_s: dict[int, float] = {}
+        # Nodes by free GPUs, each a dict for its order: what is taken must not depend on hashes.
+        self._by_free: list[dict[int, None]] = [{} for _ in range(gpus_per_node + 1)]
+        self._made = self.rented
+        self._names: tuple[int, ...] | None = None  # until nodes come or go
+        self.came += range(self.rented)
+        for node in range(self.rented):
+            self._put(node, gpus_per_node)
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of the cluster; infinite where nodes are rented as they are needed."""
+        return self.rented * self.gpus_per_node if self.is_fixed else math.inf
+
+    def take(self, gpus: int, now_s: float) -> tuple[Places, float]:
+        """Take GPUs.
+
+        Returns
+        -------
+        tuple
+            Where they are, and when all of their nodes can be used.
+        """
+        if gpus > self.gpus - self.used:
+            raise InternalError(f"{gpus} GPUs were asked for where {self.gpus - self.used:g} are free")
+        places = []
+        wanted, ready_s = gpus, now_s
+        while wanted:
+            node = self._choose(wanted, now_s)
+            count = min(wanted, self._free[node])
+            self._move(node, self._free[node] - count)
+            places.append((node, count))
+            wanted -= count
+            ready_s = max(ready_s, self._ready_s.get(node, now_s))
+        self.used += gpus
+        return tuple(places), ready_s
+
+    def take_places(self, places: Places, now_s: float) -> float:
+        """Take GPUs of nodes that somebody chose.
+
+        Returns
+        -------
+        float
+            When all of these nodes can be used.
+        """
+        for node, count in places:
+            if not 0 < count <= self._free.get(node, 0):
+                message = f"{count} GPUs of node {node} were asked for where {self._free.get(node, 0)} are free"
+                raise InternalError(message)
+            self._move(node, self._free[node] - count)
+            self.used += count
+        return max((self._ready_s.get(node, now_s) for node, _ in places), default=now_s)
+
+    def release(self, places: Places, now_s: float) -> None:
+        """Give GPUs back; nodes that are empty then are no longer rented, unless their number is fixed."""
+        for node, count in places:
+            free = self._free[node] + count
+            if free == self.gpus_per_node and not self.is_fixed:
+                self._return(node, now_s)
+            else:
+                self._move(node, free)
+            self.used -= count
+
+    @property
+    def names(self) -> tuple[int, ...]:
+        """Names of the nodes that are rented, ascending."""
+        if self._names is None:
+            self._names = tuple(sorted(self._free))
+        return self._names
+
+    def list_starting(self, now_s: float) -> frozenset[int]:
+        """List the nodes that cannot be used yet."""
+        if not self._ready_s:
+            return _NONE
+        return frozenset(node for node, ready_s in self._ready_s.items() if ready_s > now_s)
+
+    def rent(self, count: int, now_s: float) -> None:
+        """Rent more nodes, which stay until they are retired."""
+        for _ in range(count):
+            self._rent(now_s)
+
+    def emptiest(self, count: int) -> tuple[int, ...]:
+        """Return nodes that are best given up: those with the most free GPUs, the newest of them first."""
+        return tuple(sorted(self._free, key=lambda node: (self._free[node], node), reverse=True)[:count])
+
+    def retire(self, nodes: Iterable[int], now_s: float) -> None:
+        """Return nodes on which nobody is."""
+        for node in nodes:
+            if self._free[node] != self.gpus_per_node:
+                raise InternalError(f"node {node} was given up while a job is on it")
+            self._return(node, now_s)
+
+    def lose(self, node: int, now_s: float) -> None:
+        """Let a node on which nobody is any more be taken away; where their number is fixed, another is rented."""
+        if node in self._free:
+            self._remove(node)
+        elif self._reclaim_s:  # it was returned just now, when it became empty: nobody pays for it any more
+            self._leaving.pop()
+            self.reclaimed_s -= self._reclaim_s
+        if self.is_fixed:
+            self._rent(now_s)
+
+    def _return(self, node: int, now_s: float) -> None:
+        self._remove(node)
+        if self._reclaim_s:
+            self.reclaimed_s += self._reclaim_s
+            self._leaving.append(now_s + self._reclaim_s)
+
+    def _remove(self, node: int) -> None:
+        del self._by_free[self._free.pop(node)][node]
+        self._ready_s.pop(node, None)
+        self._names = None
+        self.went.append(node)
+        self.rented -= 1
+
+    def _choose(self, wanted: int, now_s: float) -> int:
+        """Return the node from which to take next."""
+        for free in range(min(wanted, self.gpus_per_node), self.gpus_per_node + 1):
+            if self._by_free[free]:
+                return next(iter(self._by_free[free]))
+        if not self.is_fixed:
+            return self._rent(now_s)
+        return next(next(iter(nodes)) for nodes in reversed(self._by_free) if nodes)
+
+    def _rent(self, now_s: float) -> int:
+        node, self._made = self._made, self._made + 1
+        start_s = self._start_s
+        while self._leaving and self._leaving[0] <= now_s:
+            self._leaving.popleft()
+        if self._leaving:
+            self.reclaimed_s -= self._leaving.pop() - now_s
+            start_s = self._warm_start_s
+        if start_s:
+            self._ready_s[node] = now_s + start_s
+        self.came.append(node)
+        self._names = None
+        self.rented += 1
+        self._put(node, self.gpus_per_node)
+        return node
+
+    def _move(self, node: int, free: int) -> None:
+        del self._by_free[self._free[node]][node]
+        self._put(node, free)
+
+    def _put(self, node: int, free: int) -> None:
+        self._free[node] = free
+        self._by_free[free][node] = None

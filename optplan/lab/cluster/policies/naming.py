@@ -1,0 +1,125 @@
+"""Policies by name, as the command line has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from optplan.errors import UsageError, nearest_name_hint
+from optplan.execution.online.jobs import Order
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.planning import BoaPlan
+from optplan.instances.files import read_instance, read_plan
+from optplan.lab.cluster.policies.boa_online import BoaOnline
+from optplan.lab.cluster.policies.equal_share import EqualShare
+from optplan.lab.cluster.policies.in_turn import hold_one_width
+from optplan.lab.cluster.policies.least_attained import LeastAttained
+from optplan.lab.cluster.policies.pollux import Pollux
+from optplan.lab.cluster.policies.pollux_autoscaled import PolluxAutoscaled
+from optplan.lab.cluster.policies.pollux_nsga2 import PolluxNsga2, read_size
+from optplan.lab.cluster.policies.reservation import hold_reservations
+from optplan.lab.cluster.policies.scheduled import Autoscaled, Scheduled
+from optplan.lab.cluster.policies.width_table import follow_plan
+from optplan.lab.cluster.policy import SchedulingPolicy
+from optplan.lab.cluster.pollux.beliefs import Knowledge
+
+#: What is followed by a number of GPUs, as in ``one-width:8``.
+ONE_WIDTH = "one-width"
+#: What is followed by a BOA instance, as it is known at the start.
+ONLINE = "boa-online"
+#: What is followed by a target efficiency or a band, as in ``pollux-autoscaled:0.5``.
+POLLUX_AUTOSCALED = "pollux-autoscaled"
+#: What may be followed by the size of its search, as in ``pollux-nsga2:20x50``.
+POLLUX_NSGA2 = "pollux-nsga2"
+
+#: Policies that need nothing but their name.
+POLICIES: Mapping[str, Callable[[], SchedulingPolicy]] = MappingProxyType(
+    {
+        "one-gpu": lambda: hold_one_width(1),
+        "reservation": hold_reservations,
+        "equal-share": EqualShare,
+        "least-attained": LeastAttained,
+    }
+)
+
+#: Policies that believe something about speeds.
+BELIEVERS: Mapping[str, Callable[[Knowledge], SchedulingPolicy]] = MappingProxyType(
+    {"pollux": Pollux, POLLUX_NSGA2: PolluxNsga2}
+)
+
+#: Schedulers that follow a BOA plan: on a cluster of fixed size in an order, or one that grows and shrinks.
+SCHEDULERS: Mapping[str, Callable[[BoaPlan], SchedulingPolicy]] = MappingProxyType(
+    {
+        **{order.value: partial(Scheduled, order=order) for order in Order},
+        "autoscaled": Autoscaled,
+    }
+)
+
+
+def make_policy(
+    text: str, *, target: str | None = None, knowledge: Knowledge | str = Knowledge.TRUTH
+) -> SchedulingPolicy:
+    """Return the policy that a text names.
+
+    Parameters
+    ----------
+    text
+        A name of :data:`POLICIES` or :data:`BELIEVERS`, ``one-width:N``, ``pollux-autoscaled:TARGET``,
+        ``pollux-nsga2:20x50``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a
+        colon and that path; or ``boa-online:`` and the path of a BOA instance with a budget.
+    target
+        The target of ``pollux-autoscaled``, where it does not stand in the text.
+    knowledge
+        What a policy of :data:`BELIEVERS` or ``pollux-autoscaled`` knows about speeds; others need none.
+
+    Raises
+    ------
+    UsageError
+        When it names none, or has no target, or needs one.
+    DataError
+        When the file cannot be read or is no BOA plan.
+    """
+    if target is not None and text != POLLUX_AUTOSCALED:
+        raise UsageError(f"target: {text} has none of its own; choose {POLLUX_AUTOSCALED}, or leave it out")
+    name, colon, number = (text if target is None else f"{text}:{target}").partition(":")
+    if name == ONE_WIDTH and colon and number.isdecimal():
+        return hold_one_width(int(number))
+    if text == POLLUX_AUTOSCALED and target is None:
+        fix = f"give an efficiency between 0 and 1 or a band, as in {text}:0.5 or {text}:0.35:0.65"
+        raise UsageError(f"target: {text} has none to keep; {fix}")
+    if name == POLLUX_AUTOSCALED:
+        return PolluxAutoscaled(number, Knowledge(knowledge))
+    if name == POLLUX_NSGA2 and colon:
+        return PolluxNsga2(Knowledge(knowledge), *read_size(number))
+    if text in BELIEVERS:
+        return BELIEVERS[text](Knowledge(knowledge))
+    if knowledge != Knowledge.TRUTH:
+        raise UsageError(f"knowledge: {text} believes nothing about speeds; leave it out, or choose Pollux")
+    if text in POLICIES:
+        return POLICIES[text]()
+    if is_file(text):
+        if name == ONLINE:
+            return BoaOnline(read_instance(plan_path(text), BoaInstance))
+        plan = read_plan(plan_path(text), BoaPlan)
+        return SCHEDULERS[name](plan) if name in SCHEDULERS else follow_plan(plan)
+    known = [
+        *POLICIES,
+        *BELIEVERS,
+        f"{ONE_WIDTH}:8",
+        f"{POLLUX_AUTOSCALED}:0.5",
+        *(f"{scheduler}:plan.json" for scheduler in SCHEDULERS),
+        f"{ONLINE}:instance.json",
+    ]
+    raise UsageError(f"policy: got {text!r}; {nearest_name_hint(text, known)}, or give the file of a BOA plan")
+
+
+def plan_path(text: str) -> str:
+    """Return the path of the plan or instance that a policy's name has, without who follows it."""
+    name, colon, path = text.partition(":")
+    return path if colon and (name in SCHEDULERS or name == ONLINE) else text
+
+
+def is_file(text: str) -> bool:
+    """Whether a text has the path of a plan or an instance: by its ending, or because it is to be followed."""
+    return text.lower().endswith((".json", ".yaml", ".yml")) or plan_path(text) not in ("", text)

@@ -1,0 +1,122 @@
+"""BOA's scheduler as it runs (paper, section 5.2): a table of widths, and decisions about jobs and nodes.
+
+On a cluster of fixed size jobs queue in the order that is given. BOA's optimum holds for nodes that are rented as they
+are needed: on a fixed cluster its widths are a heuristic. Autoscaled, nodes are asked for in rounds and come after
+their start, as the paper's cluster expander does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from optplan.execution.online.decisions import Decision, decide
+from optplan.execution.online.jobs import ActiveJob, Node, Order, Rules
+from optplan.execution.online.rows import Outlook, Rows
+from optplan.execution.online.width_table import WidthTable
+from optplan.formulations.boa.planning import BoaPlan
+from optplan.lab.cluster.jobs import Job, Places
+from optplan.lab.cluster.policies.width_table import require_one_type
+from optplan.lab.cluster.policy import ROUND_S, Sight
+
+
+class Scheduled:
+    """Follow a plan's widths on a cluster of fixed size.
+
+    Parameters
+    ----------
+    plan
+        On one type of GPU.
+    order
+        Who is served where not all can be.
+
+    Raises
+    ------
+    UsageError
+        When the plan rents several types of GPU.
+    """
+
+    interval_s: float | None = None
+
+    def __init__(self, plan: BoaPlan, order: Order = Order.FIRST_COME) -> None:
+        self._gpu_type = require_one_type(plan)
+        self.name = f"{order}:{plan.solver} plan"
+        self._table, self._outlook, self._order = WidthTable.from_plan(plan), Outlook(plan), order
+        self._weights = {unit.id: unit.weight for unit in plan.units}
+        self._rows = Rows()
+        self._runnable: dict[str, tuple[int, ...]] = {}
+
+    def need(self, job: Job) -> int:
+        """Return 1: a job may run on what is left."""
+        return max(1, job.truth.largest_width(1))
+
+    def allocate(self, sight: Sight) -> Mapping[Job, Places]:
+        """Decide who holds what."""
+        sight.require_fixed(self.name, "shares")
+        decision = self._decide(sight)
+        places = {job: decision.places[job.name] for job in sight.jobs}
+        return {job: tuple((int(node), gpus) for node, gpus in place.items()) for job, place in places.items()}
+
+    def _decide(self, sight: Sight) -> Decision:
+        rules = Rules(
+            {self._gpu_type: sight.gpus_per_node},
+            most_gpus=self._count_most(sight),
+            order=self._order,
+            runnable={job.application: self._list_runnable(job) for job in sight.jobs},
+        )
+        ready = (node for node in sight.nodes if node not in sight.starting)
+        nodes = {str(node): Node(sight.gpus_per_node, self._gpu_type) for node in ready}
+        return decide(self._table, [self._describe(job, sight.now_s) for job in sight.jobs], nodes, rules)
+
+    def _list_runnable(self, job: Job) -> tuple[int, ...]:
+        """Return the widths, up to the largest of its class, on which a job can run."""
+        name = job.application
+        if name not in self._runnable:
+            rows = self._table.classes.get(name, ())
+            most = max((int(row.gpus.max()) for row in rows), default=1)
+            widths = range(1, most + 1)
+            self._runnable[name] = tuple(width for width in widths if job.truth.largest_width(width) == width)
+        return self._runnable[name]
+
+    def _count_most(self, sight: Sight) -> int | None:
+        """Return the most GPUs that there will ever be; None where as many come as are asked for."""
+        return int(sight.gpus)
+
+    def _describe(self, job: Job, now_s: float) -> ActiveJob:
+        row = self._rows.row_of(job.name, job.application, self._table)
+        return ActiveJob(
+            job.name,
+            job.application,
+            job.epochs_done,
+            {str(node): gpus for node, gpus in job.places},
+            row,
+            job.submitted_s,
+            job.attained_gpu_s(now_s),
+            self._outlook.left_s(job.application, job.epochs_done, row),
+            self._weights.get(job.application, 1.0),
+        )
+
+
+class Autoscaled(Scheduled):
+    """Follow a plan's widths on a cluster that grows and shrinks in rounds.
+
+    Parameters
+    ----------
+    plan
+        On one type of GPU.
+    """
+
+    interval_s = ROUND_S
+
+    def __init__(self, plan: BoaPlan) -> None:
+        super().__init__(plan)
+        self.name = f"autoscaled:{plan.solver} plan"
+
+    def choose_nodes(self, sight: Sight) -> int:
+        """Return the nodes that all widths need, or more of them while jobs are on more: nobody is moved."""
+        decision = self._decide(sight)
+        held = {node for place in decision.places.values() for node in place}
+        return max(decision.nodes[self._gpu_type], len(held), 1)
+
+    def _count_most(self, sight: Sight) -> None:
+        """Say that as many come as are asked for."""
+        del sight

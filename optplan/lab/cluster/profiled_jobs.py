@@ -1,0 +1,306 @@
+"""Jobs of the public traces: arrivals from a workload, and what is true of them from the measured profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from enum import StrEnum
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from optplan.errors import DataError, UsageError
+from optplan.lab.cluster.jobs import Job, Spread, consolidate
+from optplan.lab.traces.sia import (
+    APPLICATIONS,
+    GPU_NODES,
+    CannotRunError,
+    EpochProfile,
+    Infeasible,
+    Timing,
+    Workload,
+    derive_epochs,
+    read_profile,
+)
+from optplan.lab.traces.sia_agents import Agent
+from optplan.lab.traces.sia_learning import fit_speeds
+from optplan.lab.traces.sia_profiles import stamp_profiles
+from optplan.schema import FloatArray, IntArray
+
+#: Up to this width, profiles are derived together, which costs hardly more than one of them.
+_DERIVED_TOGETHER = 64
+#: Applications whose times are kept over runs.
+_KEPT = 256
+
+
+class Batch(StrEnum):
+    """How jobs choose their batch size."""
+
+    #: Anew for each epoch and whatever they hold, as Pollux's and Sia's agents do.
+    ADAPTED = "adapted"
+    #: Not at all: it is the trace's own.
+    FIXED = "fixed"
+    #: Anew in each round and for each epoch, by the model that each job fits to what it has run on.
+    LEARNED = "learned"
+
+
+class _Times:
+    """Times of one application's epochs, derived when they are first asked for and then kept."""
+
+    def __init__(self, derive: Callable[..., EpochProfile], gpus_per_node: int) -> None:
+        self._derive, self._gpus_per_node = derive, gpus_per_node
+        self._times: dict[Spread, FloatArray | None] = {}
+        self._derived_to = 0
+        self.origins: dict[Spread, str] = {}
+
+    def look_up(self, spread: Spread) -> FloatArray | None:
+        """Return the seconds of each epoch, (epochs,); None where the application cannot run."""
+        if spread not in self._times:
+            gpus = sum(spread)
+            if spread == consolidate(gpus, self._gpus_per_node):
+                to = max(gpus, _DERIVED_TOGETHER)
+                self._keep(np.arange(self._derived_to + 1, to + 1))
+                self._derived_to = to
+            else:
+                self._keep(np.array([gpus]), spread)
+        return self._times[spread]
+
+    def _keep(self, widths: IntArray, spread: Spread | None = None) -> None:
+        """Derive widths, together or spread in one way, and keep what comes out."""
+        spreads = {int(k): spread or consolidate(int(k), self._gpus_per_node) for k in widths}
+        self._times.update(dict.fromkeys(spreads.values()))
+        asked = widths if spread is None else {sum(spread): "".join(map(str, spread))}
+        try:
+            profile = self._derive(asked)
+        except CannotRunError:
+            return
+        times_s = profile.sizes_s[:, None] / profile.speedup  # (epochs, widths)
+        for place, width in enumerate(profile.widths.tolist()):
+            self._times[spreads[width]] = times_s[:, place]
+            self.origins[spreads[width]] = profile.provenance[place]
+
+
+@lru_cache(maxsize=_KEPT)
+def _keep_times(
+    where: tuple[str, str, str],
+    gpus_per_node: int,
+    timing: Timing,
+    fixed_batch: int | None,
+    slowdown: bool,  # noqa: FBT001 - a cached function is called by position
+    _stamp: tuple[tuple[str, int, int], ...],
+) -> _Times:
+    """Return the times that earlier runs of this process derived, as long as the files are the same."""
+    derive = partial(
+        derive_epochs,
+        *where,
+        slowdown=slowdown,
+        fixed_batch=fixed_batch,
+        timing=timing,
+        infeasible=Infeasible.LEAVE_OUT,
+    )
+    return _Times(derive, gpus_per_node)
+
+
+class ProfiledApplication:
+    """An application as it was measured: the data pack's table method, placement by placement.
+
+    A placement that was not measured is interpolated, and what lies beyond all measurements comes from the fitted
+    model, as in :func:`~optplan.lab.traces.sia.derive_epochs`. Times are kept once they are derived.
+
+    Parameters
+    ----------
+    profiles_dir
+        Folder with one folder per application.
+    name
+        Of the application.
+    gpu
+        Suffix of the profiles.
+    gpus_per_node
+        GPUs of one node.
+    slowdown
+        Whether times include the factor by which Sia's cluster was slower than the profiles.
+    timing
+        Where times come from, as in :func:`~optplan.lab.traces.sia.derive_epochs`.
+    fixed_batch
+        Samples of the batch of a job that does not adapt it; None for one that does.
+
+    Attributes
+    ----------
+    provenance
+        By spread on which a job ran: where its times come from, ``measured``, ``measured-scalability``,
+        ``interpolated`` or ``fitted``.
+    """
+
+    def __init__(
+        self,
+        profiles_dir: Path | str,
+        name: str,
+        gpu: str,
+        gpus_per_node: int,
+        *,
+        slowdown: bool = False,
+        timing: Timing | str = Timing.TABLES,
+        fixed_batch: int | None = None,
+    ) -> None:
+        self._facts = APPLICATIONS[name]
+        self._gpus_per_node = gpus_per_node
+        self._where = where = (str(profiles_dir), name, gpu)
+        stamp = stamp_profiles(profiles_dir, name)
+        self._times = _keep_times(where, gpus_per_node, Timing(timing), fixed_batch, slowdown, stamp)
+        self.provenance: dict[Spread, str] = {}
+
+    @property
+    def num_epochs(self) -> int:
+        """Epochs of a job."""
+        return self._facts.epochs
+
+    @property
+    def rescale_s(self) -> float:
+        """Seconds that every start and change takes."""
+        return self._facts.rescale_s
+
+    def epoch_times_s(self, spread: Spread) -> FloatArray | None:
+        """Return the seconds of each epoch, shape (epochs,); None where the application cannot run."""
+        times_s = self._times.look_up(spread)
+        if times_s is not None:
+            self.provenance[spread] = self._times.origins[spread]
+        return times_s
+
+    def largest_width(self, gpus: int) -> int:
+        """Return the most GPUs, up to a number, on which it runs when they are together; 0 where there are none."""
+        return next((k for k in range(gpus, 0, -1) if self._runs_on(k)), 0)
+
+    @property
+    def least_width(self) -> int:
+        """The fewest GPUs on which it runs when they are together, if they are up to 64; 0 where there are none."""
+        return next((k for k in range(1, _DERIVED_TOGETHER + 1) if self._runs_on(k)), 0)
+
+    def fit_speeds(self, spreads: Collection[Spread], most_gpus: int) -> tuple[FloatArray, FloatArray]:
+        """Return the speeds that the fitted model predicts after some spreads were seen.
+
+        See :func:`optplan.lab.traces.sia_learning.fit_speeds`.
+        """
+        return fit_speeds(self._where[0], self._facts, self._where[2], spreads, most_gpus)
+
+    def _runs_on(self, gpus: int) -> bool:
+        return self._times.look_up(consolidate(gpus, self._gpus_per_node)) is not None
+
+
+class LearningApplication(ProfiledApplication):
+    """A job of a measured application with an agent of its own, which chooses its batch.
+
+    Parameters
+    ----------
+    profiles_dir, name, gpu, gpus_per_node, slowdown
+        As of a :class:`ProfiledApplication`, which it is where nobody asks the agent: the best batch everywhere.
+    """
+
+    def __init__(
+        self, profiles_dir: Path | str, name: str, gpu: str, gpus_per_node: int, *, slowdown: bool = False
+    ) -> None:
+        super().__init__(profiles_dir, name, gpu, gpus_per_node, slowdown=slowdown)
+        self._agent = Agent(profiles_dir, self._facts, gpu, slowdown=self._facts.slowdown if slowdown else 1.0)
+
+    def choose_batch(self, spread: Spread, epoch: int) -> float:
+        """Choose the batch for what it holds; return the seconds that the epoch takes at it."""
+        self._agent.choose(spread)
+        return self._agent.time_epoch(spread, epoch)
+
+    def learn(self, spread: Spread, epoch: int) -> None:
+        """Learn from having run at the batch that was chosen last."""
+        self._agent.learn(spread, epoch)
+
+    def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
+        """Return the speeds that the agent expects now on GPUs of one node and of several, (K + 1,)."""
+        return self._agent.believe(most_gpus)
+
+
+def make_jobs(
+    workload: Workload,
+    profiles_dir: Path | str,
+    gpu: str,
+    *,
+    slowdown: bool = False,
+    timing: Timing | str = Timing.TABLES,
+    batch: Batch | str = Batch.ADAPTED,
+) -> tuple[list[Job], int]:
+    """Make the jobs of a workload.
+
+    Parameters
+    ----------
+    workload
+        Which jobs arrive when.
+    profiles_dir
+        Folder with one folder per application.
+    gpu
+        Suffix of the profiles, such as ``aws``.
+    slowdown
+        Whether times include the factor by which Sia's cluster was slower than the profiles.
+    timing
+        Where times come from, as in :func:`~optplan.lab.traces.sia.derive_epochs`.
+    batch
+        ``adapted``; ``fixed``: the batch size that the workload says; or ``learned``: what each job takes to be best by
+        what it has run on.
+
+    Returns
+    -------
+    tuple
+        The jobs, and the GPUs of one node.
+
+    Raises
+    ------
+    CannotRunError
+        When an application has no profile for this type of GPU.
+    DataError
+        When a profile is missing or wrong, or batches are fixed and the workload does not say them, or says one at
+        which the application was not trained.
+    UsageError
+        When jobs are to learn from other times than measured ones.
+    """
+    if batch == Batch.LEARNED and timing != Timing.TABLES:
+        raise UsageError(f"timing: jobs that learn run at measured times, not at those of {timing}; leave it out")
+    tables = [read_profile(profiles_dir, APPLICATIONS[name], gpu)[0] for name in workload.applications]
+    gpus_per_node = GPU_NODES[gpu].gpus_per_node if gpu in GPU_NODES else max(one.gpus_per_node for one in tables)
+    batches = _fixed_batches(workload) if batch == Batch.FIXED else [None] * len(workload.job_names)
+    kinds = list(zip(workload.application_index.tolist(), batches, strict=True))
+    truths = {
+        (which, size): ProfiledApplication(
+            profiles_dir,
+            workload.applications[which],
+            gpu,
+            gpus_per_node,
+            slowdown=slowdown,
+            timing=timing,
+            fixed_batch=size,
+        )
+        for which, size in dict.fromkeys(kinds)
+    }
+    requested = workload.requested_gpus
+    return [
+        Job(
+            name=name,
+            application=workload.applications[kind[0]],
+            submitted_s=float(workload.submission_s[number]),
+            truth=truths[kind]
+            if batch != Batch.LEARNED
+            else LearningApplication(
+                profiles_dir, workload.applications[kind[0]], gpu, gpus_per_node, slowdown=slowdown
+            ),
+            requested_gpus=None if requested is None else int(requested[number]),
+        )
+        for number, (name, kind) in enumerate(zip(workload.job_names, kinds, strict=True))
+    ], gpus_per_node
+
+
+def _fixed_batches(workload: Workload) -> list[int | None]:
+    """Return the batch size of each job."""
+    if workload.requested_batch_sizes is None:
+        problem = "batches are fixed, and the workload does not say them"
+        raise DataError("batch_size", problem, "add the column batch_size, or let jobs adapt their batch size")
+    sizes: list[int | None] = workload.requested_batch_sizes.tolist()
+    for name, which, size in zip(workload.job_names, workload.application_index.tolist(), sizes, strict=True):
+        facts = APPLICATIONS[workload.applications[which]]
+        if size is None or not facts.init_batch_size <= size <= facts.max_batch_size:
+            problem = f"is {size}; {facts.name} trains at {facts.init_batch_size} to {facts.max_batch_size} samples"
+            raise DataError(f"jobs.{name}.batch_size", problem, "correct it, or let jobs adapt their batch size")
+    return sizes

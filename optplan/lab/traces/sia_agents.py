@@ -1,0 +1,180 @@
+"""The agent of one job, as Pollux has it: it learns from what the job runs on, and chooses the batch by that.
+
+A pass over a local batch on some GPUs of some nodes is remembered when it was run; the model of
+:mod:`optplan.speedup.goodput` is fitted to all that was remembered, and believed everywhere. Gradient statistics are
+those of the batch that ran last. The batch is the best one by the model; the job runs at the measured speed of it.
+
+That is what a job does in the simulators published with Pollux and with Sia (siasosp23/artifacts, ``sia-simulator``:
+``job.py``, ``update_local_bsz`` and ``update_params``).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from optplan.lab.traces.sia import read_profile
+from optplan.lab.traces.sia_applications import Application
+from optplan.lab.traces.sia_profiles import ProfileTables, passes_to_fit
+from optplan.schema import FloatArray
+from optplan.speedup.batches import Batches, BatchRule
+from optplan.speedup.goodput import ThroughputParameters, statistical_gain
+from optplan.speedup.goodput_fitting import fit_goodput
+
+#: A pass: nodes, GPUs and local batch, and the seconds of it with synchronisation and of synchronising.
+_Pass = tuple[int, int, int, float, float]
+#: Fits and measurements that are kept, of all jobs.
+_KEPT = 1 << 16
+
+
+class Agent:
+    """What one job knows of itself.
+
+    Parameters
+    ----------
+    profiles_dir
+        Folder with one folder per application.
+    facts
+        The application.
+    gpu
+        Suffix of the profiles.
+    slowdown
+        By what measured times are multiplied.
+    """
+
+    def __init__(self, profiles_dir: Path | str, facts: Application, gpu: str, *, slowdown: float = 1.0) -> None:
+        self._facts, self._slowdown = facts, slowdown
+        self._tables, self._curves = read_profile(profiles_dir, facts, gpu)
+        self._seen: dict[tuple[int, int, int], _Pass] = {}
+        self._parameters: ThroughputParameters | None = None
+        self._noise = (0.0, 0.0)
+        # Passes before the one that synchronises, and samples per GPU in each.
+        self._accumulated, self._local = 0, 0
+        self._believed: dict[int, tuple[FloatArray, FloatArray]] = {}
+
+    def choose(self, spread: tuple[int, ...]) -> None:
+        """Choose the batch for GPUs on nodes: the best by the model, or the least one while nothing is known."""
+        nodes, gpus = np.array(len(spread)), sum(spread)
+        largest = _largest_local_batch(self._tables, spread)
+        batches = _split(self._tables.batch_rule(self._facts), gpus, largest, adapts=self._parameters is not None)
+        best = 0
+        if self._parameters is not None:
+            time_s = self._parameters.iteration_time_s(nodes, np.array(gpus), batches.local_batch, batches.accumulated)
+            best = int(self._speed(batches, time_s).argmax())
+        self._local, self._accumulated = int(batches.local_batch[best, 0]), int(batches.accumulated[best, 0])
+
+    def time_epoch(self, spread: tuple[int, ...], epoch: int) -> float:
+        """Return the seconds that an epoch (from 0) really takes at the batch that was chosen last."""
+        step_s, sync_s = self._measure(spread)
+        sqr, var = map(np.array, self._gradients(spread, epoch))
+        gain = statistical_gain(sqr, var, np.array(self._batch_size(spread) / self._facts.init_batch_size))
+        progress = float(self._curves.progress[epoch + 1] - self._curves.progress[epoch])
+        return progress * (step_s + self._accumulated * (step_s - sync_s)) / float(gain) * self._slowdown
+
+    def learn(self, spread: tuple[int, ...], epoch: int) -> None:
+        """Remember what the job has just run: the pass at the batch that was chosen last, and its gradients."""
+        noise = self._gradients(spread, epoch)
+        key = (len(spread), sum(spread), self._local)
+        if key in self._seen and noise == self._noise:
+            return
+        self._noise = noise
+        self._believed.clear()
+        if key not in self._seen:
+            self._seen[key] = (*key, *self._measure(spread))
+            self._parameters = _fit(tuple(sorted(self._seen.values())))
+
+    def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
+        """Return the progress per second that it expects now.
+
+        Returns
+        -------
+        tuple
+            On 0 to K GPUs of one node, however many that has, and of several; K is ``most_gpus`` or what the largest
+            batch is enough for. Proportional to GPUs while nothing is known.
+        """
+        if most_gpus not in self._believed:
+            most = min(most_gpus, self._facts.max_batch_size // self._tables.min_local_batch)
+            speeds = np.tile(np.arange(most + 1.0), (2, 1))
+            if self._parameters is not None:
+                gpus = np.arange(1, most + 1)
+                batches = _split_all(self._tables.batch_rule(self._facts), most)
+                for row, nodes in zip(speeds, (1, 2), strict=True):
+                    time_s = self._parameters.iteration_time_s(
+                        np.array(nodes), gpus, batches.local_batch, batches.accumulated
+                    )
+                    row[1:] = self._speed(batches, time_s).max(axis=0)
+            speeds[1, :2] = 0.0
+            self._believed[most_gpus] = speeds[0], speeds[1]
+        return self._believed[most_gpus]
+
+    def _speed(self, batches: Batches, time_s: FloatArray) -> FloatArray:
+        gain = statistical_gain(
+            np.array(self._noise[0]), np.array(self._noise[1]), batches.batch_size / self._facts.init_batch_size
+        )
+        return np.where(batches.feasible, gain / time_s, 0.0)
+
+    def _batch_size(self, spread: tuple[int, ...]) -> int:
+        return sum(spread) * self._local * (self._accumulated + 1)
+
+    def _gradients(self, spread: tuple[int, ...], epoch: int) -> tuple[float, float]:
+        """Return squared norm and variance at the present batch, linear between the batches that were measured."""
+        table, size = self._curves.gradients, self._batch_size(spread)
+        rows = (table.grad_sqr[epoch], table.grad_var[epoch])
+        sqr, var = (float(np.interp(size, table.batch_sizes, row)) for row in rows)
+        return sqr, var
+
+    def _measure(self, spread: tuple[int, ...]) -> tuple[float, float]:
+        return _measure(self._tables, spread, self._local)
+
+
+@lru_cache(maxsize=_KEPT)
+def _fit(passes: tuple[_Pass, ...]) -> ThroughputParameters:
+    """Fit the model to passes; jobs that have seen the same share it."""
+    return fit_goodput(*np.array(passes).T, thorough=False).parameters
+
+
+@lru_cache(maxsize=_KEPT)
+def _split(rule: BatchRule, gpus: int, largest_local: int, *, adapts: bool) -> Batches:
+    """Return what may run on some GPUs; the least batch alone where nothing adapts."""
+    least = None if adapts else max(rule.init_batch_size, rule.min_local_batch_size * gpus)
+    return rule.split(np.array([gpus]), largest_local=np.array([largest_local]), fixed_batch_size=least)
+
+
+@lru_cache(maxsize=_KEPT)
+def _split_all(rule: BatchRule, most_gpus: int) -> Batches:
+    return rule.split(np.arange(1, most_gpus + 1))
+
+
+@lru_cache(maxsize=_KEPT)
+def _place(tables: ProfileTables, spread: tuple[int, ...]) -> ProfileTables:
+    return tables.placed(spread)
+
+
+@lru_cache(maxsize=_KEPT)
+def _largest_local_batch(tables: ProfileTables, spread: tuple[int, ...]) -> int:
+    return _place(tables, spread).largest_local_batch(sum(spread))
+
+
+@lru_cache(maxsize=_KEPT)
+def _measure(tables: ProfileTables, spread: tuple[int, ...], local_batch: int) -> tuple[float, float]:
+    """Return the seconds of a pass, and of its synchronisation: measured, interpolated as Sia does, or modelled."""
+    placed, nodes, gpus = _place(tables, spread), len(spread), sum(spread)
+    rows = placed.look_up(gpus)[1]
+    if rows is not None:
+        step_s, sync_s = (float(np.interp(local_batch, rows.points[:, 2], column)) for column in rows.times_s.T)
+        return step_s, sync_s
+    step_s, sync_s = placed.interpolate(np.array([[nodes, gpus, local_batch]]))[0].tolist()
+    if np.isfinite(step_s):
+        return step_s, sync_s
+    model, local = _fit_all(tables), np.array(local_batch)
+    step_s = float(model.iteration_time_s(np.array(nodes), np.array(gpus), local))
+    return step_s, step_s - float(model.pass_time_s(local))
+
+
+@lru_cache(maxsize=_KEPT)
+def _fit_all(tables: ProfileTables) -> ThroughputParameters:
+    """Fit the model to the whole profile."""
+    passes = passes_to_fit(tables.placement_passes, tables.scalability_passes)
+    return fit_goodput(*passes.points.T, *passes.times_s.T).parameters

@@ -1,0 +1,361 @@
+"""Reader of the step times of the Sia and AdaptDL profiles, by placement.
+
+A *placement* says how many GPUs a job has on each node, as the lexicographically smallest rotation of a string of
+digits: 4 + 2 GPUs are ``24``. Small clusters were measured placement by placement (``placements-<gpu>.csv``), large
+ones for some numbers of nodes and GPUs (``scalability-<gpu>.csv``). See the data README, sections
+1.3, 1.4 and 1.6 (a) to (c).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.errors import DataError, nearest_name_hint
+from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
+from optplan.lab.traces.sia_applications import GPU_NODES, Application
+from optplan.schema import FloatArray, IntArray
+from optplan.speedup.batches import BatchRule
+
+if TYPE_CHECKING:
+    from scipy.interpolate import LinearNDInterpolator
+
+#: Words for where the step time of a width comes from.
+MEASURED, MEASURED_SCALABILITY, INTERPOLATED, FITTED = "measured", "measured-scalability", "interpolated", "fitted"
+
+#: Stands for the suffix of files that have none.
+UNNAMED = ""
+
+#: Local batches from which an application runs out of memory although the profile goes on (data README, 1.6 (c)).
+_MEMORY_LIMITS = {("deepspeech2", "rtx"): 57}
+#: Profiles of which triangulations are kept.
+_KEPT = 32
+
+
+class CannotRunError(DataError):
+    """An application cannot run on a type of GPU, as far as the profiles say."""
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """Measured passes.
+
+    Attributes
+    ----------
+    points
+        Nodes N, GPUs k and samples per GPU b of each pass, shape (passes, 3).
+    times_s
+        Seconds of the pass with synchronisation, and the part of it that synchronisation adds, shape (passes, 2).
+    """
+
+    points: IntArray
+    times_s: FloatArray
+
+    def average_repeats(self) -> Passes:
+        """Return one pass per point, in ascending order of the points, with the mean times of its repeats."""
+        points, which = np.unique(self.points, axis=0, return_inverse=True)
+        which = which.ravel()
+        total = np.column_stack([np.bincount(which, weights=column) for column in self.times_s.T])
+        return Passes(points, total / np.bincount(which)[:, None])
+
+    def select(self, which: IntArray | NDArray[np.bool_]) -> Passes:
+        """Return some of the passes."""
+        return Passes(self.points[which], self.times_s[which])
+
+    def joined(self, other: Passes) -> Passes:
+        """Return these passes and the other ones."""
+        return Passes(np.concatenate([self.points, other.points]), np.concatenate([self.times_s, other.times_s]))
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileTables:
+    """The step times of one application on one type of GPU.
+
+    Attributes
+    ----------
+    gpus_per_node
+        GPUs in one node.
+    placements
+        The passes of each placement, ascending in the local batch.
+    scalability
+        The same by numbers of nodes and GPUs.
+    placement_passes, scalability_passes
+        All rows of the two files.
+    min_local_batch, max_local_batch
+        Least and largest samples per GPU.
+    spread
+        Placements of the widths whose GPUs are not on as few nodes as possible.
+    """
+
+    gpus_per_node: int
+    placements: Mapping[str, Passes]
+    scalability: Mapping[tuple[int, int], Passes]
+    placement_passes: Passes
+    scalability_passes: Passes
+    min_local_batch: int
+    max_local_batch: int
+    spread: Mapping[int, str] = field(default_factory=dict)
+
+    def placed(self, counts: Sequence[int]) -> ProfileTables:
+        """Return the same tables for a job with so many GPUs on each of its nodes."""
+        return replace(self, spread={sum(counts): smallest_rotation("".join(map(str, counts)))})
+
+    def placement(self, gpus: int) -> str:
+        """Return how the GPUs of a width lie on nodes."""
+        return self.spread.get(gpus) or consolidated_placement(gpus, self.gpus_per_node)
+
+    def batch_rule(self, facts: Application) -> BatchRule:
+        """Return the limits on an application's batch sizes."""
+        return BatchRule(facts.init_batch_size, facts.max_batch_size, self.min_local_batch, self.max_local_batch)
+
+    def count_nodes(self, gpus: IntArray) -> IntArray:
+        """Return the nodes on which the GPUs of each width lie, in the same shape."""
+        nodes = -(-gpus // self.gpus_per_node)
+        for width, placement in self.spread.items():
+            nodes = np.where(gpus == width, len(placement), nodes)
+        return nodes
+
+    def look_up(self, gpus: int) -> tuple[str, Passes | None]:
+        """Say where the step times of a width come from, and give its rows when it was measured."""
+        placement = self.placement(gpus)
+        rows = self.placements.get(placement)
+        if rows is not None:
+            return MEASURED, rows
+        nodes = len(placement)
+        rows = self.scalability.get((nodes, gpus))
+        if rows is not None:
+            return MEASURED_SCALABILITY, rows
+        return (INTERPOLATED if self._local_batches_from(nodes, gpus).size else FITTED), None
+
+    def largest_local_batch(self, gpus: int) -> int:
+        """Return the largest local batch of a width.
+
+        That of its rows; where it was not measured, that of all rows with at least as many nodes and GPUs, as Sia has
+        it; beyond all rows, the largest of the profile.
+        """
+        _, rows = self.look_up(gpus)
+        batches = self._local_batches_from(len(self.placement(gpus)), gpus) if rows is None else rows.points[:, 2]
+        return min(self.max_local_batch, int(batches.max(initial=0)) or self.max_local_batch)
+
+    def _local_batches_from(self, nodes: int, gpus: int) -> IntArray:
+        """Return the local batches of all rows with at least so many nodes and GPUs."""
+        parts = (self.placement_passes.points, self.scalability_passes.points)
+        return np.concatenate([points[(points[:, 0] >= nodes) & (points[:, 1] >= gpus), 2] for points in parts])
+
+    def interpolate(self, points: IntArray) -> FloatArray:
+        """Interpolate linearly over the scattered points (N, k, b) of both tables, as Sia does.
+
+        Repeats are averaged first, within each table and then between the two.
+
+        Parameters
+        ----------
+        points
+            (N, k, b), shape (points, 3).
+
+        Returns
+        -------
+        FloatArray
+            Step and synchronisation time in seconds, shape (points, 2); NaN outside the hull of what was measured.
+        """
+        triangulated = _triangulate(self.placement_passes, self.scalability_passes)
+        if triangulated is None:
+            return np.full((len(points), 2), np.nan)
+        return np.asarray(triangulated(points.astype(np.float64)), dtype=np.float64)
+
+
+def passes_to_fit(placements: Passes, scalability: Passes) -> Passes:
+    """Return all rows of the placements, and those of the scalability whose point (N, k, b) is new."""
+    known = {tuple(point) for point in placements.points.tolist()}
+    new = np.array([tuple(point) not in known for point in scalability.points.tolist()], dtype=bool)
+    return placements.joined(scalability.select(new))
+
+
+@lru_cache(maxsize=_KEPT)
+def _triangulate(placements: Passes, scalability: Passes) -> LinearNDInterpolator | None:
+    """Return the interpolation between all passes of two tables; None where they lie in one plane.
+
+    Tables are asked again for every way in which GPUs are spread, and triangulating takes longer than asking.
+    """
+    from scipy.interpolate import LinearNDInterpolator
+    from scipy.spatial import QhullError
+
+    known = placements.average_repeats().joined(scalability.average_repeats()).average_repeats()
+    try:
+        return LinearNDInterpolator(known.points.astype(np.float64), known.times_s)
+    except QhullError:  # all measurements lie in one plane, say on one number of nodes: it has no inside
+        return None
+
+
+def consolidated_placement(gpus: int, gpus_per_node: int) -> str:
+    """Return the placement of k GPUs on as few nodes as possible (data README, section 1.6 (a)).
+
+    Parameters
+    ----------
+    gpus
+        k, at least 1.
+    gpus_per_node
+        n, at most 9.
+
+    Returns
+    -------
+    str
+        Full nodes and one node with the rest, as the lexicographically smallest rotation.
+    """
+    full, rest = divmod(gpus, gpus_per_node)
+    return smallest_rotation(str(gpus_per_node) * full + (str(rest) if rest else ""))
+
+
+def smallest_rotation(placement: str) -> str:
+    """Return the lexicographically smallest rotation of a placement: ``42`` becomes ``24``."""
+    return min(placement[start:] + placement[:start] for start in range(len(placement)))
+
+
+def read_profile_tables(profiles_dir: Path | str, application: Application, gpu: str) -> ProfileTables:
+    """Read the step times of one application on one type of GPU.
+
+    Parameters
+    ----------
+    profiles_dir
+        Folder with one folder per application.
+    application
+        Which application; its name is that of the folder.
+    gpu
+        Suffix of the two files, such as ``aws``. Where the files have none, as AdaptDL's own, they are of whatever type
+        of GPU is asked for.
+
+    Returns
+    -------
+    ProfileTables
+        Repeated rows averaged. Nodes have the GPUs of those in :data:`~optplan.lab.traces.sia_applications.GPU_NODES`,
+        and for other suffixes the largest digit of the placements.
+
+    Raises
+    ------
+    CannotRunError
+        When there is no profile for that type of GPU; the message lists those that there are.
+    DataError
+        When the folder or a file is missing, or a file is not as it should be.
+    """
+    folder = application_folder(Path(profiles_dir), application.name)
+    known = list_profiled_gpus(profiles_dir, application.name)
+    if gpu not in known and known != [UNNAMED]:
+        problem = f"{folder} has no profile for GPU type {gpu!r}"
+        raise CannotRunError(
+            "gpu", problem, f"it has profiles for: {', '.join(filter(None, known))}" if known else "fetch the profiles"
+        )
+    ending = f"-{gpu}.csv" if gpu in known else ".csv"
+    rows_of, in_placements = _read_placements(folder / f"placements{ending}")
+    in_scalability = _read_scalability(folder / f"scalability{ending}")
+    largest_digit = max(int(digit) for placement in rows_of for digit in placement)
+    shapes = in_scalability.points[:, :2]
+    local_batches = in_placements.points[:, 2]
+    return ProfileTables(
+        gpus_per_node=GPU_NODES[gpu].gpus_per_node if gpu in GPU_NODES else largest_digit,
+        placements={key: in_placements.select(np.array(rows)).average_repeats() for key, rows in rows_of.items()},
+        scalability={
+            (nodes, gpus): in_scalability.select((shapes == (nodes, gpus)).all(axis=1)).average_repeats()
+            for nodes, gpus in {tuple(shape) for shape in shapes.tolist()}
+        },
+        placement_passes=in_placements,
+        scalability_passes=in_scalability,
+        min_local_batch=int(local_batches.min()),
+        max_local_batch=_MEMORY_LIMITS.get((application.name, gpu), int(local_batches.max())),
+    )
+
+
+def application_folder(profiles_dir: Path, name: str) -> Path:
+    """Return the folder of an application's files.
+
+    Raises
+    ------
+    DataError
+        When there is none.
+    """
+    folder = profiles_dir / name
+    if folder.is_dir():
+        return folder
+    if not profiles_dir.is_dir():
+        raise DataError(str(profiles_dir), "there is no such folder", "give the folder with one folder per application")
+    there = sorted(path.name for path in profiles_dir.iterdir() if path.is_dir())
+    raise DataError(str(profiles_dir), f"has no folder {name!r} with profiles", nearest_name_hint(name, there))
+
+
+def list_profiled_gpus(profiles_dir: Path | str, application: str) -> list[str]:
+    """List the suffixes of the types of GPU on which an application was profiled, in alphabetical order.
+
+    Files without a suffix count as :data:`UNNAMED`, where there are no others.
+
+    Raises
+    ------
+    DataError
+        When the folder is missing.
+    """
+    folder = application_folder(Path(profiles_dir), application)
+    named = sorted(path.stem.removeprefix("placements-") for path in folder.glob("placements-*.csv"))
+    return named or [UNNAMED] * (folder / "placements.csv").is_file()
+
+
+def stamp_profiles(profiles_dir: Path | str, application: str) -> tuple[tuple[str, int, int], ...]:
+    """Return name, size and time of change of an application's files: what was read holds as long as it is the same.
+
+    Raises
+    ------
+    DataError
+        When the folder is missing.
+    """
+    files = sorted(application_folder(Path(profiles_dir), application).glob("*.csv"))
+    return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+
+
+def _read_placements(path: Path) -> tuple[dict[str, list[int]], Passes]:
+    """Read a file of placements: the rows of each placement, and all of them."""
+    rows_of: dict[str, list[int]] = {}
+    points, times = array("q"), array("d")
+    for line, (placement, *numbers) in read_rows(path, ("placement", "local_bsz", "step_time", "sync_time")):
+        if not placement.isdecimal() or "0" in placement:
+            problem = f"placement is {placement!r}; one digit from 1 to 9 per node is needed"
+            raise DataError(f"{path}:{line}", problem, "correct the row")
+        rows_of.setdefault(smallest_rotation(placement), []).append(len(times) // 2)
+        local_batch, pair = _parse_pass(path, line, *numbers)
+        points.extend((len(placement), sum(map(int, placement)), local_batch))
+        times.extend(pair)
+    if not points:
+        raise DataError(str(path), "the file names its columns and holds no measurement", "add one row per measurement")
+    return rows_of, _to_passes(points, times)
+
+
+def _read_scalability(path: Path) -> Passes:
+    """Read a file of passes by numbers of nodes and GPUs; it may be empty but for its header."""
+    points, times = array("q"), array("d")
+    columns = ("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
+    for line, (num_nodes, num_replicas, *numbers) in read_rows(path, columns):
+        nodes = parse_whole(path, line, "num_nodes", num_nodes)
+        gpus = parse_whole(path, line, "num_replicas", num_replicas)
+        if gpus < nodes:
+            problem = f"num_replicas is {gpus} on {nodes} nodes; at least one GPU per node is needed"
+            raise DataError(f"{path}:{line}", problem, "correct the row")
+        local_batch, pair = _parse_pass(path, line, *numbers)
+        points.extend((nodes, gpus, local_batch))
+        times.extend(pair)
+    return _to_passes(points, times)
+
+
+def _parse_pass(path: Path, line: int, local_batch: str, step: str, sync: str) -> tuple[int, tuple[float, float]]:
+    samples = parse_whole(path, line, "local_bsz", local_batch)
+    step_s = parse_number(path, line, "step_time", step)
+    sync_s = parse_number(path, line, "sync_time", sync)
+    if sync_s >= step_s:
+        problem = f"sync_time is {sync} and step_time {step}; the first is a part of the second"
+        raise DataError(f"{path}:{line}", problem, "correct the row")
+    return samples, (step_s, sync_s)
+
+
+def _to_passes(points: array[int], times: array[float]) -> Passes:
+    return Passes(np.array(points).reshape(-1, 3), np.array(times).reshape(-1, 2))

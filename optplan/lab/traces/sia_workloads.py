@@ -1,0 +1,218 @@
+"""Reader of the workloads of Sia and Pollux: which jobs arrive when (data README, sections 1.1 and 2).
+
+One row is one job: ``name``, ``time`` (seconds after the start of the trace, ascending), ``application``, and, where
+the file has them, what a user of a rigid scheduler would ask for, ``num_replicas`` and ``batch_size``.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
+from optplan.lab.traces.sia_applications import APPLICATIONS
+from optplan.schema import FloatArray, IntArray, freeze
+from optplan.units import SECONDS_PER_HOUR
+
+_COLUMNS = ("name", "time", "application")
+_REQUESTS = ("num_replicas", "batch_size")
+
+#: Hours that a family of workloads spans, by the name of its folder: Sia's families, and Pollux's load levels.
+NOMINAL_SPANS_H: Mapping[str, float] = MappingProxyType(
+    {
+        "newtrace": 48.0,
+        "philly": 8.0,
+        "physical": 1.8,
+        "workloads": 8.0,
+        "workloads-0.5": 8.0,
+        "workloads-1.5": 8.0,
+        "workloads-2.0": 8.0,
+        "workloads-realistic": 8.0,
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """The jobs of one trace, in the order of their arrival.
+
+    Attributes
+    ----------
+    applications
+        Names of the applications that occur, sorted.
+    application_index
+        Which of them each job runs, shape (jobs,).
+    submission_s
+        Arrival of each job in seconds after the start of the trace, ascending, shape (jobs,).
+    job_names
+        Name of each job, each different.
+    requested_gpus, requested_batch_sizes
+        What a rigid scheduler would give each job, shape (jobs,); None where the file does not say it.
+    span_s
+        Length of the trace in seconds.
+    span_source
+        Where the length comes from, in words.
+    """
+
+    applications: tuple[str, ...]
+    application_index: IntArray
+    submission_s: FloatArray
+    job_names: tuple[str, ...]
+    requested_gpus: IntArray | None
+    requested_batch_sizes: IntArray | None
+    span_s: float
+    span_source: str
+
+    @property
+    def jobs_per_application(self) -> dict[str, int]:
+        """Number of jobs of each application."""
+        counts = np.bincount(self.application_index, minlength=len(self.applications))
+        return dict(zip(self.applications, counts.tolist(), strict=True))
+
+
+def read_workload(
+    path: Path | str, *, span_h: float | None = None, applications: Collection[str] = tuple(APPLICATIONS)
+) -> Workload:
+    """Read a workload.
+
+    Parameters
+    ----------
+    path
+        The CSV file.
+    span_h
+        Hours that the trace spans. None takes the nominal span of the family that the folder is named after
+        (:data:`NOMINAL_SPANS_H`), and elsewhere the last arrival, rounded up to a full hour.
+    applications
+        Names that the column ``application`` may hold.
+
+    Returns
+    -------
+    Workload
+        With the span and where it comes from.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read or holds no job; when a row is incomplete, has a number that is none or negative,
+        an unknown application, an earlier time than the row before or the name of an earlier job; when a job arrives
+        after the end of the span.
+    """
+    path = Path(path)
+    known = set(applications)
+    names: list[str] = []
+    first_lines: dict[str, int] = {}
+    times, which = array("d"), array("q")
+    requests = {column: array("q") for column in _REQUESTS if column in read_header(path)}
+    seen: dict[str, int] = {}
+    latest = 0.0
+    for line, (name, time, application, *asked) in read_rows(path, (*_COLUMNS, *requests)):
+        time_s = parse_number(path, line, "time", time)
+        if time_s < latest:
+            problem = f"time is {time}, after {latest:.12g} in the row before"
+            raise DataError(f"{path}:{line}", problem, "sort the jobs by time")
+        latest = time_s
+        if application not in known:
+            problem = f"unknown application {application!r}"
+            raise DataError(f"{path}:{line}", problem, nearest_name_hint(application, known))
+        if first_lines.setdefault(name, line) != line:
+            problem = f"a second job is named {name!r}; the first is in line {first_lines[name]}"
+            raise DataError(f"{path}:{line}", problem, "give each job a name of its own")
+        names.append(name)
+        times.append(time_s)
+        which.append(seen.setdefault(application, len(seen)))
+        for (column, values), text in zip(requests.items(), asked, strict=True):
+            values.append(parse_whole(path, line, column, text))
+    if not names:
+        raise DataError(str(path), "the file names its columns and holds no job", "add one row per job")
+    span_s, span_source = _span(path, span_h, latest)
+    by_name = sorted(seen)
+    rank = np.array([by_name.index(application) for application in seen])
+    gpus, batches = (freeze(np.array(requests[each])) if each in requests else None for each in _REQUESTS)
+    return Workload(
+        applications=tuple(by_name),
+        application_index=freeze(rank[np.array(which)]),
+        submission_s=freeze(np.array(times)),
+        job_names=tuple(names),
+        requested_gpus=gpus,
+        requested_batch_sizes=batches,
+        span_s=span_s,
+        span_source=span_source,
+    )
+
+
+def repeat_workload(workload: Workload, times: int, *, seed: int = 0) -> Workload:
+    """Repeat a workload, to simulate longer: each time its arrivals are turned within its span by a random offset.
+
+    Parameters
+    ----------
+    workload
+        The first of the repetitions, as it is.
+    times
+        How often it runs, at least 1.
+    seed
+        Of the offsets.
+
+    Returns
+    -------
+    Workload
+        ``times`` as long; the names of repeated jobs end in ``/2``, ``/3``, ...
+
+    Raises
+    ------
+    UsageError
+        When it is not to run once.
+    """
+    if times < 1:
+        raise UsageError(f"times: got {times}; at least 1 is needed")
+    offsets_s = np.random.default_rng(seed).uniform(0.0, workload.span_s, times)
+    offsets_s[0] = 0.0
+    numbers = np.arange(times)[:, None]
+    turned_s = (workload.submission_s + offsets_s[:, None]) % workload.span_s + numbers * workload.span_s
+    turned_s[0] = workload.submission_s  # an arrival at the very end of the span stays there
+    order = np.argsort(turned_s, axis=None, kind="stable")
+    which = order % len(workload.job_names)
+    names = [
+        workload.job_names[job] + (f"/{number + 1}" if number else "")
+        for number, job in zip((order // len(workload.job_names)).tolist(), which.tolist(), strict=True)
+    ]
+
+    def again(values: IntArray | None) -> IntArray | None:
+        return None if values is None else freeze(values[which])
+
+    return replace(
+        workload,
+        application_index=freeze(workload.application_index[which]),
+        submission_s=freeze(turned_s.ravel()[order]),
+        job_names=tuple(names),
+        requested_gpus=again(workload.requested_gpus),
+        requested_batch_sizes=again(workload.requested_batch_sizes),
+        span_s=times * workload.span_s,
+        span_source=f"{workload.span_source}, {times} times",
+    )
+
+
+def _span(path: Path, span_h: float | None, latest_s: float) -> tuple[float, str]:
+    """Return the span in seconds and where it comes from."""
+    family = path.resolve().parent.name
+    if span_h is not None:
+        if not (math.isfinite(span_h) and span_h > 0.0):
+            raise DataError("span_h", f"got {span_h!r}; hours above zero are allowed", "give the length of the trace")
+        hours, source = span_h, "given by the caller"
+    elif family in NOMINAL_SPANS_H:
+        hours, source = NOMINAL_SPANS_H[family], f"nominal span of {family}"
+    else:
+        hours = max(1.0, float(math.ceil(latest_s / SECONDS_PER_HOUR)))
+        source = "last arrival, rounded up to a full hour"
+    if latest_s > hours * SECONDS_PER_HOUR:
+        problem = (
+            f"the last job arrives at {latest_s / SECONDS_PER_HOUR:.6g} h, after the span of {hours:g} h ({source})"
+        )
+        raise DataError(str(path), problem, "give a longer span_h")
+    return hours * SECONDS_PER_HOUR, source

@@ -1,0 +1,12 @@
+"""Measurements that formulations are fed with: bandwidth of all-reduces, times of a network's passes.
+
+Readers, models that learn from measurements, and tools that measure on the machine at hand.
+"""
+
+COMMANDS = {
+    "import nccl-tests": "optplan.profiling.cli.bandwidth:import_nccl_tests",
+    "profile network": "optplan.profiling.cli.measuring:network",
+    "probe": "optplan.profiling.cli.measuring:probe",
+    "bandwidth": "optplan.profiling.cli.bandwidth:bandwidth",
+}
+LISTS: dict[str, str] = {}

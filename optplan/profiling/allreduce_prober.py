@@ -1,0 +1,301 @@
+"""Measures real all-reduces with torch.distributed, over sizes, ranks and simultaneous transfers (4.2).
+
+On one machine the ranks are processes that talk over the loopback interface (gloo) or between its GPUs (nccl). On
+several machines torchrun starts the ranks, and each of them calls :func:`probe_joined`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from optplan.errors import UsageError
+from optplan.profiling.allreduce_data import AllreduceData, Buffers, Measurement, Place, bandwidth_of
+from optplan.profiling.process_groups import NCCL, check_backend, choose_backend, joined_group, run_ranks
+from optplan.profiling.workloads import require_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.distributed import ProcessGroup
+
+_BYTES_PER_NUMBER = 4
+#: Sizes that the paper measures: powers of two, from one number on.
+LEAST_BYTES = 4
+#: All-reduces of one timing, at most; small ones take too little time to be timed one by one.
+_MOST_TURNS = 200
+
+
+def choose_sizes(most_bytes: int, least_bytes: int = LEAST_BYTES) -> tuple[int, ...]:
+    """List the powers of two between two sizes, as the paper's grid has them.
+
+    Raises
+    ------
+    UsageError
+        When there is none.
+    """
+    powers = (2**power for power in range(2, most_bytes.bit_length()))
+    sizes = tuple(size for size in powers if least_bytes <= size <= most_bytes)
+    if not sizes:
+        message = f"sizes: no power of two from {max(least_bytes, LEAST_BYTES)} to {most_bytes} bytes; widen the range"
+        raise UsageError(message)
+    return sizes
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """What is measured, and how carefully.
+
+    Parameters
+    ----------
+    world_sizes
+        Numbers of ranks, 2 or more.
+    sizes_bytes
+        Of the buffer; multiples of 4, the size of a number.
+    transfers
+        All-reduces that are started at once; the paper's model knows their number.
+    repeats
+        Timings of each point; each becomes a row.
+    warm_up
+        All-reduces before them.
+    timing_s
+        Seconds that a timing takes, more or less: short all-reduces are repeated within it and averaged.
+    """
+
+    world_sizes: Sequence[int] = (2,)
+    sizes_bytes: Sequence[int] = field(default_factory=lambda: choose_sizes(16 * 2**20))
+    transfers: Sequence[int] = (1,)
+    repeats: int = 5
+    warm_up: int = 3
+    timing_s: float = 0.02
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be measured."""
+        least = {"world_sizes": 2, "sizes_bytes": LEAST_BYTES, "transfers": 1}
+        for name, allowed in least.items():
+            values = getattr(self, name)
+            if not values or len(set(values)) < len(values) or min(values) < allowed:
+                raise UsageError(f"{name}: got {list(values)}; list whole numbers from {allowed} on, each once")
+        for size in self.sizes_bytes:
+            if size % _BYTES_PER_NUMBER:
+                raise UsageError(
+                    f"sizes_bytes: got {size}; numbers of {_BYTES_PER_NUMBER} bytes are exchanged, so give multiples"
+                )
+        if self.repeats < 1 or self.warm_up < 0 or self.timing_s < 0:
+            raise UsageError(
+                f"repeats {self.repeats}, warm_up {self.warm_up}, timing_s {self.timing_s}: at least one repeat and no "
+                "negative numbers are needed"
+            )
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long all-reduces took.
+
+    Parameters
+    ----------
+    ranks
+        That took part.
+    size_bytes
+        Of each rank's buffer.
+    transfers
+        All-reduces at once.
+    time_s
+        Until the last of them was done on the slowest rank.
+    """
+
+    ranks: int
+    size_bytes: int
+    transfers: int
+    time_s: float
+
+
+def probe_here(settings: ProbeSettings, *, backend: str | None = None, timeout_s: float = 600.0) -> list[Timing]:
+    """Measure all-reduces between processes of this machine.
+
+    Parameters
+    ----------
+    settings
+        What is measured.
+    backend
+        ``gloo`` over the loopback interface, or ``nccl`` between this machine's GPUs; None: nccl if there are enough.
+    timeout_s
+        For the whole measurement.
+
+    Returns
+    -------
+    list of Timing
+        By ranks, transfers, sizes and repeats.
+
+    Raises
+    ------
+    MeasurementError
+        When a rank fails, or time is up.
+    UsageError
+        When the backend is not there or has too few devices.
+    MissingExtraError
+        When PyTorch is not installed.
+    """
+    ranks = max(settings.world_sizes)
+    backend = backend or choose_backend(ranks)
+    rows = run_ranks(measure_all, ranks, (settings, _device_of(backend)), backend=backend, timeout_s=timeout_s)
+    return [Timing(**row) for row in rows]
+
+
+def was_started_by_torchrun(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether torchrun started this process as one rank among several."""
+    return {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= set(environment)
+
+
+def probe_joined(settings: ProbeSettings, *, backend: str | None = None, timeout_s: float = 600.0) -> list[Timing]:
+    """Measure all-reduces between ranks that torchrun started, on one machine or several.
+
+    Every rank has to call this with the same settings.
+
+    Parameters
+    ----------
+    settings
+        What is measured; numbers of ranks up to those that were started. A smaller number takes the first ranks.
+    backend
+        ``gloo`` or ``nccl``; None: nccl where each of this machine's ranks can have a GPU.
+    timeout_s
+        For each all-reduce.
+
+    Returns
+    -------
+    list of Timing
+        On rank 0; nothing on the others.
+
+    Raises
+    ------
+    UsageError
+        When more ranks are asked for than there are, or the backend is not there.
+    MissingExtraError
+        When PyTorch is not installed.
+    """
+    started, rank, place = (int(os.environ[name]) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
+    if max(settings.world_sizes) > started:
+        message = f"world_sizes: got {max(settings.world_sizes)}, and torchrun started {started} ranks"
+        raise UsageError(f"{message}; start more, or ask for fewer")
+    backend = backend or choose_backend(int(os.environ["LOCAL_WORLD_SIZE"]))
+    check_backend(backend, place + 1)
+    with joined_group(backend, place, timeout=timedelta(seconds=timeout_s)):
+        rows = measure_all(settings, _device_of(backend))
+    return [Timing(**row) for row in rows] if rank == 0 else []
+
+
+def _device_of(backend: str) -> str:
+    return "cuda" if backend == NCCL else "cpu"
+
+
+def measure_all(settings: ProbeSettings, device: str = "cpu") -> list[dict[str, Any]]:
+    """Measure every point, on every rank of the default process group.
+
+    Returns
+    -------
+    list of dict
+        The fields of each :class:`Timing`; on ranks that took part in fewer points, fewer of them.
+    """
+    import torch.distributed as group
+
+    rows = []
+    for ranks in settings.world_sizes:
+        members = group.new_group(list(range(ranks)))  # every rank has to call this, member or not
+        if group.get_rank() < ranks:
+            points = ((transfers, size) for transfers in settings.transfers for size in settings.sizes_bytes)
+            for transfers, size in points:
+                measured = _measure_point(members, Timing(ranks, size, transfers, 0.0), settings, device)
+                rows += [asdict(timing) for timing in measured]
+        group.barrier()
+    return rows
+
+
+def _measure_point(members: ProcessGroup, point: Timing, plan: ProbeSettings, device: str) -> list[Timing]:
+    torch = require_torch()
+    buffers = [
+        torch.zeros(point.size_bytes // _BYTES_PER_NUMBER, dtype=torch.float32, device=device)
+        for _ in range(point.transfers)
+    ]
+    for _ in range(plan.warm_up):
+        _time_turns(members, buffers, 1)
+    once_s = _time_turns(members, buffers, 1)
+    turns = _MOST_TURNS if once_s * _MOST_TURNS <= plan.timing_s else max(1, round(plan.timing_s / once_s))
+    return [replace(point, time_s=_time_turns(members, buffers, turns)) for _ in range(plan.repeats)]
+
+
+def _time_turns(members: ProcessGroup, buffers: list[Tensor], turns: int) -> float:
+    """Return the mean seconds of a turn on the slowest rank; every rank returns the same."""
+    torch = require_torch()
+    import torch.distributed as group
+
+    device = buffers[0].device
+    group.barrier(group=members)
+    start = time.perf_counter()
+    for _ in range(turns):
+        works = [group.all_reduce(buffer, group=members, async_op=True) for buffer in buffers]
+        for work in works:
+            work.wait()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    taken = torch.tensor([(time.perf_counter() - start) / turns], dtype=torch.float64, device=device)
+    group.all_reduce(taken, op=group.ReduceOp.MAX, group=members)
+    return float(taken.item())
+
+
+def collect(timings: Sequence[Timing], place: Place) -> AllreduceData:
+    """Make a table of measurements from timings at a place, which :func:`describe_place` describes.
+
+    Raises
+    ------
+    DataError
+        When there is no timing, or one that cannot be.
+    """
+    return AllreduceData(
+        tuple(
+            Measurement(
+                place=place,
+                size_bytes=timing.size_bytes,
+                ranks=timing.ranks,
+                bus_gbit_per_s=bandwidth_of(timing.size_bytes, timing.ranks, timing.time_s),
+                transfers=timing.transfers,
+                buffers=Buffers.IN_PLACE,
+            )
+            for timing in timings
+        )
+    )
+
+
+def describe_place(
+    vm_type: str, *, cloud: str = "", region: str = "", zone: str = "", rated_gbit_per_s: float | None = None
+) -> Place:
+    """Describe the machine at hand: what is given, and the cores, memory and GPU that it has.
+
+    Parameters
+    ----------
+    vm_type
+        The name under which instances ask for the bandwidth.
+    cloud, region, zone, rated_gbit_per_s
+        As the provider states them.
+    """
+    torch = require_torch()
+    return Place(
+        vm_type=vm_type,
+        cloud=cloud,
+        region=region,
+        zone=zone,
+        gpu=str(torch.cuda.get_device_name(0)) if torch.cuda.is_available() else "",
+        cpu_cores=float(os.cpu_count() or 0) or None,
+        memory_gib=_count_memory_gib(),
+        rated_gbit_per_s=rated_gbit_per_s,
+    )
+
+
+def _count_memory_gib() -> float | None:
+    try:
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # systems that do not tell
+        return None
+    return round(pages / 2**30, 1) if pages > 0 else None

@@ -1,0 +1,1 @@
+"""Commands that measure networks and all-reduces, and learn from measurements."""

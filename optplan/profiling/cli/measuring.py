@@ -1,0 +1,220 @@
+"""``optplan profile network`` and ``optplan probe``: a network and all-reduces, measured here for Srift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from optplan.cli.commands import Command
+from optplan.cli.console import Progress, Shown
+from optplan.cli.options import FILE, NUMBERS, SIZE, TIME
+from optplan.cli.outputs import Outputs
+
+if TYPE_CHECKING:
+    from optplan.formulations.srift.data.profiles import JobProfile
+    from optplan.profiling.allreduce_data import AllreduceData
+
+_MEGABYTE = 1e6
+_MICROSECONDS_PER_SECOND = 1e6
+
+
+@click.command(
+    cls=Command,
+    short_help="Measure a PyTorch network on this device, for Srift.",
+    examples=(
+        "optplan profile network train.py:make_network --largest-batch 64 -o profile.json",
+        "optplan profile network mypackage.networks:resnet --device cuda --gpu t4 --merge v100.json -o profile.json",
+        "optplan profile network train.py:make_network --device cuda --gpu t4 --instance fleet.json -o fleet-2.json",
+    ),
+    writes={"output": "the profile as JSON, for the field `job` of an instance; with --instance the instance"},
+)
+@click.argument("target", metavar="MODULE:FACTORY")
+@click.option(
+    "--network", "called", metavar="NAME", help="What the profile calls the network; the module's class unless given."
+)
+@click.option("--device", metavar="NAME", default="cpu", help="cpu, cuda or cuda:N.")
+@click.option("--gpu", metavar="NAME", help="What the profile calls the device; its product name unless given.")
+@click.option(
+    "--largest-batch", type=int, metavar="N", help="Samples at most; needed on a CPU, by default what fits on a GPU."
+)
+@click.option("--least-batch", type=int, metavar="N", default=1, help="Samples of the least batch.")
+@click.option("--repetitions", type=int, metavar="N", default=11, help="Timed passes at each batch.")
+@click.option("--warm-up", type=int, metavar="N", default=3, help="Passes before those.")
+@click.option("--samples", type=int, metavar="N", default=16, help="Backward passes watched layer by layer.")
+@click.option("--threads", type=int, metavar="N", help="That PyTorch uses on a CPU; its own choice unless given.")
+@click.option("--mend-falls", is_flag=True, help="Level times that fall with a larger batch, with a warning.")
+@click.option(
+    "--merge",
+    type=FILE,
+    multiple=True,
+    help="Profile of the same network on another device, to be in the output, too; may be repeated.",
+)
+@click.option("--instance", "base", metavar="INSTANCE", help="A job on VMs whose profile gets this device, too.")
+def network(
+    target: str,
+    *,
+    called: str | None,
+    device: str,
+    gpu: str | None,
+    largest_batch: int | None,
+    merge: tuple[Path, ...],
+    base: str | None,
+    outputs: Outputs,
+    **options: Any,  # noqa: ANN401 - the fields of ProfilerSettings
+) -> int:
+    """Measure a PyTorch network: largest batch, times of its passes, and when each layer's gradient is ready.
+
+    MODULE:FACTORY names a function of yours, as in train.py:make_network or mypackage.networks:make_network. It takes
+    nothing and returns (module, batches) or (module, batches, loss), where batches is a function from a number of
+    samples to the module's inputs, or inputs to repeat. It runs as it stands: name only files that you trust.
+    """
+    from optplan.formulations.srift.data.instance import SriftInstance
+    from optplan.instances.files import read_instance
+    from optplan.profiling.profile_files import merge_profiles, read_profile
+    from optplan.profiling.torch_profiler import ProfilerSettings, profile_module
+    from optplan.profiling.workloads import load_workload
+
+    settings = ProfilerSettings(**options)
+    old = None if base is None else read_instance(base, SriftInstance)
+    others = [read_profile(path) for path in merge]
+    workload = load_workload(target)
+    with Progress("profiling"):
+        measured = profile_module(
+            workload.module,
+            workload.make_batch,
+            loss=workload.loss,
+            device=device,
+            gpu=gpu,
+            largest_batch=largest_batch,
+            settings=settings,
+        )
+    known = [] if old is None else [old.job]  # first: what is known keeps its order of layers and its name
+    made = merge_profiles([*known, measured.replace(network=called or measured.network), *others])
+    return outputs.deliver(made if old is None else old.replace(job=made), lambda: _show_profile(made))
+
+
+def _show_profile(made: JobProfile) -> Iterable[Shown]:
+    """Say what was measured: the network, and a row for each batch on each device."""
+    from optplan.reporting.tables import fact_table, record_table
+
+    layers = made.layers
+    sizes = layers.gradient_bytes / _MEGABYTE
+    facts = [
+        ("network", made.network),
+        ("gradients", f"{sizes.sum():.4g} MB in {sizes.size} layers, the largest {sizes.max():.4g} MB"),
+    ]
+    if layers.probability is not None:
+        facts.append(("not always run", f"{(layers.probability < 1).sum()} layers"))
+    facts += [
+        (f"deviation on {name}", f"{device.deviation:.1%} from pass to pass") for name, device in made.devices.items()
+    ]
+    yield fact_table([*facts, ("source", made.source)])
+    rows = [
+        {"device": name, "batch": batch, "forward_ms": f"{1e3 * forward:.3g}", "backward_ms": f"{1e3 * backward:.3g}"}
+        for name, device in made.devices.items()
+        for batch, forward, backward in zip(
+            device.batches.tolist(), device.forward_s.tolist(), device.backward_s.tolist(), strict=True
+        )
+    ]
+    yield record_table("passes", rows)
+
+
+@click.command(
+    cls=Command,
+    short_help="Measure all-reduces between processes, for Srift.",
+    examples=(
+        "optplan probe --world-sizes 2,4 --most-bytes 16MiB --vm-type laptop -o measurements.csv",
+        "optplan probe --backend nccl --world-sizes 2,4,8 --most-bytes 512MiB --vm-type p3.16xlarge -o p3.csv",
+    ),
+    writes={"output": "the measurements as CSV"},
+)
+@click.option("--vm-type", metavar="NAME", default="here", help="What instances call these VMs.")
+@click.option("--cloud", metavar="NAME", default="", help="Whose VMs they are, for models that learn from several.")
+@click.option("--region", metavar="NAME", default="", help="Where they are.")
+@click.option("--zone", metavar="NAME", default="", help="Where there.")
+@click.option("--rated-gbit-per-s", type=float, metavar="N", help="Network of a VM, as the provider rates it.")
+@click.option("--world-sizes", default="2", type=NUMBERS, help="Numbers of ranks.")
+@click.option("--least-bytes", default="4B", type=SIZE, help="The smallest buffer.")
+@click.option("--most-bytes", default="16MiB", type=SIZE, help="The largest buffer; those between are powers of two.")
+@click.option("--transfers", default="1", type=NUMBERS, help="All-reduces at once.")
+@click.option("--repeats", type=int, metavar="N", default=5, help="Timings, and rows, of a point.")
+@click.option(
+    "--backend", type=click.Choice(["gloo", "nccl"]), help="PyTorch's; nccl where each rank can have a GPU, else gloo."
+)
+@click.option("--timeout", default="10min", type=TIME, help="End the measurement after so long.")
+def probe(
+    *,
+    vm_type: str,
+    cloud: str,
+    region: str,
+    zone: str,
+    rated_gbit_per_s: float | None,
+    world_sizes: tuple[int, ...],
+    least_bytes: int,
+    most_bytes: int,
+    transfers: tuple[int, ...],
+    repeats: int,
+    backend: str | None,
+    timeout: float,
+    outputs: Outputs,
+) -> int:
+    """Measure real all-reduces with PyTorch over sizes and numbers of ranks.
+
+    On one machine it starts the ranks itself: processes that talk over the loopback interface (gloo), or one for each
+    GPU (nccl). On several machines start it with torchrun, as in `torchrun --nnodes 4 ... --no-python optplan probe
+    --world-sizes 2,4 -o measurements.csv`; the first rank writes.
+    """
+    from optplan.profiling.allreduce_data import format_csv
+    from optplan.profiling.allreduce_prober import (
+        ProbeSettings,
+        choose_sizes,
+        collect,
+        describe_place,
+        probe_here,
+        probe_joined,
+        was_started_by_torchrun,
+    )
+
+    joined = was_started_by_torchrun()
+    settings = ProbeSettings(
+        world_sizes=world_sizes,
+        sizes_bytes=choose_sizes(most_bytes, least_bytes),
+        transfers=transfers,
+        repeats=repeats,
+    )
+    with Progress("probing"):
+        timings = (probe_joined if joined else probe_here)(settings, backend=backend, timeout_s=timeout)
+    if not timings:  # not the first rank
+        return 0
+    place = describe_place(vm_type, cloud=cloud, region=region, zone=zone, rated_gbit_per_s=rated_gbit_per_s)
+    data = collect(timings, place)
+    rows = _list_rows(data)
+    outputs.answer(rows, lambda: [_show_rows(rows)])
+    outputs.save_text("--output", lambda _: format_csv(data))
+    return outputs.exit_code(0)
+
+
+def _list_rows(data: AllreduceData) -> list[dict[str, object]]:
+    return [
+        {
+            "vm_type": row.place.vm_type,
+            "ranks": row.ranks,
+            "transfers": row.transfers,
+            "size_bytes": row.size_bytes,
+            "time_us": row.time_s * _MICROSECONDS_PER_SECOND,
+            "bus_gbit_per_s": row.bus_gbit_per_s,
+        }
+        for row in data.rows
+    ]
+
+
+def _show_rows(rows: Sequence[Mapping[str, object]]) -> Shown:
+    from optplan.reporting.tables import record_table
+
+    shown = (
+        {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in row.items()} for row in rows
+    )
+    return record_table("measurements", shown)

@@ -1,0 +1,362 @@
+"""Profiles a PyTorch module on the device at hand, as Srift needs it (section 4.1).
+
+The largest batch that fits is searched, or given; forward and backward passes are timed at four batches; hooks tell
+when each layer's gradient is ready. A copy of the module is measured: the user's own stays as it is.
+"""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optplan.errors import DataError, DataWarning, MeasurementError, OptplanError, UsageError
+from optplan.formulations.srift.data.profiles import DeviceProfile, JobProfile, Layers
+from optplan.profiling.device_clocks import HostClock, make_clock
+from optplan.profiling.layer_watch import LayerWatch, TrainableLayer, list_layers
+from optplan.profiling.workloads import Loss, Workload, call_module, make_workload, require_torch, run_user_code
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from optplan.schema import FloatArray
+
+#: Parts of the largest batch at which passes are timed, beside the least one (4.1).
+_PARTS = (1 / 3, 2 / 3, 1.0)
+#: Standard deviation of a normal distribution over the median of the absolute deviations from its median.
+_DEVIATION_OF_SPREAD = 1.0 / statistics.NormalDist().inv_cdf(0.75)
+#: Least number of repetitions whose deviation says anything.
+_LEAST_REPETITIONS = 3
+
+
+@dataclass(frozen=True)
+class ProfilerSettings:
+    """How carefully a module is profiled.
+
+    Parameters
+    ----------
+    repetitions
+        Timed passes at each batch; the median counts.
+    warm_up
+        Passes at each batch before those, not timed.
+    attempts
+        Rounds of repetitions, one after the other, as long as a larger batch seems to take less time.
+    samples
+        Backward passes that are watched for the layers' gradients.
+    least_batch
+        Samples of the smallest batch; 2 for networks that normalise over a batch.
+    mend_falls
+        Whether times that still fall after the last attempt are mended (isotonic regression, with a warning) or raised.
+    threads
+        That PyTorch uses on the CPU; None: as many as it does now.
+    clock
+        Measures; None: the device's own.
+    """
+
+    repetitions: int = 11
+    warm_up: int = 3
+    attempts: int = 3
+    samples: int = 16
+    least_batch: int = 1
+    mend_falls: bool = False
+    threads: int | None = None
+    clock: HostClock | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that measure nothing."""
+        least = {"repetitions": _LEAST_REPETITIONS, "warm_up": 0, "attempts": 1, "samples": 1, "least_batch": 1}
+        for name, allowed in least.items():
+            if getattr(self, name) < allowed:
+                raise UsageError(f"{name}: got {getattr(self, name)}; whole numbers from {allowed} on are allowed")
+        if self.threads is not None and self.threads < 1:
+            message = f"threads: got {self.threads}; whole numbers from 1 on are allowed, or none for PyTorch's own"
+            raise UsageError(message)
+
+
+def profile_module(
+    module: nn.Module,
+    batches: Any,  # noqa: ANN401 - a function, or inputs of any structure
+    *,
+    loss: Loss | None = None,
+    device: str = "cpu",
+    gpu: str | None = None,
+    largest_batch: int | None = None,
+    sampler: Callable[[], Any] | None = None,
+    settings: ProfilerSettings | None = None,
+) -> JobProfile:
+    """Measure a network on a device.
+
+    Parameters
+    ----------
+    module
+        The network, in the mode in which it trains.
+    batches
+        A function from a number of samples to the module's inputs, or inputs whose samples are repeated; see
+        :func:`~optplan.profiling.workloads.make_workload`.
+    loss
+        Makes a scalar of what the module returns; None: its own ``loss``, else the mean square of the outputs.
+    device
+        ``cpu``, ``cuda`` or ``cuda:N``.
+    gpu
+        What the profile calls this kind of device; None: its product name, or ``cpu``.
+    largest_batch
+        Samples that a device gets at most; None: as many as fit into its memory, found by trying. On a CPU, where
+        memory gives no such limit, it has to be given.
+    sampler
+        Returns inputs as the training data gives them, for networks whose layers do not all run on every batch; None:
+        ``batches`` at the largest size.
+    settings
+        How carefully.
+
+    Returns
+    -------
+    JobProfile
+        With one device. The optimiser's step is not part of it, nor is loading data. The deviation is that of the
+        passes at the largest batch, from repetition to repetition; how VMs differ from one another is not in it.
+
+    Raises
+    ------
+    DataError
+        When the module, its inputs or the loss cannot be trained with, or a layer never gets a gradient.
+    MeasurementError
+        When a larger batch takes less time after all attempts, or times scatter by their own size.
+    UsageError
+        When the device is not known, or the largest batch is missing or not above the least one.
+    MissingExtraError
+        When PyTorch is not installed.
+    """
+    settings = settings or ProfilerSettings()
+    clock = settings.clock or make_clock(device)
+    workload = make_workload(copy.deepcopy(module), batches, loss).moved(device)
+    layers = list_layers(workload.module)
+    runner = _PassRunner(workload, clock)
+    name = gpu or _name_device(device)
+    with _threads(settings.threads):
+        most = _find_largest_batch(runner, device, largest_batch, settings.least_batch)
+        times, mended = _time_passes(runner, _choose_batches(settings.least_batch, most), settings)
+        inputs = sampler or (lambda: workload.make_batch(most))
+        found = _watch_layers(runner, layers, inputs, settings.samples)
+        source = _describe(name, device, settings, mended=mended)
+    return JobProfile(network=type(module).__name__, layers=found, devices={name: times}, source=source)
+
+
+@contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    """Let PyTorch use so many threads while in this context."""
+    torch = require_torch()
+    before = torch.get_num_threads()
+    torch.set_num_threads(before if number is None else number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _PassRunner:
+    """Runs the passes of a workload and times them."""
+
+    def __init__(self, workload: Workload, clock: HostClock) -> None:
+        self._workload = workload
+        self.clock = clock
+
+    def run(self, inputs: Any) -> tuple[int, int, int]:  # noqa: ANN401 - inputs of any structure
+        """Run a forward and a backward pass; return the marks before, between and after them."""
+        self._workload.module.zero_grad(set_to_none=True)
+        self.clock.start()
+        start = self.clock.mark()
+        value = self._workload.loss(call_module(self._workload.module, inputs))
+        middle = self.clock.mark()
+        value.backward()
+        end = self.clock.mark()
+        self.clock.finish()
+        return start, middle, end
+
+    def time(self, batch: int) -> tuple[float, float]:
+        """Return the seconds of a forward and a backward pass on so many samples."""
+        start, middle, end = self.run(self._workload.make_batch(batch))
+        return self.seconds(start, middle), self.seconds(middle, end)
+
+    def seconds(self, first: int, last: int) -> float:
+        """Return the time of a pass between two marks.
+
+        Raises
+        ------
+        MeasurementError
+            When the clock sees none.
+        """
+        taken = self.clock.seconds(first, last)
+        if taken <= 0:
+            raise MeasurementError("a pass took no time that the clock can tell; take a larger least_batch")
+        return taken
+
+    def try_batch(self, batch: int) -> bool:
+        """Run the passes on so many samples; return whether the device's memory held them.
+
+        Raises
+        ------
+        DataError
+            When they fail for another reason.
+        """
+        torch = require_torch()
+        try:
+            self.time(batch)
+        except torch.OutOfMemoryError:
+            fits = False
+        except OptplanError:
+            raise
+        except Exception as error:
+            problem = f"fails on a batch of {batch}: {type(error).__name__}: {error}"
+            fix = "check the inputs and the loss; a network that normalises over a batch needs least_batch=2"
+            raise DataError("module", problem, fix) from error
+        else:
+            return True
+        self._workload.module.zero_grad(set_to_none=True)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        return fits
+
+
+def _find_largest_batch(runner: _PassRunner, device: str, most: int | None, least: int) -> int:
+    """Find the largest batch that fits, by doubling and then halving the interval; ``most`` ends it."""
+    if most is None and device.partition(":")[0] == "cpu":
+        message = "largest_batch is needed on a CPU, whose memory gives no clear limit; give as many samples as a"
+        raise UsageError(f"{message} device is to get at most")
+    if most is not None and most < least:
+        raise UsageError(f"largest_batch: got {most}, less than the smallest batch to measure, {least}")
+    if not runner.try_batch(least):
+        problem = f"a batch of {least} does not fit into the memory of {device}"
+        raise DataError("module", problem, "take a device with more memory, or a smaller network")
+    if most is not None and runner.try_batch(most):
+        return most
+    fits, fails = least, most
+    while fails is None:
+        if runner.try_batch(2 * fits):
+            fits *= 2
+        else:
+            fails = 2 * fits
+    while fails - fits > 1:
+        middle = (fits + fails) // 2
+        if runner.try_batch(middle):
+            fits = middle
+        else:
+            fails = middle
+    return fits
+
+
+def _choose_batches(least: int, most: int) -> list[int]:
+    return sorted({least, *(max(least, round(part * most)) for part in _PARTS)})
+
+
+def _time_passes(runner: _PassRunner, batches: list[int], settings: ProfilerSettings) -> tuple[DeviceProfile, bool]:
+    """Time forward and backward passes at each batch until the medians do not fall; say whether they were mended."""
+    passes: dict[int, list[tuple[float, float]]] = {batch: [] for batch in batches}
+    for batch in batches:
+        for _ in range(settings.warm_up):
+            runner.time(batch)
+    medians = np.empty((len(batches), 2))
+    for _ in range(settings.attempts):
+        # In turns, so that a slow moment of the machine meets all batches alike.
+        for _ in range(settings.repetitions):
+            for batch in batches:
+                passes[batch].append(runner.time(batch))
+        medians = np.array([np.median(passes[batch], axis=0) for batch in batches])
+        if (np.diff(medians, axis=0) >= 0).all():
+            break
+    forward, backward = (
+        _require_rise(name, batches, medians[:, column], mend=settings.mend_falls)
+        for column, name in enumerate(("forward", "backward"))
+    )
+    deviation = _relative_deviation([sum(each) for each in passes[batches[-1]]])
+    measured = np.array(batches, dtype=np.int64)
+    mended = not np.array_equal(medians, np.column_stack([forward, backward]))
+    return DeviceProfile(batches=measured, forward_s=forward, backward_s=backward, deviation=deviation), mended
+
+
+def _require_rise(name: str, batches: list[int], seconds: FloatArray, *, mend: bool) -> FloatArray:
+    """Return times that never fall, or say which do."""
+    falls = np.flatnonzero(np.diff(seconds) < 0)
+    if not falls.size:
+        return seconds
+    first = int(falls[0])
+    message = (
+        f"{name} pass: the median falls from {seconds[first]:.3g} s at a batch of {batches[first]} to "
+        f"{seconds[first + 1]:.3g} s at {batches[first + 1]}"
+    )
+    if not mend:
+        fix = "measure on an idle machine, with more repetitions or a larger largest_batch; mend_falls=True levels it"
+        raise MeasurementError(f"{message}; {fix}")
+    from scipy.optimize import isotonic_regression
+
+    warnings.warn(f"{message}; levelled by isotonic regression", DataWarning, stacklevel=2)
+    return np.asarray(isotonic_regression(seconds).x, dtype=np.float64)
+
+
+def _relative_deviation(seconds: list[float]) -> float:
+    """Return the standard deviation over the mean of normal passes with the same median and median deviation.
+
+    Unlike the plain one it belongs to the bulk of the passes, as their median does: a hiccup of the host moves neither.
+    """
+    median = statistics.median(seconds)
+    spread = statistics.median(abs(each - median) for each in seconds)
+    deviation = _DEVIATION_OF_SPREAD * spread / median if median else 0.0
+    if deviation >= 1:
+        message = f"passes at the largest batch scatter by {deviation:.0%} of their median"
+        raise MeasurementError(f"{message}; measure on an idle machine, with more warm_up and repetitions")
+    return deviation
+
+
+def _watch_layers(
+    runner: _PassRunner,
+    layers: list[TrainableLayer],
+    inputs: Callable[[], Any],
+    samples: int,
+) -> Layers:
+    """Find when gradients are ready, in shares of the backward pass, and how often layers run."""
+    watch = LayerWatch(layers, runner.clock)
+    shares: list[list[float]] = [[] for _ in layers]
+    with watch.attached():
+        for moments in _watched_passes(runner, watch, inputs, samples):
+            for index, share in moments.items():
+                shares[index].append(share)
+    for layer, found in zip(layers, shares, strict=True):
+        if not found:
+            problem = f"gets no gradient in any of {samples} backward passes"
+            fix = "freeze it with requires_grad_(False), or watch more batches of the training data (sampler, samples)"
+            raise DataError(f"module.{layer.name}", problem, fix)
+    ready = np.array([statistics.median(found) for found in shares])
+    # Of two that are ready at once the later layer comes first, as in a backward pass.
+    order = sorted(range(len(layers)), key=lambda index: (ready[index], -index))
+    probability = np.array([len(shares[index]) / samples for index in order])
+    return Layers(
+        gradient_bytes=np.array([float(layers[index].gradient_bytes) for index in order]),
+        ready=ready[order],
+        probability=probability if probability.min() < 1 else None,
+        names=tuple(layers[index].name for index in order),
+    )
+
+
+def _watched_passes(
+    runner: _PassRunner, watch: LayerWatch, inputs: Callable[[], Any], samples: int
+) -> Iterator[dict[int, float]]:
+    """Run passes; yield the share of the backward pass after which each layer that ran was ready."""
+    for _ in range(samples):
+        _, middle, end = runner.run(run_user_code("sampler", inputs))
+        whole = runner.seconds(middle, end)
+        yield {index: runner.clock.seconds(middle, mark) / whole for index, mark in watch.take_marks().items()}
+
+
+def _name_device(device: str) -> str:
+    return "cpu" if device.partition(":")[0] == "cpu" else str(require_torch().cuda.get_device_name(device))
+
+
+def _describe(name: str, device: str, settings: ProfilerSettings, *, mended: bool) -> str:
+    torch = require_torch()
+    threads = f" ({torch.get_num_threads()} of its threads)" if device.partition(":")[0] == "cpu" else ""
+    how = f"medians of {settings.repetitions} passes{', falls levelled' if mended else ''}, {settings.samples} watched"
+    return f"measured with PyTorch {torch.__version__} on {name}{threads}; {how}"

@@ -1,1 +1,0 @@
-"""Running plans: a control loop that follows a plan's segments on executors, with a journal from which it can go on."""

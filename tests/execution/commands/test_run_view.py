@@ -1,0 +1,83 @@
+"""What is shown while a plan is followed: one line that says what runs, how good, for how much, and how long still."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optplan.contracts.conditions import Mode
+from optplan.execution.cli.run_view import RunView
+from optplan.execution.options import RunOptions, make_rules
+from optplan.execution.running import run
+from optplan.execution.state import State
+from optplan.instances.files import read_instance
+from optplan.solving import build_plan, solve
+
+QUADRATIC = f"{Path(__file__).parents[1] / 'trainables' / 'quadratic.py'}:Quadratic"
+#: Configurations; the losses after 10 iterations are 9 (1 - 2 rate)^20.
+RATES = [{"rate": rate} for rate in (0.01, 0.3, 0.1, 0.02)]
+
+
+def follow(mode: Mode = Mode.MIN, **options: Any) -> tuple[list[str], RunView]:  # noqa: ANN401 - fields of RunOptions
+    """Follow the textbook search, and return the line after each record."""
+    instance = read_instance("rubberband-two-stages")
+    plan = build_plan(instance, solve(instance))
+    options["train"] = QUADRATIC
+    chosen = RunOptions(mode=mode, **options)
+    view, lines = RunView(State(plan), make_rules(plan, chosen)), list[str]()
+
+    def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
+        view.listen(record)
+        lines.append(view.line(record.t))
+
+    run(plan, listener=listen, space=RATES, mode=mode, **options)
+    return lines, view
+
+
+def test_the_line_says_what_runs_and_what_it_has_taken() -> None:
+    """Four trials on two nodes for 100 s and 20 cents, then one on one node for 180 s and 18 cents."""
+    lines, _ = follow()
+    first = "stage 1: 4 trials of 1 GPU on 2 instances"
+    waiting = "waiting for nodes (0 are ready) | 4 trials | $0.00 of $0.38 | 0 s, about 4 min 40 s to go"
+    assert f"virtual run | {first} | {waiting}" in lines
+    # both nodes are there, and will be charged a minute at least
+    assert f"virtual run | {first} | 4 trials | $0.12 of $0.38 | 0 s, about 4 min 40 s to go" in lines
+    best = f"best loss {9.0 * 0.4**20:.6g} (b1-s1-trials-0002)"
+    second = f"virtual run | stage 2: a trial of 2 GPUs on 1 instance | 1 trial | {best}"
+    assert f"{second} | $0.20 of $0.38 | 1 min 40 s, about 3 min 00 s to go" in lines
+    assert lines[-1].endswith("| $0.38 of $0.38 | 4 min 40 s, about 0 s to go")
+
+
+def test_the_best_is_the_largest_where_more_is_better() -> None:
+    """With mode max another trial leads."""
+    lines, view = follow(Mode.MAX)
+    best = max(view._seen.values())
+    assert f"| best loss {best:.6g} (" in lines[-1]
+    assert best == pytest.approx(9.0 * 0.96**20)  # of rate 0.02; the slowest has gone on, and come nearer
+
+
+def test_a_late_run_is_expected_to_end_later() -> None:
+    """Half as slow again: when the second stage opens at 150 s, 180 s are still to come, as far as is known."""
+    lines, _ = follow(slower=1.5, replan_above=None)
+    assert any(line.endswith("2 min 30 s, about 3 min 00 s to go") for line in lines)
+
+
+def test_a_terminal_gets_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is left of it when the run has ended; names of users are shown and not obeyed."""
+
+    class _Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    instance = read_instance("rubberband-two-stages")
+    plan = build_plan(instance, solve(instance))
+    with RunView(State(plan), make_rules(plan, RunOptions())) as view:
+        run(plan, listener=view.listen)
+    assert "b1-s2 ended" in terminal.getvalue()
+    assert "best" not in terminal.getvalue()

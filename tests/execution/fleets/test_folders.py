@@ -1,0 +1,325 @@
+"""Fleets in a folder: what is read and written there, and a monitor that was killed after any transaction."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optplan.errors import UsageError
+from optplan.execution.fleets.folder import FolderFleet, read_iterations
+from optplan.execution.fleets.hook import Member
+from optplan.execution.fleets.monitor import Monitor
+from optplan.execution.fleets.protocol import FleetRequest, Notice, Report
+from optplan.execution.fleets.running import read_watch, resume_watch, watch
+from optplan.execution.fleets.state import FleetState
+from optplan.execution.fleets.terms import WatchOptions
+from optplan.execution.journal import Journal
+from optplan.execution.records import Record, Resumed
+from optplan.execution.running import read_run
+from optplan.formulations.srift.data.instance import SriftInstance
+from optplan.formulations.srift.planning import SriftPlan
+
+#: Seconds that a thread may take.
+PATIENCE_S = 60.0
+PLACE = {"spot.vm-001": 1, "spot.vm-002": 1}
+
+
+class WrittenFleet(FolderFleet):
+    """Ranks that are files: those of the first fleet do 20 iterations, store them and fall silent; others do all.
+
+    Its clock goes on only where the monitor waits, so that a busy machine plans what an idle one does.
+    """
+
+    done = 20
+
+    def __init__(self, root: Path, command: str, *, now_s: float) -> None:
+        super().__init__(root, command, now_s=now_s)
+        self._now_s = now_s
+
+    def now_s(self) -> float:
+        """Return what the clock shows."""
+        return self._now_s
+
+    def poll(self, until_s: float) -> list[Report | Notice]:
+        """Return what was written, or wait."""
+        heard = super().poll(self._now_s)
+        if not heard:
+            self._now_s = max(self._now_s, until_s)
+        return heard
+
+    def _start(self, folder: Path, said: dict[str, Any]) -> None:
+        for role in said["ranks"]:
+            lines: list[dict[str, Any]] = [{"pid": 1}]
+            if said["number"] == 1:
+                stored = {"stored": f"iteration-{self.done}"} if role["rank"] == 0 else {}
+                lines.append({"iterations": self.done} | stored)
+            else:
+                lines.append({"iterations": said["to_iterations"], "ended": True})
+                lines.append({"left": True})
+            text = "".join(json.dumps(line) + "\n" for line in lines)
+            (folder / "ranks" / f"{role['rank']:05d}.jsonl").write_text(text, encoding="utf-8")
+
+    def _end(self, folder: Path) -> None:
+        """They have ended."""
+
+    def release(self) -> None:
+        """There is nothing."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def request_of(plan: SriftPlan, **fields: Any) -> FleetRequest:  # noqa: ANN401 - fields of a request
+    """Return the request for the small plan's fleet."""
+    known: dict[str, Any] = {
+        "number": 1,
+        "plan": plan,
+        "place": PLACE,
+        "started": tuple(PLACE),
+        "from_iterations": 0,
+        "to_iterations": 60,
+        "heartbeat_s": 0.02,
+    }
+    return FleetRequest(**known | fields)
+
+
+class CountingJournal(Journal):
+    """A journal that remembers how many records there were after each transaction."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.ends: list[int] = []
+
+    def commit(self, records: Sequence[Record]) -> None:
+        """Append records."""
+        super().commit(records)
+        self.ends.append((self.ends[-1] if self.ends else 0) + len(records))
+
+
+def follow(
+    plan: SriftPlan, out: Path, before: list[Record], *, done: int = 20
+) -> tuple[FleetState, list[Record], list[int]]:
+    """Follow the small plan from these records on; return the state, all records, and where transactions ended."""
+    journal = CountingJournal(out)
+    try:
+        journal.begin({"plan": plan.to_json_data(), "watch": {}}, before)
+        state = FleetState(plan, SriftInstance.parse(plan.instance))
+        for record in before:
+            state.apply(record)
+        fleet = WrittenFleet(out, "", now_s=state.t)
+        fleet.done = done
+        terms = WatchOptions(heartbeat_s=0.02, grace_s=5.0)
+        monitor = Monitor(state, terms, fleet, journal=journal)
+        if before:
+            monitor.write(Resumed(state.t))
+        monitor.follow()
+        return state, list(journal.replay()), journal.ends
+    finally:
+        journal.close()
+
+
+def test_a_monitor_may_be_killed_after_any_transaction(small_plan: SriftPlan, tmp_path: Path) -> None:
+    """Whatever of the journal there is, the run goes on from it and ends as if nothing had been."""
+    whole, records, ends = follow(small_plan, tmp_path / "whole", [])
+    assert [plan.units[0].type for plan in whole.followed] == ["spot", "steady"]
+    assert len(ends) > 8
+    for known in ends[:-1]:
+        state, *_ = follow(small_plan, tmp_path / f"from-{known}", records[:known])
+        assert state.ended is not None
+        assert (state.ended.code, state.iterations, state.attempts) == (0, 60, 2), records[known - 1]
+        assert list(state.nodes) == list(whole.nodes)
+        assert [plan.fleet for plan in state.followed] == [plan.fleet for plan in whole.followed]
+
+
+def test_the_second_fleet_goes_on_from_what_was_stored(small_plan: SriftPlan, tmp_path: Path) -> None:
+    """Nobody is left to store: the last checkpoint counts, and the plan is of the 40 iterations since."""
+    state, *_ = follow(small_plan, tmp_path, [])
+    said = json.loads((tmp_path / "fleets" / "002" / "fleet.json").read_text(encoding="utf-8"))
+    assert (said["from_iterations"], said["to_iterations"], said["checkpoint"]) == (20, 60, "iteration-20")
+    assert (state.plan.iterations, state.plan.supersedes) == (40, small_plan.plan_id)
+
+
+def test_what_was_stored_may_be_all(small_plan: SriftPlan, tmp_path: Path) -> None:
+    """VMs that go after they have stored the last iteration cost nothing: the job is done."""
+    state, *_ = follow(small_plan, tmp_path, [], done=60)
+    assert state.ended is not None
+    assert (state.ended.code, state.attempts, state.iterations) == (0, 1, 60)
+
+
+def test_roles_divide_the_global_batch(paper_plan: SriftPlan, tmp_path: Path) -> None:
+    """Eight ranks of two VMs have 128 samples each, one after the other."""
+    place = {"a": 4, "b": 4}
+    roles = list(request_of(paper_plan, place=place).roles())
+    assert [role["first_sample"] for role in roles] == list(range(0, 1024, 128))
+    assert [role["vm"] for role in roles] == ["a"] * 4 + ["b"] * 4
+    assert [role["local_rank"] for role in roles] == [0, 1, 2, 3] * 2
+    assert {role["loss_weight"] for role in roles} == {1.0}
+    assert tmp_path.is_dir()
+
+
+def test_lines_that_are_none_are_heartbeats(small_plan: SriftPlan, tmp_path: Path) -> None:
+    """Half a line waits for its rest, and what is no object says only that the rank is there."""
+    fleet = WrittenFleet(tmp_path, "", now_s=0.0)
+    fleet.start(request_of(small_plan, number=2))
+    fleet.poll(0.0)
+    path = tmp_path / "fleets" / "002" / "ranks" / "00000.jsonl"
+    with path.open("a", encoding="utf-8") as file:
+        file.write('[1]\nnothing\n{"iterations": 7')
+        file.flush()
+        heard = fleet.poll(0.0)
+        assert [getattr(report, "iterations", 0) for report in heard] == [None, None]
+        file.write("}\n")
+    (report,) = fleet.poll(0.0)
+    assert getattr(report, "iterations", 0) == 7
+    assert read_iterations(tmp_path, 2) == 60  # what the other rank says
+    assert read_iterations(tmp_path, 3) == 0
+
+
+def test_notices_are_files(tmp_path: Path) -> None:
+    """A file named after the VM has the seconds that are left, counted from when it was written."""
+    fleet = WrittenFleet(tmp_path, "", now_s=100.0)
+    (tmp_path / "notices" / "spot.vm-001.json").write_text('{"in_s": 120}', encoding="utf-8")
+    (notice,) = fleet.poll(0.0)
+    assert isinstance(notice, Notice)
+    assert notice.vm == "spot.vm-001"
+    assert notice.at_s == pytest.approx(220.0, abs=5.0)
+    assert fleet.poll(0.0) == []
+
+
+@pytest.fixture
+def folder(small_plan: SriftPlan, tmp_path: Path) -> Path:
+    """Return the folder of a fleet that was asked for, whose ranks have not come yet."""
+    fleet = WrittenFleet(tmp_path, "", now_s=0.0)
+    fleet.start(request_of(small_plan, number=2, from_iterations=3, to_iterations=5, checkpoint="three"))
+    found = tmp_path / "fleets" / "002"
+    for path in (found / "ranks").glob("*"):
+        path.unlink()
+    return found
+
+
+def read_lines(folder: Path) -> list[dict[str, Any]]:
+    """Return what rank 0 has said beside heartbeats."""
+    text = (folder / "ranks" / "00000.jsonl").read_text(encoding="utf-8")
+    return [said for said in map(json.loads, text.splitlines()) if said]
+
+
+def test_a_member_says_what_it_does(folder: Path) -> None:
+    """Its number, two iterations with their metrics, its last checkpoint, that it is done, and that it leaves."""
+    with Member(folder, 0) as member:
+        assert (member.vm, member.batch, member.loss_weight, member.world_size) == ("spot.vm-001", 32, 1.0, 2)
+        member.save_with(lambda path: path.write_text("state", encoding="utf-8"))
+        for iteration in member.iterations():
+            with member.update(loss=1.0 / iteration):
+                pass
+    first, *rest = read_lines(folder)
+    path = str(folder / "checkpoints" / "000000005-00000")
+    assert "pid" in first
+    assert rest == [
+        {"iterations": 4, "metrics": {"loss": 1 / 3}},
+        {"iterations": 5, "metrics": {"loss": 1 / 4}},
+        {"iterations": 5, "stored": path, "order": 0},
+        {"iterations": 5, "ended": True},
+        {"left": True},
+    ]
+    assert Path(path).read_text(encoding="utf-8") == "state"
+
+
+def test_a_member_that_fails_stores_when_it_is_asked(folder: Path) -> None:
+    """An exchange that fails ends nothing: it waits, stores what it has, and ends once it is told to."""
+    saved = threading.Event()
+
+    def save(path: Path) -> None:
+        path.write_text("state", encoding="utf-8")
+        saved.set()
+
+    def fail() -> None:
+        with Member(folder, 0) as member:
+            member.save_with(save)
+            with member.update():
+                pass
+            raise RuntimeError("connection closed by peer")
+
+    code: list[object] = []
+
+    def run() -> None:
+        try:
+            fail()
+        except SystemExit as end:
+            code.append(end.code)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    (folder / "orders" / "0001.json").write_text('{"order": 1, "rank": 0}', encoding="utf-8")
+    assert saved.wait(PATIENCE_S)
+    (folder / "stop").touch()
+    thread.join(PATIENCE_S)
+    assert code == [75]
+    stored = [said for said in read_lines(folder) if "stored" in said]
+    assert [(said["iterations"], said["order"]) for said in stored] == [(4, 1)]
+    assert any("connection closed by peer" in said.get("trouble", "") for said in read_lines(folder))
+
+
+def test_a_rank_runs_once(folder: Path) -> None:
+    """A second process that is the same rank ends at once, in good order."""
+    with Member(folder, 0), pytest.raises(SystemExit) as end, Member(folder, 0):
+        pass
+    assert end.value.code == 0
+
+
+def test_a_command_starts_and_ends_fleets(small_plan: SriftPlan, tmp_path: Path) -> None:
+    """It is called to start, to end what is left, and to give all back; status reads the folder."""
+    script = tmp_path / "vms.sh"
+    done = '{"iterations": 60, "ended": true, "left": true}'
+    script.write_text(
+        f"echo $OPTPLAN_ACTION >> {tmp_path}/calls\n[ $OPTPLAN_ACTION = start ] || exit 0\n"
+        f"for rank in 0 1; do echo '{done}' > $OPTPLAN_FLEET/ranks/0000$rank.jsonl; done\n",
+        encoding="utf-8",
+    )
+    out = tmp_path / "run"
+    outcome = watch(small_plan, out=out, executor="command", command=f"sh {script}", heartbeat_s=0.1)
+    assert (outcome.status, outcome.code, outcome.iterations) == ("ended", 0, 60)
+    assert (tmp_path / "calls").read_text(encoding="utf-8").split() == ["start", "stop", "release"]
+    assert read_watch(out) == outcome
+    assert resume_watch(out) == outcome
+    with pytest.raises(UsageError, match="optplan watch --resume"):
+        read_run(out)
+    with pytest.raises(UsageError, match="a run is there; go on with --resume"):
+        watch(small_plan, out=out, executor="command", command="true")
+
+
+def test_a_command_that_fails_says_so(small_plan: SriftPlan, tmp_path: Path) -> None:
+    """The run can be gone on with once it is mended."""
+    with pytest.raises(
+        UsageError, match=r"ended with exit code 7 on start \(see .*; mend it, then go on with --resume"
+    ):
+        watch(small_plan, out=tmp_path / "run", executor="command", command="sh -c 'exit 7'")
+
+
+def test_a_program_that_dies_at_once_is_given_up(small_plan: SriftPlan, tmp_path: Path) -> None:
+    """No VM was lost: the fleet is tried again as often as retries say, and then it is over with code 1."""
+    pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
+    out = tmp_path / "run"
+    options: dict[str, Any] = {"executor": "local", "command": "sh -c 'exit 9'"}
+    outcome = watch(small_plan, out=out, heartbeat_s=0.05, grace_s=1.0, retries=1, **options)
+    assert (outcome.status, outcome.code, outcome.lost) == ("ended", 1, {})
+    assert "2 fleets failed though no VM was lost" in outcome.why
+    assert "exit code 9" in outcome.why
+
+
+def test_helpers_of_ranks_end_with_their_fleet(small_plan: SriftPlan, tmp_path: Path) -> None:
+    """Each of two ranks starts a daemon and dies: when the run has ended, none of them is left."""
+    psutil = pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
+    daemons = tmp_path / "daemons"
+    script = f"setsid sleep 100000 & echo $! >>{daemons}; exit 9"
+    options: dict[str, Any] = {"executor": "local", "command": shlex.join(["sh", "-c", script])}
+    outcome = watch(small_plan, out=tmp_path / "run", heartbeat_s=0.05, grace_s=1.0, retries=0, **options)
+    assert outcome.code == 1
+    started = [int(line) for line in daemons.read_text(encoding="utf-8").split()]
+    assert len(started) == 2
+    assert [pid for pid in started if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"] == []

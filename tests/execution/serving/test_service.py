@@ -1,0 +1,344 @@
+"""The width calculator over HTTP, on loopback: what it takes, answers, shows and refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import http.client
+import json
+import re
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optplan.errors import UsageError
+from optplan.execution.online.width_table import WidthTable
+from optplan.execution.serving.keeping import Keeper
+from optplan.execution.serving.naming import ClassNames
+from optplan.execution.serving.service import MOST_BYTES, Door, serve
+from optplan.formulations.boa.data.instance import BoaInstance
+
+pytest.importorskip("aiohttp")
+
+_TOKEN = "a-token-of-this-test"
+_HINTS = {
+    "initBatchSize": 64,
+    "localBszBounds": [32, 128],
+    "globalBatchSize": None,
+    "maxBatchSize": 512,
+    "maxProfiledReplicas": 2,
+    "gradientAccumulation": False,
+    "gradParams": {"norm": 0.1, "var": 10.0},
+    "perfParams": {
+        **{"alpha_c": 0.05, "beta_c": 1e-3, "alpha_n": 0.01, "beta_n": 1e-8},
+        **{"alpha_r": 0.01, "beta_r": 1e-8, "gamma": 1.0},
+    },
+}
+
+
+class _Asking:
+    """Asks a service as its user would."""
+
+    def __init__(self, address: str, keeper: Keeper) -> None:
+        self.host = address.removeprefix("http://")
+        self.keeper = keeper
+
+    def ask(
+        self, method: str, path: str, body: object = None, *, token: str | None = _TOKEN, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Return status, headers and body."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token is not None:
+            sent.setdefault("Authorization", f"Bearer {token}")
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        if data is not None:
+            sent.setdefault("Content-Type", "application/json")
+        connection = http.client.HTTPConnection(self.host, timeout=60)
+        try:
+            connection.request(method, path, body=data, headers=sent)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.headers), answer.read()
+        finally:
+            connection.close()
+
+    def read(self, path: str) -> Any:  # noqa: ANN401 - JSON
+        """Return what a path says."""
+        status, _, body = self.ask("GET", path)
+        assert status == 200, body
+        return json.loads(body)
+
+    def tell(self, *events: dict[str, object]) -> tuple[int, Any]:
+        """Tell of events."""
+        status, _, body = self.ask("POST", "/v1/events", {"events": list(events)})
+        return status, json.loads(body)
+
+
+@pytest.fixture
+def service(tmp_path: Path, stream: BoaInstance) -> Iterator[_Asking]:
+    """Run a service on a free port of loopback, and end it."""
+    keeper = Keeper(tmp_path / "state", stream, {"settle_s": 0.0})
+    keeper.start()
+    ready = threading.Event()
+    found: list[Any] = []
+
+    async def run() -> None:
+        stop = asyncio.Event()
+
+        def tell(address: str) -> None:
+            found.extend([address, asyncio.get_running_loop(), stop])
+            ready.set()
+
+        await serve(keeper, Door(_TOKEN), class_names=ClassNames(), stop=stop, on_ready=tell)
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    assert ready.wait(60)
+    address, loop, stop = found
+    yield _Asking(address, keeper)
+    loop.call_soon_threadsafe(stop.set)
+    thread.join(60)
+    keeper.stop()
+
+
+def _arrival(name: str, job_class: str = "a") -> dict[str, object]:
+    return {"kind": "arrival", "id": name, "job_class": job_class}
+
+
+def test_the_table_is_read_whole_and_only_when_it_is_new(service: _Asking) -> None:
+    """The table is that of the keeper; its number is the tag by which readers ask for a newer one."""
+    status, headers, body = service.ask("GET", "/v1/widths")
+    assert status == 200
+    assert WidthTable.parse(json.loads(body)) == service.keeper.view.table
+    assert headers["ETag"] == '"1"'
+    assert service.ask("GET", "/v1/widths", If_None_Match='"1"')[0] == 304
+
+
+def test_events_are_answered_one_by_one(service: _Asking) -> None:
+    """Good ones count although others are malformed or unknown, and repetitions do no harm."""
+    unknown: dict[str, object] = {"kind": "completion", "id": "3", "job_class": "nobody"}
+    status, told = service.tell(_arrival("1"), {"kind": "arrival"}, unknown, _arrival("1"))
+    assert status == 422
+    assert (told["taken"], told["repeated"], told["refused"]) == (1, 1, 2)
+    assert [each["number"] for each in told["errors"]] == [1, 2]
+    assert "events.1" in told["errors"][0]["error"]
+    assert "there is no class 'nobody'" in told["errors"][1]["error"]
+    status, told = service.tell(_arrival("1"), _arrival("2"))
+    assert (status, told["taken"], told["repeated"]) == (200, 1, 1)
+    status, _, body = service.ask("POST", "/v1/events", _arrival("4"))
+    assert (status, json.loads(body)["taken"]) == (200, 1)
+
+
+def test_hints_are_taken_as_adaptdl_sends_them(service: _Asking) -> None:
+    """The class is what the job's name begins with; the same hints again are a repetition."""
+    password = base64.b64encode(f"adaptdl:{_TOKEN}".encode()).decode()
+    asked = [
+        service.ask("PUT", f"/hints/default/{name}", _HINTS, token=None, Authorization=f"Basic {password}")
+        for name in ("a-job-17", "a-job-17", "zebra-1")
+    ]
+    assert [status for status, _, _ in asked] == [200, 200, 400]
+    assert json.loads(asked[0][2])["taken"] == 1
+    assert json.loads(asked[1][2])["repeated"] == 1
+    assert "begins with no class that is known" in json.loads(asked[2][2])["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/page.js", "/page.css", "/v1/widths", "/v1/state", "/v1/frontier", "/metrics", "/nowhere"]
+)
+def test_nothing_is_open_without_the_token(service: _Asking, path: str) -> None:
+    """No token, a forged one and a beginning of the right one are answered alike, and so are paths that are not."""
+    for token in (None, "forged", _TOKEN[:-1], ""):
+        status, headers, _ = service.ask("GET", path, token=token)
+        assert status == 401
+        assert headers["WWW-Authenticate"].startswith("Basic")
+
+
+def test_forged_events_change_nothing(service: _Asking) -> None:
+    """Neither a wrong token, nor another name for the host, nor a stranger's page, nor a form gets an event in."""
+    before = service.keeper.view.events
+    statuses = [
+        service.ask("POST", "/v1/events", _arrival("1"), token="forged")[0],
+        service.ask("POST", "/v1/events", _arrival("1"), Host="rebound.example")[0],
+        service.ask("POST", "/v1/events", _arrival("1"), Origin="http://rebound.example")[0],
+        service.ask("POST", "/v1/events", _arrival("1"), Sec_Fetch_Site="cross-site")[0],
+        service.ask("POST", "/v1/events", _arrival("1"), Content_Type="text/plain")[0],
+        service.ask("POST", "/v1/events", _arrival("1"), Content_Encoding="gzip")[0],
+    ]
+    assert statuses[:5] == [401, 421, 403, 403, 415]
+    assert statuses[5] in (400, 415)
+    assert service.keeper.view.events == before
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"\xff\xfe", 400),
+        (b"[" * 100_000, 400),
+        (b'{"events": 3}', 400),
+        (b'{"events": [NaN, null, [], 7]}', 422),
+        (b'{"kind": "arrival", "id": "1", "job_class": "a", "at_s": 1e400}', 422),
+        (b'{"kind": "measurement", "id": "1", "job_class": "a", "gpus": 1' + b"0" * 5000 + b', "speed": 1}', 400),
+        (b" " * (MOST_BYTES + 1), 413),
+    ],
+)
+def test_bodies_that_are_no_events_are_refused(service: _Asking, body: bytes, status: int) -> None:
+    """Whatever comes, the answer is an error in JSON, and the service goes on."""
+    got, _, answer = service.ask("POST", "/v1/events", body)
+    assert got == status
+    assert isinstance(json.loads(answer), dict)
+    assert service.tell(_arrival("after"))[0] == 200
+
+
+def test_the_state_says_what_holds_and_why(service: _Asking) -> None:
+    """Table by phases, estimates, the budget and the history are what the page shows."""
+    state = service.read("/v1/state")
+    assert state["table"]["classes"]["a"] == [
+        {"share": 1.0, "phases": [{"from": 1, "to": 1, "gpus": 2, "gpu_type": "t4"}]}
+    ]
+    assert state["budget"]["given"] == 2.5
+    assert state["budget"]["planned"] == pytest.approx(2.5)
+    assert state["calculations"][0]["reason"] == "the first calculation"
+
+
+def test_the_frontier_is_that_of_the_estimates(service: _Asking) -> None:
+    """Two classes on one GPU each take two GPUs at least; on 2.5 all run on two, for 1 / 1.6 h."""
+    line = service.read("/v1/frontier")
+    points = sorted(zip(line["budgets"], line["mean_jct_s"], strict=True))
+    assert points[0] == pytest.approx((2.0, 3600.0), rel=1e-3)  # seconds of the window have passed
+    assert any(point == pytest.approx((2.5, 3600 / 1.6), rel=1e-3) for point in points)
+    assert service.read("/v1/frontier") == line
+
+
+def test_prometheus_can_read_the_metrics(service: _Asking) -> None:
+    """What is written is read again by Prometheus' own parser."""
+    parser = pytest.importorskip("prometheus_client.parser")
+    service.tell(_arrival("1"), {"kind": "arrival"})  # the second one has no class, and the next body is none
+    service.ask("POST", "/v1/events", b"[")
+    status, headers, body = service.ask("GET", "/metrics")
+    assert (status, headers["Content-Type"].partition(";")[0]) == (200, "text/plain")
+    samples = {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in parser.text_string_to_metric_families(body.decode())
+        for sample in family.samples
+    }
+    assert samples["optplan_events_total", ()] == 1
+    assert samples["optplan_events_refused_total", ()] == 2
+    assert samples["optplan_budget", ("given",)] == 2.5
+    assert samples["optplan_table", ()] >= 1
+    assert samples["optplan_arrivals_per_hour", ("b",)] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_the_page_runs_its_own_script_only(service: _Asking) -> None:
+    """The page holds no script of its own in the text, and its policy allows none from elsewhere."""
+    status, headers, body = service.ask("GET", "/")
+    assert status == 200
+    assert "script-src 'self'" in headers["Content-Security-Policy"]
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert re.findall(r"<script[^>]*>", body.decode()) == ['<script src="/page.js" defer>']
+    assert service.ask("GET", "/page.js")[1]["Content-Type"].startswith("text/javascript")
+
+
+def test_readers_never_see_half_a_table(service: _Asking) -> None:
+    """While tables change many times, each that is read, over HTTP or from the file, is whole and none is older."""
+    asked: list[int] = []
+    read: list[int] = []
+    path = service.keeper.folder / "widths.json"
+    for number in range(12):
+        speed = 3.0 if number % 2 else 1.1
+        measured: dict[str, object] = {"kind": "measurement", "job_class": "a"}
+        service.tell(
+            {**measured, "id": f"one-{number}", "gpus": 1, "speed": 1.0},
+            *({**measured, "id": f"{each}-{number}", "gpus": 2, "speed": speed} for each in range(9)),
+        )
+        asked.append(WidthTable.parse(service.read("/v1/widths")).number)
+        read.append(WidthTable.parse(json.loads(path.read_text("utf-8"))).number)
+    assert asked == sorted(asked)
+    assert read == sorted(read)
+    assert read[-1] > 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "job_class"),
+    [
+        ("", "bert-large-7", "bert-large"),
+        ("", "bert", "bert"),
+        ("", "bertha", None),
+        (r"^([a-z]+)\d*_", "resnet50_x", "resnet"),
+        (r"x+", "axxb", "xx"),
+        (r"^q", "bert-1", None),
+    ],
+)
+def test_names_say_the_class(pattern: str, name: str, job_class: str | None) -> None:
+    """By a pattern, or by the longest known class that the name begins with."""
+    names = ClassNames(pattern)
+    if job_class is None:
+        with pytest.raises(ValueError, match="name: "):
+            names.find(name, ["bert", "bert-large"])
+    else:
+        assert names.find(name, ["bert", "bert-large"]) == job_class
+
+
+def test_a_pattern_has_to_be_one() -> None:
+    """A broken regular expression is refused before anything begins."""
+    with pytest.raises(UsageError, match="is no regular expression"):
+        ClassNames("(")
+
+
+def _connect(service: _Asking) -> socket.socket:
+    host, _, port = service.host.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let services wait for a fifth of a second for headers."""
+    monkeypatch.setattr("optplan.execution.serving.service._HEADER_S", 0.2)
+
+
+@pytest.mark.usefixtures("hasty")  # before the service begins
+def test_a_header_that_never_ends_is_not_waited_for(service: _Asking) -> None:
+    """Whoever sends it line by line, and whoever sends nothing, also after an answer, is cut off; others are served."""
+    begun = f"GET /v1/state HTTP/1.1\r\nHost: {service.host}\r\nAuthorization: Bearer {_TOKEN}\r\n"
+    with _connect(service) as slow, _connect(service) as silent, _connect(service) as served:
+        slow.sendall(begun.encode())
+        served.sendall(f"{begun}\r\n".encode())
+        assert served.recv(12) == b"HTTP/1.1 200"
+        while not select.select([slow], [], [], 0.01)[0]:  # a service that waits never ends this
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                slow.sendall(b"X-More: 1\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert slow.recv(1) == b""
+        assert silent.recv(1) == b""
+        while served.recv(4096):
+            pass
+        assert service.read("/v1/state")
+
+
+def test_there_are_only_so_many_connections(service: _Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fourth of three is told to come again, and is served once another one has gone."""
+    monkeypatch.setattr("optplan.execution.serving.service._MOST_CONNECTIONS", 3)
+    asked = f"GET /v1/state HTTP/1.1\r\nHost: {service.host}\r\nAuthorization: Bearer {_TOKEN}\r\n\r\n".encode()
+
+    def ask(connection: socket.socket) -> bytes:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.sendall(asked)
+            return connection.recv(12)
+        return b""
+
+    with _connect(service) as first, _connect(service) as second, _connect(service) as third:
+        assert [ask(each) for each in (first, second, third)] == [b"HTTP/1.1 200"] * 3
+        with _connect(service) as fourth:
+            assert fourth.recv(12) == b"HTTP/1.1 503"
+        third.close()
+        answers = set()
+        while b"HTTP/1.1 200" not in answers:  # the service has to notice that the third has gone
+            with _connect(service) as again:
+                answers.add(ask(again))
+        assert answers <= {b"HTTP/1.1 200", b"HTTP/1.1 503", b""}

@@ -1,0 +1,222 @@
+"""What tells a keeper of events besides HTTP: a watched folder, sacct, and the file of jobcomp/filetxt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from optplan.errors import MeasurementError, UsageError
+from optplan.execution.online.events import Arrival, Completion
+from optplan.execution.serving.keeping import Keeper
+from optplan.execution.serving.naming import ClassNames
+from optplan.execution.serving.slurm import SlurmJobs
+from optplan.execution.serving.sources import FolderWatch, SlurmFile, SlurmQuestions, repeat
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.instances.job_logs.times import Clock
+
+_HEADER = "JobID|JobName|User|State|Submit|Start|End|Elapsed|AllocTRES|ReqTRES|Cluster"
+_SACCT = f"""{_HEADER}
+7|a-one|u|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:05:00|2026-03-01T11:05:00|01:00:00|gres/gpu=4|gres/gpu=4|c
+7.batch|batch||COMPLETED|2026-03-01T10:05:00|2026-03-01T10:05:00|2026-03-01T11:05:00|01:00:00|gres/gpu=4||c
+8|b-two|u|FAILED|2026-03-01T10:00:00|2026-03-01T10:05:00|2026-03-01T10:35:00|00:30:00|gres/gpu=2|gres/gpu=2|c
+9|a-three|u|PENDING|2026-03-01T10:10:00|Unknown|Unknown|00:00:00||gres/gpu=2|c
+10|zebra|u|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:05:00|2026-03-01T11:05:00|01:00:00|gres/gpu=4|gres/gpu=4|c
+11|a-cpu|u|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:05:00|2026-03-01T11:05:00|01:00:00|cpu=4|cpu=4|c
+"""
+
+
+def _filetxt(number: int, name: str, state: str = "COMPLETED", gpus: int = 4) -> str:
+    return (
+        f"JobId={number} UserId=u(1000) GroupId=g(1000) Name={name} JobState={state} Partition=p TimeLimit=60 "
+        "StartTime=2026-03-01T10:05:00 EndTime=2026-03-01T11:05:00 NodeList=n1 NodeCnt=1 ProcCnt=4 WorkDir=/home/u "
+        f"ReservationName= Tres=cpu=4,node=1,billing=4,gres/gpu={gpus} Account= QOS= WcKey= Cluster=c "
+        "SubmitTime=2026-03-01T10:00:00 EligibleTime=2026-03-01T10:00:00 DerivedExitCode=0:0 ExitCode=0:0 \n"
+    )
+
+
+@pytest.fixture
+def jobs() -> SlurmJobs:
+    """Return a reader of Slurm's jobs, whose classes are what their names begin with."""
+    return SlurmJobs(ClassNames(), Clock())
+
+
+@pytest.fixture
+def keeper(tmp_path: Path, stream: BoaInstance) -> Iterator[Keeper]:
+    """Run a keeper whose clock shows the hour after the jobs of these tests."""
+    now_s = Clock().read("2026-03-01T12:00:00")
+    assert now_s is not None
+    kept = Keeper(tmp_path / "state", stream, clock=lambda: now_s)
+    kept.start()
+    yield kept
+    kept.stop()
+
+
+def test_a_list_of_sacct_becomes_arrivals_and_completions(tmp_path: Path, jobs: SlurmJobs, stream: BoaInstance) -> None:
+    """Who ended well gives its size, who failed what it held, who waits its arrival, and the others nothing."""
+    path = tmp_path / "jobs.sacct"
+    path.write_text(_SACCT, "utf-8")
+    events, left_out = jobs.read_list(path, stream)
+    arrivals = [event.job_class for event in events if isinstance(event, Arrival)]
+    assert arrivals == ["a", "b", "a"]
+    ends = [event for event in events if isinstance(event, Completion)]
+    assert [(end.job_class, end.whole, end.ran[0].gpus, end.ran[0].seconds) for end in ends] == [
+        ("a", True, 4, 3600.0),
+        ("b", False, 2, 1800.0),
+    ]
+    assert "1 jobs of no class" in str(left_out)
+    assert "1 jobs without GPUs" in str(left_out)
+    assert len({event.id for event in events}) == len(events)
+
+
+def test_files_of_a_watched_folder_are_taken_once(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs) -> None:
+    """Events, lines of events, hints and lists of Slurm; the same files again count nothing again."""
+    inbox = tmp_path / "inbox"
+    watch = FolderWatch(inbox, keeper, jobs)
+    arrival = {"kind": "arrival", "id": "1", "job_class": "a"}
+    files = {
+        "1.json": json.dumps({"events": [arrival]}),
+        "2.jsonl": json.dumps({**arrival, "id": "2"}) + "\n\n" + json.dumps(arrival) + "\n",
+        "3.sacct": _SACCT,
+        "a-job.hints.json": json.dumps({"initBatchSize": 8}),
+        ".half": "{",
+    }
+    for _ in range(2):
+        for name, text in files.items():
+            (inbox / name).write_text(text, "utf-8")
+        assert watch.look() == 4
+        assert keeper.view.events == 2 + 5 + 1
+    assert sorted(os.listdir(inbox / "taken")) == sorted(set(files) - {".half"})
+    assert os.listdir(inbox / "refused") == []
+    assert (inbox / ".half").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("x.json", "{", "cannot be read"),
+        ("x.json", "[" * 100_000, "cannot be read"),
+        ("x.json", '[{"kind": "arrival", "id": "1"}]', "events.0.job_class"),
+        ("x.json", "3", "an event or a list of events is needed"),
+        ("x.jsonl", '{"kind": "completion", "id": "1", "job_class": "zebra"}', "no class 'zebra'"),
+        ("x.txt", "", "of no kind that is known"),
+        ("x.sacct", "nothing", "does not begin with the header"),
+        ("zebra.hints.json", "{}", "begins with no class that is known"),
+        ("a-1.hints.json", '{"initBatchSize": -1}', "hints.initBatchSize"),
+        ("\xff.json", "\x00", "cannot be read"),
+    ],
+)
+def test_files_in_which_something_is_wrong_are_put_aside(
+    tmp_path: Path, keeper: Keeper, jobs: SlurmJobs, name: str, text: str, complaint: str
+) -> None:
+    """They lie in ``refused`` with a file beside that says why, and the next ones are taken."""
+    watch = FolderWatch(tmp_path / "inbox", keeper, jobs)
+    (tmp_path / "inbox" / name).write_text(text, "utf-8")
+    assert watch.look() == 1
+    assert complaint in (tmp_path / "inbox" / "refused" / f"{name}.errors").read_text("utf-8")
+    assert (tmp_path / "inbox" / "refused" / name).exists()
+    assert watch.look() == 0
+    keeper.tell(()).result()
+    assert keeper.view.refused >= 1
+
+
+def test_links_are_not_followed(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs) -> None:
+    """A link in the folder is put aside, whatever it leads to."""
+    watch = FolderWatch(tmp_path / "inbox", keeper, jobs)
+    (tmp_path / "secret.json").write_text('{"kind": "arrival", "id": "1", "job_class": "a"}', "utf-8")
+    (tmp_path / "inbox" / "x.json").symlink_to(tmp_path / "secret.json")
+    watch.look()
+    assert keeper.view.events == 0
+    assert "no regular file" in (tmp_path / "inbox" / "refused" / "x.json.errors").read_text("utf-8")
+
+
+def test_the_file_of_jobcomp_is_followed(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs) -> None:
+    """Whole lines count when they are there, a new start goes on behind them, and a file put aside is begun anew."""
+    path = tmp_path / "jobcomp.log"
+    follow = SlurmFile(path, keeper, jobs)
+    assert follow.look() == 0
+    path.write_text(_filetxt(1, "a-1") + _filetxt(2, "b with spaces", "TIMEOUT")[:-30], "utf-8")
+    assert follow.look() == 2
+    assert follow.look() == 0
+    path.write_text(_filetxt(1, "a-1") + "nonsense\n" + _filetxt(3, "zebra") + _filetxt(4, "a", gpus=0), "utf-8")
+    again = SlurmFile(path, keeper, jobs)
+    assert again.look() == 0
+    aside = tmp_path / "jobcomp.log.1"
+    path.rename(aside)
+    path.write_text(_filetxt(5, "b-5") + _filetxt(6, "b-6", "CANCELLED"), "utf-8")
+    assert again.look() == 4
+    assert keeper.view.events == 6
+    assert keeper.view.used_gpus is None or keeper.view.used_gpus >= 0.0
+
+
+def test_a_folder_is_no_file_of_jobcomp(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs) -> None:
+    """It is refused before anything begins."""
+    with pytest.raises(UsageError, match=r"^slurm: .* is no file; give sacct, or the file that JobCompType=jobcomp/"):
+        SlurmFile(tmp_path, keeper, jobs)
+
+
+def test_what_stays_wrong_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Two looks that fail alike are one line; after a look that went well it is said again."""
+    answers = iter(["gone", "gone", "", "gone", "end"])
+
+    def look() -> int:
+        answer = next(answers)
+        if answer == "end":
+            raise EOFError
+        if answer:
+            raise OSError(answer)
+        return 0
+
+    async def look_on() -> None:
+        await repeat(look, 0.0)()
+
+    with ThreadPoolExecutor(1) as thread, pytest.raises(EOFError):  # this one may have a loop of its own
+        thread.submit(lambda: asyncio.run(look_on())).result()
+    assert caplog.messages == ["gone", "gone"]
+
+
+def test_a_line_of_jobcomp_says_all_that_is_known(jobs: SlurmJobs, stream: BoaInstance) -> None:
+    """Name, state, times and GPUs are read as the plugin writes them; earlier releases write Gres."""
+    older = _filetxt(9, "a-9", "FAILED").replace("Tres=cpu=4,node=1,billing=4,gres/gpu=4", "Gres=gpu:a100:2")
+    events, left_out = jobs.read_completions([_filetxt(7, "a-7"), older], stream)
+    ends = [event for event in events if isinstance(event, Completion)]
+    assert [(end.whole, end.ran[0].gpus, end.ran[0].seconds) for end in ends] == [(True, 4, 3600.0), (False, 2, 3600.0)]
+    assert ends[0].at_s == Clock().read("2026-03-01T11:05:00")
+    assert not str(left_out)
+
+
+def test_a_line_of_jobcomp_without_a_database_counts_processors(stream: BoaInstance) -> None:
+    """Slurm 22.05 without slurmdbd wrote this line for a job with a GPU: it says of processors only."""
+    line = (
+        "JobId=1 UserId=root(0) GroupId=root(0) Name=a one JobState=COMPLETED Partition=main TimeLimit=525600 "
+        "StartTime=2026-11-22T20:30:42 EndTime=2026-11-22T20:30:44 NodeList=n1 NodeCnt=1 ProcCnt=8 WorkDir=/tmp "
+        "ReservationName= Tres=cpu=8,mem=1000M,node=1,billing=8 Account= QOS= WcKey= Cluster=unknown "
+        "SubmitTime=2026-11-22T20:30:41 EligibleTime=2026-11-22T20:30:41 DerivedExitCode=0:0 ExitCode=0:0 "
+    )
+    assert SlurmJobs(ClassNames(), Clock()).read_completions([line], stream)[0] == []
+    arrival, end = SlurmJobs(ClassNames(), Clock(), cpus_per_gpu=4).read_completions([line], stream)[0]
+    assert isinstance(end, Completion)
+    assert (arrival.job_class, end.ran[0].gpus, end.ran[0].seconds, end.whole) == ("a", 2, 2.0, True)
+
+
+def test_sacct_is_asked(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What sacct prints counts once however often it is asked; where there is none, or it fails, that is said."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    questions = SlurmQuestions(keeper, jobs)
+    with pytest.raises(MeasurementError, match="sacct is not there"):
+        questions.look()
+    script = tmp_path / "sacct"
+    (tmp_path / "list").write_text(_SACCT, "utf-8")
+    script.write_text(f'#!/bin/sh\n[ "$TZ" = UTC ] && exec /bin/cat {tmp_path / "list"}\n', "utf-8")
+    script.chmod(0o700)
+    for _ in range(2):
+        assert questions.look() == 5
+        assert keeper.view.events == 5
+    script.write_text("#!/bin/sh\necho no connection >&2; exit 1\n", "utf-8")
+    with pytest.raises(MeasurementError, match="sacct ended with 1: no connection"):
+        questions.look()

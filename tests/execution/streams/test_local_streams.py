@@ -1,0 +1,199 @@
+"""Streams as processes: on this machine, and as jobs of a Slurm that is played by three scripts."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optplan.errors import OutputError, UsageError
+from optplan.execution.folders import FolderSettings
+from optplan.execution.journal import Journal
+from optplan.execution.online.terms import Terms
+from optplan.execution.protocol import Operation
+from optplan.execution.records import Record
+from optplan.execution.slurm import SlurmExecutor
+from optplan.execution.streams.arrivals import StreamJob
+from optplan.execution.streams.learning import Learner, recall
+from optplan.execution.streams.running import read_stream, resume_stream, run_stream
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.planning import BoaPlan
+
+pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
+
+MakeInstance = Callable[..., BoaInstance]
+MakePlan = Callable[[BoaInstance], BoaPlan]
+MakeJobs = Callable[..., list[StreamJob]]
+
+SLEEPER = f"{Path(__file__).with_name('sleeper.py')}:train"
+POOR = (1.0, 1.1, 1.2)
+#: The calculator looks at once, and forgets nothing.
+QUICK: dict[str, Any] = {"every_s": 1.0, "settle_s": 0.2, "window_h": 100.0, "stated_jobs": 0.0}
+
+#: Slurm in three scripts: a job is a session of its own whose process is its number.
+SBATCH = """
+import subprocess, sys
+given = dict(word[2:].partition("=")[::2] for word in sys.argv[1:])
+with open(given["output"], "a") as log:
+    job = subprocess.Popen(["bash", "-c", given["wrap"]], stdout=log, stderr=log, start_new_session=True)
+open(FOLDER + "/" + str(job.pid), "w").write(given["job-name"] + " " + given["gres"])
+print(job.pid, "cluster", sep=";")
+"""
+SQUEUE = """
+import os, sys
+name = next((word[7:] for word in sys.argv if word.startswith("--name=")), None)
+for number in os.listdir(FOLDER):
+    try:
+        state = open("/proc/" + number + "/stat").read().rpartition(")")[2].split()[0]
+    except OSError:
+        continue
+    if state != "Z" and name in (None, open(FOLDER + "/" + number).read().split()[0]):
+        print(number)
+"""
+SCANCEL = """
+import os, signal, sys
+os.killpg(int(sys.argv[1]), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Play Slurm; return where its jobs are noted."""
+    jobs, commands = tmp_path / "slurm-jobs", tmp_path / "bin"
+    jobs.mkdir()
+    commands.mkdir()
+    for name, body in (("sbatch", SBATCH), ("squeue", SQUEUE), ("scancel", SCANCEL)):
+        script = commands / name
+        script.write_text(f"#!{sys.executable}\nFOLDER = {str(jobs)!r}\n{body}", encoding="utf-8")
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
+    return jobs
+
+
+def test_a_stream_on_this_machine_learns_and_changes_its_widths(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
+) -> None:
+    """Five jobs, planned as if they hardly scaled, are completed from their own checkpoints, some on other widths."""
+    believed = make_instance(POOR, epochs=4)
+    told: list[Any] = []
+    outcome = run_stream(
+        plan_of(believed),
+        make_jobs(5, 0.7, epoch_s=0.2),
+        SLEEPER,
+        instance=believed,
+        executor="local",
+        slots=8,
+        gpus_per_node={"cpu": 4},
+        out=tmp_path / "stream",
+        terms=QUICK,
+        listener=told.append,
+    )
+    (one,) = outcome.classes
+    assert (outcome.status, one.completed, outcome.dropped) == ("ended", 5, {})
+    assert outcome.tables > 0
+    assert len(one.widths) > 1
+    assert read_stream(tmp_path / "stream") == outcome
+    # Another driver would know what this one has learned.
+    learner = Learner(believed, Terms(**QUICK))
+    recall(learner, read_records(tmp_path / "stream"))
+    made = learner.consider(outcome.time_s)
+    assert made is not None
+    first = plan_of(believed).width_table["a"][0].gpus
+    assert made[0].classes["a"][0].gpus.sum() > first.sum()
+
+
+def read_records(out: Path) -> list[Record]:
+    """Return everything that was written down of a stream."""
+    journal = Journal(out, writable=False)
+    try:
+        return list(journal.replay())
+    finally:
+        journal.close()
+
+
+def test_a_job_that_fails_is_tried_again_and_given_up(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
+) -> None:
+    """Its configuration has no ``epoch_s``: after a retry it is dropped with the reason, and the stream ends with 1."""
+    instance = make_instance(POOR)
+    outcome = run_stream(
+        plan_of(instance), make_jobs(1, 0.0), SLEEPER, executor="local", slots=4, out=tmp_path / "stream", retries=1
+    )
+    assert (outcome.code, outcome.classes[0].completed) == (1, 0)
+    assert "exit code 1" in outcome.dropped["job-00"]
+
+
+def test_segments_are_submitted_to_slurm_at_the_size_that_was_decided(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, slurm: Path, tmp_path: Path
+) -> None:
+    """Two jobs run as a job of Slurm for each of their two widths, which are those of the table, in --gres."""
+    instance = make_instance(POOR, epochs=2)
+    plan = plan_of(instance)
+    outcome = run_stream(
+        plan,
+        make_jobs(2, 0.0, epoch_s=0.05),
+        SLEEPER,
+        executor="slurm",
+        gpus_per_node={"cpu": 4},
+        gres="gpu:a100",
+        out=tmp_path / "stream",
+    )
+    assert outcome.classes[0].completed == 2
+    noted = sorted(path.read_text(encoding="utf-8") for path in slurm.iterdir())
+    widths = plan.width_table["a"][0].gpus.tolist()
+    assert len(set(widths)) == len(widths)
+    segments = list(enumerate(widths, start=1))
+    assert noted == [f"job-0{job}.{number} gpu:a100:{gpus}" for job in (0, 1) for number, gpus in segments]
+
+
+def test_what_slurm_does_not_say_or_do_is_reported(
+    slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that fails or is not there, and one process on two nodes."""
+    executor = SlurmExecutor({"cpu": 4}, FolderSettings(tmp_path, train=SLEEPER))
+    two = Operation("op", "a", "job", 1, {"n1": 4, "n2": 4}, workers=8, gpus_per_worker=1)
+    with pytest.raises(UsageError, match="GPUs on 2 nodes"):
+        executor.start(two)
+    (slurm.parent / "bin" / "squeue").write_text("#!/bin/sh\necho down >&2\nexit 1\n", encoding="utf-8")
+    with pytest.raises(OutputError, match="squeue failed: down"):
+        executor.poll(0.0)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UsageError, match="squeue is not installed"):
+        executor.poll(0.0)
+
+
+def test_a_stream_that_cannot_be_written_down_leaves_nothing(
+    make_instance: MakeInstance,
+    plan_of: MakePlan,
+    make_jobs: MakeJobs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    processes: Any,  # noqa: ANN401 - the fixture's
+) -> None:
+    """Once a job has shown an epoch there is no room for the journal: its jobs are stopped, and the stream goes on."""
+    instance, commit, full = make_instance(POOR, epochs=4), Journal.commit, list[bool]()
+
+    def refuse(journal: Journal, records: Sequence[Record]) -> None:
+        if full:
+            raise OutputError("the folder cannot be written; make room, then go on with --resume")
+        commit(journal, records)
+
+    def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
+        if type(record).__name__ == "Progressed":
+            assert processes.find()
+            full.append(True)
+
+    out = tmp_path / "stream"
+    options: dict[str, Any] = {"executor": "local", "slots": 4, "out": out, "listener": listen}
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "commit", refuse)
+        with pytest.raises(OutputError, match="make room, then go on with --resume"):
+            run_stream(plan_of(instance), make_jobs(2, 0.0, epoch_s=0.3), SLEEPER, **options)
+    assert processes.find() == []
+    outcome = resume_stream(out)
+    assert (outcome.code, outcome.classes[0].completed) == (0, 2)

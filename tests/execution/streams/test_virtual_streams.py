@@ -1,0 +1,277 @@
+"""Streams on the virtual clock: widths as planned, nodes as wanted, tables that change as speeds are learned."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from optplan.errors import DataError, UsageError
+from optplan.execution.journal import holds
+from optplan.execution.online.events import parse_event
+from optplan.execution.online.jobs import Rules
+from optplan.execution.online.width_table import WidthTable
+from optplan.execution.protocol import Executor, NodeRequest, Observation
+from optplan.execution.records import NodeChanged, NodeReleasing, NodeWanted, OperationWanted, TablePublished
+from optplan.execution.streams.arrivals import StreamJob, read_jobs
+from optplan.execution.streams.driving import StreamDriver, StreamTerms
+from optplan.execution.streams.running import read_stream, resume_stream, run_stream
+from optplan.execution.streams.state import StreamState
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.planning import BoaPlan
+
+MakeInstance = Callable[..., BoaInstance]
+MakePlan = Callable[[BoaInstance], BoaPlan]
+MakeJobs = Callable[..., list[StreamJob]]
+
+#: Speeds on 1, 2 and 4 slots: hardly any gain, and nearly linear.
+POOR, GOOD = (1.0, 1.1, 1.2), (1.0, 1.9, 3.6)
+#: The calculator looks at everything at once, and forgets nothing.
+QUICK = {"every_s": 20.0, "settle_s": 1.0, "window_h": 100.0, "stated_jobs": 0.0}
+
+
+def test_a_stream_follows_its_plan_to_the_second(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs
+) -> None:
+    """Jobs of three epochs that come one at a time take what the plan says: nodes are there at once, nobody queues."""
+    instance = make_instance(GOOD)
+    plan = plan_of(instance)
+    told: list[Any] = []
+    outcome = run_stream(plan, make_jobs(5, 4.0), truth=instance, gpus_per_node={"cpu": 4}, listener=told.append)
+    assert (outcome.status, outcome.code) == ("ended", 0)
+    (one,) = outcome.classes
+    assert one.completed == 5
+    assert one.actual_jct_s == pytest.approx(one.planned_jct_s)
+    assert one.actual_gpu_hours == pytest.approx(one.planned_gpu_hours)
+    wanted = [record for record in told if isinstance(record, NodeWanted)]
+    released = [record for record in told if isinstance(record, NodeReleasing)]
+    assert len(wanted) == len(released)
+    assert outcome.node_gpu_hours >= outcome.gpu_hours
+
+
+def test_widths_change_as_speeds_are_learned(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs
+) -> None:
+    """Planned for jobs that hardly scale, on one slot each; they scale well, so that the learned table is wider.
+
+    Arrivals of 30 jobs in two minutes, as stated; 1.5 GPUs buy more than one slot a job once a slot is worth it.
+    """
+    believed, truth = make_instance(POOR), make_instance(GOOD)
+    plan = plan_of(believed)
+    first = plan.width_table["a"][0].gpus.tolist()
+    told: list[Any] = []
+    outcome = run_stream(
+        plan,
+        make_jobs(30, 4.0),
+        instance=believed,
+        truth=truth,
+        gpus_per_node={"cpu": 4},
+        terms=QUICK,
+        listener=told.append,
+    )
+    assert outcome.classes[0].completed == 30
+    published = [record for record in told if isinstance(record, TablePublished)]
+    assert outcome.tables == len(published) > 0
+    last = published[-1].table["classes"]["a"][0]["gpus"]
+    assert sum(last) > sum(first)
+    assert len(outcome.classes[0].widths) > 1
+    assert (outcome.actual_jct_s or 0.0) < (outcome.planned_jct_s or 0.0)
+
+
+def test_on_few_slots_jobs_queue_and_none_is_given_twice(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs
+) -> None:
+    """Ten jobs at once on 4 slots: one after the other, and never more than 4 in use."""
+    instance = make_instance(GOOD, per_hour=1000.0)
+    told: list[Any] = []
+    outcome = run_stream(
+        plan_of(instance),
+        make_jobs(10, 0.0),
+        truth=instance,
+        gpus_per_node={"cpu": 2},
+        most_gpus=4,
+        listener=told.append,
+    )
+    assert outcome.classes[0].completed == 10
+    assert outcome.node_gpu_hours <= 4 * outcome.time_s / 3600.0 + 1e-9
+    assert len({record.node for record in told if isinstance(record, NodeWanted)}) <= 2
+
+
+def test_what_has_no_end_is_refused_by_its_field(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs
+) -> None:
+    """1e8 epochs of a job, 120,000 of six jobs, and a year in which widths are looked at each second."""
+    instance = make_instance(GOOD)
+    plan = plan_of(instance)
+    with pytest.raises(DataError, match=r"^epochs: got 100000000; input should be less than or equal to 1000000$"):
+        StreamJob(name="long", job_class="a", epochs=100_000_000)
+    many = [job.replace(epochs=20_000) for job in make_jobs(6, 0.0)]
+    with pytest.raises(DataError, match=r"^jobs.job-05.epochs: got 20,000; with the jobs before it these are 120,000"):
+        run_stream(plan, many, truth=instance)
+    late = [make_jobs(1, 0.0)[0].replace(at_s=3.2e7)]
+    with pytest.raises(DataError, match=r"^terms.every_s: got 1, and the jobs may take .*; 321 will do$"):
+        run_stream(plan, late, instance=instance, terms={"every_s": 1.0})
+    assert run_stream(plan, late, truth=instance).classes[0].completed == 1
+
+
+def test_a_stream_goes_on_from_its_journal(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that dies between two transactions is followed by one that repeats nothing that has ended."""
+    instance = make_instance(GOOD)
+    out, given = tmp_path / "stream", (plan_of(instance), make_jobs(6, 2.0))
+    commit, left = StreamDriver._commit, [12]
+
+    def die(self: StreamDriver, decided: Any) -> None:  # noqa: ANN401 - as it is
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        commit(self, decided)
+
+    monkeypatch.setattr(StreamDriver, "_commit", die)
+    with pytest.raises(KeyboardInterrupt):
+        run_stream(*given, truth=instance, out=out)
+    monkeypatch.undo()
+    assert holds(out, "stream")
+    assert read_stream(out).status == "running"
+    told: list[Any] = []
+    outcome = resume_stream(out, listener=told.append)
+    assert (outcome.status, outcome.classes[0].completed) == ("ended", 6)
+    assert read_stream(out) == outcome
+    again = [record.operation for record in told if isinstance(record, OperationWanted)]
+    assert len(again) == len(set(again))
+    with pytest.raises(UsageError, match="a run is there"):
+        run_stream(*given, truth=instance, out=out)
+
+
+class Gone:
+    """An executor whose nodes are gone; says what it was asked for."""
+
+    def __init__(self) -> None:
+        self.ensured: list[str] = []
+        self.released: list[str] = []
+
+    def now_s(self) -> float:
+        """Return the time."""
+        return 9.0
+
+    def observe(self, *_: object) -> Observation:
+        """Find nothing."""
+        return Observation(frozenset(), frozenset())
+
+    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+        """Note the names."""
+        self.ensured += [request.node for request in requests]
+
+    def release_nodes(self, nodes: Sequence[str]) -> None:
+        """Note the names."""
+        self.released += nodes
+
+
+def test_nodes_that_went_meanwhile_are_not_asked_for_again(make_instance: MakeInstance, plan_of: MakePlan) -> None:
+    """Of three nodes one was there and is lost, one is still wanted, and one was being given back."""
+    state, gone = StreamState(WidthTable.from_plan(plan_of(make_instance(GOOD)))), Gone()
+    for name in ("there", "wanted", "going"):
+        state.apply(NodeWanted(1.0, name, "cpu", "cpu", "cpu"))
+    state.apply(NodeChanged(2.0, "there", "ready"))
+    state.apply(NodeReleasing(3.0, "going"))
+    terms = StreamTerms(Rules({"cpu": 4}), {"a": 3})
+    StreamDriver(state, [], terms, cast(Executor, gone)).resume()
+    assert (gone.ensured, gone.released) == (["wanted"], ["going"])
+    assert {name: node.phase.value for name, node in state.nodes.items()} == {
+        "there": "lost",
+        "wanted": "wanted",
+        "going": "released",
+    }
+
+
+def test_nodes_that_are_wanted_are_told_to_a_command(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
+) -> None:
+    """Its environment says type and number; one that fails ends the stream with what it said."""
+    script = tmp_path / "scale.py"
+    script.write_text(
+        "import os, sys\n"
+        f"open({str(tmp_path / 'told')!r}, 'a').write(os.environ['OPTPLAN_GPU_TYPE'] + os.environ['OPTPLAN_NODES'])\n"
+        "sys.exit(int(os.environ['OPTPLAN_NODES']) > 1)\n",
+        encoding="utf-8",
+    )
+    instance = make_instance(GOOD)
+    command = f"{sys.executable} {script}"
+    run_stream(plan_of(instance), make_jobs(1, 1.0), truth=instance, gpus_per_node={"cpu": 4}, scale_command=command)
+    assert (tmp_path / "told").read_text(encoding="utf-8") == "cpu1cpu0"
+    with pytest.raises(UsageError, match="exit code 1"):
+        run_stream(plan_of(instance), make_jobs(9, 0.0), truth=instance, scale_command=command)
+
+
+def test_a_list_of_jobs_is_read(tmp_path: Path) -> None:
+    """In the order of arrival; what is wrong is named."""
+    path = tmp_path / "jobs.json"
+    path.write_text(
+        json.dumps([{"name": "b", "job_class": "a", "at_s": 2.0}, {"name": "c", "job_class": "a", "at_s": 1.0}]),
+        encoding="utf-8",
+    )
+    assert [job.name for job in read_jobs(path)] == ["c", "b"]
+    path.write_text('[{"name": "b", "job_class": "a"}, {"name": "b", "job_class": "a"}]', encoding="utf-8")
+    with pytest.raises(DataError, match="two jobs have this name"):
+        read_jobs(path)
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(DataError, match="list jobs"):
+        read_jobs(path)
+
+
+def test_what_does_not_fit_is_refused(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
+) -> None:
+    """No truth on the virtual clock or not about a class or type, nothing to train, no folder, an unknown type."""
+    instance = make_instance(GOOD)
+    plan = plan_of(instance)
+    with pytest.raises(UsageError, match="how long epochs take"):
+        run_stream(plan, [])
+    with pytest.raises(UsageError, match="needs one thing to train"):
+        run_stream(plan, [], executor="local", out=tmp_path / "stream")
+    with pytest.raises(UsageError, match="a folder is needed"):
+        run_stream(plan, [], executor="local", command="true")
+    with pytest.raises(DataError, match="the plan has no such type"):
+        run_stream(plan, [], truth=instance, gpus_per_node={"t4": 4})
+    late = StreamJob(name="late", job_class="b", at_s=1.0)
+    with pytest.raises(DataError, match=r"jobs\.late\.job_class: got 'b', and small does not say how long"):
+        run_stream(plan, [late], truth=instance)
+    other = make_instance(GOOD).to_json_data()
+    other["gpu_types"], other["classes"]["a"]["speedup"] = {"t4": {}}, {"t4": other["classes"]["a"]["speedup"]["cpu"]}
+    with pytest.raises(DataError, match="does not say how fast a runs on cpu, as it is planned"):
+        run_stream(plan, make_jobs(1, 1.0), truth=BoaInstance.parse(other))
+    with pytest.raises(DataError, match=r"at_s: got 1e\+300; .* less than or equal to 10000000000"):
+        StreamJob.parse({"name": "late", "job_class": "a", "at_s": 1e300}, path="jobs.0")
+    with pytest.raises(UsageError, match="no run is there; give the folder that --out named"):
+        read_stream(tmp_path / "nothing") if (tmp_path / "nothing").is_dir() else resume_stream(tmp_path / "nothing")
+
+
+def test_a_table_that_is_published_is_followed_and_its_publisher_is_told(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
+) -> None:
+    """The file says four slots where the plan says fewer; each job's arrival, epochs and end are files in the inbox."""
+    poor, good = make_instance(POOR), make_instance(GOOD)
+    inbox, path = tmp_path / "inbox", tmp_path / "widths.json"
+    inbox.mkdir()
+    rows = [{"share": 1.0, "gpus": [4, 4, 4]}]
+    table = WidthTable.parse(
+        {"number": 7, "made_s": 0.0, "gpu_types": ["cpu"], "classes": {"a": rows}, "gpus": 1.0, "mean_jct_s": 1.0}
+    )
+    path.write_text(json.dumps(table.to_json_data()), encoding="utf-8")
+    outcome = run_stream(
+        plan_of(poor), make_jobs(2, 9.0), truth=good, gpus_per_node={"cpu": 4}, table=str(path), inbox=str(inbox)
+    )
+    assert (outcome.tables, outcome.classes[0].widths) == (1, (4,))
+    told = [parse_event(json.loads(each.read_text(encoding="utf-8"))) for each in sorted(inbox.iterdir())]
+    assert [event.kind for event in told].count("arrival") == 2
+    assert [event.kind for event in told].count("measurement") == 6
+    path.write_text("{", encoding="utf-8")
+    outcome = run_stream(plan_of(poor), make_jobs(1, 9.0), truth=good, table=str(path))
+    assert (outcome.tables, outcome.code) == (0, 0)
+    with pytest.raises(UsageError, match="there is no folder"):
+        run_stream(plan_of(poor), [], truth=good, table=str(path), inbox=str(tmp_path / "nowhere"))

@@ -1,0 +1,236 @@
+"""The journal: folders that hold no run are left as they are, and damage is named as damage before anything follows."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optplan.contracts import Plan
+from optplan.errors import DataError, OptplanError, UsageError
+from optplan.execution.fleets.running import resume_watch
+from optplan.execution.journal import Journal
+from optplan.execution.outcomes import describe
+from optplan.execution.records import Noted, OperationWanted
+from optplan.execution.running import read_run, resume, run
+from optplan.execution.serving.keeping import Keeper
+from optplan.execution.streams.running import resume_stream
+
+PlanOf = Callable[..., Plan]
+
+JOURNAL, WAL, COUNT = "journal.sqlite", "journal.sqlite-wal", "journal.count"
+#: What goes on with what a folder holds.
+RESUME: tuple[Callable[[Path], Any], ...] = (resume, resume_stream, resume_watch)
+#: Changed bytes that are tried.
+TRIES = 60
+
+
+@pytest.mark.parametrize("go_on", [*RESUME, read_run, Keeper])
+def test_a_folder_that_holds_no_run_is_left_as_it_is(tmp_path: Path, go_on: Callable[[Path], Any]) -> None:
+    """Of a name that is not there nothing is made; a folder keeps its mode, and what is in it."""
+    with pytest.raises(UsageError, match=r"no run is there; give the folder|no calculator has begun there"):
+        go_on(tmp_path / "typo")
+    assert not (tmp_path / "typo").exists()
+    mine = tmp_path / "mine"
+    mine.mkdir(mode=0o755)
+    mine.chmod(0o755)
+    for name, content in (("notes", "mine"), (JOURNAL, "")):  # a driver that was killed at once leaves an empty file
+        (mine / name).write_text(content, encoding="utf-8")
+        with pytest.raises(UsageError, match=r"no run is there; give the folder|no calculator has begun there"):
+            go_on(mine)
+        assert mine.stat().st_mode & 0o777 == 0o755
+        assert {path.name for path in mine.iterdir()} <= {"notes", JOURNAL}
+
+
+def test_nothing_is_begun_among_files_of_others(plan_of: PlanOf, tmp_path: Path) -> None:
+    """A folder with a file that is no run's keeps its mode and what is in it; the top of a volume is empty."""
+    mine = tmp_path / "mine"
+    mine.mkdir(mode=0o755)
+    mine.chmod(0o755)
+    (mine / "notes").touch()
+    with pytest.raises(UsageError, match=r"mine: holds other files \(notes\), and no run; give a new or "):
+        run(plan_of("rubberband-two-stages"), out=mine)
+    assert mine.stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in mine.iterdir()] == ["notes"]
+    (mine / "notes").rename(mine / "lost+found")
+    assert run(plan_of("rubberband-two-stages"), out=mine).code == 0
+
+
+def test_what_a_folder_holds_is_gone_on_with_by_its_own_command(plan_of: PlanOf, tmp_path: Path) -> None:
+    """The run of a plan is neither a stream nor a watched fleet."""
+    run(plan_of("rubberband-two-stages"), out=tmp_path / "run", budget_usd=0.2)
+    for go_on in RESUME[1:]:
+        with pytest.raises(UsageError, match=r"holds the run of a plan; `optplan run --resume .*` goes on with it"):
+            go_on(tmp_path / "run")
+
+
+def pause(plan: Plan, out: Path) -> None:
+    """Leave a run whose journal is one file."""
+    assert run(plan, out=out, budget_usd=0.2).code == 4
+
+
+def kill(plan: Plan, out: Path) -> None:
+    """Leave a run whose driver was killed, so that its records are in the log beside the journal."""
+
+    def die(record: object) -> None:
+        if type(record).__name__ == "SegmentEnded":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    driver = os.fork()
+    if driver == 0:
+        run(plan, out=out, listener=die)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(driver, 0)[1]) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("leave", "name"), [(pause, JOURNAL), (pause, COUNT), (kill, WAL)], ids=["journal", "count", "log beside it"]
+)
+def test_a_changed_byte_is_noticed_or_changes_nothing(
+    plan_of: PlanOf, tmp_path: Path, leave: Callable[[Plan, Path], None], name: str
+) -> None:
+    """Wherever it is: the run stands where it stood and ends as it would have, or the journal is named as damaged."""
+    plan, whole, out, dice = plan_of("rubberband-two-stages"), tmp_path / "whole", tmp_path / "out", random.Random(7)
+    leave(plan, whole)
+    (whole / "journal.sqlite-shm").unlink(missing_ok=True)
+
+    def copy() -> None:
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(whole, out)
+
+    def look() -> object:
+        try:
+            return describe(*read_run(out)[:2]), resume(out, budget_usd=1.0)
+        except DataError as error:
+            return str(error)
+
+    copy()
+    stood, ended = describe(*read_run(out)[:2]), resume(out, budget_usd=1.0)
+    content, named = (whole / name).read_bytes(), 0
+    for _ in range(TRIES):
+        copy()
+        changed = bytearray(content)
+        changed[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
+        (out / name).write_bytes(changed)
+        found = look()
+        named += isinstance(found, str)
+        assert found == (stood, ended) or (JOURNAL in str(found) and re.search("is damaged|has version", str(found)))
+        copy()
+        (out / name).write_bytes(changed)
+        with pytest.raises(OptplanError):  # nothing begins over it
+            run(plan, out=out)
+    assert named > TRIES // 10
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.3, 0.6, 0.9])
+def test_a_journal_that_is_cut_off_is_damaged(plan_of: PlanOf, tmp_path: Path, keep: float) -> None:
+    """By any part, also to nothing; the same of the log beside it."""
+    for leave, name in ((pause, JOURNAL), (kill, WAL)):
+        out = tmp_path / name
+        leave(plan_of("rubberband-two-stages"), out)
+        content = (out / name).read_bytes()
+        (out / name).write_bytes(content[: int(keep * len(content))])
+        for look in (read_run, resume):
+            with pytest.raises(DataError, match=r"journal\.sqlite: is damaged \("):
+                look(out)
+
+
+def test_an_older_copy_of_a_journal_is_damaged(plan_of: PlanOf, tmp_path: Path) -> None:
+    """What it tells of is not all: the count beside it says so."""
+    plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
+    pause(plan, out)
+    older = (out / JOURNAL).read_bytes()
+    assert resume(out, budget_usd=1.0).code == 0
+    (out / JOURNAL).write_bytes(older)
+    with pytest.raises(
+        DataError, match=r"is damaged \(it has \d+ of \d+ records\); put it and what lies beside it back"
+    ):
+        resume(out)
+    (out / COUNT).unlink()
+    with pytest.raises(
+        DataError, match=r"is damaged \(journal\.count beside it does not say how many records it has\)"
+    ):
+        resume(out)
+
+
+@pytest.mark.parametrize(
+    "trace", ["operations/a/operation.json", "fleets/001/fleet.json", "trials/a/output.log", "trials/a/checkpoint-1/x"]
+)
+def test_a_folder_with_trials_holds_a_run(plan_of: PlanOf, tmp_path: Path, trace: str) -> None:
+    """Its journal gone or empty, that is said, and nothing begins there."""
+    out = tmp_path / "run"
+    (out / trace).parent.mkdir(parents=True)
+    (out / trace).write_text("{}", encoding="utf-8")
+    plan = plan_of("rubberband-two-stages")
+    for content in (None, ""):
+        if content is not None:
+            (out / JOURNAL).write_text(content, encoding="utf-8")
+        looks: tuple[Callable[[Path], Any], ...] = (read_run, *RESUME, partial(_begin, plan))
+        for look in looks:
+            with pytest.raises(
+                DataError, match=r"journal\.sqlite: is damaged \(nothing is in it, and .* is of a run\)"
+            ):
+                look(out)
+
+
+def _begin(plan: Plan, out: Path) -> None:
+    run(plan, out=out)
+
+
+def test_what_no_record_tells_of_is_not_passed_over(plan_of: PlanOf, tmp_path: Path) -> None:
+    """An operation's folder is there, and its record is not: records are missing."""
+    out = tmp_path / "run"
+    pause(plan_of("rubberband-two-stages"), out)
+    with Journal(out) as journal:
+        journal.commit([OperationWanted(200.0, "known.1", "b1-s1", "b1-s1-trials-0001", 2, {})])
+    for name in ("known.1", "strange.1"):
+        (out / "operations" / name).mkdir(parents=True)
+        (out / "operations" / name / "operation.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(DataError, match=r"holds strange\.1, which no record tells of: records are missing"):
+        read_run(out)
+
+
+def test_records_of_another_release_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field that is not known says which record, and what to use."""
+    with Journal(tmp_path) as journal:
+        journal.begin({"plan": {}}, [])
+        monkeypatch.setattr("optplan.execution.journal.encode", lambda _: '{"kind": "Noted", "t": 0, "words": "new"}')
+        journal.commit([Noted(0.0, "")])
+        with pytest.raises(
+            DataError, match=r"record 1 is not understood \(.*\); use the release of optplan that began"
+        ):
+            list(journal.replay())
+
+
+def test_any_text_that_a_trial_shows_can_be_written(tmp_path: Path) -> None:
+    """Half of a pair of surrogates is JSON, and no UTF-8."""
+    with Journal(tmp_path) as journal:
+        journal.begin({"plan": {}}, [])
+        journal.commit([Noted(0.0, "half \ud800")])
+        assert list(journal.replay()) == [Noted(0.0, "half \ud800")]
+
+
+def test_who_looks_while_a_run_begins_sees_none_or_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver writes its first records after somebody has found none: no run is there yet, and nothing is damaged."""
+    read_first = Journal._read_first
+
+    def begin_behind(self: Journal) -> dict[str, Any]:
+        found = read_first(self)
+        monkeypatch.setattr(Journal, "_read_first", read_first)
+        driver.begin({"plan": {}}, [])
+        return found
+
+    with Journal(tmp_path) as driver:
+        monkeypatch.setattr(Journal, "_read_first", begin_behind)
+        with pytest.raises(UsageError, match="no run is there"):
+            Journal(tmp_path, writable=False)
+        with Journal(tmp_path, writable=False) as journal:
+            assert list(journal.replay()) == []

@@ -1,0 +1,37 @@
+"""The suite of Srift: every row proven, and no rival below the exact solver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from optplan.lab.benchmarks import run_suite
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    """Run the quick suite once."""
+    return run_suite("srift", quick=True)
+
+
+def test_the_exact_solver_proves_every_row_and_no_rival_is_better(rows: list[dict[str, Any]]) -> None:
+    """The cases of the paper and the large problems; planners that break a limit have no objective."""
+    exact = {row["instance"]: row for row in rows if row["solver"] == "best-first"}
+    assert {"srift-case2", "srift-case3", "4x64-seed0@cheapest", "4x64-seed0@fastest-in-budget"} <= set(exact)
+    assert all(row["status"] == "optimal" for row in exact.values())
+    rivals = [row for row in rows if row["solver"].startswith("published")]
+    assert {"published-eager", "published-cost-aware", "published-throughput-aware"} <= {r["solver"] for r in rivals}
+    for row in rivals:
+        if row["objective"] is not None:
+            assert row["objective"] >= exact[row["instance"]]["objective"] * (1 - 1e-9)
+
+
+def test_frontiers_and_evaluations_are_measured(rows: list[dict[str, Any]]) -> None:
+    """How many fleets no other beats, and how many a second are judged."""
+    frontiers = [row for row in rows if row["solver"] == "pareto"]
+    assert [row["extra"]["points"] for row in frontiers] == [3.0, 1.0]
+    assert all(row["status"] == "optimal" for row in frontiers)
+    (evaluator,) = [row for row in rows if row["solver"] == "evaluator"]
+    assert evaluator["extra"]["layers"] == 170.0
+    assert evaluator["extra"]["evaluations_per_s"] > 0.0
