@@ -34,7 +34,7 @@ INSTALL := $(PIP) install --quiet -c constraints.txt
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SUFFIXES:
-.PHONY: help demo demo-run test test-quick test-golden test-real fuzz check bench bench-paper docs build clean
+.PHONY: help demo demo-run test test-quick test-core test-golden test-real fuzz check bench bench-paper docs build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -51,6 +51,7 @@ demo-run: $(STAMPS)/plot,run,demo-$(CHECKSUM) ## Train an elastic search here, b
 # whose server has the bucket that exported tasks mount.
 SKYPILOT := .venv/skypilot/bin/moto_server
 
+WINGS := execution lab profiling
 EXTRAS := conic,cp-sat,graphs,plot,search,bayes,pollux,learn,torch,run,serve
 TESTED := $(STAMPS)/test,$(EXTRAS)-$(CHECKSUM)
 
@@ -59,6 +60,13 @@ test: $(TESTED) ## Run the tests on the installed package; PYTEST_FLAGS="..." ad
 
 test-quick: $(TESTED) ## Run the tests that take less than a minute together
 	$(BIN)/python -P -m pytest -n 2 -m "not real and not slow" $(PYTEST_FLAGS)
+
+test-core: $(TESTED) ## Run the quick tests of the core on a copy without its wings
+	rm -rf out/core && mkdir -p out/core
+	cp -r $(dir $(shell $(BIN)/python -P -c "import optplan; print(optplan.__file__)")) out/core/optplan
+	rm -r $(WINGS:%=out/core/optplan/%)
+	PYTHONPATH=$(CURDIR)/out/core $(BIN)/python -P -m pytest -n 2 -m "not real and not slow" tests \
+		$(WINGS:%=--ignore=tests/%) --ignore=tests/docs --ignore=tests/fuzz --ignore=tests/test_wings.py $(PYTEST_FLAGS)
 
 test-golden: $(TESTED) ## Run the examples of the docs and the tests that compare with figures written down
 	$(BIN)/python -P -m pytest -n 2 -m "golden and not real" $(PYTEST_FLAGS)

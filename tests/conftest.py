@@ -1,21 +1,26 @@
-"""What every test shares: the hypothesis profile, the folder of public data, and a summary of what could not run."""
+"""What every test shares: the hypothesis profile, public data, the command line, a summary of what could not run."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
 import os
 import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 from packaging.requirements import Requirement
 
+from optplan.cli import main
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,35 +31,47 @@ USER_EXTRAS = ("plot", "search", "bayes", "pollux", "learn", "demo", "torch")
 
 #: Where the suite spends most of its time (`--durations`); `make test-quick` leaves them out.
 SLOW = (
-    "lab/benchmarks",
     "cli/test_application.py",
     "cli/test_catalogue.py",
     "cli/test_common_options.py",
-    "cli/test_exporting.py",
-    "cli/test_fleets.py",
     "cli/test_frontiers.py",
     "cli/test_interruptions.py",
-    "cli/test_measuring.py",
-    "cli/test_profiling.py",
-    "cli/test_running.py",
     "cli/test_seer.py",
     "cli/test_shown_text.py",
-    "cli/test_simulating.py",
     "cli/test_solving.py",
-    "cli/test_start_simulating.py",
-    "cli/test_watching.py",
     "cli/test_widths.py",
-    "conformance/test_plans.py",
     "conformance/test_solvers.py",
     "contracts/test_frontier.py",
     "docs/test_demo.py",
     "docs/test_notebooks.py",
     "docs/test_pages.py",
     "docs/test_types.py",
+    "execution/commands/test_exporting.py",
+    "execution/commands/test_fleets.py",
+    "execution/commands/test_profiling.py",
+    "execution/commands/test_running.py",
+    "execution/commands/test_watching.py",
+    "execution/exports",
+    "execution/fleets/test_folders.py",
+    "execution/online/test_any_story.py",
+    "execution/pages/test_runs.py",
+    "execution/serving/test_kills.py",
+    "execution/streams/test_local_streams.py",
+    "execution/test_cluster_agreement.py",
+    "execution/test_driver.py",
+    "execution/test_kills.py",
+    "execution/test_local.py",
+    "execution/test_pauses.py",
+    "execution/test_profiling.py",
+    "execution/test_replanning.py",
+    "execution/test_setups.py",
+    "execution/test_supervision.py",
+    "execution/test_virtual.py",
     "formulations/boa/data/test_instance.py",
     "formulations/boa/exact/peak/test_capped.py",
     "formulations/boa/judge/test_evaluation.py",
     "formulations/boa/judge/test_independence.py",
+    "formulations/boa/judge/test_runs.py",
     "formulations/boa/judge/test_trees.py",
     "formulations/boa/models/test_conic.py",
     "formulations/boa/models/test_engines_elsewhere.py",
@@ -66,6 +83,7 @@ SLOW = (
     "formulations/boa/test_extremes.py",
     "formulations/boa/test_limits.py",
     "formulations/boa/test_orders.py",
+    "formulations/boa/test_remedies.py",
     "formulations/boa/test_types.py",
     "formulations/rubberband/exact/test_confidence.py",
     "formulations/rubberband/exact/test_held_paths.py",
@@ -93,50 +111,40 @@ SLOW = (
     "fuzz",
     "instances/test_files.py",
     "instances/test_library.py",
+    "lab/benchmarks",
+    "lab/cluster/pollux/test_dividing.py",
+    "lab/cluster/test_closed_forms.py",
+    "lab/cluster/test_predictions.py",
+    "lab/cluster/test_profiled_jobs.py",
+    "lab/commands/test_simulating.py",
+    "lab/commands/test_start_simulating.py",
+    "lab/starts",
+    "lab/test_sweeps.py",
     "lab/traces/test_sia.py",
     "lab/traces/test_sia_agents.py",
     "lab/traces/test_sia_boa.py",
     "lab/traces/test_sia_learning.py",
+    "profiling/commands/test_measuring.py",
     "profiling/test_torch_profiler.py",
-    "execution/online/test_any_story.py",
     "reporting/boa/test_browser.py",
     "reporting/boa/test_report.py",
     "reporting/rubberband/test_report.py",
     "reporting/seer/test_quality.py",
     "reporting/seer/test_report.py",
     "reporting/srift/test_report.py",
-    "execution/pages/test_runs.py",
     "reporting/test_trajectory.py",
-    "execution/exports",
-    "execution/fleets/test_folders.py",
-    "execution/serving/test_kills.py",
-    "execution/streams/test_local_streams.py",
-    "execution/test_cluster_agreement.py",
-    "execution/test_driver.py",
-    "execution/test_kills.py",
-    "execution/test_local.py",
-    "execution/test_pauses.py",
-    "execution/test_profiling.py",
-    "execution/test_replanning.py",
-    "execution/test_setups.py",
-    "execution/test_supervision.py",
-    "execution/test_virtual.py",
-    "lab/cluster/pollux/test_dividing.py",
-    "lab/cluster/test_closed_forms.py",
-    "lab/cluster/test_predictions.py",
-    "lab/cluster/test_profiled_jobs.py",
-    "lab/starts",
-    "lab/test_sweeps.py",
     "solvers/paths/held/test_held.py",
     "solvers/paths/switching",
-    "solvers/paths/test_linked_dual.py",
     "solvers/paths/test_closing.py",
     "solvers/paths/test_frontier.py",
-    "solvers/paths/test_pure_plans.py",
-    "solvers/paths/test_single_dual.py",
-    "solvers/paths/test_single.py",
+    "solvers/paths/test_linked_dual.py",
     "solvers/paths/test_pareto_sets.py",
+    "solvers/paths/test_pure_plans.py",
+    "solvers/paths/test_single.py",
+    "solvers/paths/test_single_dual.py",
+    "solvers/programs/test_cpsat.py",
     "solvers/test_engine_process.py",
+    "solvers/test_standard_output.py",
     "speedup/test_fitting.py",
     "speedup/test_goodput_fitting.py",
     "speedup/test_hulls.py",
@@ -144,10 +152,6 @@ SLOW = (
     "test_solving.py",
     "test_units.py",
     "verification",
-    "formulations/boa/judge/test_runs.py",
-    "formulations/boa/test_remedies.py",
-    "solvers/test_standard_output.py",
-    "solvers/programs/test_cpsat.py",
 )
 #: What compares with figures that are written down: pages, the library and its plans, published figures, generators.
 GOLDEN = (
@@ -260,3 +264,70 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for extra, names in missing.items():
             if names:
                 terminalreporter.write_line(f'{extra}: no {names}; pip install "optplan[{extra}]" brings it')
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:  # noqa: ANN401 - whatever the command prints
+        """What stdout holds, as JSON."""
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> dict[str, str]:
+        """The error object on stderr."""
+        found: dict[str, str] = json.loads(self.err.splitlines()[-1])["error"]
+        return found
+
+
+Runner = Callable[..., Run]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Runner:
+    """Run a command in this process and return its exit code and what it wrote."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*argv: str | Path) -> Run:
+        capsys.readouterr()
+        code = main([str(part) for part in argv])
+        written = capsys.readouterr()
+        return Run(code, written.out, written.err)
+
+    return call
+
+
+@pytest.fixture
+def write_instance(tmp_path: Path) -> Callable[..., Path]:
+    """Write the textbook instance of one table with some fields changed, and return its path."""
+
+    def write(**changes: object) -> Path:
+        path = tmp_path / "mine.json"
+        path.write_text(json.dumps({**ONE_TABLE, **changes}), encoding="utf-8")
+        return path
+
+    return write
+
+
+#: One job an hour of one GPU-hour on 1, 2 or 4 GPUs: GPU-hours 1, 1.25, 2; hours 1, 0.625, 0.5.
+ONE_TABLE: dict[str, object] = {
+    "name": "mine",
+    "formulation": "boa",
+    "version": 1,
+    "classes": {
+        "job": {
+            "arrival_rate_per_hour": 1.0,
+            "epoch_size_gpu_hours": [1.0],
+            "speedup": {"v100": {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 1.6, 2.0]}},
+        }
+    },
+    "gpu_types": {"v100": {"price_usd_per_hour": 2.0}},
+    "budget": "1.25gpu",
+    "problem": "whole",
+}

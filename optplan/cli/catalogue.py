@@ -16,7 +16,6 @@ from optplan.cli.console import Shown, print_answer, print_json, print_text
 from optplan.cli.options import instance_argument, known_name, list_formulations
 from optplan.cli.outputs import Outputs, deliver
 from optplan.cli.pictures import show_pictures
-from optplan.contracts.parts import load
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -102,6 +101,8 @@ def list_registered(kind: str | None, *, as_json: bool) -> int:
 
     With --json, an object that has a list for each kind.
     """
+    from optplan.contracts.parts import load
+
     listing = _LISTS | {name: load(home) for name, home in wings.lists().items()}
     found = {name: list_records() for name, list_records in listing.items() if kind in (None, name)}
     if as_json:

@@ -2,8 +2,8 @@
 
 Tune starts, stores and stops trials; what is decided is decided by the runtime's own scheduler
 (:mod:`optplan.execution.scheduler`): who is in a stage, who is promoted, who waits for a turn. Here its decisions
-become Tune's: a trial that has reached its rung is paused with a checkpoint, its resources are changed while it is paused, and
-it goes on when Tune asks for a trial to run.
+become Tune's: a trial that has reached its rung is paused with a checkpoint, its resources are changed while it is
+paused, and it goes on when Tune asks for a trial to run.
 """
 
 from __future__ import annotations

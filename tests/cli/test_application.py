@@ -22,7 +22,7 @@ from optplan.errors import EngineError, InternalError
 from optplan.formulations import formulations
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 COMMANDS = ("solve", "frontier", "verify", "show", "list", "schema", "import", "bench")
 

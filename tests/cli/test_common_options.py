@@ -22,7 +22,7 @@ from optplan.instances.library import build_named
 
 if TYPE_CHECKING:
     from optplan.contracts.registry import Formulation
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 YAML = """
 formulation: boa

@@ -13,7 +13,7 @@ from optplan.formulations.rubberband.exact import both_limits
 from optplan.instances.files import read_plan, write_json
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 JOBS = ("--rescale", "60s", "--assume", "linear", "--price", "1usd/hour", "--gpu", "v100", "--json")

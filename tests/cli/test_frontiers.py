@@ -22,7 +22,7 @@ from optplan.solving import frontier, solve
 from optplan.units import parse_budget
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 #: The table of ``boa-one-table``: GPU-hours 1, 1.25, 2 and hours 1, 0.625, 0.5.
 TABLE = {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 1.6, 2.0]}

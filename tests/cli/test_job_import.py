@@ -11,7 +11,7 @@ import pytest
 from optplan.instances.files import read_instance
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 #: Two classes of two names, a day's worth; on one width, so that speedups have to be stated.
 LOG = "name,submit,start,hours,gpus,state\n" + "".join(

@@ -18,7 +18,7 @@ from optplan.units import Amount, BudgetUnit, parse_budget
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 POSITIVE = st.floats(min_value=1e-6, max_value=1e9)
 

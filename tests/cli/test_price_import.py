@@ -11,7 +11,7 @@ import pytest
 from optplan.instances.files import read_instance
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 LIST = (
     "InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region\n"

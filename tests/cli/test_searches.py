@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 TEXTBOOK = "rubberband-two-stages"
 PAPER = "rubberband-resnet101-20min"

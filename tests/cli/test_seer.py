@@ -12,7 +12,7 @@ from optplan.formulations.seer.planning import SeerPlan
 from optplan.instances.files import read_plan
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 
 def test_solve_compare_plan_and_verify(run: Runner, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from optplan.errors import one_line, show_text
 from optplan.instances.library import build_named
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 #: Clears the screen, rings, ends a C string, starts a line, turns the direction of writing, and ends a link.
 EVIL = "\x1b[2J\x07\x00\r\nexample\u202e\u2066\u200b\x9b1m\u2028[red]"

@@ -18,7 +18,7 @@ from optplan.formulations.boa.data.instance import BoaSolution
 from optplan.instances.files import read_plan, read_result
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 InstanceWriter = Callable[..., Path]
 

@@ -13,7 +13,7 @@ import pytest
 from optplan.instances.files import read_instance
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 
 CASES = Path(__file__).parents[1] / "cases"

@@ -11,7 +11,7 @@ import pytest
 from optplan.cli import main
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 #: Commands that print a table, by what they print.
 COMMANDS = {

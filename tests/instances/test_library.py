@@ -14,7 +14,7 @@ from optplan.formulations import formulation_of
 from optplan.instances import library
 from optplan.instances.changes import apply_changes, parse_change
 from optplan.instances.library import GENERATED, SIZES, build_named, manifest, names
-from optplan.lab.benchmarks.best_known import FIELDS, ask_as_recorded, name_record, read_proof
+from optplan.instances.library.records import FIELDS, ask_as_recorded, name_record, read_proof
 from optplan.solving import choose_solver, solve
 from optplan.verification import verify
 

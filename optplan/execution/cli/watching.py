@@ -98,9 +98,9 @@ def watch(
 ) -> int:
     """Follow the fleet of Srift's PLAN until its job has ended; when VMs are lost, plan the rest anew and go on.
 
-    Ranks report in files (see the page on it, and optplan.execution.fleets.hook, which scripts import). A VM that misses
-    two heartbeats is lost: the lowest live rank stores the training, the rest is planned again without new VMs of that
-    type, and another fleet goes on from there.
+    Ranks report in files (see the page on it, and optplan.execution.fleets.hook, which scripts import). A VM that
+    misses two heartbeats is lost: the lowest live rank stores the training, the rest is planned again without new VMs
+    of that type, and another fleet goes on from there.
 
     Exits with 0 when the job is done, with 3 when nothing keeps the limits any more (the answer says what they would
     have to be; --resume goes on with others, or gives up), 1 when it was given up or fleets fail though no VM is

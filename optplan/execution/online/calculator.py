@@ -2,8 +2,8 @@
 
 The scheduler looks widths up and never waits for this (BOA, 5.2). The calculator takes what happened, keeps estimates
 (:mod:`~optplan.execution.online.estimates`), solves again when something moved or the time has come, and says whether
-the new table is worth publishing. All of it is a function of the instance, the terms, and the events with their times, so
-that a state which was written down goes on as if nothing had happened.
+the new table is worth publishing. All of it is a function of the instance, the terms, and the events with their times,
+so that a state which was written down goes on as if nothing had happened.
 """
 
 from __future__ import annotations

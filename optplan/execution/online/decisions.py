@@ -9,8 +9,8 @@ wanted, type by type.
 
 The paper stops at what is rented as it is needed. With quotas or ``most_gpus``, demand can be more than will ever be
 there: then an order says who is served (:class:`~optplan.execution.online.jobs.Order`). Nobody is put on what is left,
-as that would last; with first come nobody overtakes, and with the other orders those who run may be stopped for others. A width
-above all that may ever be there is cut to that.
+as that would last; with first come nobody overtakes, and with the other orders those who run may be stopped for others.
+A width above all that may ever be there is cut to that.
 """
 
 from __future__ import annotations

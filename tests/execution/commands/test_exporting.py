@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from optplan.execution.exports.entries import exporters
+
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 SPACE = '{"rate": {"choice": [0.9, 0.3, 0.5, 0.7]}}'
 COMMAND = 'bash -c \'echo "{{\\"loss\\": $0}}" >>$OPTPLAN_METRICS\' {rate} {gpus}'
@@ -104,3 +106,11 @@ def test_folders_that_are_none_are_refused(run: Runner, search: tuple[str, ...],
     for command in (("submit", tmp_path), ("promote", tmp_path, "b1-s2")):
         done = run(*command)
         assert (done.code, "has no export.json" in done.err) == (2, True), done.err
+
+
+def test_exporters_are_listed(run: Runner) -> None:
+    """Beside what the core lists: each with what it needs, and by what its files were checked."""
+    listed = run("list", "exporters", "--json").data["exporters"]
+    assert [record["name"] for record in listed] == list(exporters())
+    assert {*listed[0]} == {"name", "summary", "needs", "checked_by"}
+    assert next(iter(exporters())) in run("list").out

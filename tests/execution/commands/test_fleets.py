@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 CASE = "srift-case3"
 FLEET = "4 p3.8xlarge@1024 + 8 g3.8xlarge@128 + 8 g4dn.8xlarge@128"

@@ -15,7 +15,7 @@ from optplan.progress import Event, Listener
 from optplan.solving import solve
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 TIMED = ("--train", "train.py:Trainable", "--gpus", "1,2")
 

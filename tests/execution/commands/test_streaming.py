@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 #: Section 5.4 on the virtual clock.
 PAPER = ("--boots", "138s", "--boots", "150s", "--detach", "4s", "--launch", "150s", "--heartbeat", "100ms")

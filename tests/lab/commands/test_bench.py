@@ -13,7 +13,7 @@ from optplan.lab.benchmarks.summaries import summarise_best_known, summarise_sui
 from optplan.progress import Event
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 ROW: dict[str, object] = {
     "instance": "boa-one-table@1.25gpu",

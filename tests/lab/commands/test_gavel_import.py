@@ -11,7 +11,7 @@ from optplan.contracts import Instance
 from optplan.instances.files import read_instance
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 NOWHERE = ("import", "gavel", "--trace", "nowhere.trace", "--throughputs", "nowhere.json")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 GIVEN = ("--work", "4h", "--deadline", "8h", "--restart", "1h", "--checkpoint-every", "2h")
 PRICES = ("--spot-price", "1usd/hour", "--on-demand-price", "3usd/hour")

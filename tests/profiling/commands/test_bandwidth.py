@@ -12,7 +12,7 @@ from optplan.instances.files import read_instance
 from optplan.profiling.allreduce_tables import read_measurements
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 needs_xgboost = pytest.mark.skipif(find_spec("xgboost") is None, reason="the extra learn is not installed")
 

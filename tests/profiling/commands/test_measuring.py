@@ -15,7 +15,7 @@ from optplan.profiling.allreduce_tables import read_measurements
 from optplan.profiling.profile_files import read_profile
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from tests.conftest import Runner
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="the extra torch is not installed")
 
