@@ -1,1 +1,1 @@
-"""SEER as published, its rivals (random, grid, Hyperband, ASHA, HyperSched, BOHB), and the clock that they run on."""
+"""SEER as published: its rounds, the trials that they ask for."""

@@ -9,7 +9,7 @@ import numpy as np
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.published.policy import SeerPolicy
-from optplan.formulations.seer.published.search_clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
+from optplan.lab.searches.clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
 
 
 def run_seer(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from optplan.errors import MissingExtraError
-from optplan.formulations.seer.published.search_clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
+from optplan.lab.searches.clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
 from optplan.schema import FloatArray, IntArray
 
 #: The paper's settings: share of configurations drawn at random, share of results that count as good, candidates drawn

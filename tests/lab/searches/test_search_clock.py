@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.errors import UsageError
-from optplan.formulations.seer.published.search_clock import SearchClock, SearchSetting
+from optplan.lab.searches.clock import SearchClock, SearchSetting
 from optplan.schema import FloatArray
 
 #: Two configurations, four epochs: one is good early, the other late.

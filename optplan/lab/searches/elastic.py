@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 
 from optplan.errors import InfeasibleError
-from optplan.formulations.seer.published.search_clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
+from optplan.lab.searches.clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
 
 
 def run_random(setting: SearchSetting, rng: np.random.Generator) -> SearchOutcome:
