@@ -17,14 +17,14 @@ from library_manifest import LIBRARY, write_manifest
 
 import optplan
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.study.replanning import State, replan
+from optplan.formulations.srift.study.replanning import FleetStanding, replan
 from optplan.instances.catalog import read_price_list
 from optplan.instances.files import read_instance
 from optplan.instances.spot_traces import estimate_spot, read_spot_trace
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
 #: Section 5.4: the state after 222 s. New VMs take 150 s; the detaching that was expected to take 5 s took 4.
-LOSS = State(
+LOSS = FleetStanding(
     elapsed_s=222,
     iterations_done=200,
     running={"p3.8xlarge": 1},

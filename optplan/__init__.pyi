@@ -48,6 +48,9 @@ from optplan.formulations.rubberband.data.instance import (
 from optplan.formulations.rubberband.data.training import (
     TrainingProfile as TrainingProfile,
 )
+from optplan.formulations.rubberband.laws.sampling import (
+    sample_plan as sample_plan,
+)
 from optplan.formulations.rubberband.planning import (
     RubberBandPlan as RubberBandPlan,
 )
@@ -57,10 +60,15 @@ from optplan.formulations.seer.data.instance import (
 )
 from optplan.formulations.seer.data.search_space import (
     Choices as Choices,
+    Configuration as Configuration,
     Interval as Interval,
 )
 from optplan.formulations.seer.planning import (
     SeerPlan as SeerPlan,
+)
+from optplan.formulations.seer.published.policy import (
+    TrialRequest as TrialRequest,
+    start_policy as start_policy,
 )
 from optplan.formulations.srift.data.instance import (
     Interruptions as Interruptions,
@@ -74,11 +82,25 @@ from optplan.formulations.srift.data.profiles import (
 from optplan.formulations.srift.planning import (
     SriftPlan as SriftPlan,
 )
+from optplan.formulations.srift.study.replanning import (
+    FleetStanding as FleetStanding,
+    continue_run as continue_run,
+)
 from optplan.instances.files import (
     read_instance as read_instance,
     read_plan as read_plan,
     read_result as read_result,
     write_json as write_json,
+)
+from optplan.instances.generators import (
+    random_boa as random_boa,
+    random_srift as random_srift,
+)
+from optplan.instances.plain_data import (
+    read_data as read_data,
+)
+from optplan.progress import (
+    interruptible as interruptible,
 )
 from optplan.reporting.comparison import (
     compare as compare,
@@ -86,6 +108,9 @@ from optplan.reporting.comparison import (
 from optplan.reporting.drawing import (
     draw_frontier as draw_frontier,
     draw_plan as draw_plan,
+)
+from optplan.reporting.pages import (
+    write_page as write_page,
 )
 from optplan.reporting.reports import (
     write_report as write_report,
@@ -106,8 +131,11 @@ from optplan.speedup import (
     GoodputSpeedup as GoodputSpeedup,
     PowerSpeedup as PowerSpeedup,
     TableSpeedup as TableSpeedup,
+    fit_best as fit_best,
+    fit_table as fit_table,
 )
 from optplan.verification import (
+    evaluate as evaluate,
     verify as verify,
 )
 

@@ -17,13 +17,17 @@ from pathlib import Path
 from rich.console import Console
 
 import optplan
-from optplan.execution.measuring.profiled_instances import describe_search, renew_search
-from optplan.execution.measuring.search_profile import ProfileSettings, profile_here
-from optplan.execution.measuring.trial_timings import summarise
-from optplan.execution.outcomes import RunOutcome
-from optplan.execution.pages.runs import build_comparison_page, comparison_table
-from optplan.instances.plain_data import read_data
-from optplan.reporting.pages import write_page
+from optplan.execution import (
+    ProfileSettings,
+    RunOutcome,
+    build_comparison_page,
+    comparison_table,
+    describe_search,
+    profile_here,
+    renew_search,
+    run,
+    summarise,
+)
 
 HERE = Path(__file__).parent
 TRAINABLE = f"{HERE / 'digits_search.py'}:Digits"
@@ -52,7 +56,7 @@ def find_least_time(instance: optplan.RubberBandInstance) -> float:
 def main(folder: Path) -> int:
     """Run the demo and return the exit code."""
     console = Console()
-    space = read_data(HERE / "demo-space.yaml")
+    space = optplan.read_data(HERE / "demo-space.yaml")
     console.print("timing trials on 1 and 2 slots ...")
     instance = profile(optplan.read_instance(HERE / "demo-search.yaml", optplan.RubberBandInstance), space)
     instance = instance.replace(deadline_s=SLACK * find_least_time(instance))
@@ -65,13 +69,11 @@ def main(folder: Path) -> int:
         told = f"planned {expected['time_s']:.0f} s and ${expected['cost_usd']:.4f}"
         console.print(f"{name}: {told}, running in {out} ...")
         # Drift is what this shows, so that nothing is planned anew.
-        runs[name] = optplan.execution.run(
-            plan, TRAINABLE, space=space, executor="local", out=out, step_wait_s=STEP_S, replan_above=None
-        )
+        runs[name] = run(plan, TRAINABLE, space=space, executor="local", out=out, step_wait_s=STEP_S, replan_above=None)
     console.print()
     console.print(comparison_table(runs))
     page = folder / "run.html"
-    write_page(page, build_comparison_page(runs, name=instance.name), overwrite=True)
+    optplan.write_page(page, build_comparison_page(runs, name=instance.name), overwrite=True)
     console.print(f"\nwrote {page}")
     return max(outcome.code for outcome in runs.values())
 

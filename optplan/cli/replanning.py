@@ -22,7 +22,7 @@ from optplan.units import BudgetUnit, parse_budget
 if TYPE_CHECKING:
     from optplan.contracts import Instance, Result
     from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
-    from optplan.formulations.srift.study.replanning import FleetContinuation, State
+    from optplan.formulations.srift.study.replanning import FleetContinuation, FleetStanding
     from optplan.formulations.srift.study.timelines import Timeline
     from optplan.reporting.pages import Page
 
@@ -128,11 +128,11 @@ def replan(
     Exits with 3 when the limits cannot be kept any more (the answer says what they would have to be), with 4 when no
     fleet was found within the time limit.
     """
-    from optplan.formulations.srift.study.replanning import State, continue_run
+    from optplan.formulations.srift.study.replanning import FleetStanding, continue_run
     from optplan.formulations.srift.study.timelines import build_timeline
     from optplan.reporting.srift.words import require_fleet
 
-    changes = {name: value for name, value in options.items() if name not in State.model_fields}
+    changes = {name: value for name, value in options.items() if name not in FleetStanding.model_fields}
     instance = _require_run(read_amended(instance_name, changes))
     old = None if result_path is None else _read_fleet(instance, result_path)
     state = _read_state(state_path, options, old)
@@ -183,24 +183,24 @@ def _read_fleet(instance: SriftInstance, path: Path) -> SriftSolution:
     return require_fleet(result.solution)
 
 
-def _read_state(path: Path | None, options: dict[str, Any], old: SriftSolution | None) -> State:
+def _read_state(path: Path | None, options: dict[str, Any], old: SriftSolution | None) -> FleetStanding:
     """Put the state together: options go before the file, and the old fleet says what else is alive."""
-    from optplan.formulations.srift.study.replanning import State
+    from optplan.formulations.srift.study.replanning import FleetStanding
     from optplan.instances.plain_data import read_data
 
-    given = {name: options[name] for name in State.model_fields if options.get(name) is not None}
+    given = {name: options[name] for name in FleetStanding.model_fields if options.get(name) is not None}
     fields: dict[str, Any] = {}
     if path is not None:
         data = read_data(path)
         if not isinstance(data, dict):
-            raise UsageError(f"--state: {path} is no state; its fields are {', '.join(State.model_fields)}")
+            raise UsageError(f"--state: {path} is no state; its fields are {', '.join(FleetStanding.model_fields)}")
         fields = data
     fields = {**fields, **given}
     if path is None:
         for option, field in (("--elapsed", "elapsed_s"), ("--iterations-done", "iterations_done")):
             if field not in fields:
                 raise UsageError(f"{option}: say where the run stands, or give --state FILE")
-    state = State.parse(fields, path="" if path is None else path.name)
+    state = FleetStanding.parse(fields, path="" if path is None else path.name)
     if old is None or "running" in fields:
         return state
     return state.replace(running=_subtract(old, state.lost))

@@ -1,5 +1,6 @@
 """The names of ``optplan.contracts``, each written once: type checkers read them here, the package where they are."""
 
+from optplan.contracts.conditions import Elapsed, Started
 from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
 from optplan.contracts.frontier import Frontier, FrontierPoint
 from optplan.contracts.instance import Instance, Sense, Solution
@@ -7,6 +8,7 @@ from optplan.contracts.judgement import Check, Evaluation, PathCosts, Verificati
 from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
 from optplan.contracts.parts import Description
 from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
+from optplan.contracts.registry import Formulation, SolverEntry
 from optplan.contracts.resources import Billing, Price, Resource
 from optplan.contracts.result import (
     Answer,
@@ -37,11 +39,13 @@ __all__ = [
     "Check",
     "Description",
     "Direction",
+    "Elapsed",
     "EnumeratedCertificate",
     "Evaluation",
     "Expected",
     "ExplainedChoice",
     "Explanation",
+    "Formulation",
     "Frontier",
     "FrontierPoint",
     "Hopeless",
@@ -67,6 +71,8 @@ __all__ = [
     "Solution",
     "SolveEvent",
     "SolveRequest",
+    "SolverEntry",
+    "Started",
     "Status",
     "Termination",
     "TreeCertificate",

@@ -1,5 +1,9 @@
 """Simulators: fleets in which VMs come and go, clusters to which jobs come, and a job that moves between zones."""
 
+from optplan.public_names import load_on_use
+
+__getattr__, __all__ = load_on_use(__name__, __file__)
+
 COMMANDS = {
     "import sia": "optplan.lab.cli.trace_imports:import_sia",
     "import gavel": "optplan.lab.cli.trace_imports:import_gavel",

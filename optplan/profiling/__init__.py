@@ -3,6 +3,10 @@
 Readers, models that learn from measurements, and tools that measure on the machine at hand.
 """
 
+from optplan.public_names import load_on_use
+
+__getattr__, __all__ = load_on_use(__name__, __file__)
+
 COMMANDS = {
     "import nccl-tests": "optplan.profiling.cli.bandwidth:import_nccl_tests",
     "profile network": "optplan.profiling.cli.measuring:network",

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from optplan.contracts import BoundProof, Frontier, Instance, Result, Solution, Status, Verification
+from optplan.contracts import BoundProof, Evaluation, Frontier, Instance, Result, Solution, Status, Verification
 from optplan.contracts.registry import is_outside
 from optplan.contracts.result import OPTIMAL_GAP, closes_gap, require_gap, require_result, status_of
-from optplan.errors import UsageError
+from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations import formulation_of
 from optplan.instances.changes import restore_changes
 from optplan.progress import VERIFY_LIMIT_S, Stopwatch
@@ -19,6 +19,31 @@ from optplan.verification.bounds import BoundJudge
 from optplan.verification.findings import TOLERANCE, UNCHECKED, Findings
 from optplan.verification.frontiers import verify_frontier
 from optplan.verification.infeasibility import InfeasibilityJudge
+
+
+def evaluate(instance: Instance, solution: Solution) -> Evaluation:
+    """Compute what decisions mean on an instance, by the judge's own statement: they may come from another one.
+
+    Parameters
+    ----------
+    solution
+        Decisions of the instance's formulation, such as ``result.solution``.
+
+    Returns
+    -------
+    Evaluation
+        Objective and measures, with a check of every limit and rule; broken ones are no error.
+
+    Raises
+    ------
+    UnsupportedError
+        When the decisions are of another formulation.
+    """
+    formulation = formulation_of(instance)
+    if not isinstance(solution, formulation.solution_type):
+        own, given = formulation.solution_type.__name__, type(solution).__name__
+        raise UnsupportedError(f"{formulation.name}: decisions are a {own}, not a {given}")
+    return formulation.evaluate(instance, solution)
 
 
 def verify(

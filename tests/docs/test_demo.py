@@ -14,6 +14,7 @@ import pytest
 import optplan
 from optplan.execution.measuring.search_profile import Profile, ProfileSettings
 from optplan.execution.measuring.trial_timings import TrialTiming
+from optplan.execution.outcomes import RunOutcome
 from optplan.execution.running import run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
@@ -55,12 +56,12 @@ def test_an_elastic_cluster_is_cheaper_and_as_quick(
         timings = [TrialTiming(n, gpus, True, steps, steps, 2.0) for n in (1, 2) for gpus in settings.gpus]
         return Profile(tuple(timings), 0.0, 0.0)
 
-    def run_at_once(plan: optplan.Plan, _: str, *, space: object, **options: Any) -> optplan.execution.RunOutcome:  # noqa: ANN401
+    def run_at_once(plan: optplan.Plan, _: str, *, space: object, **options: Any) -> RunOutcome:  # noqa: ANN401
         assert options["executor"] == "local"
         return run(plan, space=space)
 
     monkeypatch.setattr(demo, "profile_here", profile_here)
-    monkeypatch.setattr(optplan, "run", run_at_once)
+    monkeypatch.setattr(demo, "run", run_at_once)
     assert demo.main(tmp_path) == 0
     told = capsys.readouterr().out
     # 8, 4, 2 and 1 trials for 6, 6, 8 and 12 iterations of 0.4 s after starts of 2 s: on 4, 2, 1 and 1 nodes of 0.1

@@ -182,3 +182,11 @@ def test_every_page_is_in_the_navigation() -> None:
     ]
     notebooks = [f"{notebook.stem}.md" for notebook in DOCS.glob("*.ipynb")]
     assert sorted(listed) == sorted([page.name for page in DOCS.glob("*.md")] + notebooks)
+
+
+def test_pages_import_from_the_root_and_one_level_below() -> None:
+    """What users need is `optplan.NAME` or `optplan.WING.NAME`, and stays there when rooms change."""
+    deep = re.compile(r"^\s*(?:from|import) (optplan\.\w+\.[\w.]+)", re.MULTILINE)
+    pages = [ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("*.ipynb"), *DOCS.glob("examples/*.py")]
+    found = {page.name: deep.findall(page.read_text("utf-8")) for page in pages}
+    assert {page: modules for page, modules in found.items() if modules} == {}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from optplan.contracts import BoundProof, LagrangianCertificate, Result, Solution, Status, Termination
 from optplan.contracts.result import OPTIMAL_GAP, closes_gap
-from optplan.errors import DataError, UsageError, VerificationError
+from optplan.errors import DataError, UnsupportedError, UsageError, VerificationError
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.instances.changes import apply_changes, parse_change
@@ -20,7 +20,7 @@ from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
 from optplan.solving import solve
 from optplan.units import Amount, BudgetUnit
-from optplan.verification import verify
+from optplan.verification import evaluate, verify
 
 Data = dict[str, Any]
 Case = tuple[BoaInstance, Result[Solution]]
@@ -629,3 +629,22 @@ def test_results_of_random_instances_pass(seed: int, policy: Policy) -> None:
     instance = random_boa(classes=2, epochs=5, widths=6, seed=seed, policy=policy)
     result = solve(instance, gap=0.0 if policy is Policy.PURE else 1e-9, check=False)
     assert verify(instance, result).failures == ()
+
+
+def test_decisions_of_another_instance_are_evaluated() -> None:
+    """Their objective there and which limits break, without a claim that anything is best."""
+    instance = build_named("boa-two-classes")
+    result = solve(instance)
+    assert result.solution is not None
+    assert evaluate(instance, result.solution).objective == pytest.approx(result.objective, rel=1e-12)
+    tighter = evaluate(instance.replace(budget="1gpu"), result.solution)
+    assert tighter.objective == pytest.approx(result.objective, rel=1e-12)
+    assert any(not check.holds and check.family == "budget" for check in tighter.checks)
+
+
+def test_decisions_of_another_problem_are_refused() -> None:
+    """By the names of both kinds."""
+    other = solve(build_named("throughputs-resnet50-gavel")).solution
+    assert other is not None
+    with pytest.raises(UnsupportedError, match=r"^boa: decisions are a BoaSolution, not a ThroughputsSolution$"):
+        evaluate(build_named("boa-two-classes"), other)

@@ -33,7 +33,7 @@ from optplan.execution.records import (
     StopWanted,
 )
 from optplan.execution.run_state import Phase
-from optplan.formulations.srift.study.replanning import State, name_vms, succeed
+from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
 
 Listener = Callable[[Record], None]
@@ -157,7 +157,7 @@ class Monitor:
         """Follow another plan from now on; where there is none that keeps the limits, ask."""
         state, terms = self._state, self._terms
         done = max(state.iterations, state.stored)
-        standing = State(
+        standing = FleetStanding(
             elapsed_s=now_s,
             iterations_done=done,
             iterations_lost=done - state.stored,

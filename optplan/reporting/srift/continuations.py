@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance
 from optplan.formulations.srift.data.solution import write_fleet
-from optplan.formulations.srift.study.replanning import FleetContinuation, State, name_vms
+from optplan.formulations.srift.study.replanning import FleetContinuation, FleetStanding, name_vms
 from optplan.formulations.srift.study.timelines import Timeline
 from optplan.reporting.pages import Page
 from optplan.reporting.presenters import Beside
@@ -16,7 +16,7 @@ from optplan.units import format_duration
 
 
 def present_continuation(
-    instance: SriftInstance, state: State, continuation: FleetContinuation, timeline: Timeline
+    instance: SriftInstance, state: FleetStanding, continuation: FleetContinuation, timeline: Timeline
 ) -> list[Shown]:
     """Say where a run stands, what is left of its limits, how it goes on, and when it ends."""
     facts = list_continuation_facts(instance, state, continuation, timeline)
@@ -48,7 +48,7 @@ def say_continuation(continuation: FleetContinuation, timeline: Timeline) -> str
 
 
 def list_continuation_facts(
-    instance: SriftInstance, state: State, continuation: FleetContinuation, timeline: Timeline
+    instance: SriftInstance, state: FleetStanding, continuation: FleetContinuation, timeline: Timeline
 ) -> list[tuple[str, str]]:
     """List the old and the new fleet and what is left of iterations and limits."""
     remainder, solution = continuation.remainder, continuation.result.solution

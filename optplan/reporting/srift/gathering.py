@@ -10,7 +10,7 @@ from optplan.contracts import Instance, ParetoFrontier, Result, Solution
 from optplan.errors import OptplanError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
 from optplan.formulations.srift.data.solution import count_vms
-from optplan.formulations.srift.study.replanning import FleetContinuation, State, continue_run
+from optplan.formulations.srift.study.replanning import FleetContinuation, FleetStanding, continue_run
 from optplan.formulations.srift.study.scarcity import OneMoreVm, value_of_one_more
 from optplan.formulations.srift.study.timelines import Timeline, build_timeline
 from optplan.reporting.srift.words import require_fleet, require_job
@@ -74,14 +74,14 @@ def _continue_after_loss(instance: SriftInstance, fleet: SriftSolution, result: 
     return Loss(lost, continuation, timeline)
 
 
-def _lose_one(instance: SriftInstance, fleet: SriftSolution, lost: str, result: Result[Solution]) -> State:
+def _lose_one(instance: SriftInstance, fleet: SriftSolution, lost: str, result: Result[Solution]) -> FleetStanding:
     """Return the state of the run when one VM of a type is lost after half of the iterations."""
     running = count_vms(fleet.groups)
     running[lost] -= 1
     done = instance.iterations // 2
     launch_s = result.measures["launch_s"]
     losses = instance.interruptions
-    return State(
+    return FleetStanding(
         elapsed_s=launch_s + done * result.measures["iteration_s"],
         ready_s=launch_s,
         iterations_done=done,

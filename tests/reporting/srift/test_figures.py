@@ -8,7 +8,7 @@ import pytest
 
 from optplan.contracts import Result, Solution
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.study.replanning import State, replan
+from optplan.formulations.srift.study.replanning import FleetStanding, replan
 from optplan.formulations.srift.study.scaling import Finding, ScalingMode, study_scaling
 from optplan.formulations.srift.study.timelines import Timeline, build_timeline
 from optplan.reporting.pages import build_page
@@ -85,7 +85,7 @@ def test_a_plan_is_drawn_as_its_iteration(job: SriftInstance, mixed: SriftSoluti
 def timeline(job: SriftInstance, mixed: SriftSolution) -> Timeline:
     """Return a run that loses a small VM after 2 s of launching and 50 iterations, and goes on with the large one."""
     launching = job.replace(launch_s=2.0, deadline_s=8.0)
-    state = State(
+    state = FleetStanding(
         elapsed_s=2.89, iterations_done=50, running={"big": 1, "small": 7}, lost={"small": 1}, detach_s=0.5, ready_s=2.0
     )
     types = {**launching.types, "small": launching.types["small"].replace(batches=[2, 4, 8])}

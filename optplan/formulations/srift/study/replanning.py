@@ -33,7 +33,7 @@ _CountOrZero = Annotated[int, Field(ge=0), NUMBER]
 Solve = Callable[[SriftInstance], Result[SriftSolution]]
 
 
-class State(FrozenModel):
+class FleetStanding(FrozenModel):
     """Where a run stands when some of its VMs have just been lost.
 
     Parameters
@@ -77,7 +77,7 @@ class State(FrozenModel):
     iterations_lost: _CountOrZero = 0
 
     @model_validator(mode="after")
-    def _check(self) -> State:
+    def _check(self) -> FleetStanding:
         if self.iterations_lost > self.iterations_done:
             problem = f"is {self.iterations_lost}, more than the {self.iterations_done} done"
             raise DataError("iterations_lost", problem, "iterations_done counts those that are lost, too")
@@ -138,7 +138,7 @@ class FleetContinuation:
     infeasibility: Infeasibility | None = field(default=None)
 
 
-def replan(instance: SriftInstance, state: State) -> Remainder:
+def replan(instance: SriftInstance, state: FleetStanding) -> Remainder:
     """Make the problem that is left.
 
     Parameters
@@ -182,7 +182,7 @@ def replan(instance: SriftInstance, state: State) -> Remainder:
     return Remainder(remaining, used, tuple(limit for limit in rest if limit not in kept))
 
 
-def continue_run(instance: SriftInstance, state: State, solve: Solve) -> FleetContinuation:
+def continue_run(instance: SriftInstance, state: FleetStanding, solve: Solve) -> FleetContinuation:
     """Plan the rest of a run, or say why the limits cannot be kept any more and what they would have to be.
 
     Parameters
@@ -207,7 +207,7 @@ def continue_run(instance: SriftInstance, state: State, solve: Solve) -> FleetCo
 
 
 def succeed(
-    instance: SriftInstance, plan: SriftPlan, state: State, solve: Solve
+    instance: SriftInstance, plan: SriftPlan, state: FleetStanding, solve: Solve
 ) -> tuple[SriftPlan | None, Infeasibility | None]:
     """Plan the rest of a run anew, within the limits that hold now.
 
@@ -224,7 +224,7 @@ def succeed(
     return made.replace(plan_id="", supersedes=plan.plan_id, instance=rest.to_json_data()), None
 
 
-def derive_spent_usd(instance: SriftInstance, state: State) -> float:
+def derive_spent_usd(instance: SriftInstance, state: FleetStanding) -> float:
     """Return what was spent: as the state says, or the price of its VMs for the time that they are paid for."""
     if state.spent_usd is not None:
         return state.spent_usd
@@ -233,17 +233,17 @@ def derive_spent_usd(instance: SriftInstance, state: State) -> float:
     return _price_usd_per_s(instance, state.vms) * max(0.0, state.elapsed_s - unpaid_s(instance, state))
 
 
-def ready_after_s(instance: SriftInstance, state: State) -> float:
+def ready_after_s(instance: SriftInstance, state: FleetStanding) -> float:
     """Return when the first fleet could train, in seconds since the beginning."""
     return min(instance.launch_s, state.elapsed_s) if state.ready_s is None else state.ready_s
 
 
-def unpaid_s(instance: SriftInstance, state: State) -> float:
+def unpaid_s(instance: SriftInstance, state: FleetStanding) -> float:
     """Return for how long at the beginning the first fleet was not paid: while it was launched, or not at all."""
     return 0.0 if instance.launch_billed else ready_after_s(instance, state)
 
 
-def _require_known(instance: SriftInstance, state: State) -> None:
+def _require_known(instance: SriftInstance, state: FleetStanding) -> None:
     for where, counts in (("running", state.running), ("lost", state.lost)):
         for name in counts:
             if name not in instance.types:
@@ -260,7 +260,7 @@ def _price_usd_per_s(instance: SriftInstance, vms: Mapping[str, int]) -> float:
     return math.fsum(count * instance.types[name].price_usd_per_s for name, count in vms.items())
 
 
-def _tell(instance: SriftInstance, state: State, left: int) -> str:
+def _tell(instance: SriftInstance, state: FleetStanding, left: int) -> str:
     """Say in a sentence where the new problem comes from."""
     sentence = (
         f"{instance.name} after {format_duration(state.elapsed_s)}: {left} of {instance.iterations} iterations left"

@@ -11,8 +11,8 @@ from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInst
 from optplan.formulations.srift.data.solution import count_vms
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.study.replanning import (
+    FleetStanding,
     Remainder,
-    State,
     derive_spent_usd,
     name_vms,
     ready_after_s,
@@ -101,7 +101,7 @@ class Timeline:
 
 def build_timeline(
     instance: SriftInstance,
-    state: State,
+    state: FleetStanding,
     remainder: Remainder,
     *,
     new: SriftSolution | None = None,

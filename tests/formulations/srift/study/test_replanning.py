@@ -13,7 +13,7 @@ from optplan.errors import DataError
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.models.fleets import CountRange, FleetList
-from optplan.formulations.srift.study.replanning import State, continue_run, derive_spent_usd, replan
+from optplan.formulations.srift.study.replanning import FleetStanding, continue_run, derive_spent_usd, replan
 
 MakeInstance = Callable[..., SriftInstance]
 
@@ -32,9 +32,9 @@ def run(make_instance: MakeInstance) -> SriftInstance:
     return make_instance(name="run", types=types, deadline_s=20, budget="0.1usd", launch_s=2)
 
 
-def make_state(**fields: Any) -> State:  # noqa: ANN401 - fields of a state
+def make_state(**fields: Any) -> FleetStanding:  # noqa: ANN401 - fields of a state
     """Return a state: after 5 s and 60 iterations, one of two big VMs is lost."""
-    return State.parse(
+    return FleetStanding.parse(
         {"elapsed_s": 5, "iterations_done": 60, "running": {"big": 1}, "lost": {"big": 1}, "detach_s": 1} | fields
     )
 

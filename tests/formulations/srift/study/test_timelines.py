@@ -9,7 +9,7 @@ import pytest
 
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.study.replanning import State, replan
+from optplan.formulations.srift.study.replanning import FleetStanding, replan
 from optplan.formulations.srift.study.timelines import Happening, Timeline, build_timeline
 from optplan.instances.files import read_instance
 
@@ -29,17 +29,17 @@ def run(make_instance: Callable[..., SriftInstance]) -> SriftInstance:
 
 
 @pytest.fixture
-def state() -> State:
+def state() -> FleetStanding:
     """Return where it stands: after 5 s and 60 iterations, one of the two big VMs is lost; detaching takes 1 s."""
-    return State(elapsed_s=5, iterations_done=60, running={"big": 1}, lost={"big": 1}, detach_s=1)
+    return FleetStanding(elapsed_s=5, iterations_done=60, running={"big": 1}, lost={"big": 1}, detach_s=1)
 
 
-def lay_out(run: SriftInstance, state: State) -> Timeline:
+def lay_out(run: SriftInstance, state: FleetStanding) -> Timeline:
     """Lay a run out with both fleets."""
     return build_timeline(run, state, replan(run, state), new=NEW, old=OLD)
 
 
-def test_the_course_of_a_run(run: SriftInstance, state: State) -> None:
+def test_the_course_of_a_run(run: SriftInstance, state: FleetStanding) -> None:
     """Launch 2 s, train 3 s for 2 * 0.002 usd/s, pause 1 s, launch 2 s, train 40 iterations of 32 ms (the small VMs).
 
     8 samples on a slow GPU take 32 ms, 16 on each of the fast ones 16 ms. Big and small cost .002 + 4 * .00025 usd/s.
@@ -64,7 +64,7 @@ def test_the_course_of_a_run(run: SriftInstance, state: State) -> None:
     assert timeline.spare == pytest.approx({"deadline": 10.72, "budget": 1 - timeline.spent_usd})
 
 
-def test_segments_follow_without_gaps(run: SriftInstance, state: State) -> None:
+def test_segments_follow_without_gaps(run: SriftInstance, state: FleetStanding) -> None:
     """Time, iterations and money of a segment begin where those of the one before end."""
     for before, after in pairwise(lay_out(run, state).segments):
         assert before.end_s == after.start_s
@@ -72,19 +72,19 @@ def test_segments_follow_without_gaps(run: SriftInstance, state: State) -> None:
         assert before.spent_to_usd == after.spent_from_usd
 
 
-def test_launches_that_are_billed(run: SriftInstance, state: State) -> None:
+def test_launches_that_are_billed(run: SriftInstance, state: FleetStanding) -> None:
     """With launch_billed, 5 s of two big VMs, 1 s of one, and 2 s of the new fleet before it trains."""
     spent = [one.spent_to_usd for one in lay_out(run.replace(launch_billed=True), state).segments]
     assert spent == pytest.approx([0.008, 0.02, 0.022, 0.028, 0.028 + 1.28 * 0.003])
 
 
-def test_iterations_that_are_lost(run: SriftInstance, state: State) -> None:
+def test_iterations_that_are_lost(run: SriftInstance, state: FleetStanding) -> None:
     """What was done since the last checkpoint is gone after the pause, and done again at the end."""
     timeline = lay_out(run, state.replace(iterations_lost=10))
     assert [one.iterations_to for one in timeline.segments] == [0, 60, 50, 50, 100]
 
 
-def test_without_a_new_fleet_it_ends_with_the_loss(run: SriftInstance, state: State) -> None:
+def test_without_a_new_fleet_it_ends_with_the_loss(run: SriftInstance, state: FleetStanding) -> None:
     """A run that has no plan ends with its pause; batches are not known without the old fleet."""
     timeline = build_timeline(run, state, replan(run, state))
     assert [one.happening for one in timeline.segments] == [Happening.LAUNCH, Happening.TRAIN, Happening.PAUSE]
@@ -93,12 +93,12 @@ def test_without_a_new_fleet_it_ends_with_the_loss(run: SriftInstance, state: St
 
 def test_a_run_that_has_not_begun(run: SriftInstance) -> None:
     """Segments that take no time are left out, even if none remains."""
-    state = State(elapsed_s=0, iterations_done=0)
+    state = FleetStanding(elapsed_s=0, iterations_done=0)
     timeline = build_timeline(run, state, replan(run, state))
     assert (timeline.segments, timeline.end_s, timeline.spent_usd) == ((), 0.0, 0.0)
 
 
-def test_the_old_fleet_must_be_the_states(run: SriftInstance, state: State) -> None:
+def test_the_old_fleet_must_be_the_states(run: SriftInstance, state: FleetStanding) -> None:
     """Another fleet than the one that the state counts is refused."""
     with pytest.raises(UsageError, match=r"old: the fleet has 1 big and 4 small, but the state counts 2 big, running"):
         build_timeline(run, state, replan(run, state), old=NEW)
@@ -112,7 +112,7 @@ def test_the_interruption_of_the_paper() -> None:
     before = read_instance("srift-interruption")
     assert isinstance(before, SriftInstance)
     vms = {"p3.8xlarge": 1}
-    state = State(
+    state = FleetStanding(
         elapsed_s=222, iterations_done=200, running=vms, lost=vms, ready_s=138, launch_s=150, detach_s=4, spent_usd=0.2
     )
     remainder = replan(before, state)

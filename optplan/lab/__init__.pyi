@@ -1,0 +1,21 @@
+"""The public names of the lab, each written once, as those of ``optplan`` are."""
+
+from optplan.lab.searches.clock import (
+    SearchOutcome as SearchOutcome,
+)
+from optplan.lab.searches.clock import (
+    SearchSetting as SearchSetting,
+)
+from optplan.lab.searches.seer import (
+    run_seer as run_seer,
+)
+from optplan.lab.traces.gavel import (
+    build_gavel_instance as build_gavel_instance,
+)
+from optplan.lab.traces.sia_boa import (
+    build_sia_instance as build_sia_instance,
+)
+
+COMMANDS: dict[str, str]
+LISTS: dict[str, str]
+__all__: list[str]

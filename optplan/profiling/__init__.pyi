@@ -1,0 +1,78 @@
+"""The public names of profilers and probers, each written once, as those of ``optplan`` are."""
+
+from optplan.profiling.accuracy import (
+    check_accuracy as check_accuracy,
+)
+from optplan.profiling.allreduce_data import (
+    AllreduceData as AllreduceData,
+)
+from optplan.profiling.allreduce_data import (
+    Place as Place,
+)
+from optplan.profiling.allreduce_data import (
+    format_csv as format_csv,
+)
+from optplan.profiling.allreduce_prober import (
+    ProbeSettings as ProbeSettings,
+)
+from optplan.profiling.allreduce_prober import (
+    Timing as Timing,
+)
+from optplan.profiling.allreduce_prober import (
+    collect as collect,
+)
+from optplan.profiling.allreduce_prober import (
+    describe_place as describe_place,
+)
+from optplan.profiling.allreduce_prober import (
+    probe_here as probe_here,
+)
+from optplan.profiling.allreduce_prober import (
+    probe_joined as probe_joined,
+)
+from optplan.profiling.allreduce_tables import (
+    read_measurements as read_measurements,
+)
+from optplan.profiling.bandwidth_tabulation import (
+    fill_bandwidth as fill_bandwidth,
+)
+from optplan.profiling.bandwidth_tabulation import (
+    tabulate as tabulate,
+)
+from optplan.profiling.bandwidth_training import (
+    learn_bandwidth as learn_bandwidth,
+)
+from optplan.profiling.learned_bandwidth import (
+    BandwidthPredictor as BandwidthPredictor,
+)
+from optplan.profiling.learned_bandwidth import (
+    LearnedBandwidth as LearnedBandwidth,
+)
+from optplan.profiling.learned_bandwidth import (
+    read_model as read_model,
+)
+from optplan.profiling.nccl_tests import (
+    read_nccl_tests as read_nccl_tests,
+)
+from optplan.profiling.profile_files import (
+    merge_profiles as merge_profiles,
+)
+from optplan.profiling.profile_files import (
+    read_profile as read_profile,
+)
+from optplan.profiling.synthetic_bandwidth import (
+    SyntheticSettings as SyntheticSettings,
+)
+from optplan.profiling.synthetic_bandwidth import (
+    synthesize_measurements as synthesize_measurements,
+)
+from optplan.profiling.torch_profiler import (
+    ProfilerSettings as ProfilerSettings,
+)
+from optplan.profiling.torch_profiler import (
+    profile_module as profile_module,
+)
+
+COMMANDS: dict[str, str]
+LISTS: dict[str, str]
+__all__: list[str]
