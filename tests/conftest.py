@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
+pytest_plugins = ["pages"]
+
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 

@@ -21,7 +21,7 @@ from optplan.reporting.reports import build_report
 from optplan.solving import solve
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import Show
+    from tests.plugins.pages import Show
 
 ROOT = Path(optplan.reporting.__file__).parent
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from optplan.reporting.tables import Cell, Column, Row, Table, record_table
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import Show
+    from tests.plugins.pages import Show
 
 SOLVERS = Table(
     "Solvers",

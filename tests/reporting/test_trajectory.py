@@ -18,7 +18,7 @@ from optplan.solving import solve
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.reporting.conftest import Show, Visitor
+    from tests.plugins.pages import Show, Visitor
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')

@@ -22,9 +22,9 @@ from optplan.reporting.pages import build_page
 from optplan.solving import build_plan, solve
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import Visitor
+    from tests.plugins.pages import Visitor
 
-QUADRATIC = f"{Path(__file__).parents[2] / 'runtime' / 'trainables' / 'quadratic.py'}:Quadratic"
+QUADRATIC = f"{Path(__file__).parents[1] / 'trainables' / 'quadratic.py'}:Quadratic"
 #: The second descends fastest.
 RATES = [{"rate": rate} for rate in (0.01, 0.3, 0.1, 0.02)]
 

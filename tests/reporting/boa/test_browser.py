@@ -12,8 +12,8 @@ from optplan.contracts import Frontier, Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 
 if TYPE_CHECKING:
+    from tests.plugins.pages import Visit, Visitor
     from tests.reporting.boa.conftest import ResultMaker
-    from tests.reporting.conftest import Visit, Visitor
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')

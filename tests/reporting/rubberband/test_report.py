@@ -25,7 +25,7 @@ from optplan.reporting.rubberband.tables import plan_of
 from optplan.reporting.time_and_money import format_least
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import Visit, Visitor
+    from tests.plugins.pages import Visit, Visitor
 
 DESK, PHONE = 1280, 400
 COMMAND = "optplan verify mine.json result.json"

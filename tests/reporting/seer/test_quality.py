@@ -24,7 +24,7 @@ from optplan.verification import verify
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tests.reporting.conftest import Visitor
+    from tests.plugins.pages import Visitor
 
 PRIOR: dict[str, Any] = {
     "form": "parametric",

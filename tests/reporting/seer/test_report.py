@@ -21,7 +21,7 @@ from optplan.solving import explain, solve
 from optplan.verification import verify
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import Visitor
+    from tests.plugins.pages import Visitor
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')

@@ -25,7 +25,7 @@ from optplan.reporting.presenters import Beside, presenter_of
 from optplan.reporting.reports import build_report, write_report
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import Visit, Visitor
+    from tests.plugins.pages import Visit, Visitor
 
 Block = TypeVar("Block", Charts, Definitions, Table)
 DESK, PHONE = 1280, 400
