@@ -135,7 +135,7 @@ SLOW = (
     "solvers/paths/test_pure_plans.py",
     "solvers/paths/test_single_dual.py",
     "solvers/paths/test_single.py",
-    "solvers/paths/test_pareto_sets.py",
+    "solvers/paths/test_choices.py",
     "solvers/test_engine_process.py",
     "speedup/test_fitting.py",
     "speedup/test_goodput_fitting.py",
@@ -146,7 +146,7 @@ SLOW = (
     "verification",
     "formulations/boa/judge/test_runs.py",
     "formulations/boa/test_remedies.py",
-    "solvers/test_standard_output.py",
+    "solvers/test_quiet_highs.py",
     "solvers/programs/test_cpsat.py",
 )
 #: What compares with figures that are written down: pages, the library and its plans, published figures, generators.

@@ -22,11 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
-from optplan.solvers.paths.run_problem import RunProblem
+from optplan.solvers.paths.run_problem import RunProblem, Split, list_splits
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.paths.simplex import RestrictedMaster
-from optplan.solvers.paths.splits import Split, list_splits
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, most_within
-from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathFamily, join_batches
 from optplan.solvers.paths.restricted_master import Master, MasterSolution
+from optplan.solvers.paths.search import Effort
 
 
 @dataclass(frozen=True, eq=False)

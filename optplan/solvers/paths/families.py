@@ -1,8 +1,8 @@
 """The seam between the algorithms of this package and what they choose from: who answers pricing problems.
 
 The bounds need of each graph only its best path under given multipliers, so anything that can answer that question is a
-:class:`PathFamily`: layered graphs (:class:`~optplan.solvers.paths.switching.graphs.LinkedGraphs`), sizes held
-(:class:`~optplan.solvers.paths.held.graphs.HeldGraph`), choices in closed form, and so on. Frontiers ask for many
+:class:`PathFamily`: layered graphs (:class:`~optplan.solvers.paths.switching.LinkedGraphs`), sizes held
+(:class:`~optplan.solvers.paths.held_graphs.HeldGraph`), choices in closed form, and so on. Frontiers ask for many
 multipliers at once: of a :class:`GraphFamily`; and the closing of a gap for all paths within an allowance: of a
 :class:`ListedFamily`. A path comes with its value, its consumption of each limit, and a payload by which its family
 knows it again; the algorithms look at the numbers only and hand the payload back.
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.solvers.limits import ROUNDING, is_within
+from optplan.solvers.limits import ROUNDING
 
 if TYPE_CHECKING:
-    from optplan.solvers.paths.effort import Effort
+    from optplan.solvers.paths.search import Effort
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -35,20 +35,13 @@ PROHIBITIVE = 1e150
 
 @dataclass(frozen=True, eq=False)
 class PathBatch:
-    """Paths of some graphs, one after another.
+    """Paths of some graphs, one after another."""
 
-    Parameters
-    ----------
-    value
-        (P,) Value of each path, finite and at least 0.
-    consumption
-        (P, L) Consumption of each limit, finite and at least 0.
-    payload
-        (P, ...) What the family needs to know the paths again, such as (P, E) the node in each layer.
-    """
-
+    #: (P,) Value of each path, finite and at least 0.
     value: FloatArray
+    #: (P, L) Consumption of each limit, finite and at least 0.
     consumption: FloatArray
+    #: (P, ...) What the family needs to know the paths again, such as (P, E) the node in each layer.
     payload: NDArray[Any]
 
     @property
@@ -95,23 +88,15 @@ class PathBatch:
 
 @dataclass(frozen=True, eq=False)
 class PathSets:
-    """Undominated paths of every graph within an allowance, graph after graph.
+    """Undominated paths of every graph within an allowance, graph after graph."""
 
-    Parameters
-    ----------
-    starts
-        (G + 1,) Where each graph's paths begin.
-    value
-        (M,) Of each path.
-    consumption
-        (M, L) Of each path. With one limit, a graph's paths are by increasing consumption and decreasing value.
-    trace
-        Returns the chosen paths themselves, given (G,) one position in 0..M-1 per graph.
-    """
-
+    #: (G + 1,) Where each graph's paths begin.
     starts: IntArray
+    #: (M,) Of each path.
     value: FloatArray
+    #: (M, L) Of each path. With one limit, a graph's paths are by increasing consumption and decreasing value.
     consumption: FloatArray
+    #: Returns the chosen paths themselves, given (G,) one position in 0..M-1 per graph.
     trace: Callable[[IntArray], PathBatch]
 
     def add_up(self, chosen: IntArray) -> tuple[float, FloatArray]:
@@ -127,8 +112,6 @@ class PathSets:
 class PathFamily(Protocol):
     """Graphs in each of which one path is to be chosen, linked by limits on the total consumptions.
 
-    Notes
-    -----
     All numbers are finite and at least 0; every graph has at least one path. The same multipliers always give the same
     paths: ties are settled by the data alone.
     """
@@ -144,17 +127,8 @@ class PathFamily(Protocol):
     def best_paths(self, multipliers: FloatArray, *, value_weight: float = 1.0) -> PathBatch:
         """Return for each graph a path of least value_weight * value + multipliers . consumption.
 
-        Parameters
-        ----------
-        multipliers
-            (L,) Weights of the consumptions, at least 0.
-        value_weight
-            Weight of the value, at least 0; with 0 only consumption counts.
-
-        Returns
-        -------
-        PathBatch
-            G paths, in the order of the graphs.
+        ``multipliers`` (L,): weights of the consumptions, at least 0. ``value_weight``: weight of the value, at least
+        0; with 0 only consumption counts. Returns g paths, in the order of the graphs.
         """
 
 
@@ -170,14 +144,9 @@ class GraphFamily(Protocol):
     ) -> PathBatch:
         """Return paths of least value_weight * value + multipliers . consumption.
 
-        Parameters
-        ----------
-        multipliers
-            (L,) Weights of the consumptions; or (P, L), a row for each asked path.
-        members
-            (P,) Which graph each path is wanted of, repetitions allowed; every graph once when None.
-        value_weight
-            Weight of the value, at least 0.
+        ``multipliers`` (L,): weights of the consumptions; or (P, L), a row for each asked path. ``members`` (P,): which
+        graph each path is wanted of, repetitions allowed; every graph once when None. ``value_weight``: weight of the
+        value, at least 0.
         """
 
 
@@ -187,14 +156,7 @@ class ListedFamily(GraphFamily, Protocol):
     def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
         """Return every graph's undominated paths whose reduced cost is within ``allowance`` of the graph's least.
 
-        Parameters
-        ----------
-        multipliers
-            (L,) Weights of the consumptions in the reduced cost.
-        allowance
-            In units of value.
-        effort
-            To be charged; raises when a limit is met.
+        ``multipliers`` (L,): weights of the consumptions in the reduced cost. ``allowance``: in units of value.
         """
 
 
@@ -213,15 +175,7 @@ def find_least_consumption(family: GraphFamily) -> PathBatch:
 def find_least_value(family: GraphFamily) -> tuple[PathBatch, float]:
     """Return each graph's path of least value, among those (up to rounding) one of least consumption; and the least.
 
-    Parameters
-    ----------
-    family
-        The graphs, with one limit.
-
-    Returns
-    -------
-    tuple[PathBatch, float]
-        The paths, and the sum of the least values themselves.
+    ``family``: the graphs, with one limit. Returns the paths, and the sum of the least values themselves.
     """
     strict = family.best_paths(np.array([1.0 / PROHIBITIVE]))
     blurred = np.flatnonzero((strict.used > 0) & (strict.value > 0))
@@ -244,13 +198,51 @@ def join_batches(batches: Sequence[PathBatch]) -> PathBatch:
     )
 
 
-def keep_limits(consumption: FloatArray, limits: FloatArray) -> bool:
-    """Return whether total consumptions (L,) keep the limits, as :mod:`optplan.solvers.limits` defines it."""
-    return is_within(consumption, limits)
-
-
 def _replace(batch: PathBatch, positions: IntArray, other: PathBatch) -> PathBatch:
     """Return ``batch`` with the paths at ``positions`` replaced by those of ``other``."""
     source = np.arange(batch.value.size)
     source[positions] = batch.value.size + np.arange(positions.size)
     return join_batches([batch, other]).take(source)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A path for each graph, except that some graphs follow several with a fraction each."""
+
+    #: (C,) Whose path it is; in increasing order, each graph at least once.
+    graph: IntArray
+    #: (C,) Above 0; those of a graph add up to 1. At most as many graphs' paths are extra as limits bind.
+    fraction: FloatArray
+    #: (C,) The paths.
+    columns: PathBatch
+    #: Sum of the values, weighted by the fractions.
+    value: float
+    #: (L,) Sums of the consumptions, weighted by the fractions.
+    consumption: FloatArray
+
+
+def mix_columns(graph: IntArray, fraction: FloatArray, columns: PathBatch) -> Mixture:
+    """Return a mixture with its totals.
+
+    ``graph``, ``fraction``, ``columns`` (C,): as in :class:`Mixture`.
+    """
+    value = math.fsum((fraction * columns.value).tolist())
+    totals = [math.fsum(column) for column in (fraction[:, None] * columns.consumption).T.tolist()]
+    return Mixture(graph, fraction, columns, value, np.array(totals))
+
+
+def split_graph(paths: PathBatch, graph: int, other: PathBatch, fraction: float) -> Mixture:
+    """Return the mixture in which a fraction of one graph follows another path, and all else one path.
+
+    ``paths``: g paths. ``other``: its second path, as a batch of one. ``fraction``: share of ``other``; at 0 and 1
+    there is one path per graph.
+    """
+    graphs = np.arange(paths.value.size)
+    if fraction >= 1.0:
+        paths = paths.choose(other, graphs == graph)
+    if not 0.0 < fraction < 1.0:
+        return mix_columns(graphs, np.ones(graphs.size), paths)
+    shares = np.insert(np.ones(graphs.size), graph + 1, fraction)
+    shares[graph] = 1.0 - fraction
+    order = np.insert(graphs, graph + 1, graphs.size)
+    return mix_columns(np.insert(graphs, graph + 1, graph), shares, join_batches([paths, other]).take(order))

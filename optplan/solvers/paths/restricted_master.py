@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optplan.errors import EngineError
-from optplan.solvers.paths.effort import OutOfEffortError
-from optplan.solvers.paths.engine import run_engine, start_engine
 from optplan.solvers.paths.families import FloatArray, IntArray
+from optplan.solvers.paths.search import OutOfEffortError
+from optplan.solvers.quiet_highs import run_engine, start_engine
 
 if TYPE_CHECKING:
     import highspy

@@ -1,4 +1,8 @@
-"""Graphs laid out by runs on one kind of nodes, as branch and price needs them."""
+"""What branch and price searches: graphs laid out by runs on one kind of nodes, and how a part of all plans is divided.
+
+One side of a division holds a range of a layer's nodes, as special ordered sets are divided (Beale and Tomlin, "Special
+facilities in a general mathematical programming system for non-convex problems using ordered sets of variables", 1970).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import numpy as np
 
 from optplan.contracts.judgement import PathCosts
 from optplan.solvers.limits import most_within
-from optplan.solvers.paths.families import FloatArray, IntArray
+from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
 from optplan.solvers.paths.runs import RunGraphs
 
 #: Graphs and limits, and steps of one pass over all graphs, for which a part is still quick.
@@ -19,21 +23,14 @@ _MOST_STEPS = 30_000_000
 
 @dataclass(frozen=True, eq=False)
 class RunProblem:
-    """Graphs by kinds of nodes, and the limits that link them.
+    """Graphs by kinds of nodes, and the limits that link them."""
 
-    Parameters
-    ----------
-    graphs
-        With all nodes open.
-    starts, kinds
-        (G + 1,) Where each graph's rows begin, (G, F + 1) where the nodes of each kind do.
-    limits
-        (L,) What all paths together may consume.
-    """
-
+    #: With all nodes open.
     graphs: RunGraphs
+    #: (G + 1,) Where each graph's rows begin, (G, F + 1) where the nodes of each kind do.
     starts: IntArray
     kinds: IntArray
+    #: (L,) What all paths together may consume.
     limits: FloatArray
 
 
@@ -44,12 +41,8 @@ def state_runs(
 
     None where that would be too large, nodes of a kind are no neighbours, or entries differ from layer to layer.
 
-    Parameters
-    ----------
-    kinds
-        (K,) by graph, the kind of each node.
-    own
-        (F,) by graph, the limit that only nodes of each kind consume; -1 where there is none.
+    ``kinds`` (K,) by graph,: the kind of each node. ``own`` (F,) by graph,: the limit that only nodes of each kind
+    consume; -1 where there is none.
     """
     steps_of_a_pass = sum(costs.run_value.size * len(costs.run_value) for costs in graphs)
     if len(graphs) + limits.size > _MOST_ROWS or steps_of_a_pass > _MOST_STEPS:
@@ -86,3 +79,46 @@ def state_runs(
     found = RunGraphs(steps, entries, starts, bounds, owns, used, most_within(limits))
     np.asarray(found.closed)[:] = closed
     return RunProblem(found, starts, bounds, limits)
+
+
+#: Graph, layer, first node and that behind the last: what one side holds there, and the other does not.
+Split = tuple[int, int, int, int]
+
+
+def list_splits(
+    owner: IntArray, nodes: NodeArray, levels: FloatArray, starts: IntArray, kinds: IntArray
+) -> list[Split]:
+    """List divisions of a mixture, by kinds and within kinds; those nearest to halves come first.
+
+    ``owner``, ``nodes``, ``levels`` (C,), (C, E), (C,): the mixture's paths: their graphs, their nodes and how much of
+    each there is. ``starts``, ``kinds`` (G + 1,): where each graph's rows begin, (G, F + 1) where the nodes of each
+    kind do.
+    """
+    found: list[tuple[float, Split]] = []
+    for g in np.unique(owner).tolist():
+        mine = np.flatnonzero(owner == g)
+        if mine.size < 2:
+            continue
+        depth = int(starts[g + 1] - starts[g])
+        paths, share = nodes[mine, :depth], levels[mine]
+        for h in range(kinds.shape[1] - 1):
+            first, behind = int(kinds[g, h]), int(kinds[g, h + 1])
+            inside = (paths >= first) & (paths < behind)
+            if not inside.any():
+                continue
+            found += [(abs(w - 0.5), (g, j, first, behind)) for j, w in _middles(share @ inside)]
+            for k in np.unique(paths[inside])[:-1].tolist():
+                below = (paths >= first) & (paths <= k)
+                found += [(abs(w - 0.5), (g, j, first, k + 1)) for j, w in _middles(share @ below)]
+    return [split for _, split in sorted(found)]
+
+
+def _middles(weight: FloatArray) -> list[tuple[int, float]]:
+    """Return the middle layer of each stretch of layers with the same weight strictly between 0 and 1."""
+    changes = np.flatnonzero(np.abs(np.diff(weight)) > 1e-9) + 1
+    starts, ends = np.concatenate([[0], changes]), np.concatenate([changes, [weight.size]])
+    return [
+        (int(first + end - 1) // 2, float(weight[first]))
+        for first, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        if 1e-6 < weight[first] < 1.0 - 1e-6
+    ]

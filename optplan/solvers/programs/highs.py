@@ -22,8 +22,8 @@ from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import EngineError
 from optplan.progress import Stopwatch
 from optplan.solvers.engine_process import Report, call_bounded
-from optplan.solvers.paths.engine import run_engine, start_engine
 from optplan.solvers.programs.program import Program, ProgramOutcome
+from optplan.solvers.quiet_highs import run_engine, start_engine
 
 if TYPE_CHECKING:
     import highspy
@@ -63,19 +63,8 @@ _ENDINGS = {
 def solve_program(program: Program, request: SolveRequest, *, presolve: bool = True) -> ProgramOutcome:
     """Solve a program with HiGHS in one thread, so that the same request gives the same answer.
 
-    Parameters
-    ----------
-    program
-        What to minimise.
-    request
-        Gap, seed and time limit.
-    presolve
-        Whether HiGHS may prepare the model.
-
-    Raises
-    ------
-    EngineError
-        When HiGHS fails.
+    ``program``: what to minimise. ``presolve``: whether HiGHS may prepare the model. Raises EngineError when HiGHS
+    fails.
     """
     request.stopwatch.emit("highs")
     bare = replace(program, columns=(), rows=())
@@ -94,14 +83,8 @@ def run_highs(
 ) -> ProgramOutcome:
     """Solve a program with HiGHS in this process.
 
-    Parameters
-    ----------
-    program, gap, seed, presolve
-        As in :func:`solve_program`.
-    stopwatch
-        HiGHS is asked to stop when it has expired.
-    report
-        Called with better incumbents and bounds as HiGHS finds them; None where nobody listens.
+    ``program``, ``gap``, ``seed``, ``presolve``: as in :func:`solve_program`. ``report``: called with better incumbents
+    and bounds as HiGHS finds them; None where nobody listens.
     """
     import highspy
 
@@ -214,10 +197,7 @@ class _Watch:
 def write_program(program: Program, form: Literal["lp", "mps"]) -> str:
     """Write a program as text that other engines read: CPLEX LP or free MPS.
 
-    Raises
-    ------
-    EngineError
-        When HiGHS cannot write it.
+    Raises EngineError when HiGHS cannot write it.
     """
     engine = start_engine(**_PRECISE)
     _pass_model(engine, program)

@@ -16,12 +16,10 @@ from scipy.sparse import csr_array
 
 from optplan.errors import UsageError
 from optplan.progress import Stopwatch
-from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
 from optplan.solvers.paths.frontier import build_frontier
-from optplan.solvers.paths.single import solve_pure
-from optplan.solvers.paths.single_dual import BudgetShortfall, maximise_bound
-from optplan.solvers.paths.solutions import PureSolution
+from optplan.solvers.paths.search import Effort
+from optplan.solvers.paths.single import BudgetShortfall, PureSolution, maximise_bound, solve_pure
 from optplan.solvers.paths.switching import LinkedGraphs
 
 State = Callable[..., LinkedGraphs]

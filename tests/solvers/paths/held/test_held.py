@@ -11,9 +11,10 @@ from hypothesis.strategies import DataObject, SearchStrategy
 
 from optplan.errors import DataError
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.held import Charges, HeldGraph, HeldShortfall, find_pareto_set, solve_held
-from optplan.solvers.paths.held.labels import Cut
+from optplan.solvers.paths.held import HeldShortfall, solve_held
+from optplan.solvers.paths.held_graphs import HeldGraph
+from optplan.solvers.paths.held_labels import Charges, Cut, find_pareto_set
+from optplan.solvers.paths.search import Effort
 
 PathLister = Callable[[HeldGraph], tuple[list[tuple[int, ...]], FloatArray]]
 ChargesOf = Callable[[HeldGraph, int, bool], Charges]
