@@ -23,10 +23,7 @@ START, END, CHANGE = "start", "end", "change"
 
 
 def path_totals(graph: PathCosts, columns: IntArray) -> tuple[float, FloatArray]:
-    """Return value and consumption (L,) of one path.
-
-    ``columns`` (E,): column of the node in each layer.
-    """
+    """Return value and consumption (L,) of one path, given the column (E,) of the node in each layer."""
     layers = np.arange(columns.size)
     entered = np.flatnonzero(np.concatenate(([True], columns[1:] != columns[:-1])))
     left = graph.group[columns[np.maximum(entered - 1, 0)]]
@@ -39,8 +36,8 @@ def path_totals(graph: PathCosts, columns: IntArray) -> tuple[float, FloatArray]
 def least_path(run: FloatArray, enter: FloatArray, group: IntArray | None = None) -> tuple[float, IntArray]:
     """Return the least cost of a path and the columns of one that has it.
 
-    ``run`` (E, K): costs of being at a node. ``enter`` (F, E, K): costs of entering a node from another one of each
-    group. ``group`` (K,): group of each node; None where there is one group.
+    ``run`` (E, K) is the cost of being at a node, ``enter`` (F, E, K) that of entering it from another one of each
+    group; ``group`` (K,) is None where there is one group.
     """
     layers, nodes = run.shape
     group = np.zeros(nodes, dtype=np.int64) if group is None else group
@@ -67,12 +64,12 @@ def least_path(run: FloatArray, enter: FloatArray, group: IntArray | None = None
 def draw_layers(graphs: Iterable[tuple[PathCosts, list[dict[str, Any]]]]) -> DiGraph:
     """Draw layered graphs side by side.
 
-    ``graphs``: what steps cost, and what is known of each of the (K,) nodes besides. A node that costs infinitely much
-    in a layer is not there. Returns nodes are ``(NAME, LAYER, LABEL)``, layers from 1, and ``(NAME, "start")`` and
-    ``(NAME, "end")``; arcs have ``value`` and each limit by its name, for entering a node, where another one is left,
-    and being at it. Where several nodes form a group, whoever leaves one of them for another passes ``(NAME, LAYER,
-    "change")``, so that there are as many arcs as nodes and not their square; with several groups ``"change.GROUP"``.
-    Raises UnsupportedError when there would be too many arcs. Raises MissingExtraError when networkx is not installed.
+    With what steps cost comes what is known of each of the (K,) nodes besides. A node that costs infinitely much in a
+    layer is not there. Nodes are ``(NAME, LAYER, LABEL)``, layers from 1, and ``(NAME, "start")`` and ``(NAME,
+    "end")``; arcs have ``value`` and each limit by its name, for entering a node, where another one is left, and being
+    at it. Where several nodes form a group, whoever leaves one of them for another passes ``(NAME, LAYER, "change")``,
+    so that there are as many arcs as nodes and not their square; with several groups ``"change.GROUP"``. Raises
+    UnsupportedError when there would be too many arcs.
     """
     known = list(graphs)
     arcs = sum(_count_arcs(costs) for costs, _ in known)
@@ -151,10 +148,9 @@ MAX_CHOICES = 4_000_000
 def enumerate_choices(graphs: Sequence[PathCosts], most: FloatArray) -> tuple[tuple[IntArray, ...] | None, int]:
     """Find the choice of a path through each graph of least total value, by looking at all of them.
 
-    ``graphs``: what steps cost. ``most`` (L,): up to which total consumption a choice is within each limit. Returns for
-    each graph the column (E,) of its node in each layer; of equally good choices the first one, counting columns like
-    digits. None where none is within the limits. Returns how many choices there are. Raises UnsupportedError when there
-    are more than :data:`MAX_CHOICES` choices.
+    A choice is within a limit up to a total consumption of ``most`` (L,). Returned are, for each graph, the columns
+    (E,) of its nodes, of equally good choices the first one, counting columns like digits, or None where none is within
+    the limits; and how many choices there are. Raises UnsupportedError when these are more than :data:`MAX_CHOICES`.
     """
     numbers = [len(graph.labels) ** len(graph.run_value) for graph in graphs]
     if math.prod(numbers) > MAX_CHOICES:

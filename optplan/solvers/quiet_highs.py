@@ -95,10 +95,7 @@ def standard_output_aside() -> Iterator[None]:
 
 
 def start_engine(**options: float | str) -> highspy.Highs:
-    """Return HiGHS without a model, quiet and in one thread; options are its own, and come on top.
-
-    Raises EngineError when it does not know an option.
-    """
+    """Return HiGHS without a model, quiet and in one thread; options are its own, and come on top."""
     import highspy
 
     with standard_output_aside():  # the first one of a process prints a banner

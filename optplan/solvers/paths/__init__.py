@@ -45,6 +45,13 @@ class Tuning:
     known_paths: int = 2_000
     choice_nodes: int = 500
 
+    #: Mixed plans: a bound and a master agree when they differ by at most this fraction.
+    agreement: float = 1e-10
+    #: By what fraction a limit is changed to see what the change is worth; by less where the worth itself changes
+    #: sooner; and how much worse than the best bound that of an end of a price may be, relative to what is weighed.
+    small_changes: tuple[float, ...] = (1e-7, 1e-9, 1e-11)
+    same_bound: float = 1e-7
+
     #: Held graphs: the first allowance as a fraction of the gap, and candidates that are charged exactly before the
     #: next are held against the best of them.
     first_of_held_gap: float = 1.0 / 4.0
@@ -71,7 +78,37 @@ class Tuning:
     champions: int = 32
     comparisons: int = 60_000_000
     #: Steps of label setting between two looks at the limits: about 1 ms where the kernel is compiled.
-    steps: int = 100_000
+    label_steps: int = 100_000
+
+    #: Branch and price: graphs and limits, and steps of one pass over all graphs, for which a part is still quick.
+    most_rows: int = 150
+    most_steps: int = 30_000_000
+    #: Divisions that are tried for each part; what an artificial column costs, as a multiple of the value looked for.
+    divisions_tried: int = 6
+    artificial_cost: float = 10.0
+    #: After so many masks, those of tried sides included, a path that was in no basis is left out.
+    column_memory: int = 300
+    #: Parts between two searches among known paths; steps of one, and paths of one graph that it looks at.
+    parts_between_choices: int = 20
+    choice_steps: int = 30_000
+    choice_paths: int = 300
+    #: Passes between two looks at the clock.
+    passes_between_looks: int = 4
+    #: Rounds of closing nodes by their reduced costs, and the share of open nodes that makes another one worth while.
+    fixing_rounds: int = 3
+    fixing_worth: float = 0.05
+    #: By how much limits, as fractions of themselves in all, are exceeded where no mixture is said to keep them; and
+    #: levels of columns that are none.
+    lacking: float = 1e-6
+    level: float = 1e-7
+    #: What limits may be worth by multipliers, relative to a plan: with more, rounding could pass for a proof.
+    most_worth: float = 5e5
+    #: Significant digits of multipliers: in turn, until they close a part, and of those that do not.
+    digits: tuple[int, ...] = (3, 5, 8)
+    usual_digits: int = 5
+    #: Bounds this much of the gap below the incumbent are as good, up to the usual gap: ties, but for rounding.
+    tie: float = 1e-6
+    usual_gap: float = 1e-6
 
 
 TUNING = Tuning()

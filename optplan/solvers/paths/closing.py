@@ -48,15 +48,10 @@ def solve_pure(
 ) -> LinkedSolution | LinkedShortfall:
     """Return the best choice of one path per graph, or the proof that not even mixtures keep the limits.
 
-    ``graphs``: the graphs and their limits. ``gap``: stop when (value - bound) / value is at most this; 0 asks for the
-    optimum itself. ``runs``: makes the same graphs for branch and price; None where they are too large: then what
-    enumeration leaves open stays open. ``enumerate_first``: whether plans near the bound are enumerated before branch
-    and price begins. ``most_parts``: parts that branch and price may look at. Returns paths wherever any were found.
-    Raises EngineError when HiGHS fails.
-
-    Enumeration above a Lagrangian bound, as in Carlyle, Royset and Wood, "Lagrangian relaxation and enumeration for
-    solving constrained shortest-path problems", Networks 52, 2008; here for many graphs under several limits, with
-    Pareto sets instead of single paths.
+    Paths are returned wherever any were found. ``runs`` makes the same graphs for branch and price; None where they are
+    too large: then what enumeration leaves open stays open. Plans near the bound are enumerated first unless
+    ``enumerate_first`` is False. The search stops when (value - bound) / value is at most ``gap``; 0 asks for the
+    optimum itself.
     """
     spent = effort if effort is not None else Effort()
     lagrangian = maximise_bound(graphs, effort=spent)

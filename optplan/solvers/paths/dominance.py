@@ -18,14 +18,10 @@ from optplan.solvers.paths.families import FloatArray, IntArray
 def find_undominated(segment: IntArray, consumption: FloatArray, value: FloatArray) -> IntArray:
     """Return the entries that no other entry of the same segment dominates, by segment and increasing consumption.
 
-    An entry is dominated when another has no more of either; of equal entries the first stays.
-
-    ``segment`` (M,): non-negative numbers of the sets. ``consumption``, ``value`` (M,): scaled to [0, 1], so that the
-    segments do not blur one another's differences. Returns positions.
-
-    Segment and consumption are packed into one sorting key, likewise segment and value for the running minimum, the
-    segments two apart. That blurs differences below 1e-16 * segments, far less than the tolerances. The stable sort
-    merges runs that are in order already, as the callers' are.
+    ``segment`` (M,) numbers the sets; consumption and value (M,) are scaled to [0, 1], so that the segments do not blur
+    one another's differences. Segment and consumption are packed into one sorting key, likewise segment and value for
+    the running minimum, the segments two apart: that blurs differences below 1e-16 * segments, far less than the
+    tolerances. The stable sort merges runs that are in order already, as the callers' are.
     """
     if not segment.size:
         return np.empty(0, dtype=np.intp)
@@ -55,8 +51,8 @@ def expand_ranges(starts: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray
 def weigh_criteria(value: float, limits: FloatArray) -> FloatArray:
     """Return (L,) by what consumptions are multiplied so that a limit used up counts as much as a value.
 
-    ``value``: a typical one; where it is 0, 1 takes its place, because weights of 0 would hide the consumptions.
-    ``limits`` (L,): from 0 on; of a limit of 0 consumptions count as they are.
+    Where the typical value is 0, 1 takes its place, because weights of 0 would hide the consumptions; those of a limit
+    of 0 count as they are.
     """
     typical = value if value > 0.0 else 1.0
     return np.asarray(typical / np.where(limits > 0.0, limits, 1.0))
@@ -65,8 +61,8 @@ def weigh_criteria(value: float, limits: FloatArray) -> FloatArray:
 def find_undominated_vectors(segment: IntArray, costs: FloatArray) -> IntArray:
     """Return the vectors that no other of their segment dominates; in part where sets are very large.
 
-    ``segment`` (M,): non-negative numbers of the sets. ``costs`` (M, D): what each vector costs in each criterion, on
-    scales on which sums make sense. Returns positions, by segment and then by increasing sum of the costs.
+    ``segment`` (M,) numbers the sets; ``costs`` (M, D) are on scales on which sums make sense. Positions are by segment
+    and then by increasing sum of the costs.
     """
     # A vector can only be dominated by one of no greater sum; equal sums go by the criteria in turn, so that of equal
     # vectors, and of those that differ by less than a sum can hold, the dominating one comes first.

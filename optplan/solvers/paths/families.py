@@ -127,8 +127,7 @@ class PathFamily(Protocol):
     def best_paths(self, multipliers: FloatArray, *, value_weight: float = 1.0) -> PathBatch:
         """Return for each graph a path of least value_weight * value + multipliers . consumption.
 
-        ``multipliers`` (L,): weights of the consumptions, at least 0. ``value_weight``: weight of the value, at least
-        0; with 0 only consumption counts. Returns g paths, in the order of the graphs.
+        ``multipliers`` (L,) and the value's weight are at least 0; with a weight of 0 only consumption counts.
         """
 
 
@@ -144,9 +143,8 @@ class GraphFamily(Protocol):
     ) -> PathBatch:
         """Return paths of least value_weight * value + multipliers . consumption.
 
-        ``multipliers`` (L,): weights of the consumptions; or (P, L), a row for each asked path. ``members`` (P,): which
-        graph each path is wanted of, repetitions allowed; every graph once when None. ``value_weight``: weight of the
-        value, at least 0.
+        ``multipliers`` are (L,), or (P, L) for the paths of ``members`` (P,): graphs, repetitions allowed; every graph
+        once when None.
         """
 
 
@@ -156,7 +154,7 @@ class ListedFamily(GraphFamily, Protocol):
     def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
         """Return every graph's undominated paths whose reduced cost is within ``allowance`` of the graph's least.
 
-        ``multipliers`` (L,): weights of the consumptions in the reduced cost. ``allowance``: in units of value.
+        ``multipliers`` (L,) weigh the consumptions in the reduced cost; the allowance is in units of value.
         """
 
 
@@ -175,7 +173,7 @@ def find_least_consumption(family: GraphFamily) -> PathBatch:
 def find_least_value(family: GraphFamily) -> tuple[PathBatch, float]:
     """Return each graph's path of least value, among those (up to rounding) one of least consumption; and the least.
 
-    ``family``: the graphs, with one limit. Returns the paths, and the sum of the least values themselves.
+    The least is the sum of the least values themselves.
     """
     strict = family.best_paths(np.array([1.0 / PROHIBITIVE]))
     blurred = np.flatnonzero((strict.used > 0) & (strict.value > 0))
@@ -222,10 +220,7 @@ class Mixture:
 
 
 def mix_columns(graph: IntArray, fraction: FloatArray, columns: PathBatch) -> Mixture:
-    """Return a mixture with its totals.
-
-    ``graph``, ``fraction``, ``columns`` (C,): as in :class:`Mixture`.
-    """
+    """Return a mixture (C,), as in :class:`Mixture`, with its totals."""
     value = math.fsum((fraction * columns.value).tolist())
     totals = [math.fsum(column) for column in (fraction[:, None] * columns.consumption).T.tolist()]
     return Mixture(graph, fraction, columns, value, np.array(totals))
@@ -234,8 +229,7 @@ def mix_columns(graph: IntArray, fraction: FloatArray, columns: PathBatch) -> Mi
 def split_graph(paths: PathBatch, graph: int, other: PathBatch, fraction: float) -> Mixture:
     """Return the mixture in which a fraction of one graph follows another path, and all else one path.
 
-    ``paths``: g paths. ``other``: its second path, as a batch of one. ``fraction``: share of ``other``; at 0 and 1
-    there is one path per graph.
+    ``paths`` are of G graphs, ``other`` is a batch of one; at fractions of 0 and 1 there is one path per graph.
     """
     graphs = np.arange(paths.value.size)
     if fraction >= 1.0:

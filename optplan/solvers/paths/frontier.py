@@ -72,8 +72,7 @@ class LayeredFrontier:
     def at(self, budget: float) -> LayeredPoint | BudgetShortfall:
         """Return the optimum at a budget, or the proof that no plan keeps it.
 
-        ``budget``: limit on the sum of the consumptions; beyond the last breakpoint the last one is returned. Raises
-        UsageError when the budget is not a number.
+        Beyond the last breakpoint the last one is returned. Raises UsageError when the budget is not a number.
         """
         if np.isnan(budget):
             raise UsageError("the budget is not a number")
@@ -87,7 +86,7 @@ class LayeredFrontier:
     def for_value(self, value: float) -> LayeredPoint | None:
         """Return the least budget whose optimum is no greater than a wanted value, or None when nothing reaches it.
 
-        ``value``: wanted sum of the values. Raises UsageError when the value is not a number.
+        Raises UsageError when the value is not a number.
         """
         if np.isnan(value):
             raise UsageError("the value is not a number")
@@ -127,18 +126,14 @@ class LayeredFrontier:
 
 
 def build_frontier(family: GraphFamily) -> LayeredFrontier:
-    """Return the optimum of the convexified problem for all budgets.
-
-    Returns from the least consumption on.
-    """
+    """Return the optimum of the convexified problem for all budgets from the least consumption on."""
     return merge_hulls(*_find_hulls(family))
 
 
 def merge_hulls(paths: PathBatch, owner: IntArray, passes: int = 0) -> LayeredFrontier:
     """Return the optimum for all budgets of graphs whose hulls are known.
 
-    ``paths``: the hull paths of all graphs, each graph's by increasing consumption. ``owner`` (V,): the graphs they
-    belong to, increasing; each at least once. ``passes``: what it took to find them.
+    Each graph has one hull path at least; they are by graph, ``owner`` (V,), and increasing consumption.
     """
     paths, owner = _straighten(paths, owner)
     starts = np.searchsorted(owner, np.arange(int(owner[-1]) + 2))

@@ -67,9 +67,8 @@ def solve_held(
 ) -> HeldSolution | HeldShortfall:
     """Return the path of least value within a budget, or the proof that none keeps it.
 
-    ``budget``: limit on the consumption; +inf for none. ``gap``: stop when (value - bound) / value is at most this; 0
-    asks for the optimum itself. Returns the path, or why there is none. Raises UsageError when the budget is not a
-    number.
+    A limit of the effort ends the search with the best path and the bound so far. Raises UsageError when the budget is
+    not a number.
     """
     spent = effort if effort is not None else Effort()
     lagrangian = maximise_bound(graph, budget, effort=spent)
@@ -132,8 +131,8 @@ class _Closing(GapClosing):
     def offer(self, options: IntArray, least: FloatArray | None = None) -> None:
         """Take the best of some paths as the incumbent when it keeps the budget and is better.
 
-        ``options`` (P, J): the option taken in each layer. ``least`` (P,): lower ends of their values, where these are
-        known to be charged more.
+        ``options`` (P, J) are the paths; ``least`` (P,) are lower ends of their values, where these are known to be
+        charged more.
         """
         budget = self.lagrangian.budget * (1.0 + LIMIT_TOLERANCE)
         low = np.zeros(len(options)) if least is None else least

@@ -53,8 +53,8 @@ class HeldGraph:
     ) -> Self:
         """Build from one triple (node, value, consumption) of arrays for each layer, in any order of the options.
 
-        ``start``, ``growth``: as of the class. ``layers``: options; of one node, the order is kept. Raises DataError
-        when arrays do not fit together, a number is not finite or negative, or a layer has no option.
+        Of one node, the order of the options is kept. Raises DataError when arrays do not fit together, a number is not
+        finite or negative, or a layer has no option.
         """
         if not layers:
             raise DataError("layers", "there are none", "give at least one layer")
@@ -131,10 +131,7 @@ class HeldGraph:
         return np.unique(self.node[options] if self.needed is None else [self.node[options], self.needed[options]])
 
     def follow(self, options: IntArray) -> PathBatch:
-        """Return the sums along given paths.
-
-        ``options`` (P, J): the option taken in each layer.
-        """
+        """Return the sums along given paths, the option (P, J) taken in each layer."""
         nodes = self.node[options]
         sums = self.start[:, nodes[:, 0]] + self.cost[:, options[:, 0]]
         for layer in range(1, self.num_layers):
@@ -146,11 +143,8 @@ class HeldGraph:
     ) -> PathBatch:
         """Return a path of least value_weight * value + multiplier * consumption for each multiplier.
 
-        Ties go to staying over growing and shrinking, then to the lowest node and option.
-
-        ``multipliers`` (1,): at least 0; or (P, 1), a row for each asked path. ``members`` (P,): zeros, one per asked
-        path; one path when None. ``value_weight``: weight of the value, at least 0. Returns p paths; the payload is (P,
-        J) their options.
+        ``multipliers`` are (1,), or (P, 1) for paths of ``members`` (P,) zeros; the payload is (P, J) the options. Ties
+        go to staying over growing and shrinking, then to the lowest node and option.
         """
         graph, own = self._plain
         weights = np.broadcast_to(multipliers, (1 if members is None else members.size, 1))
@@ -285,10 +279,7 @@ FREE, KEEPING, WAITING, FORBIDDEN = 0, 1, 2, 3
 
 
 class ExchangeRules:
-    """The rules on one graph; without its ``needed`` every step is allowed.
-
-    ``graph``: the graph.
-    """
+    """The rules on one graph; without its ``needed`` every step is allowed."""
 
     def __init__(self, graph: HeldGraph) -> None:
         self.graph = graph
@@ -314,18 +305,14 @@ class ExchangeRules:
         return np.flatnonzero(kept | (graph.node == graph.needed))
 
     def may_move(self, state: IntArray, node: IntArray, target: IntArray) -> NDArray[np.bool_]:
-        """Say whether labels may move from their nodes to others; the arrays broadcast.
-
-        ``state``: of each label, as :meth:`run` returns it.
-        """
+        """Say whether labels may move from nodes to others, by their states; the arrays broadcast."""
         allowed: NDArray[np.bool_] = (state == FREE) | (target == node) | ((state == KEEPING) & (target > node))
         return allowed
 
     def run(self, layer: int, state: IntArray, before: IntArray, options: IntArray) -> IntArray:
         """Return the states (L,) of labels after options, ``FORBIDDEN`` where a rule is broken.
 
-        ``layer``: that of the options. ``state``, ``before`` (L,): state and node in the layer before; ``FREE`` and -1
-        before the first. ``options`` (L,): the options taken.
+        ``state`` and ``before`` (L,) are state and node in the layer before: ``FREE`` and -1 before the first.
         """
         graph = self.graph
         if graph.needed is None:

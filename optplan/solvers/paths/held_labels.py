@@ -29,17 +29,12 @@ class Charges(Protocol):
     def charge(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return what beginnings of paths pay on top: at least, whatever follows, and the most that may be added.
 
-        What is added is for what has been held so far; what is held later pays for itself.
-
-        ``options``: (L, j + 1) The options taken in the first layers; whole paths when j + 1 is the number of layers.
-        Returns (2, L) settled and open.
+        ``options`` (L, j + 1) are those taken in the first layers; returned are (2, L) settled and open. What is added
+        is for what has been held so far; what is held later pays for itself.
         """
 
     def settle(self, options: IntArray) -> FloatArray:
-        """Return (2, L) exactly what whole paths pay on top.
-
-        ``options`` (L, J): the option taken in each layer.
-        """
+        """Return (2, L) exactly what whole paths pay on top, given the option (L, J) taken in each layer."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +61,8 @@ def exchange_charges(charges: Charges | None) -> Charges | None:
 def find_undominated_charged(segment: IntArray, low: FloatArray, still_open: FloatArray | None) -> IntArray:
     """Return the entries that no other entry of the same segment is certain to dominate, by segment and consumption.
 
-    ``segment`` (M,): non-negative numbers of the sets. ``low``, ``still_open`` (2, M): lower ends of value and
-    consumption, and what may come on top; None where nothing does.
+    ``segment`` (M,) numbers the sets. ``low`` (2, M) are lower ends of value and consumption, ``still_open`` is what
+    may come on top; None where nothing does.
     """
     if not segment.size:
         return np.empty(0, dtype=np.intp)
@@ -101,9 +96,8 @@ def find_undominated_charged(segment: IntArray, low: FloatArray, still_open: Flo
 def skip_dominated_from_above(node: IntArray, low: FloatArray) -> IntArray:
     """Return the entries that no entry at a greater node dominates, in the given order.
 
-    Halves of the nodes are held against one another, then halves of these, each depth in one pass.
-
-    ``node`` (M,): where the entries are. ``low`` (2, M): their values and consumptions.
+    Halves of the nodes are held against one another, then halves of these, each depth in one pass. ``low`` (2, M) are
+    values and consumptions of the entries at ``node`` (M,).
     """
     rank = np.unique(node, return_inverse=True)[1]
     kept, width = np.ones(node.size, dtype=bool), 1
@@ -168,14 +162,9 @@ class _Labels:
         return find_undominated_charged(segment, self.low, None if self.charge is None else self.charge[1])
 
 
-def find_pareto_set(
-    graph: HeldGraph, effort: Effort, charges: Charges | None = None, cuts: tuple[Cut, ...] = ()
-) -> HeldPaths:
-    """Return every undominated path within all cuts.
-
-    ``cuts``: what paths are wanted; without any, all are. Returns None at all when no path is within the cuts.
-    """
-    found = find_candidates(graph, effort, charges, cuts)
+def find_pareto_set(graph: HeldGraph, effort: Effort, charges: Charges | None = None) -> HeldPaths:
+    """Return every undominated path, charges included."""
+    found = find_candidates(graph, effort, charges, ())
     costs = np.array([found.value, found.consumption])
     if charges is not None:
         costs = settle_costs(graph, found.options, charges, effort)
@@ -187,11 +176,7 @@ def find_pareto_set(
 
 
 def find_candidates(graph: HeldGraph, effort: Effort, charges: Charges | None, cuts: tuple[Cut, ...]) -> HeldPaths:
-    """Return the paths within all cuts among which every undominated one is.
-
-    ``graph``, ``effort``, ``charges``, ``cuts``: as for :func:`find_pareto_set`. Returns with lower ends of their
-    costs; without charges, the costs themselves.
-    """
+    """Return the paths within all cuts among which every undominated one is; with charges, at lower ends of costs."""
     nothing = HeldPaths(np.empty(0), np.empty(0), np.empty((0, graph.num_layers), dtype=np.intp))
     left, own = graph, np.arange(graph.node.size)
     for find in (HeldGraph.bound_costs_through, HeldGraph.find_costs_through) if cuts else ():
@@ -210,7 +195,7 @@ def find_candidates(graph: HeldGraph, effort: Effort, charges: Charges | None, c
 def settle_costs(graph: HeldGraph, options: IntArray, charges: Charges | None, effort: Effort) -> FloatArray:
     """Return (2, P) value and consumption of whole paths (P, J), charges included.
 
-    ``options``: the option taken in each layer.
+    The clock is looked at between pieces.
     """
     followed = graph.follow(options)
     sums = np.array([followed.value, followed.used])
@@ -227,7 +212,7 @@ def settle_costs(graph: HeldGraph, options: IntArray, charges: Charges | None, e
 class _Search:
     """Labels of the layer reached, and where they came from.
 
-    ``graph``: what the cuts leave of a graph. ``own`` (O,): the numbers of its options in that graph, by which they are
+    ``graph`` is what the cuts leave of a graph, ``own`` (O,) the numbers of its options in that, by which they are
     charged.
     """
 

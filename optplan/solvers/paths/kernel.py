@@ -24,17 +24,11 @@ Places = NDArray[np.intp]
 class LayeredCosts:
     """What the steps of layered graphs cost, and passes over them.
 
-    Parameters
-    ----------
-    value, consumption
-        (N, K), (L, N, K) Of each node; row ``starts[j] + p`` is layer j of the graph at position p.
-    enter_value, enter_consumption
-        (M, F, K), (L, M, F, K) Of entering a node from another one of each group; M is N, or G where that is the same
-        in all layers of a graph. The nodes of a group are neighbours.
-    closed
-        (N, K) Whether a node may not be used.
-    starts, lengths
-        (E + 1,) Where each layer's rows begin, (G,) layers of each graph.
+    ``value`` (N, K) and ``consumption`` (L, N, K) are those of each node; row ``starts[j] + p`` is layer j of the graph
+    at position p. ``enter_value`` (M, F, K) and ``enter_consumption`` (L, M, F, K) are those of entering a node from
+    another one of each group; M is N, or G where that is the same in all layers of a graph. The nodes of a group are
+    neighbours; ``closed`` (N, K) ones may not be used. Layers begin at ``starts`` (E + 1,), and graphs have ``lengths``
+    (G,) layers.
     """
 
     def __init__(

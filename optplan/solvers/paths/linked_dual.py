@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_lost, is_within
-from optplan.solvers.paths.column_generation import Aim, ColumnGeneration, Progress, exceeds_one
+from optplan.solvers.paths import TUNING
+from optplan.solvers.paths.column_generation import Aim, ColumnGeneration, MasterSolution, Progress, exceeds_one
 from optplan.solvers.paths.families import (
     FloatArray,
     IntArray,
@@ -25,15 +26,7 @@ from optplan.solvers.paths.families import (
     PathFamily,
     mix_columns,
 )
-from optplan.solvers.paths.restricted_master import MasterSolution
 from optplan.solvers.paths.search import Effort, OutOfEffortError
-
-#: By what fraction a limit is changed to see what the change is worth; by less where the worth itself changes sooner.
-_SMALL_CHANGES = (1e-7, 1e-9, 1e-11)
-#: How much worse than the best bound that of an end of a price may be, relative to what is weighed.
-_SAME_BOUND = 1e-7
-#: The gap at which one-sided prices and relaxations stop.
-_GAP = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,19 +111,17 @@ class PriceRange:
 def maximise_bound(
     family: PathFamily,
     *,
-    gap: float = 1e-10,
     effort: Effort | None = None,
     known: Sequence[tuple[IntArray, PathBatch]] = (),
     feasible: bool = False,
 ) -> LinkedBound | LinkedShortfall:
     """Return the greatest Lagrangian bound and a mixed plan that attains it, or a proof that no plan keeps the limits.
 
-    ``family``: the graphs and their limits. ``gap``: stop when the mixed plan's value exceeds the bound by at most this
-    fraction. ``known``: paths of the family to begin with, and whose they are, such as those that are best at similar
-    limits. ``feasible``: whether a mixture of these is known to keep the limits, so that nobody has to look for one.
-    Returns the bound always, unless the limits cannot be kept. Raises EngineError when HiGHS fails.
+    The bound is returned always, unless the limits cannot be kept. At a limit of the effort it is the best
+    one so far. ``known`` are paths of the family to begin with, and whose they are, such as those that are best at
+    similar limits; where a mixture of these is known to keep the limits, ``feasible``, nobody has to look for one.
     """
-    generation = ColumnGeneration(family, gap, effort if effort is not None else Effort())
+    generation = ColumnGeneration(family, effort if effort is not None else Effort())
     limits, nothing = family.limits, np.zeros(family.limits.size)
     progress, feasibility = Progress(np.zeros(limits.size)), Progress(np.zeros(limits.size))
     try:
@@ -205,15 +196,15 @@ def _mix(master: MasterSolution, graph: IntArray, columns: PathBatch) -> Mixture
 def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effort: Effort | None = None) -> PriceRange:
     """Return the value lost per unit when a limit shrinks a little, and gained when it grows a little.
 
-    ``bound``: what :func:`maximise_bound` returned for them. Returns shadow prices of the mixed optimum. They differ
-    only where it has a kink in that limit; the first is +inf where nothing less is feasible, the second 0 where more
-    gains nothing.
+    These are shadow prices of the mixed optimum. They differ only where it has a kink in that limit; the first is +inf
+    where nothing less is feasible, the second 0 where more gains nothing.
     """
     mixture = bound.mixture
-    if mixture is not None and mixture.consumption[limit] < bound.limits[limit] * (1.0 - 2.0 * _SMALL_CHANGES[0]):
+    if mixture is not None and mixture.consumption[limit] < bound.limits[limit] * (1.0 - 2.0 * TUNING.small_changes[0]):
         without = np.where(np.arange(bound.multipliers.size) == limit, 0.0, bound.multipliers)
         return PriceRange(0.0, 0.0, without, without)
-    generation = _resume(family, bound.graph, bound.columns, effort)
+    generation = ColumnGeneration(family, effort if effort is not None else Effort())
+    generation.add(bound.graph, bound.columns)
     less, more = (_find_end(generation, bound, limit, sign) for sign in (-1.0, 1.0))
     if more is None:  # within rounding of the least
         more = bound.multipliers
@@ -229,7 +220,7 @@ def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effo
 
 def _find_end(generation: ColumnGeneration, bound: LinkedBound, limit: int, sign: float) -> FloatArray | None:
     """Return multipliers (L,) that are best at a limit and a little beside it; None where none were found."""
-    for change in _SMALL_CHANGES:
+    for change in TUNING.small_changes:
         limits = bound.limits.copy()
         limits[limit] *= 1.0 + sign * change
         end = _price_at(generation, limits)
@@ -245,7 +236,7 @@ def _prove_least(generation: ColumnGeneration, bound: LinkedBound, limit: int) -
         return None
     if not found.attained:
         raise OutOfEffortError("time")
-    return found.multipliers if found.least >= bound.limits[limit] * (1.0 - _SMALL_CHANGES[0]) else None
+    return found.multipliers if found.least >= bound.limits[limit] * (1.0 - TUNING.small_changes[0]) else None
 
 
 def _price_at(generation: ColumnGeneration, limits: FloatArray) -> FloatArray | None:
@@ -266,25 +257,16 @@ def _is_best(generation: ColumnGeneration, bound: LinkedBound, multipliers: Floa
     """
     paid = float(multipliers @ bound.limits)
     reached = generation.price(multipliers, 1.0).weigh(multipliers).sum() - paid
-    return bool(abs(bound.bound - reached) <= _SAME_BOUND * (bound.bound + paid))
+    return bool(abs(bound.bound - reached) <= TUNING.same_bound * (bound.bound + paid))
 
 
-def _resume(family: PathFamily, graph: IntArray, columns: PathBatch, effort: Effort | None) -> ColumnGeneration:
-    """Return a generation that starts with all paths seen."""
-    generation = ColumnGeneration(family, _GAP, effort if effort is not None else Effort())
-    generation.add(graph, columns)
-    return generation
-
-
-def find_relaxations(
-    family: PathFamily, shortfall: LinkedShortfall, *, effort: Effort | None = None
-) -> tuple[LeastLimit | Futility, ...]:
+def find_relaxations(family: PathFamily, shortfall: LinkedShortfall) -> tuple[LeastLimit | Futility, ...]:
     """Return for each limit the least that it has to be for the others to be kept.
 
-    ``shortfall``: what :func:`maximise_bound` returned for them. Returns one per limit; a futility where the other
-    limits cannot be kept whatever this one is.
+    There is a futility where the other limits cannot be kept whatever this one is.
     """
-    generation = _resume(family, shortfall.graph, shortfall.columns, effort)
+    generation = ColumnGeneration(family, Effort())
+    generation.add(shortfall.graph, shortfall.columns)
     return tuple(_relax(generation, limit) for limit in range(family.limits.size))
 
 
@@ -300,8 +282,7 @@ def _relax(generation: ColumnGeneration, limit: int) -> LeastLimit | Futility:
             generation.find_factor(limits, feasibility)
             if exceeds_one(feasibility.bound):
                 return Futility(limit, feasibility.multipliers)
-        aim = Aim(0.0, weights, widen(limits, feasibility))
-        generation.minimise(aim, progress)
+        generation.minimise(Aim(0.0, weights, widen(limits, feasibility)), progress)
     except OutOfEffortError:
         progress.attained = False
     return LeastLimit(limit, progress.bound, weights + progress.multipliers, progress.attained)

@@ -92,8 +92,8 @@ def relative_gap(value: float, bound: float) -> float:
 class GapClosing(ABC):
     """The state of closing one gap: what was covered, and the loop of growing allowances.
 
-    ``least``, ``multipliers``: the Lagrangian bound, and the multipliers (L,) that attain it. ``rounding``: values
-    closer than this are the same. ``gap``: relative gap at which to stop.
+    ``multipliers`` (L,) attain the Lagrangian bound, ``least``; values closer than ``rounding`` are the same; the gap
+    is the relative one at which to stop.
     """
 
     def __init__(self, least: float, multipliers: FloatArray, rounding: float, gap: float, effort: Effort) -> None:
@@ -141,8 +141,7 @@ class GapClosing(ABC):
     def grow(self, allowance: float, growth: float, *, most_unfounded: float = math.inf) -> None:
         """Enumerate within growing allowances until the gap is closed, or that is no longer worth while.
 
-        ``allowance``: the first, in units of value. ``growth``: by how much each next one is greater.
-        ``most_unfounded``: largest allowance without an incumbent.
+        Allowances are in units of value; beyond ``most_unfounded`` there is none without an incumbent.
         """
         while not self.closed and (self.value < math.inf or allowance < most_unfounded):
             allowance = min(max(allowance, self.rounding), self.value - self.least + self.rounding)

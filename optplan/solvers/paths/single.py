@@ -78,13 +78,9 @@ def maximise_bound(
 ) -> LagrangianBound | BudgetShortfall:
     """Return the greatest Lagrangian bound at a budget, or the proof that no plan keeps it.
 
-    ``budget``: limit on the sum of the consumptions; +inf for none. ``near``: a multiplier near which the best one is
-    supposed, as of a problem that differs little; it saves passes. Returns the bound with the paths on either side of
-    the budget, or the least consumption of each graph. Raises UsageError when the budget is not a number.
-
-    The bound is the optimum of the convexified problem: some mixture of ``under`` and ``over`` attains it
-    (:func:`~optplan.solvers.paths.mixtures.mix_paths`). The method is that of Handler and Zang, "A dual algorithm for
-    the constrained shortest path problem", Networks 10, 1980.
+    It comes with paths on either side of the budget: some mixture of them attains it (:func:`mix_paths`), as it is the
+    optimum of the convexified problem. ``near`` is a multiplier near which the best one is supposed, as of a problem
+    that differs little; it saves passes. Raises UsageError when the budget is not a number.
     """
     if math.isnan(budget):
         raise UsageError("the budget is not a number")
@@ -123,8 +119,7 @@ def _enclose(
 ) -> tuple[tuple[PathBatch, PathBatch, float, float] | None, int]:
     """Look for paths on either side of the budget at multipliers around one.
 
-    Returns paths that keep the budget and paths that exceed it, with a multiplier and its bound; None where they lie
-    farther apart than was looked. And the passes that it took.
+    With these come a multiplier and its bound; None where they lie farther apart than was looked; and the passes.
     """
     graphs, tried = np.arange(family.num_graphs), near * np.array(TUNING.around)
     # All at once: a sweep takes about as long for several multipliers as for one.
@@ -150,9 +145,9 @@ def find_multiplier_range(
 ) -> tuple[float, float]:
     """Return the value lost per unit when the budget shrinks a little, and gained when it grows a little.
 
-    ``bound``: what :func:`maximise_bound` returned for them, attained. Returns shadow prices of the convexified
-    problem. They differ only where the budget is a breakpoint of its frontier; the first is +inf where no smaller
-    budget is feasible, the second 0 where more budget gains nothing.
+    The bound is an attained one. These are shadow prices of the convexified problem: they differ only where the budget
+    is a breakpoint of its frontier; the first is +inf where no smaller budget is feasible, the second 0 where more
+    budget gains nothing.
     """
     spent = effort if effort is not None else Effort()
     # Both sides are best at the multiplier, so it is the slope between them, and of everything strictly inside.
@@ -189,8 +184,10 @@ def _follow_best(family: GraphFamily, multiplier: float) -> tuple[PathBatch, flo
 def mix_paths(bound: LagrangianBound) -> Mixture:
     """Return the optimal mixed plan behind a Lagrangian bound; its value equals the bound.
 
-    ``bound``: from :func:`~optplan.solvers.paths.single.maximise_bound`. Returns uses the budget up exactly,
-    unless the budget does not bind. Where the bound was not attained the plan keeps the budget and need not be optimal.
+    It uses the budget up exactly, unless that does not bind. Where the bound was not attained the plan keeps the budget
+    and need not be optimal. Under one limit several graphs may have two best paths at the same multiplier; taking the
+    richer one graph after another reaches any consumption in between with at most one graph split, as in the linear
+    relaxation of the multiple-choice knapsack (Sinha and Zoltners, Operations Research 27, 1979).
     """
     under, over = bound.under, bound.over
     if over is None:
@@ -254,13 +251,10 @@ def solve_pure(
 ) -> PureSolution | BudgetShortfall:
     """Return the best choice of one path per graph, or the proof that none keeps the budget.
 
-    ``budget``: limit on the sum of the consumptions. ``gap``: stop when (value - bound) / value is at most this; 0 asks
-    for the optimum itself. ``near``: where to begin; it saves time, and the value found is the same within the gap.
-    Returns a plan always, when one exists. Raises UsageError when the budget is not a number.
-
-    Enumeration above a Lagrangian bound, as in Carlyle, Royset and Wood, "Lagrangian relaxation and enumeration for
-    solving constrained shortest-path problems", Networks 52, 2008; here for many graphs under one budget, with Pareto
-    sets instead of single paths.
+    There is a plan always, when one exists. The search stops when (value - bound) / value is at most ``gap``; 0 asks
+    for the optimum itself. ``near`` is where to begin; it saves time, and the value found is the same within the gap. A
+    limit of the effort ends the search with the best plan and the bound so far. Raises UsageError when the budget is
+    not a number.
     """
     spent = effort if effort is not None else Effort(Stopwatch())
     lagrangian = maximise_bound(family, budget, effort=spent, near=None if near is None else near.multiplier)
@@ -295,7 +289,7 @@ class _Closing(GapClosing):
     def run(self, supposed: float) -> None:
         """Enumerate within growing allowances until the gap is closed or a limit is met.
 
-        ``supposed``: fraction of the value within which the optimum is supposed to lie; 0 where nothing is known of it.
+        The optimum is supposed to lie within a fraction of the value; 0 where nothing is known of it.
         """
         self.report("bound")
         first = (self.value - self.least) * TUNING.first_of_gap / self.family.num_graphs

@@ -57,9 +57,9 @@ class LinkedGraphs:
     def from_costs(cls, graphs: Sequence[PathCosts], limits: FloatArray | None = None) -> Self:
         """Lay out graphs that may differ in layers, nodes and groups.
 
-        ``graphs``: what their steps cost: finite numbers from 0 on; a run value of +inf closes a node. ``limits`` (L,):
-        in the order of the graphs' ``limits``, finite and above 0; None where they are said elsewhere. Returns copies
-        of the numbers. Raises DataError when there is no graph, or the limits do not fit the graphs.
+        Costs are finite numbers from 0 on, and copied; a run value of +inf closes a node. ``limits`` (L,) are in the
+        order of the graphs' own, finite and above 0; None where they are said elsewhere. Raises DataError when there is
+        no graph, or the limits do not fit the graphs.
         """
         if not graphs:
             raise DataError("graphs", "there are none", "give at least one graph")
@@ -127,8 +127,7 @@ class LinkedGraphs:
     def follow(self, members: IntArray, nodes: NodeArray) -> PathBatch:
         """Return the sums along given paths.
 
-        ``members`` (P,): the graph of each path. ``nodes`` (P, E): place in each layer; ignored beyond a graph's
-        layers. Returns the same paths with their sums.
+        ``members`` (P,) are their graphs, ``nodes`` (P, E) the places in each layer, ignored beyond a graph's layers.
         """
         positions = self.position_of[members]
         value, consumption = np.empty(members.size), np.empty((members.size, self.limits.size))
@@ -156,13 +155,9 @@ class LinkedGraphs:
     ) -> PathBatch:
         """Return paths of least value_weight * value + multipliers . consumption; O(layers * F * K) each.
 
-        Ties go to staying over entering, then to the lowest group left, then to the lowest node of the group; so they
-        do not depend on which other graphs are asked along.
-
-        ``multipliers`` (L,): weights of the consumptions, at least 0; or (P, L), a row for each asked path. ``members``
-        (P,): which graph each path is wanted of, repetitions allowed; every graph once when None. ``value_weight``:
-        weight of the value, at least 0. Returns p paths; the payload is (P, E) the node in each layer, -1 beyond the
-        last.
+        ``multipliers`` are (L,), or (P, L) for the paths of ``members`` (P,); the payload is (P, E) the node in each
+        layer, -1 beyond the last. Ties go to staying over entering, then to the lowest group left, then to the lowest
+        node of the group; so they do not depend on which other graphs are asked along.
         """
         asked = np.arange(self.num_graphs) if members is None else members
         positions = self.position_of[asked]
@@ -175,8 +170,7 @@ class LinkedGraphs:
     def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
         """Return every graph's undominated paths within the allowance of its least reduced cost.
 
-        ``multipliers`` (L,): weights of the consumptions. ``allowance``: in units of value. Returns at least one path
-        per graph.
+        The allowance is in units of value; every graph has one path at least.
         """
         effort.charge_pass()
         weights = np.ascontiguousarray(multipliers)
@@ -185,7 +179,7 @@ class LinkedGraphs:
         )
         done, kept = False, 0
         while not done:
-            done = search.run(TUNING.steps)
+            done = search.run(TUNING.label_steps)
             effort.charge_labels(search.num_kept - kept, search.num_kept)
             kept = search.num_kept
         found = np.asarray(search.ends)[: search.num_ends]

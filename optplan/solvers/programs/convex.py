@@ -42,9 +42,9 @@ _NAMES = {"clarabel": "Clarabel", "scs": "SCS", "highs": "HiGHS"}
 def solve_convex(problem: cp.Problem, engine: str, stopwatch: Stopwatch) -> ProgramOutcome:
     """Solve a program; its variables and constraints get their values.
 
-    ``engine``: as CVXPY calls it, in small letters. Returns an inaccurate optimum is one: neither plan nor bound is
-    taken on trust. Raises UnsupportedError when CVXPY has no such engine, or the problem is not convex by its rules.
-    Raises EngineError when the engine fails.
+    The engine is as CVXPY calls it, in small letters; what CVXPY does to the program first heeds no time limit. An
+    inaccurate optimum is one: neither plan nor bound is taken on trust. Raises UnsupportedError when CVXPY has no such
+    engine, or the problem is not convex by its rules.
     """
     if engine.upper() not in cp.installed_solvers():
         known = ", ".join(each.lower() for each in cp.installed_solvers())
@@ -111,10 +111,7 @@ class ConvexStatement:
 
 
 class CvxpyModel:
-    """A statement whose CVXPY problem is in somebody else's hands, who replaces it to change it.
-
-    ``statement``: as the formulation makes it.
-    """
+    """A statement whose CVXPY problem is in somebody else's hands, who replaces it to change it."""
 
     default_engine = "clarabel"
     leaves_out = ""
@@ -140,8 +137,7 @@ class CvxpyModel:
     def run(self, engine: str, request: SolveRequest) -> ProgramOutcome:
         """Solve it as it is; its variables have the values.
 
-        Raises UnsupportedError when CVXPY has no such engine, or the problem is not convex by its rules. Raises
-        EngineError when the engine fails.
+        Raises as :func:`solve_convex`.
         """
         found = solve_convex(self.native, engine, request.stopwatch)
         return found if found.bound is None else replace(found, bound=found.bound * self._statement.unit)
@@ -157,10 +153,7 @@ class CvxpyModel:
         """Nothing: there are none."""
 
     def write(self, form: Literal["lp", "mps"]) -> str:
-        """Refuse: CVXPY writes no such text.
-
-        Raises UnsupportedError always.
-        """
+        """Refuse, with UnsupportedError: CVXPY writes no such text."""
         raise UnsupportedError(f"a CVXPY problem is not written as {form}; state a linear one with engine='pyomo'")
 
     def has_none_without_own(self, request: SolveRequest) -> bool:

@@ -73,10 +73,9 @@ class _Values(Protocol):
 def solve_program(program: Program, request: SolveRequest, *, resolution: int = DEFAULT_RESOLUTION) -> ProgramOutcome:
     """Solve a program with CP-SAT, with one worker, so that the same request gives the same answer.
 
-    ``program``: what to minimise, on the model's own scale: scaling is done here. ``resolution``: units that the end of
-    a row, or its largest term, is divided into. Returns the values keep the rows, the bound holds for the program.
-    OPTIMAL is about the rounded one; the real gap is that between the objective of the values and the bound. Raises
-    EngineError when CP-SAT refuses the model or fails. Raises UnsupportedError when a column has no bounds.
+    The program is on the model's own scale: scaling is done here, to so many units in the end of a row, or its largest
+    term. The values keep the rows, the bound holds for the program. OPTIMAL is about the rounded one; the real gap is
+    that between the objective of the values and the bound. Raises UnsupportedError when a column has no bounds.
     """
     request.stopwatch.emit("cp-sat")
     count_units(program, resolution)  # raises with the names, which the other process does not get
@@ -90,9 +89,7 @@ def call_with_cp_sat(
 ) -> OutcomeT | None:
     """Call a function that uses CP-SAT in the process that is kept for it, and stop it once the stopwatch has expired.
 
-    Parameters and outcome are those of :func:`~optplan.solvers.engine_process.call_elsewhere`.
-
-    Raises MissingExtraError without OR-Tools.
+    As :func:`~optplan.solvers.engine_process.call_elsewhere`; raises MissingExtraError without OR-Tools.
     """
     if find_spec("ortools") is None:
         raise MissingExtraError("ortools", "cp-sat")
@@ -109,8 +106,7 @@ def run_cp_sat(
 ) -> ProgramOutcome:
     """Solve a program with CP-SAT in this process, which has to be one of its own.
 
-    ``program``, ``gap``, ``seed``, ``resolution``: as in :func:`solve_program`. ``report``: called with better
-    incumbents and bounds as CP-SAT finds them; None where nobody listens.
+    ``report`` is called with better incumbents and bounds as CP-SAT finds them; the stopwatch ends it.
     """
     known = nothing_yet()
     runs: list[ProgramOutcome] = []
@@ -160,15 +156,11 @@ def solve_watched(
     model: cp_model.CpModel,
     stopwatch: Stopwatch,
     callback: cp_model.CpSolverSolutionCallback | None = None,
-    *,
-    is_feasible: bool = False,
 ) -> str:
     """Run CP-SAT, stop it once a stopwatch has expired, and hear signals meanwhile.
 
-    ``solver``, ``model``, ``callback``: as CP-SAT's own ``solve`` takes them; a limit is set by the stopwatch.
-    ``is_feasible``: whether there is a solution for sure, so that INFEASIBLE is no answer. Returns name of CP-SAT's
-    status: OPTIMAL, FEASIBLE, INFEASIBLE or UNKNOWN. Raises EngineError when CP-SAT refuses the model, or ends
-    otherwise.
+    Model and callback are as CP-SAT's own ``solve`` takes them; it runs in a thread of its own. Returned is the name of
+    CP-SAT's status, OPTIMAL, FEASIBLE, INFEASIBLE or UNKNOWN; any other one raises EngineError.
     """
     wrong = model.validate()
     if wrong:
@@ -185,7 +177,7 @@ def solve_watched(
         finally:
             solver.stop_search()
         name = str(running.result().name)
-    if name not in _ENDINGS or (is_feasible and name == "INFEASIBLE"):
+    if name not in _ENDINGS:
         raise EngineError(f"CP-SAT ended with status {name}, which has no meaning for this problem")
     return name
 
@@ -298,8 +290,9 @@ class Rounded:
 def round_program(program: Program, resolution: int, *, upwards: bool) -> Rounded:
     """Round coefficients down, or up; the ends of the rows stay.
 
-    ``resolution``: units that the end of a row, or its largest term, is divided into. ``upwards``: False for a program
-    that lets pass whatever the given one does, at no worse an objective; True for one that lets pass nothing else.
+    ``resolution`` is the number of units that the end of a row, or its largest term, is divided into. Rounded down, the
+    program lets pass whatever the given one does, at no worse an objective; rounded ``upwards``, it lets pass nothing
+    else.
     """
     start, unit, span = count_units(program, resolution)
     matrix, rows = program.matrix, []
@@ -334,7 +327,7 @@ def round_program(program: Program, resolution: int, *, upwards: bool) -> Rounde
 def count_units(program: Program, resolution: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return (N,) where columns start, their units, and how many units there are.
 
-    Raises UnsupportedError when a column has not both bounds; with its name.
+    Raises UnsupportedError, with the name, when a column has not both bounds.
     """
     whole = program.integral
     lower, upper = program.tighten()

@@ -63,8 +63,7 @@ _ENDINGS = {
 def solve_program(program: Program, request: SolveRequest, *, presolve: bool = True) -> ProgramOutcome:
     """Solve a program with HiGHS in one thread, so that the same request gives the same answer.
 
-    ``program``: what to minimise. ``presolve``: whether HiGHS may prepare the model. Raises EngineError when HiGHS
-    fails.
+    HiGHS prepares the model unless ``presolve`` is False.
     """
     request.stopwatch.emit("highs")
     bare = replace(program, columns=(), rows=())
@@ -83,8 +82,7 @@ def run_highs(
 ) -> ProgramOutcome:
     """Solve a program with HiGHS in this process.
 
-    ``program``, ``gap``, ``seed``, ``presolve``: as in :func:`solve_program`. ``report``: called with better incumbents
-    and bounds as HiGHS finds them; None where nobody listens.
+    ``report`` is called with better incumbents and bounds as HiGHS finds them; the stopwatch ends it.
     """
     import highspy
 
@@ -195,10 +193,7 @@ class _Watch:
 
 
 def write_program(program: Program, form: Literal["lp", "mps"]) -> str:
-    """Write a program as text that other engines read: CPLEX LP or free MPS.
-
-    Raises EngineError when HiGHS cannot write it.
-    """
+    """Write a program as text that other engines read: CPLEX LP or free MPS."""
     engine = start_engine(**_PRECISE)
     _pass_model(engine, program)
     for number, name in enumerate(_clean(program.columns)):

@@ -182,9 +182,8 @@ class ReadModel:
 def read_program(native: Any, scaling: Scaling | None = None, *, names: bool = True) -> ReadModel:  # noqa: ANN401 - Pyomo has no types
     """Read the matrices of a Pyomo model that has one objective.
 
-    ``native``: a ``pyomo.environ.ConcreteModel``. ``scaling``: of rows and objective; None for the model's own units.
-    ``names``: whether columns and rows have to have names; they take time. Raises UnsupportedError when the model has
-    no objective, several, or something that is not linear; with its name.
+    Without ``scaling`` they are in the model's own units; ``names`` of columns and rows take time. Raises
+    UnsupportedError when the model has no objective, several, or something that is not linear; with its name.
     """
     import pyomo.environ as pyo
     from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler

@@ -57,10 +57,10 @@ def list_ones(variables: tuple[Any, ...]) -> list[Any]:
     return [each for variable in variables for each in variable.values() if each.value is not None and each.value > 0.5]
 
 
-def are_whole(variables: tuple[Any, ...], tolerance: float = 1e-6) -> bool:
+def are_whole(variables: tuple[Any, ...]) -> bool:
     """Whether all the variables are nearly zero or one."""
     values = (each.value for variable in variables for each in variable.values())
-    return all(value is not None and min(abs(value), abs(value - 1.0)) <= tolerance for value in values)
+    return all(value is not None and min(abs(value), abs(value - 1.0)) <= 1e-6 for value in values)
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,7 @@ class Changes:
 
 
 class Snapshot:
-    """A model as it was stated.
-
-    ``native``: a ``pyomo.environ.ConcreteModel``, which nobody has changed yet.
-    """
+    """A Pyomo model as it was stated, before anybody has changed it."""
 
     def __init__(self, native: Any) -> None:  # noqa: ANN401 - Pyomo has no types
         self._constraints = {
@@ -181,10 +178,8 @@ def run_engine(
 ) -> ProgramOutcome:
     """Solve a Pyomo model as it is now.
 
-    ``native``: a ``pyomo.environ.ConcreteModel``. ``engine``: ``highs``, or a name that Pyomo's ``SolverFactory``
-    knows. ``scaling``: what HiGHS gets the matrices on; None for the model's own units. ``presolve``: whether HiGHS may
-    prepare the model. Raises UnsupportedError when the engine is not there, or does not take the model. Raises
-    EngineError when it fails.
+    The engine is ``highs``, or a name that Pyomo's ``SolverFactory`` knows; scaling, gap, seed and ``presolve`` are
+    HiGHS's alone. Raises UnsupportedError when the engine is not there, or does not take the model.
     """
     if engine != HIGHS:
         return _run_other(native, engine, request)
@@ -253,8 +248,8 @@ def _read_number(side: Any) -> float | None:  # noqa: ANN401 - Pyomo has no type
 def find_violations(native: Any, snapshot: Snapshot, request: SolveRequest) -> dict[str, float] | None:  # noqa: ANN401
     """Return by how much one's own constraints have to be missed at least, all together, for a model to have values.
 
-    ``native``: a linear Pyomo model that is infeasible. ``snapshot``: of the model as it was stated. Returns the
-    amounts by name, of the constraints that are missed; None where that does not help either, or is not known.
+    The model is linear and infeasible. The amounts are by name, of the constraints that are missed; None where missing
+    them does not help either, or is not known.
     """
     read = read_program(native)
     own = np.array([snapshot.is_own(each) for each in read.constraints], dtype=np.bool_)
@@ -273,10 +268,7 @@ def find_violations(native: Any, snapshot: Snapshot, request: SolveRequest) -> d
 
 
 class PyomoModel:
-    """A statement whose Pyomo model is in somebody else's hands.
-
-    ``statement``: as the formulation makes it.
-    """
+    """A statement whose Pyomo model is in somebody else's hands."""
 
     default_engine = HIGHS
 
@@ -311,10 +303,7 @@ class PyomoModel:
             self.native.del_component(Statement.CUTS)
 
     def write(self, form: Literal["lp", "mps"]) -> str:
-        """Write it as text: CPLEX LP or free MPS.
-
-        Raises UnsupportedError when it is not linear.
-        """
+        """Write it as text, CPLEX LP or free MPS; raises UnsupportedError when it is not linear."""
         return write_program(read_program(self.native).program, form)
 
     def has_none_without_own(self, request: SolveRequest) -> bool:

@@ -100,7 +100,7 @@ def test_path_sets_do_not_depend_on_how_the_work_is_divided(
     multipliers = np.array([0.5])
     allowance = 0.05 * float(graphs.best_paths(multipliers).weigh(multipliers).sum())
     whole = graphs.find_path_sets(multipliers, allowance, Effort())
-    monkeypatch.setattr("optplan.solvers.paths.switching.TUNING", replace(TUNING, steps=work))
+    monkeypatch.setattr("optplan.solvers.paths.switching.TUNING", replace(TUNING, label_steps=work))
     parts = graphs.find_path_sets(multipliers, allowance, Effort())
     assert parts.starts.tolist() == whole.starts.tolist()
     assert parts.value.tolist() == whole.value.tolist()
