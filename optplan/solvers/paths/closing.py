@@ -20,14 +20,16 @@ from optplan.solvers.paths.choices import MergeTarget, choose_paths, find_neares
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray, PathBatch, PathSets
 from optplan.solvers.paths.linked_dual import LinkedBound, LinkedShortfall, maximise_bound
 from optplan.solvers.paths.run_problem import RunProblem
-from optplan.solvers.paths.search import Effort, GapClosing, OutOfEffortError, PathSolution, relative_gap
+from optplan.solvers.paths.search import Effort, Finding, GapClosing, OutOfEffortError, relative_gap
 from optplan.solvers.paths.switching import LinkedGraphs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LinkedSolution(PathSolution):
+class LinkedSolution(Finding):
     """A solution under several limits."""
 
+    #: G paths that keep the limits; None where none was found.
+    paths: PathBatch | None
     #: The bound of the convexified problem, which holds for mixed plans too.
     lagrangian: LinkedBound
     #: All choices, divided by branch and price so that each part proves ``bound``; None where it rests on something
@@ -186,16 +188,14 @@ class _Closing(GapClosing):
             self.exhaustion.optimum is not None or bound <= self.lagrangian.bound + self.exhaustion.allowance
         )
         by_parts = self.pricing is not None and self.pricing.bound >= bound - self.rounding
+        known = self.sum_up(stopped_by) | {
+            "exhaustion": self.exhaustion if on_exhaustion else None,
+            "proven": self.closed or bound == math.inf,
+        }
         return LinkedSolution(
             paths=self.incumbent,
-            bound=bound,
             lagrangian=self.lagrangian,
-            exhaustion=self.exhaustion if on_exhaustion else None,
             part=self.pricing.root if by_parts and self.pricing is not None else None,
-            proven=self.closed or bound == math.inf,
-            stopped_by=stopped_by,
-            passes=self.effort.passes,
-            labels=self.effort.labels,
-            pairs=self.effort.pairs,
             branches=0 if self.pricing is None else self.pricing.branches,
+            **known,
         )

@@ -1,11 +1,11 @@
 """The seam between the algorithms of this package and what they choose from: who answers pricing problems.
 
 The bounds need of each graph only its best path under given multipliers, so anything that can answer that question is a
-:class:`PathFamily`: layered graphs (:class:`~optplan.solvers.paths.switching.LinkedGraphs`), sizes held
-(:class:`~optplan.solvers.paths.held_graphs.HeldGraph`), choices in closed form, and so on. Frontiers ask for many
-multipliers at once: of a :class:`GraphFamily`; and the closing of a gap for all paths within an allowance: of a
-:class:`ListedFamily`. A path comes with its value, its consumption of each limit, and a payload by which its family
-knows it again; the algorithms look at the numbers only and hand the payload back.
+:class:`GraphFamily`: layered graphs (:class:`~optplan.solvers.paths.switching.LinkedGraphs`), sizes held
+(:class:`~optplan.solvers.paths.held_graphs.HeldGraph`), and so on. With several limits it is a :class:`PathFamily`; the
+closing of a gap asks for all paths within an allowance, of a :class:`ListedFamily`. A path comes with its value, its
+consumption of each limit, and a payload by which its family knows it again; the algorithms look at the numbers only and
+hand the payload back.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class PathSets:
         return self.consumption[:, 0]
 
 
-class PathFamily(Protocol):
-    """Graphs in each of which one path is to be chosen, linked by limits on the total consumptions.
+class GraphFamily(Protocol):
+    """Graphs in each of which one path is to be chosen.
 
     All numbers are finite and at least 0; every graph has at least one path. The same multipliers always give the same
     paths: ties are settled by the data alone.
@@ -120,32 +120,22 @@ class PathFamily(Protocol):
     def num_graphs(self) -> int:
         """How many graphs there are: G, at least 1."""
 
-    @property
-    def limits(self) -> FloatArray:
-        """(L,) For each limit the most that the total consumption may be: finite and above 0."""
-
-    def best_paths(self, multipliers: FloatArray, *, value_weight: float = 1.0) -> PathBatch:
-        """Return for each graph a path of least value_weight * value + multipliers . consumption.
-
-        ``multipliers`` (L,) and the value's weight are at least 0; with a weight of 0 only consumption counts.
-        """
-
-
-class GraphFamily(Protocol):
-    """Graphs whose paths can be asked for under many multipliers at once."""
-
-    @property
-    def num_graphs(self) -> int:
-        """How many graphs there are: G, at least 1."""
-
     def best_paths(
         self, multipliers: FloatArray, members: IntArray | None = None, *, value_weight: float = 1.0
     ) -> PathBatch:
-        """Return paths of least value_weight * value + multipliers . consumption.
+        """Return paths of least value_weight * value + multipliers . consumption; all weights are at least 0.
 
         ``multipliers`` are (L,), or (P, L) for the paths of ``members`` (P,): graphs, repetitions allowed; every graph
-        once when None.
+        once, in their order, when None.
         """
+
+
+class PathFamily(GraphFamily, Protocol):
+    """Graphs that are linked by limits on the total consumptions."""
+
+    @property
+    def limits(self) -> FloatArray:
+        """(L,) For each limit the most that the total consumption may be: finite and above 0."""
 
 
 class ListedFamily(GraphFamily, Protocol):

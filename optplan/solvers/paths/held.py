@@ -16,7 +16,7 @@ from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.families import FloatArray, IntArray
 from optplan.solvers.paths.held_graphs import HeldGraph
 from optplan.solvers.paths.held_labels import Charges, Cut, exchange_charges, find_candidates, settle_costs
-from optplan.solvers.paths.search import Effort, Exhaustion, GapClosing, OutOfEffortError
+from optplan.solvers.paths.search import Effort, Finding, GapClosing, OutOfEffortError
 from optplan.solvers.paths.single import BudgetShortfall, LagrangianBound, maximise_bound
 
 
@@ -32,8 +32,8 @@ class HeldShortfall:
     stopped_by: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class HeldSolution:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeldSolution(Finding):
     """The best path found, with what is proven about all."""
 
     #: (J,) The option taken in each layer; None when a limit ended the search before a path within the budget was
@@ -42,19 +42,8 @@ class HeldSolution:
     #: Its true costs; infinite without a path.
     value: float
     consumption: float
-    #: No path within the budget has less value.
-    bound: float
     #: The bound by sums alone.
     lagrangian: LagrangianBound
-    #: What ``bound`` rests on where it exceeds the Lagrangian one; else None.
-    exhaustion: Exhaustion | None
-    #: Whether the wanted gap was reached.
-    proven: bool
-    #: ``time`` or ``labels`` when a limit ended the search, else None.
-    stopped_by: str | None
-    #: Work done.
-    passes: int
-    labels: int
 
 
 def solve_held(
@@ -180,11 +169,6 @@ class _Closing(GapClosing):
             options=self.incumbent,
             value=self.value,
             consumption=self.consumption,
-            bound=self.bound,
             lagrangian=self.lagrangian,
-            exhaustion=self.exhaustion,
-            proven=self.closed,
-            stopped_by=stopped_by,
-            passes=self.effort.passes,
-            labels=self.effort.labels,
+            **self.sum_up(stopped_by),
         )

@@ -17,9 +17,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Any
 
 from optplan.progress import Stopwatch
-from optplan.solvers.paths.families import FloatArray, PathBatch
+from optplan.solvers.paths.families import FloatArray
 
 
 class OutOfEffortError(Exception):
@@ -82,6 +83,26 @@ class Exhaustion:
     allowance: float
     #: The least value among them; None when none of them keeps the limits.
     optimum: float | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Finding:
+    """What a search has proven, and what it took."""
+
+    #: No plan of one path per graph has less value. It equals the incumbent's when proven by exhaustion, and is +inf
+    #: when it is proven that no such plan keeps the limits.
+    bound: float
+    #: What ``bound`` rests on where that can be checked by enumerating once more; None where it is the Lagrangian
+    #: bound, or rests on branch and price.
+    exhaustion: Exhaustion | None
+    #: Whether the wanted gap was reached, or no plan exists.
+    proven: bool
+    #: ``time``, ``labels``, ``pairs`` or ``branches`` when a limit ended the search, else None.
+    stopped_by: str | None
+    #: Work done.
+    passes: int
+    labels: int
+    pairs: int
 
 
 def relative_gap(value: float, bound: float) -> float:
@@ -163,29 +184,14 @@ class GapClosing(ABC):
         objective = self.value if self.value < math.inf else None
         self.effort.stopwatch.emit(stage, objective=objective, bound=self.bound)
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PathSolution:
-    """One path per graph, with what is proven about it."""
-
-    #: G paths that keep the limits; None where none was found.
-    paths: PathBatch | None
-    #: No plan of one path per graph has less value. It equals the paths' when proven by exhaustion, and is +inf when it
-    #: is proven that no such plan keeps the limits.
-    bound: float
-    #: What ``bound`` rests on where that can be checked by enumerating once more; None where it is the Lagrangian
-    #: bound, or rests on branch and price.
-    exhaustion: Exhaustion | None
-    #: Whether the wanted gap was reached, or no plan exists.
-    proven: bool
-    #: ``time``, ``labels``, ``pairs`` or ``branches`` when a limit ended the search, else None.
-    stopped_by: str | None
-    #: Work done.
-    passes: int
-    labels: int
-    pairs: int
-
-    @property
-    def gap(self) -> float:
-        """(value - bound) / value, 0 when both agree; +inf without paths."""
-        return math.inf if self.paths is None else relative_gap(self.paths.total_value, self.bound)
+    def sum_up(self, stopped_by: str | None) -> dict[str, Any]:
+        """Return what a :class:`Finding` says of the search as it is now."""
+        return {
+            "bound": self.bound,
+            "exhaustion": self.exhaustion,
+            "proven": self.closed,
+            "stopped_by": stopped_by,
+            "passes": self.effort.passes,
+            "labels": self.effort.labels,
+            "pairs": self.effort.pairs,
+        }

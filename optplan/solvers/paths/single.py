@@ -34,7 +34,7 @@ from optplan.solvers.paths.families import (
     find_least_value,
     split_graph,
 )
-from optplan.solvers.paths.search import Effort, GapClosing, OutOfEffortError, PathSolution
+from optplan.solvers.paths.search import Effort, Finding, GapClosing, OutOfEffortError
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,9 +213,10 @@ def mix_paths(bound: LagrangianBound) -> Mixture:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PureSolution(PathSolution):
+class PureSolution(Finding):
     """A solution under one budget, where there is a plan always when one exists."""
 
+    #: G paths that keep the budget.
     paths: PathBatch
     #: The bound of the convexified problem, which holds for mixed plans too.
     lagrangian: LagrangianBound
@@ -224,11 +225,6 @@ class PureSolution(PathSolution):
     def value(self) -> float:
         """Sum of the values."""
         return self.paths.total_value
-
-    @property
-    def consumption(self) -> float:
-        """Sum of the consumptions."""
-        return self.paths.total_used
 
 
 @dataclass(frozen=True)
@@ -365,14 +361,4 @@ class _Closing(GapClosing):
 
     def conclude(self, stopped_by: str | None) -> PureSolution:
         """Return what is known now."""
-        return PureSolution(
-            paths=self.incumbent,
-            bound=self.bound,
-            lagrangian=self.lagrangian,
-            exhaustion=self.exhaustion,
-            proven=self.closed,
-            stopped_by=stopped_by,
-            passes=self.effort.passes,
-            labels=self.effort.labels,
-            pairs=self.effort.pairs,
-        )
+        return PureSolution(paths=self.incumbent, lagrangian=self.lagrangian, **self.sum_up(stopped_by))

@@ -86,8 +86,8 @@ def solve_one_limit(problem: Problem, limit: float, gap: float, effort: Effort, 
     found = single.solve_pure(graphs, limit, gap=gap, effort=effort)
     if isinstance(found, BudgetShortfall):
         return None
-    least = found.lagrangian.bound
-    return Found(found.value, found.consumption, found.bound, least, found.exhaustion, found.proven, found.stopped_by)
+    least, used = found.lagrangian.bound, found.paths.total_used
+    return Found(found.value, used, found.bound, least, found.exhaustion, found.proven, found.stopped_by)
 
 
 def solve_several_limits(
