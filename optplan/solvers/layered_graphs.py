@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: Arcs beyond which a graph is refused: each takes about a kilobyte.
 _MOST_ARCS = 1_000_000
 
+#: Most choices that are looked at: a few arrays of this length, one for each limit among them, are the working set.
+MAX_CHOICES = 4_000_000
 #: What stands before the first layer, behind the last, and between those who change to another node.
 START, END, CHANGE = "start", "end", "change"
 
@@ -72,7 +74,8 @@ def draw_layers(graphs: Iterable[tuple[PathCosts, list[dict[str, Any]]]]) -> DiG
     UnsupportedError when there would be too many arcs.
     """
     known = list(graphs)
-    arcs = sum(_count_arcs(costs) for costs, _ in known)
+    # Those of staying, those to the nodes of changes, and those from each group to each node.
+    arcs = sum(len(costs.run_value) * len(costs.labels) * (2 + costs.num_groups) for costs, _ in known)
     if arcs > _MOST_ARCS:
         message = f"the graph would have {arcs:,} arcs, and {_MOST_ARCS:,} are drawn; take fewer classes or widths"
         raise UnsupportedError(message)
@@ -84,11 +87,6 @@ def draw_layers(graphs: Iterable[tuple[PathCosts, list[dict[str, Any]]]]) -> DiG
     for costs, about in known:
         _draw(drawn, costs, about)
     return drawn
-
-
-def _count_arcs(costs: PathCosts) -> int:
-    """Count the arcs of a graph: staying, to the nodes of changes, and from each group to each node."""
-    return len(costs.run_value) * len(costs.labels) * (2 + costs.num_groups)
 
 
 def _draw(drawn: DiGraph, costs: PathCosts, about: list[dict[str, Any]]) -> None:
@@ -141,12 +139,8 @@ def _cost(costs: PathCosts, layer: int, node: int, group: int | None) -> dict[st
     return cost
 
 
-#: Most choices that are looked at: a few arrays of this length, one for each limit among them, are the working set.
-MAX_CHOICES = 4_000_000
-
-
 def enumerate_choices(graphs: Sequence[PathCosts], most: FloatArray) -> tuple[tuple[IntArray, ...] | None, int]:
-    """Find the choice of a path through each graph of least total value, by looking at all of them.
+    """Find the choice of paths of least total value by looking at all, for tiny problems, as a yardstick.
 
     A choice is within a limit up to a total consumption of ``most`` (L,). Returned are, for each graph, the columns
     (E,) of its nodes, of equally good choices the first one, counting columns like digits, or None where none is within

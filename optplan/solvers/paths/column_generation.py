@@ -73,13 +73,7 @@ class Master:
     """
 
     def __init__(
-        self,
-        num_graphs: int,
-        limits: FloatArray,
-        cost_unit: float,
-        *,
-        with_factor: bool,
-        most: FloatArray,
+        self, num_graphs: int, limits: FloatArray, cost_unit: float, *, with_factor: bool, most: FloatArray
     ) -> None:
         self.num_graphs = num_graphs
         self.limits = limits

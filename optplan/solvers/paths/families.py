@@ -60,11 +60,6 @@ class PathBatch:
         return np.array([math.fsum(column) for column in self.consumption.T.tolist()])
 
     @property
-    def totals(self) -> tuple[float, FloatArray]:
-        """Total value and total consumptions (L,)."""
-        return self.total_value, self.total_consumption
-
-    @property
     def total_used(self) -> float:
         """Sum of the consumptions of the first limit, exactly rounded."""
         return math.fsum(self.used.tolist())
@@ -101,7 +96,8 @@ class PathSets:
 
     def add_up(self, chosen: IntArray) -> tuple[float, FloatArray]:
         """Return total value and consumptions (L,) of some paths (P,), exactly rounded."""
-        return PathBatch(self.value[chosen], self.consumption[chosen], chosen).totals
+        paths = PathBatch(self.value[chosen], self.consumption[chosen], chosen)
+        return paths.total_value, paths.total_consumption
 
     @property
     def used(self) -> FloatArray:

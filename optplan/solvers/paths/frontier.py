@@ -66,8 +66,6 @@ class LayeredFrontier:
     paths: PathBatch
     #: (G + 1,) Where each graph's hull paths begin.
     starts: IntArray
-    #: Shortest paths of single graphs that it took.
-    passes: int
 
     def at(self, budget: float) -> LayeredPoint | BudgetShortfall:
         """Return the optimum at a budget, or the proof that no plan keeps it.
@@ -130,7 +128,7 @@ def build_frontier(family: GraphFamily) -> LayeredFrontier:
     return merge_hulls(*_find_hulls(family))
 
 
-def merge_hulls(paths: PathBatch, owner: IntArray, passes: int = 0) -> LayeredFrontier:
+def merge_hulls(paths: PathBatch, owner: IntArray) -> LayeredFrontier:
     """Return the optimum for all budgets of graphs whose hulls are known.
 
     Each graph has one hull path at least; they are by graph, ``owner`` (V,), and increasing consumption.
@@ -148,7 +146,6 @@ def merge_hulls(paths: PathBatch, owner: IntArray, passes: int = 0) -> LayeredFr
         owner=owner[inner[order]],
         paths=paths,
         starts=starts,
-        passes=passes,
     )
 
 
@@ -157,8 +154,8 @@ def _measure_steps(paths: PathBatch, left: IntArray) -> tuple[FloatArray, FloatA
     return paths.used[left + 1] - paths.used[left], paths.value[left] - paths.value[left + 1]
 
 
-def _find_hulls(family: GraphFamily) -> tuple[PathBatch, IntArray, int]:
-    """Return the hull paths of all graphs, by graph and consumption, their graphs, and the passes taken."""
+def _find_hulls(family: GraphFamily) -> tuple[PathBatch, IntArray]:
+    """Return the hull paths of all graphs, by graph and consumption, and their graphs."""
     lean, (cheap, _) = find_least_consumption(family), find_least_value(family)
     owner = np.arange(family.num_graphs)
     spans = (cheap.used > lean.used) & (cheap.value < lean.value)
@@ -166,13 +163,12 @@ def _find_hulls(family: GraphFamily) -> tuple[PathBatch, IntArray, int]:
     left = np.flatnonzero(spans)
     right = owner.size + np.arange(left.size)
     known = join_batches([lean, cheap.take(left)])
-    owner, passes = np.concatenate([owner, left]), 4 * owner.size
+    owner = np.concatenate([owner, left])
     while left.size:
         rise = known.used[right] - known.used[left]
         multiplier = (known.value[left] - known.value[right]) / rise
         chord = known.value[left] + multiplier * known.used[left]
         found = family.best_paths(multiplier[:, None], owner[left])
-        passes += left.size
         between = (found.used > known.used[left]) & (found.value > known.value[right])
         between &= (found.used < known.used[right]) & (found.value < known.value[left])
         new = np.flatnonzero(between & (found.value + multiplier * found.used < chord * (1.0 - ROUNDING)))
@@ -181,7 +177,7 @@ def _find_hulls(family: GraphFamily) -> tuple[PathBatch, IntArray, int]:
         known = join_batches([known, found.take(new)])
         left, right = np.concatenate([left[new], middle]), np.concatenate([middle, right[new]])
     order = np.lexsort((known.used, owner))
-    return known.take(order), owner[order], passes
+    return known.take(order), owner[order]
 
 
 def _straighten(paths: PathBatch, owner: IntArray) -> tuple[PathBatch, IntArray]:

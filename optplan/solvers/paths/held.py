@@ -47,12 +47,7 @@ class HeldSolution(Finding):
 
 
 def solve_held(
-    graph: HeldGraph,
-    budget: float,
-    *,
-    gap: float = 1e-6,
-    effort: Effort | None = None,
-    charges: Charges | None = None,
+    graph: HeldGraph, budget: float, *, gap: float = 1e-6, effort: Effort | None = None, charges: Charges | None = None
 ) -> HeldSolution | HeldShortfall:
     """Return the path of least value within a budget, or the proof that none keeps it.
 

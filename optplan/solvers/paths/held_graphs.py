@@ -38,7 +38,7 @@ class HeldGraph:
     #: (J + 1,) First option of each layer; the last entry is O.
     first_option: IntArray
     #: (O,) The least node at which each option could be taken, where that is known and charges are as
-    #: :mod:`optplan.solvers.paths.held_graphs` wants them; None otherwise.
+    #: :class:`ExchangeRules` wants them; None otherwise.
     needed: IntArray | None = None
     #: Whether growing takes as long by any number of nodes, and what it costs is linear in the sizes; then, charges
     #: left aside, some best path takes needed nodes only.
@@ -279,7 +279,31 @@ FREE, KEEPING, WAITING, FORBIDDEN = 0, 1, 2, 3
 
 
 class ExchangeRules:
-    """The rules on one graph; without its ``needed`` every step is allowed."""
+    """What some best path never does where it is charged how long each thing was held: release late, or get early.
+
+    Every option *needs* a least node, and may be taken at greater ones, too. Holding more than that, in *excess*, pays
+    off only where it is needed again later: else releasing it, and getting it again, may cost more than holding it. Let
+    no charge rise when something is held for a shorter time, and what is charged for two times together cover what is
+    charged for their sum, as a price for every second and a minimum charge do; and let times be random, if they are, in
+    the same way on every path. Some best path then keeps three rules, since a path that breaks one can be mended:
+
+    1. *Who holds an excess in a layer releases nothing after it*, nor ends with it. Otherwise let that layer hold less,
+       by what is released of the excess. Where that was held before, it is released a layer earlier. Where it was got
+       for this layer, it is not got at all: whatever was to be released for it later takes its place, and the time for
+       which that is held now is covered by the two before. Growing by less takes no longer.
+
+    Where the graph is even, growing is an event that takes the same time for any size. Then:
+
+    2. *An excess that was got waits*: until it is needed nothing is got on top. Otherwise let it come with what is got
+       on top: there is growth then anyway, and perhaps one event fewer.
+    3. *Growth is for an option that needs more than was held.* Otherwise let it come a layer later; by the first rule
+       nothing is released in between. Where the next layer grows, too, the two become one.
+
+    No mending raises value or consumption, nor makes any path later; each lets less be held in all layers together, so
+    that mending ends.
+
+    Without the graph's ``needed`` every step is allowed.
+    """
 
     def __init__(self, graph: HeldGraph) -> None:
         self.graph = graph

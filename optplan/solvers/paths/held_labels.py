@@ -3,7 +3,7 @@
 A label is a beginning of a path with its value and consumption. It is dropped when the least that can follow exceeds a
 cut, or when another label at the same node has no more of either, whatever is still to be charged. Options through
 which no path is within the cuts go first. Where paths are charged on top, only those are looked at that keep the rules
-of :mod:`optplan.solvers.paths.held_graphs`.
+of :class:`~optplan.solvers.paths.held_graphs.ExchangeRules`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ from optplan.solvers.paths.search import Effort
 
 
 class Charges(Protocol):
-    """Who knows what paths pay on top: value and consumption, each at least 0."""
+    """Costs of a path beyond the sums of its steps, each at least 0, as minimum charges on what was held too short.
+
+    The graph's sums are then lower bounds. What a beginning of a path has to pay on top is known between two ends: what
+    is *settled*, whatever follows, and what is still *open*, at most. That is enough to compare labels: one dominates
+    another when its upper ends are no more than the other's lower ends. Only paths left at the end are charged exactly.
+    """
 
     def charge(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return what beginnings of paths pay on top: at least, whatever follows, and the most that may be added.

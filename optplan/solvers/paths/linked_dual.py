@@ -18,14 +18,7 @@ import numpy as np
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_lost, is_within
 from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.column_generation import Aim, ColumnGeneration, MasterSolution, Progress, exceeds_one
-from optplan.solvers.paths.families import (
-    FloatArray,
-    IntArray,
-    Mixture,
-    PathBatch,
-    PathFamily,
-    mix_columns,
-)
+from optplan.solvers.paths.families import FloatArray, IntArray, Mixture, PathBatch, PathFamily, mix_columns
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 
 

@@ -238,12 +238,7 @@ class Near:
 
 
 def solve_pure(
-    family: ListedFamily,
-    budget: float,
-    *,
-    gap: float = 1e-6,
-    effort: Effort | None = None,
-    near: Near | None = None,
+    family: ListedFamily, budget: float, *, gap: float = 1e-6, effort: Effort | None = None, near: Near | None = None
 ) -> PureSolution | BudgetShortfall:
     """Return the best choice of one path per graph, or the proof that none keeps the budget.
 

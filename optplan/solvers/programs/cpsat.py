@@ -38,6 +38,7 @@ from optplan.errors import EngineError, MissingExtraError, UnsupportedError
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.engine_process import OutcomeT, Report, call_elsewhere
+from optplan.solvers.programs import TUNING
 from optplan.solvers.programs.program import Program, ProgramOutcome
 
 if TYPE_CHECKING:
@@ -49,11 +50,14 @@ ENGINE = "CP-SAT"
 DEFAULT_RESOLUTION = 2**40
 #: By how much, relatively, what is returned may miss a row.
 _ENGINE_TOLERANCE = 5e-10
-#: Seconds between looks at the stopwatch while CP-SAT runs.
-_LOOK_S = 0.05
-#: CP-SAT stops a little before the gap that was asked for, so that scaling back does not leave it a little after.
-_GAP_SHARE = 0.999
-
+#: Terms of one row add up to no more than this; CP-SAT wants room within 64-bit integers.
+_LARGEST_SUM = 2.0**60
+#: The same for rows that are divided: beyond it their numbers are no whole ones as floats.
+_LARGEST_EXACT = 2.0**52
+#: An end that is none.
+_NO_END = -(2**62)
+#: Numbers that differ by less, relatively, are multiples of one another up to the rounding of what made them.
+_SAME = 1e-12
 #: What each final status of CP-SAT means; every other one is a failure.
 _ENDINGS = {
     "OPTIMAL": (Status.OPTIMAL, Termination.COMPLETED),
@@ -171,7 +175,7 @@ def solve_watched(
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(solver.solve, model, callback)
         try:
-            while not wait([running], timeout=_LOOK_S).done:
+            while not wait([running], timeout=TUNING.look_s).done:
                 if stopwatch.expired:
                     solver.stop_search()
         finally:
@@ -222,7 +226,7 @@ def _solve_rounded(
     solver = new_solver(seed)
     # Boolean clauses are part of the linear relaxation only from level 2 on; without it there is hardly a bound.
     solver.parameters.linearization_level = 2
-    solver.parameters.relative_gap_limit = gap * _GAP_SHARE
+    solver.parameters.relative_gap_limit = gap * TUNING.gap_share
     status, termination = _ENDINGS[solve_watched(solver, model, stopwatch, None if tell is None else Listener())]
     least = solver.best_objective_bound
     # Before the search has begun CP-SAT's bound is zero, whatever the program.
@@ -235,18 +239,6 @@ def _solve_rounded(
         bound=scale_back(least) if has_bound else None,
         counters={"solves": 1.0, "branches": float(solver.num_branches), "conflicts": float(solver.num_conflicts)},
     )
-
-
-#: Columns that are no whole numbers count units that are so many times as small: bounds may be far from what is best.
-_FINER = 16
-#: Terms of one row add up to no more than this; CP-SAT wants room within 64-bit integers.
-_LARGEST_SUM = 2.0**60
-#: The same for rows that are divided: beyond it their numbers are no whole ones as floats.
-_LARGEST_EXACT = 2.0**52
-#: An end that is none.
-_NO_END = -(2**62)
-#: Numbers that differ by less, relatively, are multiples of one another up to the rounding of what made them.
-_SAME = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,7 +332,7 @@ def count_units(program: Program, resolution: int) -> tuple[FloatArray, FloatArr
         raise UnsupportedError(f"CP-SAT needs a lower and an upper bound of every variable, and {name} has not both")
     unit = np.ones(width.size)
     some = ~whole & (width > 0.0)
-    unit[some] = 2.0 ** np.ceil(np.log2(width[some] / (_FINER * resolution)))
+    unit[some] = 2.0 ** np.ceil(np.log2(width[some] / (TUNING.finer * resolution)))
     return lower, unit, np.floor(width / unit)
 
 

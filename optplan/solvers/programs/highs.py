@@ -22,6 +22,7 @@ from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import EngineError
 from optplan.progress import Stopwatch
 from optplan.solvers.engine_process import Report, call_bounded
+from optplan.solvers.programs import TUNING
 from optplan.solvers.programs.program import Program, ProgramOutcome
 from optplan.solvers.quiet_highs import run_engine, start_engine
 
@@ -41,11 +42,6 @@ _PRECISE: dict[str, float | str] = {
     "primal_feasibility_tolerance": ENGINE_TOLERANCE,
     "dual_feasibility_tolerance": ENGINE_TOLERANCE,
 }
-#: Columns from which on a model is solved in a process of its own.
-_MANY_COLUMNS = 8_000
-#: HiGHS stops a little before the gap that was asked for, so that rounding does not leave it a little after.
-_GAP_SHARE = 0.999
-
 #: What each final status of HiGHS means; every other one is a failure.
 _ENDINGS = {
     "kOptimal": (Status.OPTIMAL, Termination.COMPLETED),
@@ -68,7 +64,7 @@ def solve_program(program: Program, request: SolveRequest, *, presolve: bool = T
     request.stopwatch.emit("highs")
     bare = replace(program, columns=(), rows=())
     settings = (bare, request.gap, request.seed, presolve)
-    is_large = program.cost.size >= _MANY_COLUMNS
+    is_large = program.cost.size >= TUNING.many_columns
     return call_bounded(run_highs, settings, request.stopwatch, is_large=is_large, otherwise=nothing_yet())
 
 
@@ -89,7 +85,7 @@ def run_highs(
     engine = start_engine(
         random_seed=seed % 2**31,
         presolve="choose" if presolve else "off",
-        mip_rel_gap=gap * _GAP_SHARE,
+        mip_rel_gap=gap * TUNING.gap_share,
         mip_abs_gap=0.0,
         **_PRECISE,
     )

@@ -21,6 +21,25 @@ from optplan.errors import EngineError, UnsupportedError
 from optplan.solvers.programs.highs import solve_program, write_program
 from optplan.solvers.programs.program import ProgramOutcome, Scaling, TrivialInfeasibilityError, read_program
 
+#: The engine that is always there.
+HIGHS = "highs"
+#: A violation below this, relative to its row, is the engine's tolerance.
+_MET = 1e-7
+
+_Condition = pyo.TerminationCondition
+#: What the conditions of Pyomo mean with which an engine may end; every other one is a failure.
+_ENDINGS = {
+    _Condition.optimal: (Status.OPTIMAL, Termination.COMPLETED),
+    _Condition.locallyOptimal: (Status.FEASIBLE, Termination.COMPLETED),
+    _Condition.globallyOptimal: (Status.OPTIMAL, Termination.COMPLETED),
+    _Condition.infeasible: (Status.INFEASIBLE, Termination.COMPLETED),
+    _Condition.unbounded: (Status.UNKNOWN, Termination.COMPLETED),
+    _Condition.maxTimeLimit: (Status.UNKNOWN, Termination.TIME_LIMIT),
+    _Condition.maxIterations: (Status.UNKNOWN, Termination.WORK_LIMIT),
+}
+#: What engines call their limit on seconds, where it is not ``time_limit``.
+_TIME_OPTIONS = {"cbc": "sec", "glpk": "tmlim", "gurobi": "TimeLimit", "cplex": "timelimit", "scip": "limits/time"}
+
 
 @dataclass(frozen=True, eq=False)
 class Statement:
@@ -84,7 +103,9 @@ class Snapshot:
         self._constraints = {
             id(each): (each, each.expr) for each in native.component_data_objects(pyo.Constraint, active=True)
         }
-        self._variables = [(each, each.lb, each.ub, each.is_continuous()) for each in _list_variables(native)]
+        self._variables = [
+            (each, each.lb, each.ub, each.is_continuous()) for each in native.component_data_objects(pyo.Var)
+        ]
         (self._objective,) = native.component_data_objects(pyo.Objective, active=True)
         self._expression = self._objective.expr
 
@@ -97,7 +118,7 @@ class Snapshot:
         left_out = [each for key, (each, _) in known if key not in active]
         added, relaxed = _name(own), []
         added += [f"{name} (changed)" for name in _name(altered)]
-        present = {id(each) for each in _list_variables(native)}
+        present = {id(each) for each in native.component_data_objects(pyo.Var)}
         missing, fixed, tighter = [], [], []
         for each, lower, upper, was_continuous in self._variables:
             if id(each) not in present:
@@ -137,35 +158,10 @@ def _is_above(bound: float | None, other: float | None) -> bool:
     return bound is not None and (other is None or bound > other)
 
 
-def _list_variables(native: Any) -> Iterable[Any]:  # noqa: ANN401 - Pyomo has no types
-    return native.component_data_objects(pyo.Var)  # type: ignore[no-any-return]
-
-
 def _name(data: Iterable[Any]) -> list[str]:
     """Name the components that data belong to, each once, in their order."""
-    return list(dict.fromkeys(each.parent_component().name if _is_attached(each) else "a removed one" for each in data))
-
-
-def _is_attached(data: Any) -> bool:  # noqa: ANN401 - Pyomo has no types
-    return data.parent_component() is not None
-
-
-#: The engine that is always there.
-HIGHS = "highs"
-#: A violation below this, relative to its row, is the engine's tolerance.
-_MET = 1e-7
-
-_Condition = pyo.TerminationCondition
-#: What the conditions of Pyomo mean with which an engine may end; every other one is a failure.
-_ENDINGS = {
-    _Condition.optimal: (Status.OPTIMAL, Termination.COMPLETED),
-    _Condition.locallyOptimal: (Status.FEASIBLE, Termination.COMPLETED),
-    _Condition.globallyOptimal: (Status.OPTIMAL, Termination.COMPLETED),
-    _Condition.infeasible: (Status.INFEASIBLE, Termination.COMPLETED),
-    _Condition.unbounded: (Status.UNKNOWN, Termination.COMPLETED),
-    _Condition.maxTimeLimit: (Status.UNKNOWN, Termination.TIME_LIMIT),
-    _Condition.maxIterations: (Status.UNKNOWN, Termination.WORK_LIMIT),
-}
+    components = (each.parent_component() for each in data)
+    return list(dict.fromkeys("a removed one" if each is None else each.name for each in components))
 
 
 def run_engine(
@@ -231,10 +227,6 @@ def _run_other(native: Any, engine: str, request: SolveRequest) -> ProgramOutcom
         engine=f"{engine} through Pyomo",
         engine_version=pyomo.__version__,
     )
-
-
-#: What engines call their limit on seconds, where it is not ``time_limit``.
-_TIME_OPTIONS = {"cbc": "sec", "glpk": "tmlim", "gurobi": "TimeLimit", "cplex": "timelimit", "scip": "limits/time"}
 
 
 def _read_number(side: Any) -> float | None:  # noqa: ANN401 - Pyomo has no types

@@ -4,7 +4,7 @@ Values are expected US dollars and consumptions expected seconds, whichever of t
 can be best: with a fixed initialisation time, costs between two counts that some allocation needs are linear in what is
 held, so that those counts are enough. Where initialisation times vary, the latest of several is not linear in their
 number, and where a minimum charge may be missed, an instance more may be kept until it is used up: all counts are nodes
-then, and most of their steps break the rules of :mod:`optplan.solvers.paths.held_graphs`.
+then, and most of their steps break the rules of :class:`~optplan.solvers.paths.held_graphs.ExchangeRules`.
 """
 
 from __future__ import annotations
