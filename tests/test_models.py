@@ -17,7 +17,7 @@ from optplan.errors import DataError, EngineError, InfeasibleError, UnsupportedE
 from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.instances.library import build_named
-from optplan.solvers.programs import engines, highs
+from optplan.solvers.programs import highs, statement
 from optplan.solvers.programs.program import ProgramOutcome
 from optplan.solving import modelling
 
@@ -197,12 +197,12 @@ def test_engines_that_fail_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(highs, "_ENDINGS", {})
     with pytest.raises(EngineError, match=r"^HiGHS ended with status kOptimal, which has no meaning"):
         optplan.model(two_classes()).solve()
-    monkeypatch.setattr(engines, "_ENDINGS", {})
+    monkeypatch.setattr(statement, "_ENDINGS", {})
     with pytest.raises(EngineError, match=r"^appsi_highs, called by Pyomo, ended with optimal, which has no meaning"):
         optplan.model(two_classes()).solve("appsi_highs")
     monkeypatch.undo()
     nothing = ProgramOutcome(Status.INFEASIBLE, Termination.COMPLETED, engine="HiGHS")
-    monkeypatch.setattr("optplan.solvers.programs.pyomo_model.run_engine", lambda *_, **__: nothing)
+    monkeypatch.setattr("optplan.solvers.programs.statement.run_engine", lambda *_, **__: nothing)
     with pytest.raises(EngineError, match=r"^highs finds no plan within the limits, although layered-paths does$"):
         optplan.model(two_classes()).solve()
 

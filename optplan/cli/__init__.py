@@ -100,7 +100,7 @@ def main(argv: list[str] | None = None) -> int:
     int
         The exit code. Nothing is raised.
     """
-    from optplan.solvers.standard_output import drop_engines_output
+    from optplan.solvers.quiet_highs import drop_engines_output
 
     arguments = sys.argv[1:] if argv is None else argv
     drop_engines_output()

@@ -57,14 +57,8 @@ def call_bounded(
 ) -> OutcomeT:
     """Call a function here, or :func:`call_elsewhere` where what it is about is large.
 
-    Parameters
-    ----------
-    target, arguments, stopwatch
-        As there; here the function is called without a report.
-    is_large
-        Whether the call might not heed its limit.
-    otherwise
-        What a call amounts to that was stopped before it reported anything.
+    Large is what might not heed its limit. Here the function is called without a report; a call that was stopped before
+    it reported anything amounts to ``otherwise``.
     """
     if not is_large:
         return target(*arguments, stopwatch)
@@ -77,29 +71,14 @@ def call_elsewhere(
 ) -> OutcomeT | None:
     """Call a function in a process of its own, and stop that once the stopwatch has expired.
 
-    Parameters
-    ----------
-    target
-        A function of a module. It is called with the arguments, a :class:`~optplan.progress.Stopwatch` with the time
-        that is left, and a :data:`Report`. The stopwatch hears of interruptions here, and its events are emitted here.
-    arguments
-        Whatever can be pickled.
-    stopwatch
-        Limits the call, the start of the process included.
-    keep
-        Whether the process is one that was kept, and is kept again: for engines of one kind.
+    The target is a function of a module. It is called with the arguments, a :class:`~optplan.progress.Stopwatch` with
+    the time that is left, and a :data:`Report`. The stopwatch, which limits the start of the process too, hears of
+    interruptions here, and its events are emitted here. With ``keep`` the process is one that was kept, and is kept
+    again: for engines of one kind. Returned is what the function returned; where it was stopped, what it reported last,
+    or None.
 
-    Returns
-    -------
-    OutcomeT or None
-        What the function returned; where it was stopped, what it reported last, or None.
-
-    Raises
-    ------
-    OptplanError
-        What the function raised.
-    EngineError
-        When the process ended by itself without a word, as for want of memory, or raised anything else.
+    Raises what the function raised where that is an OptplanError, and EngineError when it raised anything else, or the
+    process ended by itself without a word, as for want of memory.
     """
     if not sys.executable:  # nobody knows which interpreter this is, so there can be no other one
         return target(*arguments, stopwatch)

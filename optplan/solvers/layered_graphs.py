@@ -1,8 +1,9 @@
-"""Layered graphs: least paths, what paths amount to, and graphs of networkx to run its algorithms on."""
+"""Layered graphs: least paths, what paths amount to, every choice of paths, and graphs of networkx."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,18 +18,14 @@ if TYPE_CHECKING:
 #: Arcs beyond which a graph is refused: each takes about a kilobyte.
 _MOST_ARCS = 1_000_000
 
+#: Most choices that are looked at: a few arrays of this length, one for each limit among them, are the working set.
+MAX_CHOICES = 4_000_000
 #: What stands before the first layer, behind the last, and between those who change to another node.
 START, END, CHANGE = "start", "end", "change"
 
 
 def path_totals(graph: PathCosts, columns: IntArray) -> tuple[float, FloatArray]:
-    """Return value and consumption (L,) of one path.
-
-    Parameters
-    ----------
-    columns
-        (E,) Column of the node in each layer.
-    """
+    """Return value and consumption (L,) of one path, given the column (E,) of the node in each layer."""
     layers = np.arange(columns.size)
     entered = np.flatnonzero(np.concatenate(([True], columns[1:] != columns[:-1])))
     left = graph.group[columns[np.maximum(entered - 1, 0)]]
@@ -41,14 +38,8 @@ def path_totals(graph: PathCosts, columns: IntArray) -> tuple[float, FloatArray]
 def least_path(run: FloatArray, enter: FloatArray, group: IntArray | None = None) -> tuple[float, IntArray]:
     """Return the least cost of a path and the columns of one that has it.
 
-    Parameters
-    ----------
-    run
-        (E, K) Costs of being at a node.
-    enter
-        (F, E, K) Costs of entering a node from another one of each group.
-    group
-        (K,) Group of each node; None where there is one group.
+    ``run`` (E, K) is the cost of being at a node, ``enter`` (F, E, K) that of entering it from another one of each
+    group; ``group`` (K,) is None where there is one group.
     """
     layers, nodes = run.shape
     group = np.zeros(nodes, dtype=np.int64) if group is None else group
@@ -75,29 +66,16 @@ def least_path(run: FloatArray, enter: FloatArray, group: IntArray | None = None
 def draw_layers(graphs: Iterable[tuple[PathCosts, list[dict[str, Any]]]]) -> DiGraph:
     """Draw layered graphs side by side.
 
-    Parameters
-    ----------
-    graphs
-        What steps cost, and what is known of each of the (K,) nodes besides. A node that costs infinitely much in a
-        layer is not there.
-
-    Returns
-    -------
-    networkx.DiGraph
-        Nodes are ``(NAME, LAYER, LABEL)``, layers from 1, and ``(NAME, "start")`` and ``(NAME, "end")``; arcs have
-        ``value`` and each limit by its name, for entering a node, where another one is left, and being at it. Where
-        several nodes form a group, whoever leaves one of them for another passes ``(NAME, LAYER, "change")``, so that
-        there are as many arcs as nodes and not their square; with several groups ``"change.GROUP"``.
-
-    Raises
-    ------
-    UnsupportedError
-        When there would be too many arcs.
-    MissingExtraError
-        When networkx is not installed.
+    With what steps cost comes what is known of each of the (K,) nodes besides. A node that costs infinitely much in a
+    layer is not there. Nodes are ``(NAME, LAYER, LABEL)``, layers from 1, and ``(NAME, "start")`` and ``(NAME,
+    "end")``; arcs have ``value`` and each limit by its name, for entering a node, where another one is left, and being
+    at it. Where several nodes form a group, whoever leaves one of them for another passes ``(NAME, LAYER, "change")``,
+    so that there are as many arcs as nodes and not their square; with several groups ``"change.GROUP"``. Raises
+    UnsupportedError when there would be too many arcs.
     """
     known = list(graphs)
-    arcs = sum(_count_arcs(costs) for costs, _ in known)
+    # Those of staying, those to the nodes of changes, and those from each group to each node.
+    arcs = sum(len(costs.run_value) * len(costs.labels) * (2 + costs.num_groups) for costs, _ in known)
     if arcs > _MOST_ARCS:
         message = f"the graph would have {arcs:,} arcs, and {_MOST_ARCS:,} are drawn; take fewer classes or widths"
         raise UnsupportedError(message)
@@ -109,11 +87,6 @@ def draw_layers(graphs: Iterable[tuple[PathCosts, list[dict[str, Any]]]]) -> DiG
     for costs, about in known:
         _draw(drawn, costs, about)
     return drawn
-
-
-def _count_arcs(costs: PathCosts) -> int:
-    """Count the arcs of a graph: staying, to the nodes of changes, and from each group to each node."""
-    return len(costs.run_value) * len(costs.labels) * (2 + costs.num_groups)
 
 
 def _draw(drawn: DiGraph, costs: PathCosts, about: list[dict[str, Any]]) -> None:
@@ -164,3 +137,44 @@ def _cost(costs: PathCosts, layer: int, node: int, group: int | None) -> dict[st
         for limit, amount in zip(costs.limits, costs.enter_consumption[:, group, layer, node].tolist(), strict=True):
             cost[limit] += amount
     return cost
+
+
+def enumerate_choices(graphs: Sequence[PathCosts], most: FloatArray) -> tuple[tuple[IntArray, ...] | None, int]:
+    """Find the choice of paths of least total value by looking at all, for tiny problems, as a yardstick.
+
+    A choice is within a limit up to a total consumption of ``most`` (L,). Returned are, for each graph, the columns
+    (E,) of its nodes, of equally good choices the first one, counting columns like digits, or None where none is within
+    the limits; and how many choices there are. Raises UnsupportedError when these are more than :data:`MAX_CHOICES`.
+    """
+    numbers = [len(graph.labels) ** len(graph.run_value) for graph in graphs]
+    if math.prod(numbers) > MAX_CHOICES:
+        raise UnsupportedError(
+            f"enumeration looks at {MAX_CHOICES:,} choices at most and this problem has {math.prod(numbers):.3g}; "
+            "choose a solver that does not look at each of them"
+        )
+    value, consumption = np.zeros(1), np.zeros((most.size, 1))
+    for graph in graphs:
+        path_value, path_consumption = _all_paths(graph)
+        value = (value[:, None] + path_value).ravel()
+        consumption = (consumption[:, :, None] + path_consumption[:, None]).reshape(len(consumption), -1)
+    within = np.flatnonzero((consumption <= most[:, None]).all(axis=0))
+    if not within.size:
+        return None, value.size
+    best = np.unravel_index(within[value[within].argmin()], numbers)
+    shapes = [(len(graph.labels),) * len(graph.run_value) for graph in graphs]
+    return tuple(np.array(np.unravel_index(*each)) for each in zip(best, shapes, strict=True)), value.size
+
+
+def _all_paths(graph: PathCosts) -> tuple[FloatArray, FloatArray]:
+    """Total value (N,) and consumption (L, N) of every path, in the order of their columns read as digits."""
+    nodes = np.arange(len(graph.labels))
+    value = graph.run_value[0] + graph.enter_value[graph.group, 0, nodes]
+    consumption = graph.run_consumption[:, 0] + graph.enter_consumption[:, graph.group, 0, nodes]
+    for layer in range(1, len(graph.run_value)):
+        last = np.arange(value.size) % nodes.size
+        left = graph.group[last]
+        entered = last[:, None] != nodes
+        value = (value[:, None] + graph.run_value[layer] + entered * graph.enter_value[left, layer]).ravel()
+        steps = graph.run_consumption[:, None, layer] + entered * graph.enter_consumption[:, left, layer]
+        consumption = (consumption[:, :, None] + steps).reshape(len(consumption), -1)
+    return value, consumption

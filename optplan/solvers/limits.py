@@ -1,4 +1,6 @@
-"""What is within a limit: one definition for all solvers; the judge has its own, with room for this one's rounding.
+"""What is within a limit, for all solvers (the judge has its own, with room for rounding), and how figures are written.
+
+Figures have the digits that tell them apart, and are rounded so that they are enough.
 
 A plan whose consumption exceeds a limit by at most :data:`LIMIT_TOLERANCE` of it keeps it. Where that line is drawn
 sums in another order may decide, so searches look for plans up to half a :data:`ROUNDING` beyond it, and what they find
@@ -7,6 +9,7 @@ is taken up to a quarter more: nothing on the line is lost, and nothing found is
 
 from __future__ import annotations
 
+import math
 from typing import TypeVar
 
 import numpy as np
@@ -36,3 +39,33 @@ def is_lost(bound: float, worth: float) -> bool:
 def is_within(consumption: float | NDArray[np.float64], limit: float | NDArray[np.float64]) -> bool:
     """Whether total consumptions keep their limits, the rounding of the sums included."""
     return bool(np.all(consumption <= limit * (1.0 + LIMIT_TOLERANCE + 0.75 * ROUNDING)))
+
+
+def count_digits(number: float, other: float) -> int:
+    """Count the digits that tell two numbers apart, four at least: 74.62 against 60, but 74.6203 against 74.6201."""
+    apart = abs(number - other) / max(number, other)
+    return max(4, 2 - math.floor(math.log10(max(LIMIT_TOLERANCE, apart))))
+
+
+def write_digits(number: float, digits: int) -> str:
+    """Write a number to so many significant digits, without an exponent while it is readable: 53,270 or 74.62."""
+    return f"{float(f'{number:.{digits}g}'):,.{max(digits, 12)}g}"
+
+
+def write_apart(number: float, other: float) -> str:
+    """Write a number with the digits that tell it from another."""
+    return write_digits(number, count_digits(number, other))
+
+
+def write_up(number: float, given: float) -> str:
+    """Write a number rounded up, apart from a lesser one, so that the figure, given as a limit, is enough."""
+    digits = count_digits(number, given)
+    unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
+    # Rounding errors of the division must not lift a number that is whole already.
+    return write_digits(math.ceil(number / unit * (1 - ROUNDING)) * unit, digits)
+
+
+def write_down(number: float) -> str:
+    """Write a number rounded down to four digits, so that the figure, given as a floor, is low enough."""
+    unit = 10.0 ** (math.floor(math.log10(number)) - 3)
+    return write_digits(math.floor(number / unit * (1 + ROUNDING)) * unit, 4)

@@ -30,8 +30,8 @@ from optplan.solving.trajectory import Trajectory
 from optplan.verification import verify
 
 if TYPE_CHECKING:
-    from optplan.solvers.programs.changes import Changes
     from optplan.solvers.programs.program import ProgramOutcome
+    from optplan.solvers.programs.statement import Changes
 
 #: Fleets, or plans, that are cut off one by one because they do not keep in truth what a relaxation lets pass.
 _MOST_CUTS = 1_000
@@ -325,7 +325,7 @@ def model(instance: Instance, engine: Literal["pyomo", "cvxpy"] = "pyomo") -> Mo
     """
     formulation = formulation_of(instance)
     if engine == "pyomo":
-        from optplan.solvers.programs.pyomo_model import PyomoModel
+        from optplan.solvers.programs.statement import PyomoModel
 
         return Model(instance, engine, PyomoModel(formulation.state_model(instance)))
     if engine != "cvxpy":

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from optplan.contracts.judgement import PathCosts
 from optplan.errors import UnsupportedError
-from optplan.solvers.enumeration import enumerate_choices
-from optplan.solvers.layered_graphs import path_totals
+from optplan.solvers.layered_graphs import enumerate_choices, path_totals
 
 
 def one_graph(layers: int, nodes: int) -> PathCosts:

@@ -22,71 +22,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
-from optplan.solvers.paths.run_problem import RunProblem
+from optplan.solvers.paths.run_problem import RunProblem, Split
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.paths.simplex import RestrictedMaster
-from optplan.solvers.paths.splits import Split, list_splits
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """Every number that tunes the search."""
-
-    #: Divisions that are tried for each part.
-    candidates: int = 6
-    #: What an artificial column costs, as a multiple of the value looked for.
-    penalty: float = 10.0
-    #: After so many masks, those of tried sides included, a path that was in no basis is left out.
-    memory: int = 300
-    #: Parts between two searches among known paths, and steps of one.
-    rhythm: int = 20
-    steps: int = 30_000
-    #: Paths of one graph among which a choice is looked for.
-    near: int = 300
-    #: Passes between two looks at the clock.
-    passes: int = 4
-    #: Rounds of closing nodes by their reduced costs, and the share of open nodes that makes another one worth while.
-    rounds: int = 3
-    worth: float = 0.05
-    #: By how much limits, as fractions of themselves in all, are exceeded where no mixture is said to keep them.
-    lacking: float = 1e-6
-    #: Levels of columns below this are none.
-    level: float = 1e-7
-    #: What limits may be worth by multipliers, relative to a plan: with more, rounding could pass for a proof.
-    most_worth: float = 5e5
-    #: Significant digits of multipliers: in turn, until they close a part, and of those that do not.
-    digits: tuple[int, ...] = (3, 5, 8)
-    usual_digits: int = 5
-    #: Bounds this much of the gap below the incumbent are as good, up to the usual gap: ties, but for rounding.
-    tie: float = 1e-6
-    usual: float = 1e-6
-
-
-TUNING = Tuning()
 
 
 @dataclass(eq=False)
 class Part:
-    """Some of all plans: masks that multipliers allow, and then how it is divided, or what closes it.
+    """Some of all plans: masks that multipliers allow, and then how it is divided, or what closes it."""
 
-    Parameters
-    ----------
-    bound, weights
-        No plan of the part is better; and the weights (1 + L,) of value and consumptions that prove it, which may have
-        0 for the value: then they prove that there is none.
-    fixes
-        Weights (1 + L,) by which nodes were closed, in turn.
-    split
-        What one side holds, and the other does not.
-    sides
-        The two sides, that of the split first.
-    """
-
+    #: No plan of the part is better; and the weights (1 + L,) of value and consumptions that prove it, which may have 0
+    #: for the value: then they prove that there is none.
     bound: float
     weights: FloatArray
+    #: Weights (1 + L,) by which nodes were closed, in turn.
     fixes: list[FloatArray] = field(default_factory=list)
+    #: What one side holds, and the other does not.
     split: Split | None = None
+    #: The two sides, that of the split first.
     sides: tuple[Part, Part] | None = None
 
 
@@ -102,20 +57,8 @@ class _Open:
 class BranchAndPrice:
     """The state of one search.
 
-    Parameters
-    ----------
-    problem
-        What is searched.
-    unit
-        A value of the size of a plan's.
-    gap
-        Relative gap at which to stop.
-    effort
-        Limits, and who listens.
-    value
-        From here on a plan is not looked for.
-    report
-        Called from time to time.
+    ``unit`` is a value of the size of a plan's; a plan is not looked for from ``value`` on; ``report`` is called from
+    time to time.
     """
 
     def __init__(
@@ -127,11 +70,12 @@ class BranchAndPrice:
         value: float = math.inf,
         report: Callable[[BranchAndPrice], None] | None = None,
     ) -> None:
-        self.graphs, self.limits = problem.graphs, problem.limits
-        self.starts, self.kinds = problem.starts, problem.kinds
+        self.problem, self.graphs, self.limits = problem, problem.graphs, problem.limits
         self.gap, self.effort, self.report = gap, effort, report
-        self.master = RestrictedMaster(problem.graphs, problem.limits, unit, TUNING.penalty, TUNING.memory)
-        self.mask = np.asarray(problem.graphs.closed)
+        self.master = RestrictedMaster(
+            problem.graphs, problem.limits, unit, TUNING.artificial_cost, TUNING.column_memory
+        )
+        self.mask = problem.mask
         #: The incumbent's value, and its nodes (G, E) if it is of this search.
         self.value = value
         self.plan: NodeArray | None = None
@@ -148,7 +92,7 @@ class BranchAndPrice:
     @property
     def cutoff(self) -> float:
         """From here on a bound is as good as the incumbent."""
-        slack = 0.9 * self.gap if self.gap > TUNING.usual else TUNING.tie * self.gap
+        slack = 0.9 * self.gap if self.gap > TUNING.usual_gap else TUNING.tie * self.gap
         return self.value * (1.0 - slack - ROUNDING) if self.value < math.inf else math.inf
 
     @property
@@ -159,10 +103,7 @@ class BranchAndPrice:
     def run(self, most: int) -> None:
         """Search until the gap is closed.
 
-        Raises
-        ------
-        OutOfEffortError
-            After ``most`` parts, or when time runs out; what is proven by then stands.
+        Raises OutOfEffortError after ``most`` parts, or when time runs out; what is proven by then stands.
         """
         if not self.graphs.refresh():
             return
@@ -180,7 +121,7 @@ class BranchAndPrice:
                 problem = after
                 self._next = math.inf if problem is None else problem.part.bound
                 self.branches += 1
-                if self.branches % TUNING.rhythm == 1:
+                if self.branches % TUNING.parts_between_choices == 1:
                     self._combine()
                     if self.report is not None:
                         self.report(self)
@@ -202,7 +143,7 @@ class BranchAndPrice:
             master.reserve()
             passes = master.passes
             self.effort.charge_pass()
-            ended = master.generate(cutoff, TUNING.passes, anew)
+            ended = master.generate(cutoff, TUNING.passes_between_looks, anew)
             self.effort.passes += master.passes - passes - 1
             anew = False
 
@@ -225,7 +166,7 @@ class BranchAndPrice:
         self._restore(problem)
         self.master.allow()
         self.master.load(problem.basis)
-        for _ in range(TUNING.rounds):
+        for _ in range(TUNING.fixing_rounds):
             bound = self._solve()
             self._try_plan()
             self._note(part, bound, np.asarray(self.master.best))
@@ -282,7 +223,7 @@ class BranchAndPrice:
         count = sum(self.graphs.fix_by_reduced_cost(g, part.weights, own + room) for g, own in enumerate(least))
         if count:
             part.fixes.append(part.weights)
-        return count > TUNING.worth * before
+        return count > TUNING.fixing_worth * before
 
     def _weigh(self, weights: FloatArray) -> float:
         """Return the bound of the masks by some weights."""
@@ -320,7 +261,7 @@ class BranchAndPrice:
         lists = []
         for g in range(graphs):
             mine = np.flatnonzero(owner == g)
-            mine = mine[np.argsort(reduced[mine], kind="stable")][: TUNING.near]
+            mine = mine[np.argsort(reduced[mine], kind="stable")][: TUNING.choice_paths]
             if not mine.size:
                 return
             lists.append(mine)
@@ -333,7 +274,9 @@ class BranchAndPrice:
         rest[:-1] = least[::-1].cumsum(axis=0)[::-1]
         chosen = np.empty(graphs, dtype=np.intp)
         ceiling = self.value / master.unit
-        best = master.combine(starts, order, reduced[order], rest, ceiling, float(weights.sum()), TUNING.steps, chosen)
+        best = master.combine(
+            starts, order, reduced[order], rest, ceiling, float(weights.sum()), TUNING.choice_steps, chosen
+        )
         if best < ceiling:
             self._offer(chosen[np.argsort(order_of)])
 
@@ -346,8 +289,8 @@ class BranchAndPrice:
         columns, levels = self._levels()
         owner, nodes = np.asarray(master.owner)[columns], np.asarray(master.nodes)[columns]
         # Columns that the masks forbid may be in the mixture, which says nothing about what the masks leave then.
-        known = filter(self._divides, list_splits(owner, nodes, levels, self.starts, self.kinds))
-        splits = list(islice(known, TUNING.candidates)) or self._list_any()
+        known = filter(self.problem.divides, self.problem.list_splits(owner, nodes, levels))
+        splits = list(islice(known, TUNING.divisions_tried)) or self.problem.list_any()
         if not splits:
             self._end(part)
             return None
@@ -362,7 +305,7 @@ class BranchAndPrice:
         sides, problems = [], []
         for within, (value, weights, own) in zip((True, False), found, strict=True):
             self.mask[:] = closed
-            self._cut(split, within=within)
+            self.problem.cut(split, within=within)
             side = Part(part.bound, part.weights)
             sides.append(side)
             if self.graphs.refresh():
@@ -399,39 +342,13 @@ class BranchAndPrice:
         """Return the bound of a side of a division, the weights that attain it, and a basis to go on from."""
         master = self.master
         self.mask[:] = closed
-        self._cut(split, within=within)
+        self.problem.cut(split, within=within)
         if not self.graphs.refresh():
             return math.inf, np.asarray(master.best).copy(), basis
         master.allow()
         master.load(basis)
         self._generate(1.0, self.cutoff)
         return master.bound, np.asarray(master.best).copy(), np.asarray(master.basis).copy()
-
-    def _divides(self, split: Split) -> bool:
-        """Whether either side of a division has open nodes in its layer."""
-        graph, layer, first, behind = split
-        row = self.mask[int(self.starts[graph]) + layer]
-        inside = behind - first - int(row[first:behind].sum())
-        return 0 < inside < int(row.size) - int(row.sum())
-
-    def _cut(self, split: Split, *, within: bool) -> None:
-        """Close what a side of a division does not hold."""
-        graph, layer, first, behind = split
-        row = self.mask[int(self.starts[graph]) + layer]
-        if within:
-            row[:first] = 1
-            row[behind:] = 1
-        else:
-            row[first:behind] = 1
-
-    def _list_any(self) -> list[Split]:
-        """List a division where the mixture is none: the first layer with several open nodes."""
-        for g in range(self.graphs.num_graphs):
-            for j in range(int(self.starts[g + 1] - self.starts[g])):
-                left = np.flatnonzero(self.mask[int(self.starts[g]) + j] == 0)
-                if left.size > 1:
-                    return [(g, j, int(left[0]), int(left[0]) + 1)]
-        return []
 
 
 def _round(weights: FloatArray, digits: int) -> FloatArray:

@@ -1,6 +1,6 @@
 """One path per graph within several limits: the exact optimum, by closing the gap above the Lagrangian bound.
 
-Enumeration within growing allowances (:mod:`~optplan.solvers.paths.gap`) comes first. Where several limits bind, the
+Enumeration within growing allowances (:mod:`~optplan.solvers.paths.search`) comes first. Where several limits bind, the
 best pure plan may be several percent above the bound, too far to enumerate; then branch and price
 (:mod:`~optplan.solvers.paths.branch_price`) does the rest.
 """
@@ -9,31 +9,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.solvers.limits import ROUNDING, most_within
-from optplan.solvers.paths.branch_price import BranchAndPrice
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
-from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray, PathBatch, PathSets, keep_limits
-from optplan.solvers.paths.gap import GapClosing, relative_gap
-from optplan.solvers.paths.incumbents import choose_paths, find_nearest
+from optplan.solvers.limits import ROUNDING, is_within, most_within
+from optplan.solvers.paths import TUNING
+from optplan.solvers.paths.branch_price import BranchAndPrice, Part
+from optplan.solvers.paths.choices import MergeTarget, choose_paths, find_nearest, merge_path_sets
+from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray, PathBatch, PathSets
 from optplan.solvers.paths.linked_dual import LinkedBound, LinkedShortfall, maximise_bound
-from optplan.solvers.paths.pareto_merge import MergeTarget, merge_path_sets
 from optplan.solvers.paths.run_problem import RunProblem
-from optplan.solvers.paths.solutions import LinkedSolution
-from optplan.solvers.paths.switching.graphs import LinkedGraphs
+from optplan.solvers.paths.search import Effort, Finding, GapClosing, OutOfEffortError, relative_gap
+from optplan.solvers.paths.switching import LinkedGraphs
 
-#: First allowance, as a fraction of the bound, divided by the number of graphs.
-_FIRST_FRACTION = 1e-3
-#: First allowance as a fraction of the gap that is wanted, if that is more.
-_FIRST_OF_WANTED = 0.125
-#: Growth of the allowance from round to round.
-_GROWTH = 2.0
-#: Labels that one enumeration may keep before branch and price is the better way.
-_MOST_LABELS = 5_000
-#: Parts that branch and price may look at.
-_MOST_PARTS = 200_000
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinkedSolution(Finding):
+    """A solution under several limits."""
+
+    #: G paths that keep the limits; None where none was found.
+    paths: PathBatch | None
+    #: The bound of the convexified problem, which holds for mixed plans too.
+    lagrangian: LinkedBound
+    #: All choices, divided by branch and price so that each part proves ``bound``; None where it rests on something
+    #: else.
+    part: Part | None
+    #: Parts that branch and price looked at.
+    branches: int
 
 
 def solve_pure(
@@ -43,42 +46,14 @@ def solve_pure(
     effort: Effort | None = None,
     runs: Callable[[], RunProblem | None] = lambda: None,
     enumerate_first: bool = True,
-    most_parts: int = _MOST_PARTS,
+    most_parts: int = TUNING.most_parts,
 ) -> LinkedSolution | LinkedShortfall:
     """Return the best choice of one path per graph, or the proof that not even mixtures keep the limits.
 
-    Parameters
-    ----------
-    graphs
-        The graphs and their limits.
-    gap
-        Stop when (value - bound) / value is at most this; 0 asks for the optimum itself.
-    effort
-        Limits on time, and who listens; no time limit when None. A limit ends the search with the best plan so far, if
-        any, and the bound proven so far.
-    runs
-        Makes the same graphs for branch and price; None where they are too large: then what enumeration leaves open
-        stays open.
-    enumerate_first
-        Whether plans near the bound are enumerated before branch and price begins.
-    most_parts
-        Parts that branch and price may look at.
-
-    Returns
-    -------
-    LinkedSolution | LinkedShortfall
-        Paths wherever any were found.
-
-    Raises
-    ------
-    EngineError
-        When HiGHS fails.
-
-    Notes
-    -----
-    Enumeration above a Lagrangian bound, as in Carlyle, Royset and Wood, "Lagrangian relaxation and enumeration for
-    solving constrained shortest-path problems", Networks 52, 2008; here for many graphs under several limits, with
-    Pareto sets instead of single paths.
+    Paths are returned wherever any were found. ``runs`` makes the same graphs for branch and price; None where they are
+    too large: then what enumeration leaves open stays open. Plans near the bound are enumerated first unless
+    ``enumerate_first`` is False. The search stops when (value - bound) / value is at most ``gap``; 0 asks for the
+    optimum itself.
     """
     spent = effort if effort is not None else Effort()
     lagrangian = maximise_bound(graphs, effort=spent)
@@ -140,17 +115,11 @@ class _Closing(GapClosing):
 
     def _offer(self, plan: PathBatch) -> None:
         """Take a plan as the incumbent when it keeps the limits and is better."""
-        if plan.total_value < self.value and keep_limits(plan.total_consumption, self.graphs.limits):
+        if plan.total_value < self.value and is_within(plan.total_consumption, self.graphs.limits):
             self.incumbent = plan
 
     def branch(self, problem: RunProblem, most: int) -> None:
-        """Close the gap by branch and price.
-
-        Raises
-        ------
-        OutOfEffortError
-            After ``most`` parts, or when time runs out.
-        """
+        """Close the gap by branch and price."""
         # Of a limit that mixtures can do without the bound is nothing: then a path gives the size of values, if any.
         unit = self.lagrangian.bound or float(self.lagrangian.columns.value.max()) or 1.0
         self.pricing = BranchAndPrice(
@@ -174,14 +143,16 @@ class _Closing(GapClosing):
     def enumerate_all(self) -> None:
         """Enumerate all graphs within growing allowances as long as that is quick."""
         scale = self.least if self.least > 0 else float(self.lagrangian.columns.value.max())
-        allowance = max(scale * _FIRST_FRACTION / self.graphs.num_graphs, self.gap * scale * _FIRST_OF_WANTED)
+        allowance = max(
+            scale * TUNING.first_of_bound / self.graphs.num_graphs, self.gap * scale * TUNING.first_of_wanted
+        )
         # Without an incumbent there may be no plan at all, which branching finds out better.
-        self.grow(allowance, _GROWTH, most_unfounded=scale)
+        self.grow(allowance, TUNING.slow_growth, most_unfounded=scale)
 
     def enumerate_within(self, allowance: float) -> bool:
         """Look at all plans within an allowance; return whether that was quick."""
         most_value = min(self.least + allowance, self.value) + self.rounding
-        quick = Effort(self.effort.stopwatch, _MOST_LABELS)
+        quick = Effort(self.effort.stopwatch, TUNING.few_labels)
         try:
             paths = self.graphs.find_path_sets(self.multipliers, allowance, quick)
             if self.value - most_value > allowance:
@@ -217,16 +188,14 @@ class _Closing(GapClosing):
             self.exhaustion.optimum is not None or bound <= self.lagrangian.bound + self.exhaustion.allowance
         )
         by_parts = self.pricing is not None and self.pricing.bound >= bound - self.rounding
+        known = self.sum_up(stopped_by) | {
+            "exhaustion": self.exhaustion if on_exhaustion else None,
+            "proven": self.closed or bound == math.inf,
+        }
         return LinkedSolution(
             paths=self.incumbent,
-            bound=bound,
             lagrangian=self.lagrangian,
-            exhaustion=self.exhaustion if on_exhaustion else None,
             part=self.pricing.root if by_parts and self.pricing is not None else None,
-            proven=self.closed or bound == math.inf,
-            stopped_by=stopped_by,
-            passes=self.effort.passes,
-            labels=self.effort.labels,
-            pairs=self.effort.pairs,
             branches=0 if self.pricing is None else self.pricing.branches,
+            **known,
         )

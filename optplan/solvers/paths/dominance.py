@@ -1,9 +1,9 @@
-"""Dominance in several criteria: which of many cost vectors no other one of its set dominates.
+"""Which of many costs no other one of its set dominates, of many sets at once: of two criteria, and of several.
 
 A vector is dominated when another of its set has no more in any criterion; of equal ones the first stays (the maxima
-of a set of vectors: Kung, Luccio and Preparata, Journal of the ACM 22, 1975). Here they are sorted by their sums, so
-that only earlier ones can dominate later ones. Leaving a dominated vector in does no harm, so sets that would take too
-long are filtered in part.
+of a set of vectors: Kung, Luccio and Preparata, Journal of the ACM 22, 1975). Of two criteria, sets are sorted by the
+one and kept where the other is a new least. Of several they are sorted by their sums, so that only earlier vectors can
+dominate later ones; leaving a dominated one in does no harm, so sets that would take too long are filtered in part.
 """
 
 from __future__ import annotations
@@ -11,25 +11,48 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.families import FloatArray, IntArray
 
-#: Sets up to this size are filtered all at once, one champion of each per round.
-_SMALL_SET = 64
-#: Champions of a large set that are compared with the rest at once.
-_CHAMPIONS = 32
-#: Comparisons of two vectors that one set may take.
-_MOST_COMPARISONS = 60_000_000
+
+def find_undominated(segment: IntArray, consumption: FloatArray, value: FloatArray) -> IntArray:
+    """Return the entries that no other entry of the same segment dominates, by segment and increasing consumption.
+
+    ``segment`` (M,) numbers the sets; consumption and value (M,) are scaled to [0, 1], so that the segments do not blur
+    one another's differences. Segment and consumption are packed into one sorting key, likewise segment and value for
+    the running minimum, the segments two apart: that blurs differences below 1e-16 * segments, far less than the
+    tolerances. The stable sort merges runs that are in order already, as the callers' are.
+    """
+    if not segment.size:
+        return np.empty(0, dtype=np.intp)
+    offset = 2.0 * segment
+    order = np.argsort(consumption + offset, kind="stable")
+    height = (value - offset)[order]
+    running = np.minimum.accumulate(height)
+    kept = np.empty(order.size, dtype=bool)
+    kept[0] = True
+    np.less(height[1:], running[:-1], out=kept[1:])
+    return order[kept]
+
+
+def scale_to_one(numbers: FloatArray) -> FloatArray:
+    """Return the numbers shifted and scaled to [0, 1]."""
+    least = numbers.min()
+    spread = numbers.max() - least
+    return np.asarray((numbers - least) / (spread if spread > 0 else 1.0))
+
+
+def expand_ranges(starts: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:
+    """Return, for ranges start..start+size-1 one after another, (owner of each element, element)."""
+    owner = np.repeat(np.arange(sizes.size), sizes)
+    return owner, np.arange(owner.size) + (starts - (np.cumsum(sizes) - sizes))[owner]
 
 
 def weigh_criteria(value: float, limits: FloatArray) -> FloatArray:
     """Return (L,) by what consumptions are multiplied so that a limit used up counts as much as a value.
 
-    Parameters
-    ----------
-    value
-        A typical one; where it is 0, 1 takes its place, because weights of 0 would hide the consumptions.
-    limits
-        (L,) From 0 on; of a limit of 0 consumptions count as they are.
+    Where the typical value is 0, 1 takes its place, because weights of 0 would hide the consumptions; those of a limit
+    of 0 count as they are.
     """
     typical = value if value > 0.0 else 1.0
     return np.asarray(typical / np.where(limits > 0.0, limits, 1.0))
@@ -38,17 +61,8 @@ def weigh_criteria(value: float, limits: FloatArray) -> FloatArray:
 def find_undominated_vectors(segment: IntArray, costs: FloatArray) -> IntArray:
     """Return the vectors that no other of their segment dominates; in part where sets are very large.
 
-    Parameters
-    ----------
-    segment
-        (M,) Non-negative numbers of the sets.
-    costs
-        (M, D) What each vector costs in each criterion, on scales on which sums make sense.
-
-    Returns
-    -------
-    IntArray
-        Positions, by segment and then by increasing sum of the costs.
+    ``segment`` (M,) numbers the sets; ``costs`` (M, D) are on scales on which sums make sense. Positions are by segment
+    and then by increasing sum of the costs.
     """
     # A vector can only be dominated by one of no greater sum; equal sums go by the criteria in turn, so that of equal
     # vectors, and of those that differ by less than a sum can hold, the dominating one comes first.
@@ -59,16 +73,18 @@ def find_undominated_vectors(segment: IntArray, costs: FloatArray) -> IntArray:
     starts = np.flatnonzero(np.concatenate([[True], segment[1:] != segment[:-1]])) if order.size else order
     sizes = np.diff(np.append(starts, order.size))
     kept = np.zeros(order.size, dtype=bool)
-    small = np.repeat(sizes <= _SMALL_SET, sizes)
+    small = np.repeat(sizes <= TUNING.small_set, sizes)
     kept[small] = _filter_small(segment[small], rows[:, small])
-    for start, size in zip(starts[sizes > _SMALL_SET].tolist(), sizes[sizes > _SMALL_SET].tolist(), strict=True):
+    for start, size in zip(
+        starts[sizes > TUNING.small_set].tolist(), sizes[sizes > TUNING.small_set].tolist(), strict=True
+    ):
         kept[start : start + size] = _filter_large(np.ascontiguousarray(rows[:, start : start + size]))
     return order[kept]
 
 
 def _filter_small(segment: IntArray, rows: FloatArray) -> NDArray[np.bool_]:
     """Return which vectors stay, one champion of every segment per round; ``rows`` (D, M) sorted by segment and sum."""
-    if segment.size <= _SMALL_SET:  # all pairs at once are quicker than rounds
+    if segment.size <= TUNING.small_set:  # all pairs at once are quicker than rounds
         dominated = segment[:, None] == segment
         for row in rows:
             dominated &= row[:, None] <= row
@@ -89,9 +105,9 @@ def _filter_large(rows: FloatArray) -> NDArray[np.bool_]:
     """Return which vectors of one set stay, many champions at a time; ``rows`` (D, M) sorted by sum."""
     kept = np.zeros(rows.shape[1], dtype=bool)
     open_ones = np.arange(rows.shape[1])
-    left = _MOST_COMPARISONS
+    left = TUNING.comparisons
     while open_ones.size and left > 0:
-        head = open_ones[:_CHAMPIONS]
+        head = open_ones[: TUNING.champions]
         champions = head[_filter_small(np.zeros(head.size, dtype=np.intp), rows[:, head])]
         kept[champions] = True
         rest = open_ones[head.size :]

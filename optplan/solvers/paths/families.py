@@ -1,11 +1,11 @@
 """The seam between the algorithms of this package and what they choose from: who answers pricing problems.
 
 The bounds need of each graph only its best path under given multipliers, so anything that can answer that question is a
-:class:`PathFamily`: layered graphs (:class:`~optplan.solvers.paths.switching.graphs.LinkedGraphs`), sizes held
-(:class:`~optplan.solvers.paths.held.graphs.HeldGraph`), choices in closed form, and so on. Frontiers ask for many
-multipliers at once: of a :class:`GraphFamily`; and the closing of a gap for all paths within an allowance: of a
-:class:`ListedFamily`. A path comes with its value, its consumption of each limit, and a payload by which its family
-knows it again; the algorithms look at the numbers only and hand the payload back.
+:class:`GraphFamily`: layered graphs (:class:`~optplan.solvers.paths.switching.LinkedGraphs`), sizes held
+(:class:`~optplan.solvers.paths.held_graphs.HeldGraph`), and so on. With several limits it is a :class:`PathFamily`; the
+closing of a gap asks for all paths within an allowance, of a :class:`ListedFamily`. A path comes with its value, its
+consumption of each limit, and a payload by which its family knows it again; the algorithms look at the numbers only and
+hand the payload back.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.solvers.limits import ROUNDING, is_within
+from optplan.solvers.limits import ROUNDING
 
 if TYPE_CHECKING:
-    from optplan.solvers.paths.effort import Effort
+    from optplan.solvers.paths.search import Effort
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -35,20 +35,13 @@ PROHIBITIVE = 1e150
 
 @dataclass(frozen=True, eq=False)
 class PathBatch:
-    """Paths of some graphs, one after another.
+    """Paths of some graphs, one after another."""
 
-    Parameters
-    ----------
-    value
-        (P,) Value of each path, finite and at least 0.
-    consumption
-        (P, L) Consumption of each limit, finite and at least 0.
-    payload
-        (P, ...) What the family needs to know the paths again, such as (P, E) the node in each layer.
-    """
-
+    #: (P,) Value of each path, finite and at least 0.
     value: FloatArray
+    #: (P, L) Consumption of each limit, finite and at least 0.
     consumption: FloatArray
+    #: (P, ...) What the family needs to know the paths again, such as (P, E) the node in each layer.
     payload: NDArray[Any]
 
     @property
@@ -65,11 +58,6 @@ class PathBatch:
     def total_consumption(self) -> FloatArray:
         """(L,) Sums of the consumptions, exactly rounded."""
         return np.array([math.fsum(column) for column in self.consumption.T.tolist()])
-
-    @property
-    def totals(self) -> tuple[float, FloatArray]:
-        """Total value and total consumptions (L,)."""
-        return self.total_value, self.total_consumption
 
     @property
     def total_used(self) -> float:
@@ -95,28 +83,21 @@ class PathBatch:
 
 @dataclass(frozen=True, eq=False)
 class PathSets:
-    """Undominated paths of every graph within an allowance, graph after graph.
+    """Undominated paths of every graph within an allowance, graph after graph."""
 
-    Parameters
-    ----------
-    starts
-        (G + 1,) Where each graph's paths begin.
-    value
-        (M,) Of each path.
-    consumption
-        (M, L) Of each path. With one limit, a graph's paths are by increasing consumption and decreasing value.
-    trace
-        Returns the chosen paths themselves, given (G,) one position in 0..M-1 per graph.
-    """
-
+    #: (G + 1,) Where each graph's paths begin.
     starts: IntArray
+    #: (M,) Of each path.
     value: FloatArray
+    #: (M, L) Of each path. With one limit, a graph's paths are by increasing consumption and decreasing value.
     consumption: FloatArray
+    #: Returns the chosen paths themselves, given (G,) one position in 0..M-1 per graph.
     trace: Callable[[IntArray], PathBatch]
 
     def add_up(self, chosen: IntArray) -> tuple[float, FloatArray]:
         """Return total value and consumptions (L,) of some paths (P,), exactly rounded."""
-        return PathBatch(self.value[chosen], self.consumption[chosen], chosen).totals
+        paths = PathBatch(self.value[chosen], self.consumption[chosen], chosen)
+        return paths.total_value, paths.total_consumption
 
     @property
     def used(self) -> FloatArray:
@@ -124,11 +105,9 @@ class PathSets:
         return self.consumption[:, 0]
 
 
-class PathFamily(Protocol):
-    """Graphs in each of which one path is to be chosen, linked by limits on the total consumptions.
+class GraphFamily(Protocol):
+    """Graphs in each of which one path is to be chosen.
 
-    Notes
-    -----
     All numbers are finite and at least 0; every graph has at least one path. The same multipliers always give the same
     paths: ties are settled by the data alone.
     """
@@ -137,48 +116,22 @@ class PathFamily(Protocol):
     def num_graphs(self) -> int:
         """How many graphs there are: G, at least 1."""
 
-    @property
-    def limits(self) -> FloatArray:
-        """(L,) For each limit the most that the total consumption may be: finite and above 0."""
-
-    def best_paths(self, multipliers: FloatArray, *, value_weight: float = 1.0) -> PathBatch:
-        """Return for each graph a path of least value_weight * value + multipliers . consumption.
-
-        Parameters
-        ----------
-        multipliers
-            (L,) Weights of the consumptions, at least 0.
-        value_weight
-            Weight of the value, at least 0; with 0 only consumption counts.
-
-        Returns
-        -------
-        PathBatch
-            G paths, in the order of the graphs.
-        """
-
-
-class GraphFamily(Protocol):
-    """Graphs whose paths can be asked for under many multipliers at once."""
-
-    @property
-    def num_graphs(self) -> int:
-        """How many graphs there are: G, at least 1."""
-
     def best_paths(
         self, multipliers: FloatArray, members: IntArray | None = None, *, value_weight: float = 1.0
     ) -> PathBatch:
-        """Return paths of least value_weight * value + multipliers . consumption.
+        """Return paths of least value_weight * value + multipliers . consumption; all weights are at least 0.
 
-        Parameters
-        ----------
-        multipliers
-            (L,) Weights of the consumptions; or (P, L), a row for each asked path.
-        members
-            (P,) Which graph each path is wanted of, repetitions allowed; every graph once when None.
-        value_weight
-            Weight of the value, at least 0.
+        ``multipliers`` are (L,), or (P, L) for the paths of ``members`` (P,): graphs, repetitions allowed; every graph
+        once, in their order, when None.
         """
+
+
+class PathFamily(GraphFamily, Protocol):
+    """Graphs that are linked by limits on the total consumptions."""
+
+    @property
+    def limits(self) -> FloatArray:
+        """(L,) For each limit the most that the total consumption may be: finite and above 0."""
 
 
 class ListedFamily(GraphFamily, Protocol):
@@ -187,14 +140,7 @@ class ListedFamily(GraphFamily, Protocol):
     def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
         """Return every graph's undominated paths whose reduced cost is within ``allowance`` of the graph's least.
 
-        Parameters
-        ----------
-        multipliers
-            (L,) Weights of the consumptions in the reduced cost.
-        allowance
-            In units of value.
-        effort
-            To be charged; raises when a limit is met.
+        ``multipliers`` (L,) weigh the consumptions in the reduced cost; the allowance is in units of value.
         """
 
 
@@ -213,15 +159,7 @@ def find_least_consumption(family: GraphFamily) -> PathBatch:
 def find_least_value(family: GraphFamily) -> tuple[PathBatch, float]:
     """Return each graph's path of least value, among those (up to rounding) one of least consumption; and the least.
 
-    Parameters
-    ----------
-    family
-        The graphs, with one limit.
-
-    Returns
-    -------
-    tuple[PathBatch, float]
-        The paths, and the sum of the least values themselves.
+    The least is the sum of the least values themselves.
     """
     strict = family.best_paths(np.array([1.0 / PROHIBITIVE]))
     blurred = np.flatnonzero((strict.used > 0) & (strict.value > 0))
@@ -244,13 +182,47 @@ def join_batches(batches: Sequence[PathBatch]) -> PathBatch:
     )
 
 
-def keep_limits(consumption: FloatArray, limits: FloatArray) -> bool:
-    """Return whether total consumptions (L,) keep the limits, as :mod:`optplan.solvers.limits` defines it."""
-    return is_within(consumption, limits)
-
-
 def _replace(batch: PathBatch, positions: IntArray, other: PathBatch) -> PathBatch:
     """Return ``batch`` with the paths at ``positions`` replaced by those of ``other``."""
     source = np.arange(batch.value.size)
     source[positions] = batch.value.size + np.arange(positions.size)
     return join_batches([batch, other]).take(source)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A path for each graph, except that some graphs follow several with a fraction each."""
+
+    #: (C,) Whose path it is; in increasing order, each graph at least once.
+    graph: IntArray
+    #: (C,) Above 0; those of a graph add up to 1. At most as many graphs' paths are extra as limits bind.
+    fraction: FloatArray
+    #: (C,) The paths.
+    columns: PathBatch
+    #: Sum of the values, weighted by the fractions.
+    value: float
+    #: (L,) Sums of the consumptions, weighted by the fractions.
+    consumption: FloatArray
+
+
+def mix_columns(graph: IntArray, fraction: FloatArray, columns: PathBatch) -> Mixture:
+    """Return a mixture (C,), as in :class:`Mixture`, with its totals."""
+    value = math.fsum((fraction * columns.value).tolist())
+    totals = [math.fsum(column) for column in (fraction[:, None] * columns.consumption).T.tolist()]
+    return Mixture(graph, fraction, columns, value, np.array(totals))
+
+
+def split_graph(paths: PathBatch, graph: int, other: PathBatch, fraction: float) -> Mixture:
+    """Return the mixture in which a fraction of one graph follows another path, and all else one path.
+
+    ``paths`` are of G graphs, ``other`` is a batch of one; at fractions of 0 and 1 there is one path per graph.
+    """
+    graphs = np.arange(paths.value.size)
+    if fraction >= 1.0:
+        paths = paths.choose(other, graphs == graph)
+    if not 0.0 < fraction < 1.0:
+        return mix_columns(graphs, np.ones(graphs.size), paths)
+    shares = np.insert(np.ones(graphs.size), graph + 1, fraction)
+    shares[graph] = 1.0 - fraction
+    order = np.insert(graphs, graph + 1, graphs.size)
+    return mix_columns(np.insert(graphs, graph + 1, graph), shares, join_batches([paths, other]).take(order))

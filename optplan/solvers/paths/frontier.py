@@ -16,94 +16,65 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.errors import UsageError
-from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING
+from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within
 from optplan.solvers.paths.families import (
     FloatArray,
     GraphFamily,
     IntArray,
+    Mixture,
     PathBatch,
     find_least_consumption,
     find_least_value,
     join_batches,
+    split_graph,
 )
-from optplan.solvers.paths.mixtures import Mixture, split_graph
-from optplan.solvers.paths.single_dual import BudgetShortfall, fits_budget
+from optplan.solvers.paths.single import BudgetShortfall
 
 
 @dataclass(frozen=True, eq=False)
 class LayeredPoint:
-    """The optimum of the convexified problem at one budget.
+    """The optimum of the convexified problem at one budget."""
 
-    Parameters
-    ----------
-    budget
-        The budget; at the far end the consumption of the plan of least value.
-    value
-        The optimum, which is also the Lagrangian bound for any multiplier between the two.
-    less_multiplier, more_multiplier
-        Value lost per unit when the budget shrinks, gained when it grows; +inf where it cannot shrink, 0 where growth
-        gains nothing. They differ at breakpoints only.
-    segment
-        How many segments of the frontier lie at lesser budgets.
-    mixed_graph
-        The graph that is split between its path and the next; None at breakpoints.
-    fraction
-        Share of the next path.
-    """
-
+    #: The budget; at the far end the consumption of the plan of least value.
     budget: float
+    #: The optimum, which is also the Lagrangian bound for any multiplier between the two.
     value: float
+    #: Value lost per unit when the budget shrinks, gained when it grows; +inf where it cannot shrink, 0 where growth
+    #: gains nothing. They differ at breakpoints only.
     less_multiplier: float
     more_multiplier: float
+    #: How many segments of the frontier lie at lesser budgets.
     segment: int
+    #: The graph that is split between its path and the next; None at breakpoints.
     mixed_graph: int | None
+    #: Share of the next path.
     fraction: float
 
 
 @dataclass(frozen=True, eq=False)
 class LayeredFrontier:
-    """Optimum of the convexified problem as a function of the budget.
+    """Optimum of the convexified problem as a function of the budget."""
 
-    Parameters
-    ----------
-    consumption, value
-        (S + 1,) Breakpoints; the one increases, the other decreases, convex.
-    multiplier
-        (S,) Minus the slope of each segment, not increasing.
-    owner
-        (S,) The graph whose path changes along each segment.
-    paths
-        The hull paths of all graphs, each graph's by increasing consumption.
-    starts
-        (G + 1,) Where each graph's hull paths begin.
-    passes
-        Shortest paths of single graphs that it took.
-    """
-
+    #: (S + 1,) Breakpoints; the one increases, the other decreases, convex.
     consumption: FloatArray
     value: FloatArray
+    #: (S,) Minus the slope of each segment, not increasing.
     multiplier: FloatArray
+    #: (S,) The graph whose path changes along each segment.
     owner: IntArray
+    #: The hull paths of all graphs, each graph's by increasing consumption.
     paths: PathBatch
+    #: (G + 1,) Where each graph's hull paths begin.
     starts: IntArray
-    passes: int
 
     def at(self, budget: float) -> LayeredPoint | BudgetShortfall:
         """Return the optimum at a budget, or the proof that no plan keeps it.
 
-        Parameters
-        ----------
-        budget
-            Limit on the sum of the consumptions; beyond the last breakpoint the last one is returned.
-
-        Raises
-        ------
-        UsageError
-            When the budget is not a number.
+        Beyond the last breakpoint the last one is returned. Raises UsageError when the budget is not a number.
         """
         if np.isnan(budget):
             raise UsageError("the budget is not a number")
-        if not fits_budget(float(self.consumption[0]), budget):
+        if not is_within(float(self.consumption[0]), budget):
             return BudgetShortfall(budget, self.paths.take(self.starts[:-1]))
         segment = int(np.searchsorted(self.consumption, budget * (1.0 + ROUNDING), side="right")) - 1
         segment = max(0, segment)
@@ -113,15 +84,7 @@ class LayeredFrontier:
     def for_value(self, value: float) -> LayeredPoint | None:
         """Return the least budget whose optimum is no greater than a wanted value, or None when nothing reaches it.
 
-        Parameters
-        ----------
-        value
-            Wanted sum of the values.
-
-        Raises
-        ------
-        UsageError
-            When the value is not a number.
+        Raises UsageError when the value is not a number.
         """
         if np.isnan(value):
             raise UsageError("the value is not a number")
@@ -161,27 +124,14 @@ class LayeredFrontier:
 
 
 def build_frontier(family: GraphFamily) -> LayeredFrontier:
-    """Return the optimum of the convexified problem for all budgets.
-
-    Returns
-    -------
-    LayeredFrontier
-        From the least consumption on.
-    """
+    """Return the optimum of the convexified problem for all budgets from the least consumption on."""
     return merge_hulls(*_find_hulls(family))
 
 
-def merge_hulls(paths: PathBatch, owner: IntArray, passes: int = 0) -> LayeredFrontier:
+def merge_hulls(paths: PathBatch, owner: IntArray) -> LayeredFrontier:
     """Return the optimum for all budgets of graphs whose hulls are known.
 
-    Parameters
-    ----------
-    paths
-        The hull paths of all graphs, each graph's by increasing consumption.
-    owner
-        (V,) The graphs they belong to, increasing; each at least once.
-    passes
-        What it took to find them.
+    Each graph has one hull path at least; they are by graph, ``owner`` (V,), and increasing consumption.
     """
     paths, owner = _straighten(paths, owner)
     starts = np.searchsorted(owner, np.arange(int(owner[-1]) + 2))
@@ -196,7 +146,6 @@ def merge_hulls(paths: PathBatch, owner: IntArray, passes: int = 0) -> LayeredFr
         owner=owner[inner[order]],
         paths=paths,
         starts=starts,
-        passes=passes,
     )
 
 
@@ -205,8 +154,8 @@ def _measure_steps(paths: PathBatch, left: IntArray) -> tuple[FloatArray, FloatA
     return paths.used[left + 1] - paths.used[left], paths.value[left] - paths.value[left + 1]
 
 
-def _find_hulls(family: GraphFamily) -> tuple[PathBatch, IntArray, int]:
-    """Return the hull paths of all graphs, by graph and consumption, their graphs, and the passes taken."""
+def _find_hulls(family: GraphFamily) -> tuple[PathBatch, IntArray]:
+    """Return the hull paths of all graphs, by graph and consumption, and their graphs."""
     lean, (cheap, _) = find_least_consumption(family), find_least_value(family)
     owner = np.arange(family.num_graphs)
     spans = (cheap.used > lean.used) & (cheap.value < lean.value)
@@ -214,13 +163,12 @@ def _find_hulls(family: GraphFamily) -> tuple[PathBatch, IntArray, int]:
     left = np.flatnonzero(spans)
     right = owner.size + np.arange(left.size)
     known = join_batches([lean, cheap.take(left)])
-    owner, passes = np.concatenate([owner, left]), 4 * owner.size
+    owner = np.concatenate([owner, left])
     while left.size:
         rise = known.used[right] - known.used[left]
         multiplier = (known.value[left] - known.value[right]) / rise
         chord = known.value[left] + multiplier * known.used[left]
         found = family.best_paths(multiplier[:, None], owner[left])
-        passes += left.size
         between = (found.used > known.used[left]) & (found.value > known.value[right])
         between &= (found.used < known.used[right]) & (found.value < known.value[left])
         new = np.flatnonzero(between & (found.value + multiplier * found.used < chord * (1.0 - ROUNDING)))
@@ -229,7 +177,7 @@ def _find_hulls(family: GraphFamily) -> tuple[PathBatch, IntArray, int]:
         known = join_batches([known, found.take(new)])
         left, right = np.concatenate([left[new], middle]), np.concatenate([middle, right[new]])
     order = np.lexsort((known.used, owner))
-    return known.take(order), owner[order], passes
+    return known.take(order), owner[order]
 
 
 def _straighten(paths: PathBatch, owner: IntArray) -> tuple[PathBatch, IntArray]:

@@ -7,7 +7,6 @@ cdef class LayeredCosts:
     cdef const double[:, :, ::1] consumption, enter_value
     cdef const double[:, :, :, ::1] enter_consumption
     cdef const unsigned char[:, ::1] closed
-    cdef const unsigned char[:, :, ::1] blocked
     cdef const Py_ssize_t[::1] starts, lengths
     cdef Py_ssize_t nodes, groups, size, limits
     cdef bint once
@@ -21,7 +20,7 @@ cdef class LayeredCosts:
     cdef void weigh_nodes(self, double[::1] out, Py_ssize_t row, const double[::1] multipliers,
         double value_weight) noexcept nogil
 
-    @cython.locals(endless=double, f=Py_ssize_t, k=Py_ssize_t, limit=Py_ssize_t, weight=double)
+    @cython.locals(f=Py_ssize_t, k=Py_ssize_t, limit=Py_ssize_t, weight=double)
     cdef void weigh_entries(self, double[:, ::1] out, Py_ssize_t row, const double[::1] multipliers,
         double value_weight) noexcept nogil
 

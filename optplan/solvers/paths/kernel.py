@@ -24,17 +24,11 @@ Places = NDArray[np.intp]
 class LayeredCosts:
     """What the steps of layered graphs cost, and passes over them.
 
-    Parameters
-    ----------
-    value, consumption
-        (N, K), (L, N, K) Of each node; row ``starts[j] + p`` is layer j of the graph at position p.
-    enter_value, enter_consumption
-        (M, F, K), (L, M, F, K) Of entering a node from another one of each group; M is N, or G where that is the same
-        in all layers of a graph. The nodes of a group are neighbours.
-    closed, blocked
-        (N, K) Whether a node may not be used, (M, F, K) not be entered from a group; (0, 0, 0) where all may.
-    starts, lengths
-        (E + 1,) Where each layer's rows begin, (G,) layers of each graph.
+    ``value`` (N, K) and ``consumption`` (L, N, K) are those of each node; row ``starts[j] + p`` is layer j of the graph
+    at position p. ``enter_value`` (M, F, K) and ``enter_consumption`` (L, M, F, K) are those of entering a node from
+    another one of each group; M is N, or G where that is the same in all layers of a graph. The nodes of a group are
+    neighbours; ``closed`` (N, K) ones may not be used. Layers begin at ``starts`` (E + 1,), and graphs have ``lengths``
+    (G,) layers.
     """
 
     def __init__(
@@ -44,14 +38,12 @@ class LayeredCosts:
         enter_value: Floats,
         enter_consumption: Floats,
         closed: Flags,
-        blocked: Flags,
         starts: Places,
         lengths: Places,
     ) -> None:
         self.value, self.consumption = value, consumption
         self.enter_value, self.enter_consumption = enter_value, enter_consumption
-        self.closed, self.blocked = closed, blocked
-        self.starts, self.lengths = starts, lengths
+        self.closed, self.starts, self.lengths = closed, starts, lengths
         self.nodes, self.groups = value.shape[1], enter_value.shape[1]
         self.size, self.limits = self.nodes // self.groups, consumption.shape[0]
         self.once = enter_value.shape[0] != value.shape[0]
@@ -82,8 +74,7 @@ class LayeredCosts:
                     out[k] = endless
 
     def weigh_entries(self, out: Floats, row: int, multipliers: Floats, value_weight: float) -> None:
-        """Write what entering each node costs from each group into ``out`` (F, K): infinite where that may not be."""
-        endless = 1e300 * 1e300
+        """Write what entering each node costs from each group into ``out`` (F, K)."""
         for f in range(self.groups):
             for k in range(self.nodes):
                 out[f, k] = value_weight * self.enter_value[row, f, k]
@@ -92,10 +83,6 @@ class LayeredCosts:
                 if weight != 0.0:
                     for k in range(self.nodes):
                         out[f, k] += weight * self.enter_consumption[limit, row, f, k]
-            if self.blocked.shape[0]:
-                for k in range(self.nodes):
-                    if self.blocked[row, f, k]:
-                        out[f, k] = endless
 
     def find_best_nodes(self, positions: Places, multipliers: Floats, value_weight: float, nodes: Numbers) -> None:
         """Write the nodes of a best path for each position (P,) and multipliers (P, L) into ``nodes`` (P, E).

@@ -15,136 +15,88 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_lost
-from optplan.solvers.paths.column_generation import Aim, ColumnGeneration, Progress, exceeds_one
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
-from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathFamily, keep_limits
-from optplan.solvers.paths.mixtures import Mixture, mix_columns
-from optplan.solvers.paths.restricted_master import MasterSolution
-
-#: By what fraction a limit is changed to see what the change is worth; by less where the worth itself changes sooner.
-_SMALL_CHANGES = (1e-7, 1e-9, 1e-11)
-#: How much worse than the best bound that of an end of a price may be, relative to what is weighed.
-_SAME_BOUND = 1e-7
-#: The gap at which one-sided prices and relaxations stop.
-_GAP = 1e-10
+from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_lost, is_within
+from optplan.solvers.paths import TUNING
+from optplan.solvers.paths.column_generation import Aim, ColumnGeneration, MasterSolution, Progress, exceeds_one
+from optplan.solvers.paths.families import FloatArray, IntArray, Mixture, PathBatch, PathFamily, mix_columns
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 
 
 @dataclass(frozen=True, eq=False)
 class LinkedBound:
-    """The greatest Lagrangian bound at some limits.
+    """The greatest Lagrangian bound at some limits."""
 
-    Parameters
-    ----------
-    limits
-        (L,) The limits that were kept: those of the family, unless they can be kept only within the tolerance.
-    multipliers
-        (L,) Multipliers that attain the bound; 0 for limits that do not bind.
-    bound
-        L(multipliers), evaluated: no plan within the limits has less value.
-    mixture
-        A best mixed plan: it keeps the limits within the tolerance, and its value is the bound. None when time ran out
-        before any was found.
-    attained
-        Whether the mixture's value meets the bound; False when time ran out, or the best bound is lost in rounding.
-    graph, columns
-        (C,) All paths seen, and whose they are.
-    passes
-        Passes over all graphs that it took.
-    """
-
+    #: (L,) The limits that were kept: those of the family, unless they can be kept only within the tolerance.
     limits: FloatArray
+    #: (L,) Multipliers that attain the bound; 0 for limits that do not bind.
     multipliers: FloatArray
+    #: L(multipliers), evaluated: no plan within the limits has less value.
     bound: float
+    #: A best mixed plan: it keeps the limits within the tolerance, and its value is the bound. None when time ran out
+    #: before any was found.
     mixture: Mixture | None
+    #: Whether the mixture's value meets the bound; False when time ran out, or the best bound is lost in rounding.
     attained: bool
+    #: (C,) All paths seen, and whose they are.
     graph: IntArray
     columns: PathBatch
+    #: Passes over all graphs that it took.
     passes: int
 
 
 @dataclass(frozen=True, eq=False)
 class LinkedShortfall:
-    """Proof that no plan keeps all limits, not even a mixed one.
+    """Proof that no plan keeps all limits, not even a mixed one."""
 
-    Parameters
-    ----------
-    limits
-        (L,) The limits.
-    multipliers
-        (L,) Weights of the limits with multipliers . limits = 1: even the least weighted consumption exceeds that.
-    factor
-        The least weighted consumption under ``multipliers``. It is the least number by which all limits together have
-        to be multiplied; a lower bound on it when time ran out.
-    graph, columns
-        (C,) All paths seen, and whose they are.
-    passes
-        Passes over all graphs that it took.
-    """
-
+    #: (L,) The limits.
     limits: FloatArray
+    #: (L,) Weights of the limits with multipliers . limits = 1: even the least weighted consumption exceeds that.
     multipliers: FloatArray
+    #: The least weighted consumption under ``multipliers``. It is the least number by which all limits together have to
+    #: be multiplied; a lower bound on it when time ran out.
     factor: float
+    #: (C,) All paths seen, and whose they are.
     graph: IntArray
     columns: PathBatch
+    #: Passes over all graphs that it took.
     passes: int
 
 
 @dataclass(frozen=True, eq=False)
 class LeastLimit:
-    """The least that one limit has to be while all others stay.
+    """The least that one limit has to be while all others stay."""
 
-    Parameters
-    ----------
-    limit
-        Which limit.
-    least
-        Its least value that some mixed plan keeps; a lower bound on it when time ran out.
-    multipliers
-        (L,) Proof: 1 for the limit itself, and the least weighted consumption less multipliers . (the other limits) is
-        ``least``.
-    attained
-        Whether a plan keeps the limits with ``least`` in place; False only when time ran out.
-    """
-
+    #: Which limit.
     limit: int
+    #: Its least value that some mixed plan keeps; a lower bound on it when time ran out.
     least: float
+    #: (L,) Proof: 1 for the limit itself, and the least weighted consumption less multipliers . (the other limits) is
+    #: ``least``.
     multipliers: FloatArray
+    #: Whether a plan keeps the limits with ``least`` in place; False only when time ran out.
     attained: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Futility:
-    """Proof that no value of one limit helps: the others cannot be kept without it either.
+    """Proof that no value of one limit helps: the others cannot be kept without it either."""
 
-    Parameters
-    ----------
-    limit
-        Which limit.
-    multipliers
-        (L,) 0 for the limit itself; even the least consumption weighted by these exceeds the limits so weighted.
-    """
-
+    #: Which limit.
     limit: int
+    #: (L,) 0 for the limit itself; even the least consumption weighted by these exceeds the limits so weighted.
     multipliers: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class PriceRange:
-    """What a limit is worth, on both sides.
+    """What a limit is worth, on both sides."""
 
-    Parameters
-    ----------
-    less, more
-        Value lost per unit when the limit shrinks a little, +inf where nothing less is feasible; and gained when it
-        grows a little.
-    less_multipliers, more_multipliers
-        (L,) Multipliers of all limits with which each is found. Where nothing less is feasible the first are the proof,
-        as those of :class:`LeastLimit`.
-    """
-
+    #: Value lost per unit when the limit shrinks a little, +inf where nothing less is feasible; and gained when it
+    #: grows a little.
     less: float
     more: float
+    #: (L,) Multipliers of all limits with which each is found. Where nothing less is feasible the first are the proof,
+    #: as those of :class:`LeastLimit`.
     less_multipliers: FloatArray
     more_multipliers: FloatArray
 
@@ -152,37 +104,17 @@ class PriceRange:
 def maximise_bound(
     family: PathFamily,
     *,
-    gap: float = 1e-10,
     effort: Effort | None = None,
     known: Sequence[tuple[IntArray, PathBatch]] = (),
     feasible: bool = False,
 ) -> LinkedBound | LinkedShortfall:
     """Return the greatest Lagrangian bound and a mixed plan that attains it, or a proof that no plan keeps the limits.
 
-    Parameters
-    ----------
-    family
-        The graphs and their limits.
-    gap
-        Stop when the mixed plan's value exceeds the bound by at most this fraction.
-    effort
-        Limits on time, and who counts the passes. When time runs out the best bound so far is returned.
-    known
-        Paths of the family to begin with, and whose they are, such as those that are best at similar limits.
-    feasible
-        Whether a mixture of these is known to keep the limits, so that nobody has to look for one.
-
-    Returns
-    -------
-    LinkedBound | LinkedShortfall
-        The bound always, unless the limits cannot be kept.
-
-    Raises
-    ------
-    EngineError
-        When HiGHS fails.
+    The bound is returned always, unless the limits cannot be kept. At a limit of the effort it is the best
+    one so far. ``known`` are paths of the family to begin with, and whose they are, such as those that are best at
+    similar limits; where a mixture of these is known to keep the limits, ``feasible``, nobody has to look for one.
     """
-    generation = ColumnGeneration(family, gap, effort if effort is not None else Effort())
+    generation = ColumnGeneration(family, effort if effort is not None else Effort())
     limits, nothing = family.limits, np.zeros(family.limits.size)
     progress, feasibility = Progress(np.zeros(limits.size)), Progress(np.zeros(limits.size))
     try:
@@ -232,7 +164,7 @@ def _seed(generation: ColumnGeneration, progress: Progress) -> bool:
     free = generation.start()
     generation.add(np.arange(family.num_graphs), free)
     generation.note_bound(Aim.least_value(family.limits), progress, nothing, free)
-    progress.attained = keep_limits(free.total_consumption, family.limits)
+    progress.attained = is_within(free.total_consumption, family.limits)
     if progress.attained:
         progress.master = MasterSolution(progress.bound, np.ones(family.num_graphs), nothing, free.value)
     return progress.attained
@@ -257,29 +189,15 @@ def _mix(master: MasterSolution, graph: IntArray, columns: PathBatch) -> Mixture
 def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effort: Effort | None = None) -> PriceRange:
     """Return the value lost per unit when a limit shrinks a little, and gained when it grows a little.
 
-    Parameters
-    ----------
-    bound
-        What :func:`maximise_bound` returned for them.
-    effort
-        Limits on time, and who counts the passes.
-
-    Returns
-    -------
-    PriceRange
-        Shadow prices of the mixed optimum. They differ only where it has a kink in that limit; the first is +inf where
-        nothing less is feasible, the second 0 where more gains nothing.
-
-    Raises
-    ------
-    OutOfEffortError
-        When time ran out.
+    These are shadow prices of the mixed optimum. They differ only where it has a kink in that limit; the first is +inf
+    where nothing less is feasible, the second 0 where more gains nothing.
     """
     mixture = bound.mixture
-    if mixture is not None and mixture.consumption[limit] < bound.limits[limit] * (1.0 - 2.0 * _SMALL_CHANGES[0]):
+    if mixture is not None and mixture.consumption[limit] < bound.limits[limit] * (1.0 - 2.0 * TUNING.small_changes[0]):
         without = np.where(np.arange(bound.multipliers.size) == limit, 0.0, bound.multipliers)
         return PriceRange(0.0, 0.0, without, without)
-    generation = _resume(family, bound.graph, bound.columns, effort)
+    generation = ColumnGeneration(family, effort if effort is not None else Effort())
+    generation.add(bound.graph, bound.columns)
     less, more = (_find_end(generation, bound, limit, sign) for sign in (-1.0, 1.0))
     if more is None:  # within rounding of the least
         more = bound.multipliers
@@ -295,7 +213,7 @@ def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effo
 
 def _find_end(generation: ColumnGeneration, bound: LinkedBound, limit: int, sign: float) -> FloatArray | None:
     """Return multipliers (L,) that are best at a limit and a little beside it; None where none were found."""
-    for change in _SMALL_CHANGES:
+    for change in TUNING.small_changes:
         limits = bound.limits.copy()
         limits[limit] *= 1.0 + sign * change
         end = _price_at(generation, limits)
@@ -305,19 +223,13 @@ def _find_end(generation: ColumnGeneration, bound: LinkedBound, limit: int, sign
 
 
 def _prove_least(generation: ColumnGeneration, bound: LinkedBound, limit: int) -> FloatArray | None:
-    """Return weights (L,), 1 for the limit, by which no mixture needs less of it; None where one does.
-
-    Raises
-    ------
-    OutOfEffortError
-        When time ran out.
-    """
+    """Return weights (L,), 1 for the limit, by which no mixture needs less of it; None where one does."""
     found = _relax(generation, limit)
     if isinstance(found, Futility):  # the others are kept within the tolerance only
         return None
     if not found.attained:
         raise OutOfEffortError("time")
-    return found.multipliers if found.least >= bound.limits[limit] * (1.0 - _SMALL_CHANGES[0]) else None
+    return found.multipliers if found.least >= bound.limits[limit] * (1.0 - TUNING.small_changes[0]) else None
 
 
 def _price_at(generation: ColumnGeneration, limits: FloatArray) -> FloatArray | None:
@@ -338,34 +250,16 @@ def _is_best(generation: ColumnGeneration, bound: LinkedBound, multipliers: Floa
     """
     paid = float(multipliers @ bound.limits)
     reached = generation.price(multipliers, 1.0).weigh(multipliers).sum() - paid
-    return bool(abs(bound.bound - reached) <= _SAME_BOUND * (bound.bound + paid))
+    return bool(abs(bound.bound - reached) <= TUNING.same_bound * (bound.bound + paid))
 
 
-def _resume(family: PathFamily, graph: IntArray, columns: PathBatch, effort: Effort | None) -> ColumnGeneration:
-    """Return a generation that starts with all paths seen."""
-    generation = ColumnGeneration(family, _GAP, effort if effort is not None else Effort())
-    generation.add(graph, columns)
-    return generation
-
-
-def find_relaxations(
-    family: PathFamily, shortfall: LinkedShortfall, *, effort: Effort | None = None
-) -> tuple[LeastLimit | Futility, ...]:
+def find_relaxations(family: PathFamily, shortfall: LinkedShortfall) -> tuple[LeastLimit | Futility, ...]:
     """Return for each limit the least that it has to be for the others to be kept.
 
-    Parameters
-    ----------
-    shortfall
-        What :func:`maximise_bound` returned for them.
-    effort
-        Limits on time, and who counts the passes.
-
-    Returns
-    -------
-    tuple[Relaxation | Futility, ...]
-        One per limit; a futility where the other limits cannot be kept whatever this one is.
+    There is a futility where the other limits cannot be kept whatever this one is.
     """
-    generation = _resume(family, shortfall.graph, shortfall.columns, effort)
+    generation = ColumnGeneration(family, Effort())
+    generation.add(shortfall.graph, shortfall.columns)
     return tuple(_relax(generation, limit) for limit in range(family.limits.size))
 
 
@@ -381,8 +275,7 @@ def _relax(generation: ColumnGeneration, limit: int) -> LeastLimit | Futility:
             generation.find_factor(limits, feasibility)
             if exceeds_one(feasibility.bound):
                 return Futility(limit, feasibility.multipliers)
-        aim = Aim(0.0, weights, widen(limits, feasibility))
-        generation.minimise(aim, progress)
+        generation.minimise(Aim(0.0, weights, widen(limits, feasibility)), progress)
     except OutOfEffortError:
         progress.attained = False
     return LeastLimit(limit, progress.bound, weights + progress.multipliers, progress.attained)

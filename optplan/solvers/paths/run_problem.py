@@ -1,40 +1,93 @@
-"""Graphs laid out by runs on one kind of nodes, as branch and price needs them."""
+"""What branch and price searches: graphs laid out by runs on one kind of nodes, and how a part of all plans is divided.
+
+One side of a division holds a range of a layer's nodes, as special ordered sets are divided (Beale and Tomlin, "Special
+facilities in a general mathematical programming system for non-convex problems using ordered sets of variables", 1970).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts
 from optplan.solvers.limits import most_within
-from optplan.solvers.paths.families import FloatArray, IntArray
+from optplan.solvers.paths import TUNING
+from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
 from optplan.solvers.paths.runs import RunGraphs
 
-#: Graphs and limits, and steps of one pass over all graphs, for which a part is still quick.
-_MOST_ROWS = 150
-_MOST_STEPS = 30_000_000
+#: Graph, layer, first node and that behind the last: what one side holds there, and the other does not.
+Split = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class RunProblem:
-    """Graphs by kinds of nodes, and the limits that link them.
+    """Graphs by kinds of nodes, and the limits that link them."""
 
-    Parameters
-    ----------
-    graphs
-        With all nodes open.
-    starts, kinds
-        (G + 1,) Where each graph's rows begin, (G, F + 1) where the nodes of each kind do.
-    limits
-        (L,) What all paths together may consume.
-    """
-
+    #: With all nodes open.
     graphs: RunGraphs
+    #: (G + 1,) Where each graph's rows begin, (G, F + 1) where the nodes of each kind do.
     starts: IntArray
     kinds: IntArray
+    #: (L,) What all paths together may consume.
     limits: FloatArray
+
+    @cached_property
+    def mask(self) -> NDArray[np.uint8]:
+        """(N, K) Nodes that may not be used, to be written."""
+        return np.asarray(self.graphs.closed)
+
+    def list_splits(self, owner: IntArray, nodes: NodeArray, levels: FloatArray) -> list[Split]:
+        """List divisions of a mixture, by kinds and within kinds; those nearest to halves come first.
+
+        There is so much, ``levels`` (C,), of each path, with nodes (C, E) in the graph ``owner`` (C,).
+        """
+        found: list[tuple[float, Split]] = []
+        for g in np.unique(owner).tolist():
+            mine = np.flatnonzero(owner == g)
+            if mine.size < 2:
+                continue
+            depth = int(self.starts[g + 1] - self.starts[g])
+            paths, share = nodes[mine, :depth], levels[mine]
+            for h in range(self.kinds.shape[1] - 1):
+                first, behind = int(self.kinds[g, h]), int(self.kinds[g, h + 1])
+                inside = (paths >= first) & (paths < behind)
+                if not inside.any():
+                    continue
+                found += [(abs(w - 0.5), (g, j, first, behind)) for j, w in _middles(share @ inside)]
+                for k in np.unique(paths[inside])[:-1].tolist():
+                    below = (paths >= first) & (paths <= k)
+                    found += [(abs(w - 0.5), (g, j, first, k + 1)) for j, w in _middles(share @ below)]
+        return [split for _, split in sorted(found)]
+
+    def list_any(self) -> list[Split]:
+        """List a division where the mixture is none: the first layer with several open nodes."""
+        for g in range(self.graphs.num_graphs):
+            for j in range(int(self.starts[g + 1] - self.starts[g])):
+                left = np.flatnonzero(self.mask[int(self.starts[g]) + j] == 0)
+                if left.size > 1:
+                    return [(g, j, int(left[0]), int(left[0]) + 1)]
+        return []
+
+    def divides(self, split: Split) -> bool:
+        """Whether either side of a division has open nodes in its layer."""
+        graph, layer, first, behind = split
+        row = self.mask[int(self.starts[graph]) + layer]
+        inside = behind - first - int(row[first:behind].sum())
+        return 0 < inside < int(row.size) - int(row.sum())
+
+    def cut(self, split: Split, *, within: bool) -> None:
+        """Close what a side of a division does not hold."""
+        graph, layer, first, behind = split
+        row = self.mask[int(self.starts[graph]) + layer]
+        if within:
+            row[:first] = 1
+            row[behind:] = 1
+        else:
+            row[first:behind] = 1
 
 
 def state_runs(
@@ -42,17 +95,12 @@ def state_runs(
 ) -> RunProblem | None:
     """Lay out graphs by kinds of nodes.
 
-    None where that would be too large, nodes of a kind are no neighbours, or entries differ from layer to layer.
-
-    Parameters
-    ----------
-    kinds
-        (K,) by graph, the kind of each node.
-    own
-        (F,) by graph, the limit that only nodes of each kind consume; -1 where there is none.
+    ``kinds`` are (K,) by graph, the kind of each node; ``own`` (F,) by graph, the limit that only nodes of each kind
+    consume, -1 where there is none. None is returned where that would be too large, nodes of a kind are no neighbours,
+    or entries differ from layer to layer.
     """
     steps_of_a_pass = sum(costs.run_value.size * len(costs.run_value) for costs in graphs)
-    if len(graphs) + limits.size > _MOST_ROWS or steps_of_a_pass > _MOST_STEPS:
+    if len(graphs) + limits.size > TUNING.most_rows or steps_of_a_pass > TUNING.most_steps:
         return None
     width = max(costs.run_value.shape[1] for costs in graphs)
     groups = max(costs.num_groups for costs in graphs)
@@ -86,3 +134,14 @@ def state_runs(
     found = RunGraphs(steps, entries, starts, bounds, owns, used, most_within(limits))
     np.asarray(found.closed)[:] = closed
     return RunProblem(found, starts, bounds, limits)
+
+
+def _middles(weight: FloatArray) -> list[tuple[int, float]]:
+    """Return the middle layer of each stretch of layers with the same weight strictly between 0 and 1."""
+    changes = np.flatnonzero(np.abs(np.diff(weight)) > 1e-9) + 1
+    starts, ends = np.concatenate([[0], changes]), np.concatenate([changes, [weight.size]])
+    return [
+        (int(first + end - 1) // 2, float(weight[first]))
+        for first, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        if 1e-6 < weight[first] < 1.0 - 1e-6
+    ]

@@ -20,22 +20,12 @@ Places = NDArray[np.intp]
 class RunGraphs:
     """G layered graphs with masks, what runs are possible under these, and best paths of such runs.
 
-    Parameters
-    ----------
-    steps
-        (D, N, K) Value and each consumption of being at a node; row ``starts[g] + j`` is layer j of graph g.
-    entries
-        (D, G, P, K) The same of coming to a node from each kind, or from any (P = 1); also of beginning there.
-    starts
-        (G + 1,) Where each graph's rows begin.
-    kinds
-        (G, F + 1) Where the nodes of each kind begin: they are neighbours.
-    own
-        (G, F) Number of the limit that only nodes of the kind consume, -1 where there is none.
-    used
-        (G, F, L) Whether nodes of the kind consume a limit at all.
-    room
-        (L,) What may be consumed of each limit, all graphs together.
+    ``steps`` (D, N, K): value and each consumption of being at a node; row ``starts[g] + j`` is layer j of graph g.
+    ``entries`` (D, G, P, K): the same of coming to a node from each kind, or from any (P = 1); also of beginning there.
+    ``starts`` (G + 1,): where each graph's rows begin. ``kinds`` (G, F + 1): where the nodes of each kind begin: they
+    are neighbours. ``own`` (G, F): number of the limit that only nodes of the kind consume, -1 where there is none.
+    ``used`` (G, F, L): whether nodes of the kind consume a limit at all. ``room`` (L,): what may be consumed of each
+    limit, all graphs together.
     """
 
     def __init__(

@@ -28,19 +28,8 @@ class RestrictedMaster:
     """Columns, a basis among them, and the steps from one basis to the next.
 
     Column c is a path for c >= 0; -1 - l is the slack of limit l, and -1 - L - g the artificial column of graph g.
-
-    Parameters
-    ----------
-    graphs
-        What columns are generated from, with the masks that they have to keep.
-    limits
-        (L,) What all paths together may consume.
-    unit
-        What values are divided by.
-    penalty
-        What a fraction of an artificial or forbidden column costs, in that unit.
-    memory
-        After so many masks a column that was in no basis is left out.
+    Values are divided by ``unit``; in that, a fraction of an artificial or forbidden column costs ``penalty``. After
+    ``memory`` masks a column that was in no basis is left out.
     """
 
     def __init__(self, graphs: RunGraphs, limits: Floats, unit: float, penalty: float, memory: int) -> None:
@@ -264,19 +253,8 @@ class RestrictedMaster:
     def generate(self, cutoff: float, most: int, anew: bool) -> int:
         """Add columns until none is better, the bound reaches the cutoff, or the columns are full.
 
-        Parameters
-        ----------
-        cutoff
-            For the bound.
-        most
-            Passes.
-        anew
-            Whether the masks are others than before, so that the bound is.
-
-        Returns
-        -------
-        int
-            0 at the optimum, 1 at the cutoff, 2 where ``reserve`` has to be called, 3 after ``most`` passes.
+        At most so many passes; the bound begins ``anew`` where the masks are others than before. Returned is 0 at the
+        optimum, 1 at the cutoff, 2 where ``reserve`` has to be called, 3 after the passes.
         """
         graphs, limits = self.num_graphs, self.num_limits
         unit = self.unit if self.value_weight > 0.0 else 1.0
@@ -333,22 +311,11 @@ class RestrictedMaster:
     ) -> float:
         """Choose one column of each graph, depth first, those of least reduced cost first; return the least value.
 
-        Parameters
-        ----------
-        starts, order
-            (G + 1,), (C,) Where each graph's columns begin, and the columns; graphs in any order.
-        reduced
-            (C,) Their reduced costs, increasing within each graph.
-        rest
-            (G + 1, 1 + L) The least reduced cost, and consumption of each limit, of the graphs from each one on.
-        ceiling
-            The value that a choice has to be below.
-        paid
-            What the limits are worth by the multipliers of the reduced costs.
-        steps
-            Columns that may be tried.
-        chosen
-            (G,) Written: the columns of the best choice.
+        ``starts`` (G + 1,) says where each graph's columns begin in ``order`` (C,), graphs in any order; ``reduced``
+        (C,) are reduced costs, increasing within each graph; ``rest`` (G + 1, 1 + L) is the least reduced cost, and
+        consumption of each limit, of the graphs from each one on. A choice has to be below the ceiling; ``paid`` is
+        what the limits are worth by the multipliers; at most so many steps are made. The columns of the best choice are
+        written into ``chosen`` (G,).
         """
         graphs, limits = self.num_graphs, self.num_limits
         best = ceiling

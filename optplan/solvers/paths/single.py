@@ -1,8 +1,14 @@
-"""One path per graph within one budget: the exact optimum, by closing the gap above the Lagrangian bound.
+"""One path per graph within one budget: the Lagrangian bound, the mixed plan that attains it, and the pure optimum.
 
-The paths within the allowance are merged to the best plan (:mod:`~optplan.solvers.paths.gap`); before that, the slack
-of the budget is filled by replacing one or two paths at a time, which often closes the gap alone. Enumeration above a
-Lagrangian bound is that of Carlyle, Royset and Wood (Networks 52, 2008); here for many graphs that share a budget.
+For a multiplier mu >= 0, L(mu) = sum of the graphs' least reduced costs - mu * budget bounds every plan within the
+budget from below, mixed plans included. L is concave and piecewise linear; each plan seen so far is a line above it.
+The multiplier at which the best line from either side of the budget intersect is tried next, until no plan lies below
+the intersection: then L is at its maximum there, exactly, without a tolerance on mu (Handler and Zang, "A dual
+algorithm for the constrained shortest path problem", Networks 10, 1980).
+
+The gap above it is closed by merging the paths within the allowance to the best plan
+(:mod:`~optplan.solvers.paths.search`); before that, the slack of the budget is filled by replacing one or two paths at
+a time, which often closes the gap alone.
 """
 
 from __future__ import annotations
@@ -12,83 +18,234 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optplan.errors import UsageError
 from optplan.progress import Stopwatch
-from optplan.solvers.limits import ROUNDING, most_within
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
-from optplan.solvers.paths.families import IntArray, ListedFamily, PathSets
-from optplan.solvers.paths.gap import GapClosing
-from optplan.solvers.paths.pareto_merge import MergeTarget, merge_path_sets
-from optplan.solvers.paths.single_dual import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
-from optplan.solvers.paths.solutions import PureSolution
-from optplan.solvers.paths.swaps import fill_slack
+from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within, most_within
+from optplan.solvers.paths import TUNING
+from optplan.solvers.paths.choices import MergeTarget, fill_slack, merge_path_sets
+from optplan.solvers.paths.families import (
+    GraphFamily,
+    IntArray,
+    ListedFamily,
+    Mixture,
+    PathBatch,
+    PathSets,
+    find_least_consumption,
+    find_least_value,
+    split_graph,
+)
+from optplan.solvers.paths.search import Effort, Finding, GapClosing, OutOfEffortError
 
-#: First allowance, as a fraction of the gap and divided by the number of graphs (many graphs have many alternatives).
-_FIRST_FRACTION = 1.0 / 16.0
-#: First allowance as a fraction of the gap that is wanted, if that is more.
-_FIRST_OF_WANTED = 1.0 / 8.0
-#: How much greater the first allowance may be where the optimum is supposed further off: two rounds are saved at most,
-#: as one that is too great takes long.
-_MOST_AHEAD = 16.0
-#: Growth of the allowance from round to round.
-_GROWTH = 4.0
-#: With so many graphs that have alternatives, a choice is sought among some totals of each merge before exhaustion:
-#: at first among so many, and where that does not close the gap among more.
-_MANY_GRAPHS, _MOST_KEPT = 24, (512, 2048)
+
+@dataclass(frozen=True, eq=False)
+class BudgetShortfall:
+    """Proof that no plan keeps the budget."""
+
+    #: The budget asked for.
+    budget: float
+    #: The path of least consumption of each graph; their total exceeds the budget.
+    least: PathBatch
+
+    @property
+    def least_budget(self) -> float:
+        """The least budget for which a plan exists."""
+        return self.least.total_used
+
+
+@dataclass(frozen=True, eq=False)
+class LagrangianBound:
+    """The greatest Lagrangian bound at a budget."""
+
+    #: The budget asked for.
+    budget: float
+    #: A multiplier that attains the bound; 0 where the budget does not bind.
+    multiplier: float
+    #: L(multiplier): no plan within the budget has less value.
+    bound: float
+    #: Paths of least reduced cost that keep the budget (up to :data:`LIMIT_TOLERANCE`).
+    under: PathBatch
+    #: Paths of least reduced cost that exceed the budget; None where it does not bind.
+    over: PathBatch | None
+    #: Shortest-path passes that it took.
+    passes: int
+    #: Whether the bound is the greatest one; False only when time ran out. Then it is the best one so far, and the
+    #: paths on either side are best at multipliers of their own.
+    attained: bool = True
+
+
+def maximise_bound(
+    family: GraphFamily, budget: float, *, effort: Effort | None = None, near: float | None = None
+) -> LagrangianBound | BudgetShortfall:
+    """Return the greatest Lagrangian bound at a budget, or the proof that no plan keeps it.
+
+    It comes with paths on either side of the budget: some mixture of them attains it (:func:`mix_paths`), as it is the
+    optimum of the convexified problem. ``near`` is a multiplier near which the best one is supposed, as of a problem
+    that differs little; it saves passes. Raises UsageError when the budget is not a number.
+    """
+    if math.isnan(budget):
+        raise UsageError("the budget is not a number")
+    passes, begun = 0, None
+    if near is not None and near > 0.0:
+        begun, passes = _enclose(family, budget, near)
+    if begun is not None:
+        under, over, best_multiplier, best = begun
+    else:
+        under = find_least_consumption(family)
+        if not is_within(under.total_used, budget):
+            return BudgetShortfall(budget, under)
+        over, best = find_least_value(family)
+        passes += 4
+        if is_within(over.total_used, budget):
+            return LagrangianBound(budget, 0.0, best, over, None, passes)
+        best_multiplier = 0.0
+    while effort is None or not effort.stopwatch.expired:
+        multiplier, line = _intersect(under, over)
+        trial, reduced_cost = _follow_best(family, multiplier)
+        passes += 1
+        bound = reduced_cost - multiplier * budget
+        if reduced_cost >= line - ROUNDING * (line + multiplier * budget):
+            return LagrangianBound(budget, multiplier, bound, under, over, passes)
+        if bound > best:
+            best, best_multiplier = bound, multiplier
+        if is_within(trial.total_used, budget):
+            under = trial
+        else:
+            over = trial
+    return LagrangianBound(budget, best_multiplier, best, under, over, passes, attained=False)
+
+
+def _enclose(
+    family: GraphFamily, budget: float, near: float
+) -> tuple[tuple[PathBatch, PathBatch, float, float] | None, int]:
+    """Look for paths on either side of the budget at multipliers around one.
+
+    With these come a multiplier and its bound; None where they lie farther apart than was looked; and the passes.
+    """
+    graphs, tried = np.arange(family.num_graphs), near * np.array(TUNING.around)
+    # All at once: a sweep takes about as long for several multipliers as for one.
+    every = family.best_paths(np.repeat(tried, graphs.size)[:, None], np.tile(graphs, tried.size))
+    under = over = None
+    multiplier, bound = near, -math.inf
+    for place, each in enumerate(tried.tolist()):
+        trial = every.take(graphs + place * graphs.size)
+        reached = math.fsum(trial.weigh(np.array([each])).tolist()) - each * budget
+        if reached > bound:
+            multiplier, bound = each, reached
+        if not is_within(trial.total_used, budget):
+            over = trial
+        elif under is None:
+            under = trial
+    if under is None or over is None:
+        return None, tried.size
+    return (under, over, multiplier, bound), tried.size
+
+
+def find_multiplier_range(
+    family: GraphFamily, bound: LagrangianBound, *, effort: Effort | None = None
+) -> tuple[float, float]:
+    """Return the value lost per unit when the budget shrinks a little, and gained when it grows a little.
+
+    The bound is an attained one. These are shadow prices of the convexified problem: they differ only where the budget
+    is a breakpoint of its frontier; the first is +inf where no smaller budget is feasible, the second 0 where more
+    budget gains nothing.
+    """
+    spent = effort if effort is not None else Effort()
+    # Both sides are best at the multiplier, so it is the slope between them, and of everything strictly inside.
+    corner = bound.under
+    if not is_within(bound.budget, corner.total_used):
+        return bound.multiplier, bound.multiplier
+    spent.charge_pass()
+    far = find_least_consumption(family)
+    less = math.inf
+    while far.total_used < corner.total_used * (1.0 - LIMIT_TOLERANCE):
+        spent.charge_pass()
+        less, line = _intersect(far, corner)
+        trial, reduced_cost = _follow_best(family, less)
+        if trial.total_used <= far.total_used or reduced_cost >= line * (1.0 - ROUNDING):
+            break
+        far = trial
+    return less, bound.multiplier
+
+
+def _intersect(under: PathBatch, over: PathBatch) -> tuple[float, float]:
+    """Return the multiplier at which two plans have the same reduced cost, and that reduced cost."""
+    step = over.total_used - under.total_used
+    multiplier = max(0.0, (under.total_value - over.total_value) / step)
+    return multiplier, under.total_value + multiplier * under.total_used
+
+
+def _follow_best(family: GraphFamily, multiplier: float) -> tuple[PathBatch, float]:
+    """Return each graph's best path under a multiplier, and the sum of their reduced costs, exactly rounded."""
+    multipliers = np.array([multiplier])
+    paths = family.best_paths(multipliers)
+    return paths, math.fsum(paths.weigh(multipliers).tolist())
+
+
+def mix_paths(bound: LagrangianBound) -> Mixture:
+    """Return the optimal mixed plan behind a Lagrangian bound; its value equals the bound.
+
+    It uses the budget up exactly, unless that does not bind. Where the bound was not attained the plan keeps the budget
+    and need not be optimal. Under one limit several graphs may have two best paths at the same multiplier; taking the
+    richer one graph after another reaches any consumption in between with at most one graph split, as in the linear
+    relaxation of the multiple-choice knapsack (Sinha and Zoltners, Operations Research 27, 1979).
+    """
+    under, over = bound.under, bound.over
+    if over is None:
+        return split_graph(under, 0, under.take(np.zeros(1, dtype=np.intp)), 0.0)
+    # All these paths are best at the multiplier, so any choice among them has the same reduced cost. In a bound that
+    # was not attained the paths over the budget are best at a lesser multiplier: dearer in no graph, and quicker.
+    richer = over.used > under.used
+    lean, rich = over.choose(under, richer), under.choose(over, richer)
+    steps = rich.used - lean.used
+    order = np.argsort(-steps, kind="stable")
+    used = np.cumsum(steps[order])
+    slack = max(0.0, bound.budget - lean.total_used)
+    full = int(np.searchsorted(used, slack, side="right"))
+    upgraded = np.zeros(steps.size, dtype=bool)
+    upgraded[order[:full]] = True
+    paths = lean.choose(rich, upgraded)
+    if full == steps.size:
+        return split_graph(paths, 0, paths.take(np.zeros(1, dtype=np.intp)), 0.0)
+    graph = int(order[full])
+    rest = bound.budget - paths.total_used
+    fraction = rest / float(steps[graph]) if steps[graph] > 0 else 0.0
+    return split_graph(paths, graph, rich.take(np.array([graph])), fraction)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PureSolution(Finding):
+    """A solution under one budget, where there is a plan always when one exists."""
+
+    #: G paths that keep the budget.
+    paths: PathBatch
+    #: The bound of the convexified problem, which holds for mixed plans too.
+    lagrangian: LagrangianBound
+
+    @property
+    def value(self) -> float:
+        """Sum of the values."""
+        return self.paths.total_value
 
 
 @dataclass(frozen=True)
 class Near:
-    """Where the search of a problem that differs little has ended.
+    """Where the search of a problem that differs little has ended."""
 
-    Parameters
-    ----------
-    multiplier
-        That attained the bound.
-    allowance
-        Within which the optimum lay, as a fraction of the value; 0 where nothing had to be enumerated.
-    """
-
+    #: That attained the bound.
     multiplier: float
+    #: Within which the optimum lay, as a fraction of the value; 0 where nothing had to be enumerated.
     allowance: float = 0.0
 
 
 def solve_pure(
-    family: ListedFamily,
-    budget: float,
-    *,
-    gap: float = 1e-6,
-    effort: Effort | None = None,
-    near: Near | None = None,
+    family: ListedFamily, budget: float, *, gap: float = 1e-6, effort: Effort | None = None, near: Near | None = None
 ) -> PureSolution | BudgetShortfall:
     """Return the best choice of one path per graph, or the proof that none keeps the budget.
 
-    Parameters
-    ----------
-    budget
-        Limit on the sum of the consumptions.
-    gap
-        Stop when (value - bound) / value is at most this; 0 asks for the optimum itself.
-    effort
-        Limits on time, labels and pairs, and who listens; no time limit when None. A limit ends the search with the
-        best plan so far and the bound proven so far.
-    near
-        Where to begin; it saves time, and the value found is the same within the gap.
-
-    Returns
-    -------
-    PureSolution | BudgetShortfall
-        A plan always, when one exists.
-
-    Raises
-    ------
-    UsageError
-        When the budget is not a number.
-
-    Notes
-    -----
-    Enumeration above a Lagrangian bound, as in Carlyle, Royset and Wood, "Lagrangian relaxation and enumeration for
-    solving constrained shortest-path problems", Networks 52, 2008; here for many graphs under one budget, with Pareto
-    sets instead of single paths.
+    There is a plan always, when one exists. The search stops when (value - bound) / value is at most ``gap``; 0 asks
+    for the optimum itself. ``near`` is where to begin; it saves time, and the value found is the same within the gap. A
+    limit of the effort ends the search with the best plan and the bound so far. Raises UsageError when the budget is
+    not a number.
     """
     spent = effort if effort is not None else Effort(Stopwatch())
     lagrangian = maximise_bound(family, budget, effort=spent, near=None if near is None else near.multiplier)
@@ -123,15 +280,12 @@ class _Closing(GapClosing):
     def run(self, supposed: float) -> None:
         """Enumerate within growing allowances until the gap is closed or a limit is met.
 
-        Parameters
-        ----------
-        supposed
-            Fraction of the value within which the optimum is supposed to lie; 0 where nothing is known of it.
+        The optimum is supposed to lie within a fraction of the value; 0 where nothing is known of it.
         """
         self.report("bound")
-        first = (self.value - self.least) * _FIRST_FRACTION / self.family.num_graphs
-        first = max(first, min(supposed * self.value, _MOST_AHEAD * first))
-        self.grow(max(first, self.gap * self.value * _FIRST_OF_WANTED), _GROWTH)
+        first = (self.value - self.least) * TUNING.first_of_gap / self.family.num_graphs
+        first = max(first, min(supposed * self.value, TUNING.most_ahead * first))
+        self.grow(max(first, self.gap * self.value * TUNING.first_of_wanted), TUNING.growth)
 
     def enumerate_within(self, allowance: float) -> bool:
         """Improve the incumbent within an allowance and, where the merge is completed, the bound."""
@@ -140,7 +294,7 @@ class _Closing(GapClosing):
         self._offer(paths, filled)
         if self.closed:
             return True
-        if np.count_nonzero(np.diff(paths.starts) > 1) >= _MANY_GRAPHS:
+        if np.count_nonzero(np.diff(paths.starts) > 1) >= TUNING.many_graphs:
             if self._merge_some(paths, base, allowance):
                 return True
             # Exhaustion need not go further than the wanted gap asks for.
@@ -151,7 +305,7 @@ class _Closing(GapClosing):
 
     def _merge_some(self, paths: PathSets, base: IntArray, allowance: float) -> bool:
         """Offer the best choices among more and more totals; return whether that closes the gap."""
-        for most_kept in _MOST_KEPT:
+        for most_kept in TUNING.some_totals:
             self._merge(paths, base, allowance, most_kept=most_kept)
             if self.closed:
                 return True
@@ -194,22 +348,12 @@ class _Closing(GapClosing):
         value = math.fsum(paths.value[choice].tolist())
         if value >= self.value:
             return
-        if not fits_budget(math.fsum(paths.used[choice].tolist()), self.lagrangian.budget):
+        if not is_within(math.fsum(paths.used[choice].tolist()), self.lagrangian.budget):
             return
         plan = paths.trace(choice)
-        if fits_budget(plan.total_used, self.lagrangian.budget):
+        if is_within(plan.total_used, self.lagrangian.budget):
             self.incumbent = plan
 
     def conclude(self, stopped_by: str | None) -> PureSolution:
         """Return what is known now."""
-        return PureSolution(
-            paths=self.incumbent,
-            bound=self.bound,
-            lagrangian=self.lagrangian,
-            exhaustion=self.exhaustion,
-            proven=self.closed,
-            stopped_by=stopped_by,
-            passes=self.effort.passes,
-            labels=self.effort.labels,
-            pairs=self.effort.pairs,
-        )
+        return PureSolution(paths=self.incumbent, lagrangian=self.lagrangian, **self.sum_up(stopped_by))

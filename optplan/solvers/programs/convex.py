@@ -15,9 +15,8 @@ from optplan.contracts.instance import Solution
 from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import EngineError, UnsupportedError
 from optplan.progress import Stopwatch
-from optplan.solvers.programs.changes import Changes
 from optplan.solvers.programs.program import ProgramOutcome, read_program
-from optplan.solvers.programs.statement import Statement
+from optplan.solvers.programs.statement import Changes, Statement
 
 #: What final statuses of CVXPY mean; every other one is a failure.
 _ENDINGS = {
@@ -43,24 +42,9 @@ _NAMES = {"clarabel": "Clarabel", "scs": "SCS", "highs": "HiGHS"}
 def solve_convex(problem: cp.Problem, engine: str, stopwatch: Stopwatch) -> ProgramOutcome:
     """Solve a program; its variables and constraints get their values.
 
-    Parameters
-    ----------
-    engine
-        As CVXPY calls it, in small letters.
-    stopwatch
-        For the time limit of the engine; what CVXPY does to the program first heeds none.
-
-    Returns
-    -------
-    ProgramOutcome
-        An inaccurate optimum is one: neither plan nor bound is taken on trust.
-
-    Raises
-    ------
-    UnsupportedError
-        When CVXPY has no such engine, or the problem is not convex by its rules.
-    EngineError
-        When the engine fails.
+    The engine is as CVXPY calls it, in small letters; what CVXPY does to the program first heeds no time limit. An
+    inaccurate optimum is one: neither plan nor bound is taken on trust. Raises UnsupportedError when CVXPY has no such
+    engine, or the problem is not convex by its rules.
     """
     if engine.upper() not in cp.installed_solvers():
         known = ", ".join(each.lower() for each in cp.installed_solvers())
@@ -112,37 +96,22 @@ def _call(problem: cp.Problem, engine: str, stopwatch: Stopwatch, who: str) -> N
 
 @dataclass(frozen=True, eq=False)
 class ConvexStatement:
-    """A convex model of an instance in CVXPY.
+    """A convex model of an instance in CVXPY."""
 
-    Parameters
-    ----------
-    native
-        The problem; its variables have the names of the sheet.
-    read
-        Returns the decisions that the values of the variables stand for.
-    index
-        By variable, what each of its entries is about.
-    unit
-        What one unit of the model's objective is worth in the instance's own.
-    expressions
-        By the name in the sheet, what is added up of the variables.
-    """
-
+    #: The problem; its variables have the names of the sheet.
     native: cp.Problem
+    #: Returns the decisions that the values of the variables stand for.
     read: Callable[[], Solution | None]
+    #: By variable, what each of its entries is about.
     index: dict[str, list[Any]]
+    #: What one unit of the model's objective is worth in the instance's own.
     unit: float = 1.0
+    #: By the name in the sheet, what is added up of the variables.
     expressions: dict[str, Any] = field(default_factory=dict)
 
 
 class CvxpyModel:
-    """A statement whose CVXPY problem is in somebody else's hands, who replaces it to change it.
-
-    Parameters
-    ----------
-    statement
-        As the formulation makes it.
-    """
+    """A statement whose CVXPY problem is in somebody else's hands, who replaces it to change it."""
 
     default_engine = "clarabel"
     leaves_out = ""
@@ -168,12 +137,7 @@ class CvxpyModel:
     def run(self, engine: str, request: SolveRequest) -> ProgramOutcome:
         """Solve it as it is; its variables have the values.
 
-        Raises
-        ------
-        UnsupportedError
-            When CVXPY has no such engine, or the problem is not convex by its rules.
-        EngineError
-            When the engine fails.
+        Raises as :func:`solve_convex`.
         """
         found = solve_convex(self.native, engine, request.stopwatch)
         return found if found.bound is None else replace(found, bound=found.bound * self._statement.unit)
@@ -189,13 +153,7 @@ class CvxpyModel:
         """Nothing: there are none."""
 
     def write(self, form: Literal["lp", "mps"]) -> str:
-        """Refuse: CVXPY writes no such text.
-
-        Raises
-        ------
-        UnsupportedError
-            Always.
-        """
+        """Refuse, with UnsupportedError: CVXPY writes no such text."""
         raise UnsupportedError(f"a CVXPY problem is not written as {form}; state a linear one with engine='pyomo'")
 
     def has_none_without_own(self, request: SolveRequest) -> bool:
@@ -219,10 +177,7 @@ def _name(constraint: Any) -> str:  # noqa: ANN401 - CVXPY has types in part onl
 def state_linear(statement: Statement) -> ConvexStatement:
     """State in CVXPY a linear program that Pyomo states: a variable for each of Pyomo's, with its name.
 
-    Raises
-    ------
-    UnsupportedError
-        When anything is a whole number.
+    Raises UnsupportedError when anything is a whole number.
     """
     read = read_program(statement.native, statement.scaling, names=False)
     program = read.program

@@ -24,21 +24,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.contracts.result import SolveRequest, Status, Termination
-from optplan.errors import EngineError, MissingExtraError
+from optplan.errors import EngineError, MissingExtraError, UnsupportedError
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.engine_process import OutcomeT, Report, call_elsewhere
+from optplan.solvers.programs import TUNING
 from optplan.solvers.programs.program import Program, ProgramOutcome
-from optplan.solvers.programs.rounding import Rounded, count_units, round_program
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -49,11 +50,14 @@ ENGINE = "CP-SAT"
 DEFAULT_RESOLUTION = 2**40
 #: By how much, relatively, what is returned may miss a row.
 _ENGINE_TOLERANCE = 5e-10
-#: Seconds between looks at the stopwatch while CP-SAT runs.
-_LOOK_S = 0.05
-#: CP-SAT stops a little before the gap that was asked for, so that scaling back does not leave it a little after.
-_GAP_SHARE = 0.999
-
+#: Terms of one row add up to no more than this; CP-SAT wants room within 64-bit integers.
+_LARGEST_SUM = 2.0**60
+#: The same for rows that are divided: beyond it their numbers are no whole ones as floats.
+_LARGEST_EXACT = 2.0**52
+#: An end that is none.
+_NO_END = -(2**62)
+#: Numbers that differ by less, relatively, are multiples of one another up to the rounding of what made them.
+_SAME = 1e-12
 #: What each final status of CP-SAT means; every other one is a failure.
 _ENDINGS = {
     "OPTIMAL": (Status.OPTIMAL, Termination.COMPLETED),
@@ -73,27 +77,9 @@ class _Values(Protocol):
 def solve_program(program: Program, request: SolveRequest, *, resolution: int = DEFAULT_RESOLUTION) -> ProgramOutcome:
     """Solve a program with CP-SAT, with one worker, so that the same request gives the same answer.
 
-    Parameters
-    ----------
-    program
-        What to minimise, on the model's own scale: scaling is done here.
-    request
-        Gap, seed and time limit.
-    resolution
-        Units that the end of a row, or its largest term, is divided into.
-
-    Returns
-    -------
-    ProgramOutcome
-        The values keep the rows, the bound holds for the program. OPTIMAL is about the rounded one; the real gap is
-        that between the objective of the values and the bound.
-
-    Raises
-    ------
-    EngineError
-        When CP-SAT refuses the model or fails.
-    UnsupportedError
-        When a column has no bounds.
+    The program is on the model's own scale: scaling is done here, to so many units in the end of a row, or its largest
+    term. The values keep the rows, the bound holds for the program. OPTIMAL is about the rounded one; the real gap is
+    that between the objective of the values and the bound. Raises UnsupportedError when a column has no bounds.
     """
     request.stopwatch.emit("cp-sat")
     count_units(program, resolution)  # raises with the names, which the other process does not get
@@ -107,12 +93,7 @@ def call_with_cp_sat(
 ) -> OutcomeT | None:
     """Call a function that uses CP-SAT in the process that is kept for it, and stop it once the stopwatch has expired.
 
-    Parameters and outcome are those of :func:`~optplan.solvers.engine_process.call_elsewhere`.
-
-    Raises
-    ------
-    MissingExtraError
-        Without OR-Tools.
+    As :func:`~optplan.solvers.engine_process.call_elsewhere`; raises MissingExtraError without OR-Tools.
     """
     if find_spec("ortools") is None:
         raise MissingExtraError("ortools", "cp-sat")
@@ -129,14 +110,7 @@ def run_cp_sat(
 ) -> ProgramOutcome:
     """Solve a program with CP-SAT in this process, which has to be one of its own.
 
-    Parameters
-    ----------
-    program, gap, seed, resolution
-        As in :func:`solve_program`.
-    stopwatch
-        CP-SAT is asked to stop when it has expired.
-    report
-        Called with better incumbents and bounds as CP-SAT finds them; None where nobody listens.
+    ``report`` is called with better incumbents and bounds as CP-SAT finds them; the stopwatch ends it.
     """
     known = nothing_yet()
     runs: list[ProgramOutcome] = []
@@ -186,29 +160,11 @@ def solve_watched(
     model: cp_model.CpModel,
     stopwatch: Stopwatch,
     callback: cp_model.CpSolverSolutionCallback | None = None,
-    *,
-    is_feasible: bool = False,
 ) -> str:
     """Run CP-SAT, stop it once a stopwatch has expired, and hear signals meanwhile.
 
-    Parameters
-    ----------
-    solver, model, callback
-        As CP-SAT's own ``solve`` takes them; a limit is set by the stopwatch.
-    stopwatch
-        Looked at while CP-SAT runs in a thread of its own.
-    is_feasible
-        Whether there is a solution for sure, so that INFEASIBLE is no answer.
-
-    Returns
-    -------
-    str
-        Name of CP-SAT's status: OPTIMAL, FEASIBLE, INFEASIBLE or UNKNOWN.
-
-    Raises
-    ------
-    EngineError
-        When CP-SAT refuses the model, or ends otherwise.
+    Model and callback are as CP-SAT's own ``solve`` takes them; it runs in a thread of its own. Returned is the name of
+    CP-SAT's status, OPTIMAL, FEASIBLE, INFEASIBLE or UNKNOWN; any other one raises EngineError.
     """
     wrong = model.validate()
     if wrong:
@@ -219,13 +175,13 @@ def solve_watched(
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(solver.solve, model, callback)
         try:
-            while not wait([running], timeout=_LOOK_S).done:
+            while not wait([running], timeout=TUNING.look_s).done:
                 if stopwatch.expired:
                     solver.stop_search()
         finally:
             solver.stop_search()
         name = str(running.result().name)
-    if name not in _ENDINGS or (is_feasible and name == "INFEASIBLE"):
+    if name not in _ENDINGS:
         raise EngineError(f"CP-SAT ended with status {name}, which has no meaning for this problem")
     return name
 
@@ -270,7 +226,7 @@ def _solve_rounded(
     solver = new_solver(seed)
     # Boolean clauses are part of the linear relaxation only from level 2 on; without it there is hardly a bound.
     solver.parameters.linearization_level = 2
-    solver.parameters.relative_gap_limit = gap * _GAP_SHARE
+    solver.parameters.relative_gap_limit = gap * TUNING.gap_share
     status, termination = _ENDINGS[solve_watched(solver, model, stopwatch, None if tell is None else Listener())]
     least = solver.best_objective_bound
     # Before the search has begun CP-SAT's bound is zero, whatever the program.
@@ -283,3 +239,162 @@ def _solve_rounded(
         bound=scale_back(least) if has_bound else None,
         counters={"solves": 1.0, "branches": float(solver.num_branches), "conflicts": float(solver.num_conflicts)},
     )
+
+
+@dataclass(frozen=True, eq=False)
+class WholeRow:
+    """A row of whole numbers: columns, their coefficients, and the ends between which it stays."""
+
+    columns: list[int]
+    coefficients: list[int]
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rounded:
+    """A program of whole numbers: columns t from 0 to ``span``, which stand for x = start + unit t.
+
+    The objective in natural units is ``offset + value_unit * (cost t)``.
+    """
+
+    start: FloatArray
+    unit: FloatArray
+    span: list[int]
+    rows: list[WholeRow]
+    cost: list[int]
+    value_unit: float
+    offset: float
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether bounds leave a column nothing, which CP-SAT refuses, or a row without terms, which it overlooks."""
+        return min(self.span, default=0) < 0 or any(
+            not any(row.coefficients) and not row.least <= 0 <= row.most for row in self.rows
+        )
+
+    def read(self, counts: FloatArray) -> FloatArray:
+        """Return the columns that counts stand for."""
+        values: FloatArray = self.start + self.unit * counts
+        return values
+
+
+def round_program(program: Program, resolution: int, *, upwards: bool) -> Rounded:
+    """Round coefficients down, or up; the ends of the rows stay.
+
+    ``resolution`` is the number of units that the end of a row, or its largest term, is divided into. Rounded down, the
+    program lets pass whatever the given one does, at no worse an objective; rounded ``upwards``, it lets pass nothing
+    else.
+    """
+    start, unit, span = count_units(program, resolution)
+    matrix, rows = program.matrix, []
+    steps = unit * (span > 0.0)  # a column that is fixed adds nothing, however large its coefficients
+    starts, indices, terms = matrix.indptr.tolist(), matrix.indices, matrix.data * steps[matrix.indices]
+    base = matrix @ start
+    ends = zip(base.tolist(), program.row_lower.tolist(), program.row_upper.tolist(), strict=True)
+    for row, (known, lower, upper) in enumerate(ends):
+        entries = slice(starts[row], starts[row + 1])
+        columns = indices[entries]
+        own = _RealRow(columns, terms[entries], span[columns], program.integral[columns])
+        # What is within the rounding of the sums is at the ends.
+        least, most = (
+            end - known + side * _SAME * (abs(known) + abs(end)) if math.isfinite(end) else end
+            for side, end in ((-1.0, lower), (1.0, upper))
+        )
+        rows += own.round(least, most, resolution, upwards=upwards)
+    cost = program.cost * steps
+    scale, is_exact = _find_scale(cost, math.inf, span, resolution)
+    return Rounded(
+        start=start,
+        unit=unit,
+        span=[int(each) for each in span],
+        rows=rows,
+        cost=_to_whole(cost * scale, np.round if is_exact else np.floor),
+        value_unit=1.0 / scale,
+        # A column that is no whole number is up to a unit more than it counts.
+        offset=program.offset + float(program.cost @ start) + float(np.minimum(cost, 0.0)[~program.integral].sum()),
+    )
+
+
+def count_units(program: Program, resolution: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return (N,) where columns start, their units, and how many units there are.
+
+    Raises UnsupportedError, with the name, when a column has not both bounds.
+    """
+    whole = program.integral
+    lower, upper = program.tighten()
+    lower = np.where(whole, np.ceil(lower - _SAME), lower)
+    upper = np.where(whole, np.floor(upper + _SAME), upper)
+    width = upper - lower
+    if not np.isfinite(width).all():
+        which = int(np.flatnonzero(~np.isfinite(width))[0])
+        name = program.columns[which] if program.columns else f"number {which + 1}"
+        raise UnsupportedError(f"CP-SAT needs a lower and an upper bound of every variable, and {name} has not both")
+    unit = np.ones(width.size)
+    some = ~whole & (width > 0.0)
+    unit[some] = 2.0 ** np.ceil(np.log2(width[some] / (TUNING.finer * resolution)))
+    return lower, unit, np.floor(width / unit)
+
+
+@dataclass(frozen=True, eq=False)
+class _RealRow:
+    """The terms of a row: columns, what a unit of each adds, how many units there are, and whether they are whole."""
+
+    columns: NDArray[np.int32]
+    terms: FloatArray
+    span: FloatArray
+    whole: NDArray[np.bool_]
+
+    def round(self, least: float, most: float, resolution: int, *, upwards: bool) -> list[WholeRow]:
+        """Round it between its ends: in one row where that loses nothing, otherwise in one for each end."""
+        if self.whole.all():
+            end = max((abs(each) for each in (least, most) if math.isfinite(each)), default=0.0)
+            scale, is_exact = _find_scale(self.terms, end, self.span, resolution)
+            if is_exact:
+                ends = (-_find_room(-least, scale), _find_room(most, scale))
+                return [WholeRow(self.columns.tolist(), _to_whole(self.terms * scale, np.round), *ends)]
+        sides = ((1.0, most), (-1.0, -least))
+        return [self._round_end(sign, end, resolution, upwards=upwards) for sign, end in sides if math.isfinite(end)]
+
+    def _round_end(self, sign: float, most: float, resolution: int, *, upwards: bool) -> WholeRow:
+        """Round ``sign terms t <= most``."""
+        terms = sign * self.terms
+        if (terms >= 0.0).all() and most > 0.0:
+            # What alone exceeds the end is excluded just as well by a little more than the end.
+            terms = np.minimum(terms, 2.0 * most)
+        scale, is_exact = _find_scale(terms, most, self.span, resolution)
+        some = np.abs(terms[~self.whole & (terms != 0.0)])
+        if some.size and not is_exact:
+            # A unit of a column that is no whole number is not to be lost.
+            scale = max(scale, 2.0 ** -math.floor(math.log2(float(some.min()))))
+        coefficients = _to_whole(terms * scale, np.ceil if upwards else np.floor)
+        room = _find_room(most, scale)
+        if not upwards:
+            # A column that is no whole number is up to a unit more than it counts.
+            room -= sum(
+                min(each, 0) for each, whole in zip(coefficients, self.whole.tolist(), strict=True) if not whole
+            )
+        return WholeRow(self.columns.tolist(), coefficients, _NO_END, room)
+
+
+def _find_scale(terms: FloatArray, most: float, span: FloatArray, resolution: int) -> tuple[float, bool]:
+    """Return what makes whole numbers of terms, and whether it loses nothing, as where all are multiples of one."""
+    sizes = np.abs(terms[terms != 0.0])
+    total = float(np.abs(terms) @ span)
+    if total == 0.0:
+        return 1.0, not sizes.size
+    for unit in (1.0, float(sizes.min())):
+        shares = sizes / unit
+        if total / unit <= _LARGEST_EXACT and (np.abs(shares - np.round(shares)) <= _SAME * shares).all():
+            return 1.0 / unit, True
+    end = most if 0.0 < most < math.inf and (terms >= 0.0).all() else float((np.abs(terms) * span).max())
+    return 2.0 ** math.floor(math.log2(min(resolution / end, _LARGEST_SUM / total))), False
+
+
+def _to_whole(scaled: FloatArray, rounded: Callable[[FloatArray], FloatArray]) -> list[int]:
+    return [int(each) for each in rounded(scaled).tolist()]
+
+
+def _find_room(most: float, scale: float) -> int:
+    """Return the end of a row in units, no further than 64-bit integers reach."""
+    return math.floor(min(max(most * scale, _NO_END), -_NO_END))

@@ -22,8 +22,9 @@ from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import EngineError
 from optplan.progress import Stopwatch
 from optplan.solvers.engine_process import Report, call_bounded
-from optplan.solvers.paths.engine import run_engine, start_engine
+from optplan.solvers.programs import TUNING
 from optplan.solvers.programs.program import Program, ProgramOutcome
+from optplan.solvers.quiet_highs import run_engine, start_engine
 
 if TYPE_CHECKING:
     import highspy
@@ -41,11 +42,6 @@ _PRECISE: dict[str, float | str] = {
     "primal_feasibility_tolerance": ENGINE_TOLERANCE,
     "dual_feasibility_tolerance": ENGINE_TOLERANCE,
 }
-#: Columns from which on a model is solved in a process of its own.
-_MANY_COLUMNS = 8_000
-#: HiGHS stops a little before the gap that was asked for, so that rounding does not leave it a little after.
-_GAP_SHARE = 0.999
-
 #: What each final status of HiGHS means; every other one is a failure.
 _ENDINGS = {
     "kOptimal": (Status.OPTIMAL, Termination.COMPLETED),
@@ -63,24 +59,12 @@ _ENDINGS = {
 def solve_program(program: Program, request: SolveRequest, *, presolve: bool = True) -> ProgramOutcome:
     """Solve a program with HiGHS in one thread, so that the same request gives the same answer.
 
-    Parameters
-    ----------
-    program
-        What to minimise.
-    request
-        Gap, seed and time limit.
-    presolve
-        Whether HiGHS may prepare the model.
-
-    Raises
-    ------
-    EngineError
-        When HiGHS fails.
+    HiGHS prepares the model unless ``presolve`` is False.
     """
     request.stopwatch.emit("highs")
     bare = replace(program, columns=(), rows=())
     settings = (bare, request.gap, request.seed, presolve)
-    is_large = program.cost.size >= _MANY_COLUMNS
+    is_large = program.cost.size >= TUNING.many_columns
     return call_bounded(run_highs, settings, request.stopwatch, is_large=is_large, otherwise=nothing_yet())
 
 
@@ -94,21 +78,14 @@ def run_highs(
 ) -> ProgramOutcome:
     """Solve a program with HiGHS in this process.
 
-    Parameters
-    ----------
-    program, gap, seed, presolve
-        As in :func:`solve_program`.
-    stopwatch
-        HiGHS is asked to stop when it has expired.
-    report
-        Called with better incumbents and bounds as HiGHS finds them; None where nobody listens.
+    ``report`` is called with better incumbents and bounds as HiGHS finds them; the stopwatch ends it.
     """
     import highspy
 
     engine = start_engine(
         random_seed=seed % 2**31,
         presolve="choose" if presolve else "off",
-        mip_rel_gap=gap * _GAP_SHARE,
+        mip_rel_gap=gap * TUNING.gap_share,
         mip_abs_gap=0.0,
         **_PRECISE,
     )
@@ -212,13 +189,7 @@ class _Watch:
 
 
 def write_program(program: Program, form: Literal["lp", "mps"]) -> str:
-    """Write a program as text that other engines read: CPLEX LP or free MPS.
-
-    Raises
-    ------
-    EngineError
-        When HiGHS cannot write it.
-    """
+    """Write a program as text that other engines read: CPLEX LP or free MPS."""
     engine = start_engine(**_PRECISE)
     _pass_model(engine, program)
     for number, name in enumerate(_clean(program.columns)):

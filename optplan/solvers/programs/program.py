@@ -28,36 +28,25 @@ _READING = threading.Lock()
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Minimise cost * x + offset, lower <= x <= upper, rows between their ends; N columns, M rows.
+    """Minimise cost * x + offset, lower <= x <= upper, rows between their ends; N columns, M rows."""
 
-    Parameters
-    ----------
-    cost, lower, upper
-        (N,) Of the columns.
-    integral
-        (N,) Which columns are whole numbers.
-    matrix
-        (M, N) Sparse, row by row.
-    row_lower, row_upper
-        (M,) Ends of the rows.
-    offset
-        What does not depend on any column.
-    columns, rows
-        Their names.
-    maximises
-        Whether the model asked for the most: then cost and offset have the opposite sign.
-    """
-
+    #: (N,) Of the columns.
     cost: FloatArray
     lower: FloatArray
     upper: FloatArray
+    #: (N,) Which columns are whole numbers.
     integral: NDArray[np.bool_]
+    #: (M, N) Sparse, row by row.
     matrix: csr_array
+    #: (M,) Ends of the rows.
     row_lower: FloatArray
     row_upper: FloatArray
+    #: What does not depend on any column.
     offset: float = 0.0
+    #: Their names.
     columns: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
+    #: Whether the model asked for the most: then cost and offset have the opposite sign.
     maximises: bool = False
 
     def value_of(self, amount: float) -> float:
@@ -115,59 +104,40 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class ProgramOutcome:
-    """What an engine says of a program, or of the model that states it.
+    """What an engine says of a program, or of the model that states it."""
 
-    Parameters
-    ----------
-    status, termination
-        As in :class:`~optplan.contracts.Result`; OPTIMAL is the engine's word.
-    values
-        (N,) The best found; None without any. A model's variables have them, too.
-    bound
-        On what is minimised, or of a model on its objective, in the instance's sense and unit; None when the engine has
-        none.
-    duals
-        (M,) Dual values of the rows of a linear program; None of others.
-    is_unbounded
-        Whether the objective has no end.
-    culprit
-        Of an infeasible model, the constraint that no values keep; empty where there is no single one.
-    counters, engine, engine_version
-        What the engine counted, and who it was.
-    warnings
-        What users should know.
-    """
-
+    #: As in :class:`~optplan.contracts.Result`; OPTIMAL is the engine's word.
     status: Status
     termination: Termination
+    #: (N,) The best found; None without any. A model's variables have them, too.
     values: FloatArray | None = None
+    #: On what is minimised, or of a model on its objective, in the instance's sense and unit; None when the engine has
+    #: none.
     bound: float | None = None
+    #: (M,) Dual values of the rows of a linear program; None of others.
     duals: FloatArray | None = None
+    #: Whether the objective has no end.
     is_unbounded: bool = False
+    #: Of an infeasible model, the constraint that no values keep; empty where there is no single one.
     culprit: str = ""
+    #: What the engine counted, and who it was.
     counters: dict[str, float] = field(default_factory=dict)
     engine: str = ""
     engine_version: str = ""
+    #: What users should know.
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """What rows and objective are divided by for engines, whose tolerances are absolute; models are in natural units.
+    """What rows and objective are divided by for engines, whose tolerances are absolute; models are in own units."""
 
-    Parameters
-    ----------
-    objective
-        For the objective.
-    rows
-        By the identity of a Pyomo constraint; other rows are as they are.
-    slack
-        By how much, relatively, the ends of these rows lie beyond what the model says: with the engine's own tolerance
-        that is what may count as keeping a limit.
-    """
-
+    #: For the objective.
     objective: float = 1.0
+    #: By the identity of a Pyomo constraint; other rows are as they are.
     rows: Mapping[int, float] = field(default_factory=dict)
+    #: By how much, relatively, the ends of these rows lie beyond what the model says: with the engine's own tolerance
+    #: that is what may count as keeping a limit.
     slack: float = 0.0
 
     def without_scales(self) -> Scaling:
@@ -193,20 +163,13 @@ class Scaling:
 
 @dataclass(frozen=True, eq=False)
 class ReadModel:
-    """A program, and the Pyomo model that it was read from.
+    """A program, and the Pyomo model that it was read from."""
 
-    Parameters
-    ----------
-    program
-        The matrices.
-    variables
-        (N,) Pyomo's variable behind each column.
-    constraints
-        (M,) Pyomo's constraint behind each row.
-    """
-
+    #: The matrices.
     program: Program
+    #: (N,) Pyomo's variable behind each column.
     variables: list[Any]
+    #: (M,) Pyomo's constraint behind each row.
     constraints: list[Any]
 
     def load(self, values: FloatArray) -> None:
@@ -219,19 +182,8 @@ class ReadModel:
 def read_program(native: Any, scaling: Scaling | None = None, *, names: bool = True) -> ReadModel:  # noqa: ANN401 - Pyomo has no types
     """Read the matrices of a Pyomo model that has one objective.
 
-    Parameters
-    ----------
-    native
-        A ``pyomo.environ.ConcreteModel``.
-    scaling
-        Of rows and objective; None for the model's own units.
-    names
-        Whether columns and rows have to have names; they take time.
-
-    Raises
-    ------
-    UnsupportedError
-        When the model has no objective, several, or something that is not linear; with its name.
+    Without ``scaling`` they are in the model's own units; ``names`` of columns and rows take time. Raises
+    UnsupportedError when the model has no objective, several, or something that is not linear; with its name.
     """
     import pyomo.environ as pyo
     from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler

@@ -18,7 +18,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.instances.generators import random_boa
-from optplan.solvers.paths import restricted_master
+from optplan.solvers.paths import column_generation
 from optplan.solving import explain, frontier, solve
 from optplan.units import Amount, BudgetUnit
 from optplan.verification import verify
@@ -89,7 +89,7 @@ def test_limits_that_are_all_exactly_tight_have_an_answer(name: str, objective: 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_engine_that_cannot_tell_leaves_an_answer(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no method of HiGHS settles a linear program, the search ends with what is proven, as at other limits."""
-    monkeypatch.setattr(restricted_master, "_UNSETTLED", ("kOptimal", "kInfeasible", "kUnknown"))
+    monkeypatch.setattr(column_generation, "_UNSETTLED", ("kOptimal", "kInfeasible", "kUnknown"))
     instance = read_case("remedies-of-pure-plans", policy=policy).replace(budget="30usd/hour")
     instance = instance.replace(
         classes={name: each.replace(most_mean_jct_s=5e4) for name, each in instance.classes.items()}

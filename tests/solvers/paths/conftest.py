@@ -87,7 +87,11 @@ def list_tables(graphs: LinkedGraphs, graph: int) -> tuple[FloatArray, FloatArra
     """Return (E, K) value and consumption of a graph's nodes, and what entering these costs of both."""
     position = int(graphs.position_of[graph])
     rows = graphs.starts[: graphs.lengths[position]] + position
-    entries = np.full(rows.size, position) if graphs.enters_once else rows
+    entries = (
+        np.full(rows.size, position)
+        if len(graphs.enter_value) != len(graphs.run_value) or graphs.num_layers == 1
+        else rows
+    )
     nodes = graphs.columns[position] >= 0
     return (
         np.where(graphs.closed, np.inf, graphs.run_value)[rows][:, nodes],

@@ -14,7 +14,7 @@ from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.judge import run_loops
 from optplan.solvers.layered_graphs import path_totals
 from optplan.solvers.paths import branch_price, run_problem, runs, simplex
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.search import Effort
 
 Maker = Callable[..., tuple[PathCosts, ...]]
 Interpret = Callable[[ModuleType], Any]

@@ -13,7 +13,7 @@ from hypothesis.strategies import DataObject, SearchStrategy
 
 from optplan.errors import UsageError
 from optplan.solvers.paths.frontier import LayeredFrontier, LayeredPoint, build_frontier
-from optplan.solvers.paths.single_dual import BudgetShortfall, LagrangianBound, find_multiplier_range, maximise_bound
+from optplan.solvers.paths.single import BudgetShortfall, LagrangianBound, find_multiplier_range, maximise_bound
 from optplan.solvers.paths.switching import LinkedGraphs
 
 State = Callable[..., LinkedGraphs]

@@ -19,14 +19,12 @@ Interpret = Callable[[ModuleType], ModuleType]
 
 def describe(module: ModuleType, graphs: LinkedGraphs, multipliers: np.ndarray) -> list[list[float]]:
     """Return everything that a kernel finds in some graphs: best nodes, costs through nodes, paths within 20 %."""
-    none = np.zeros((0, 0, 0), dtype=np.uint8)
     costs = module.LayeredCosts(
         graphs.run_value,
         graphs.run_consumption,
         graphs.enter_value,
         graphs.enter_consumption,
         graphs.closed.view(np.uint8),
-        none,
         graphs.starts,
         graphs.lengths,
     )

@@ -14,9 +14,8 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from optplan.contracts.judgement import PathCosts
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.paths import single_dual
-from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.families import keep_limits
+from optplan.solvers.limits import is_within
+from optplan.solvers.paths import single
 from optplan.solvers.paths.linked_dual import (
     Futility,
     LeastLimit,
@@ -26,6 +25,7 @@ from optplan.solvers.paths.linked_dual import (
     find_relaxations,
     maximise_bound,
 )
+from optplan.solvers.paths.search import Effort
 from optplan.solvers.paths.switching import LinkedGraphs
 
 Cases = SearchStrategy[tuple[tuple[PathCosts, ...], FloatArray]]
@@ -54,7 +54,7 @@ def check_mixture(graphs: LinkedGraphs, found: LinkedBound) -> None:
     assert found.attained
     assert np.bincount(mixture.graph, weights=mixture.fraction) == pytest.approx(np.ones(graphs.num_graphs), rel=1e-12)
     assert mixture.fraction.min() > 0
-    assert keep_limits(mixture.consumption, graphs.limits)
+    assert is_within(mixture.consumption, graphs.limits)
     scale = found.bound + float(found.multipliers @ graphs.limits)
     assert mixture.value == pytest.approx(found.bound, rel=1e-9, abs=1e-9 * scale)
     assert bound_at(graphs, found.multipliers) == pytest.approx(found.bound, rel=1e-12, abs=1e-12 * scale)
@@ -260,8 +260,8 @@ def test_agrees_with_the_engine_of_one_budget(
     ]
     graphs = LinkedGraphs.from_costs(plain, limits)
     peer = LinkedGraphs.from_costs(plain)
-    found, expected = maximise_bound(graphs), single_dual.maximise_bound(peer, float(limits[0]))
-    if isinstance(expected, single_dual.BudgetShortfall):
+    found, expected = maximise_bound(graphs), single.maximise_bound(peer, float(limits[0]))
+    if isinstance(expected, single.BudgetShortfall):
         assert isinstance(found, LinkedShortfall)
         assert found.factor * limits[0] == pytest.approx(expected.least_budget, rel=1e-12)
         relaxation = find_relaxations(graphs, found)[0]
@@ -270,7 +270,7 @@ def test_agrees_with_the_engine_of_one_budget(
     else:
         assert isinstance(found, LinkedBound)
         assert found.bound == pytest.approx(expected.bound, rel=1e-9)
-        prices = single_dual.find_multiplier_range(peer, expected)
+        prices = single.find_multiplier_range(peer, expected)
         assert ends_of(graphs, found, 0) == pytest.approx(prices, rel=1e-6, abs=1e-9)
 
 

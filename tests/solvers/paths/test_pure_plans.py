@@ -18,11 +18,11 @@ from optplan.contracts.judgement import PathCosts
 from optplan.progress import Event, Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths import closing, run_problem, single
-from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.gap import Exhaustion
-from optplan.solvers.paths.held import HeldGraph, HeldShortfall, solve_held
+from optplan.solvers.paths.held import HeldShortfall, solve_held
+from optplan.solvers.paths.held_graphs import HeldGraph
 from optplan.solvers.paths.linked_dual import LinkedShortfall
-from optplan.solvers.paths.single_dual import BudgetShortfall
+from optplan.solvers.paths.search import Effort, Exhaustion
+from optplan.solvers.paths.single import BudgetShortfall
 from optplan.solvers.paths.switching import LinkedGraphs
 
 
@@ -86,8 +86,8 @@ def solve_one_limit(problem: Problem, limit: float, gap: float, effort: Effort, 
     found = single.solve_pure(graphs, limit, gap=gap, effort=effort)
     if isinstance(found, BudgetShortfall):
         return None
-    least = found.lagrangian.bound
-    return Found(found.value, found.consumption, found.bound, least, found.exhaustion, found.proven, found.stopped_by)
+    least, used = found.lagrangian.bound, found.paths.total_used
+    return Found(found.value, used, found.bound, least, found.exhaustion, found.proven, found.stopped_by)
 
 
 def solve_several_limits(

@@ -16,12 +16,10 @@ from scipy.sparse import csr_array
 
 from optplan.errors import UsageError
 from optplan.progress import Stopwatch
-from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
 from optplan.solvers.paths.frontier import build_frontier
-from optplan.solvers.paths.single import solve_pure
-from optplan.solvers.paths.single_dual import BudgetShortfall, maximise_bound
-from optplan.solvers.paths.solutions import PureSolution
+from optplan.solvers.paths.search import Effort, relative_gap
+from optplan.solvers.paths.single import BudgetShortfall, PureSolution, maximise_bound, solve_pure
 from optplan.solvers.paths.switching import LinkedGraphs
 
 State = Callable[..., LinkedGraphs]
@@ -38,12 +36,12 @@ def solved(graphs: LinkedGraphs, budget: float, gap: float = 0.0, effort: Effort
     members = np.arange(graphs.num_graphs)
     again = graphs.follow(members, np.maximum(solution.paths.payload, 0))
     assert solution.value == pytest.approx(again.total_value, rel=1e-12, abs=0)
-    assert solution.consumption == pytest.approx(again.total_used, rel=1e-12, abs=0)
-    assert solution.consumption <= budget * (1 + RELATIVE)
+    assert solution.paths.total_used == pytest.approx(again.total_used, rel=1e-12, abs=0)
+    assert solution.paths.total_used <= budget * (1 + RELATIVE)
     assert solution.bound <= solution.value
-    size = solution.value + solution.lagrangian.multiplier * solution.consumption
+    size = solution.value + solution.lagrangian.multiplier * solution.paths.total_used
     assert solution.lagrangian.bound <= solution.bound + RELATIVE * size
-    assert solution.proven == (solution.gap <= gap)
+    assert solution.proven == (relative_gap(solution.value, solution.bound) <= gap)
     if solution.exhaustion is not None and solution.exhaustion.optimum is not None:
         assert solution.exhaustion.optimum == solution.bound == solution.value
         assert solution.value <= solution.lagrangian.bound + solution.exhaustion.allowance
@@ -248,7 +246,7 @@ def test_equal_graphs_tie_without_harm(state: State) -> None:
     graphs = state(np.tile([[10.0, 4.0]], (60, 1, 1)), np.tile([[1.0, 3.0]], (60, 1, 1)))
     solution = solved(graphs, 95.0)
     # 60 + 2 per upgrade: 17 fit, 600 - 17 * 6 = 498
-    assert (solution.value, solution.consumption) == (498.0, 94.0)
+    assert (solution.value, solution.paths.total_used) == (498.0, 94.0)
 
 
 @dataclass(frozen=True)
@@ -276,7 +274,7 @@ def test_limits_leave_the_best_plan_and_an_honest_bound(stop: Stop, training_cla
     assert solution.stopped_by == stop.stopped_by
     assert not solution.proven
     assert solution.lagrangian.bound <= solution.bound < optimum <= solution.value
-    assert solution.gap > 0
+    assert relative_gap(solution.value, solution.bound) > 0
 
 
 def test_an_exhausted_allowance_raises_the_bound(training_classes: Maker) -> None:
@@ -389,6 +387,6 @@ def test_exhaustion_goes_as_far_as_the_wanted_gap(training_classes: Maker) -> No
     budget = float(0.9 * ends[0] + 0.1 * ends[-1])
     exact, rough = solved(graphs, budget), solved(graphs, budget, gap=0.01)
     assert exact.exhaustion is not None
-    assert exact.gap == 0.0
+    assert relative_gap(exact.value, exact.bound) == 0.0
     assert rough.exhaustion is None
     assert exact.value <= rough.value <= exact.value * 1.01

@@ -14,10 +14,15 @@ from scipy.optimize import linprog
 
 from optplan.errors import UsageError
 from optplan.progress import Stopwatch
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
-from optplan.solvers.paths.families import FloatArray, find_least_consumption, find_least_value
-from optplan.solvers.paths.mixtures import Mixture, mix_paths
-from optplan.solvers.paths.single_dual import BudgetShortfall, LagrangianBound, find_multiplier_range, maximise_bound
+from optplan.solvers.paths.families import FloatArray, Mixture, find_least_consumption, find_least_value
+from optplan.solvers.paths.search import Effort, OutOfEffortError
+from optplan.solvers.paths.single import (
+    BudgetShortfall,
+    LagrangianBound,
+    find_multiplier_range,
+    maximise_bound,
+    mix_paths,
+)
 from optplan.solvers.paths.switching import LinkedGraphs
 
 State = Callable[..., LinkedGraphs]

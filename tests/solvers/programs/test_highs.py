@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import highspy
@@ -12,7 +13,7 @@ import pytest
 from optplan.contracts import SolveRequest, Status, Termination
 from optplan.errors import UnsupportedError
 from optplan.progress import Interruption, Stopwatch, interruptible
-from optplan.solvers.programs import highs
+from optplan.solvers.programs import TUNING, highs
 from optplan.solvers.programs.program import Program, ProgramOutcome, ReadModel, TrivialInfeasibilityError, read_program
 
 
@@ -121,7 +122,7 @@ def ladder(items: int = 40) -> Program:
 def test_large_models_are_solved_elsewhere_and_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same values and bound as here; out of time there is nothing but the engine's name."""
     here = highs.solve_program(ladder(), SolveRequest())
-    monkeypatch.setattr(highs, "_MANY_COLUMNS", 1)
+    monkeypatch.setattr("optplan.solvers.programs.highs.TUNING", replace(TUNING, many_columns=1))
     elsewhere = highs.solve_program(ladder(), SolveRequest())
     assert here.status is elsewhere.status is Status.OPTIMAL
     assert elsewhere.bound == here.bound

@@ -13,10 +13,9 @@ from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, Bo
 from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.figures import count_digits, write_digits, write_down, write_up
-from optplan.solvers.limits import most_within
+from optplan.solvers.limits import count_digits, most_within, write_digits, write_down, write_up
 from optplan.solvers.paths import switching
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.search import Effort
 from optplan.units import Amount, BudgetUnit
 
 if TYPE_CHECKING:

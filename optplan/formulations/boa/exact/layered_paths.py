@@ -49,9 +49,9 @@ from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.exact.paths import write_branch, write_columns, write_mixture
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray
-from optplan.solvers.paths import mixtures, single, single_dual, switching
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths import single, switching
 from optplan.solvers.paths.families import PathBatch
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.speedup import lower_left_hull
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     found = single.solve_pure(
         graphs, budget, gap=request.gap, effort=Effort(request.stopwatch), near=find_near(request)
     )
-    if isinstance(found, single_dual.BudgetShortfall):
+    if isinstance(found, single.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
     lagrangian = _certify(instance, found.lagrangian)
     certificates: list[LagrangianCertificate | EnumeratedCertificate | TreeCertificate] = [lagrangian]
@@ -126,7 +126,7 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     """
     graphs = switching.LinkedGraphs.from_costs([_merge_layers(costs) for costs in cost_steps(instance)])
     found = single.solve_pure(graphs, instance.budget_amount(), gap=request.gap, effort=Effort(request.stopwatch))
-    if isinstance(found, single_dual.BudgetShortfall):
+    if isinstance(found, single.BudgetShortfall):
         infeasible = answer_if_infeasible(instance, request.stopwatch)
         if infeasible is not None:
             return infeasible
@@ -166,7 +166,7 @@ def build_whole_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Frontie
 
     def locate(budget: float) -> frontier.LayeredPoint:
         point = line.at(budget)
-        if isinstance(point, single_dual.BudgetShortfall):
+        if isinstance(point, single.BudgetShortfall):
             raise InfeasibleError(too_little(instance, point.least_budget, budget))
         return point
 
@@ -180,10 +180,10 @@ def build_whole_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Frontie
         point = locate(budget)
         if not apart:
             return write_mixture(instance, line.plan_at(point))
-        found = single_dual.maximise_bound(state_graphs(instance), budget, near=point.more_multiplier)
-        if isinstance(found, single_dual.BudgetShortfall):
+        found = single.maximise_bound(state_graphs(instance), budget, near=point.more_multiplier)
+        if isinstance(found, single.BudgetShortfall):
             raise InfeasibleError(too_little(instance, found.least_budget, budget))
-        return write_mixture(instance, mixtures.mix_paths(found))
+        return write_mixture(instance, single.mix_paths(found))
 
     return Frontier(
         **instance.origin(),
@@ -241,12 +241,12 @@ def _solve_mixed(
     instance: BoaInstance, request: SolveRequest, graphs: switching.LinkedGraphs, budget: float
 ) -> Answer[BoaSolution]:
     near = find_near(request)
-    bound = single_dual.maximise_bound(
+    bound = single.maximise_bound(
         graphs, budget, effort=Effort(request.stopwatch), near=None if near is None else near.multiplier
     )
-    if isinstance(bound, single_dual.BudgetShortfall):
+    if isinstance(bound, single.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
-    plan, certificate = mixtures.mix_paths(bound), _certify(instance, bound)
+    plan, certificate = single.mix_paths(bound), _certify(instance, bound)
     return Answer(
         status=status_of(plan.value, certificate.bound, request.gap),
         termination=Termination.COMPLETED if bound.attained else Termination.TIME_LIMIT,
@@ -260,12 +260,12 @@ def _solve_mixed(
     )
 
 
-def _certify(instance: BoaInstance, bound: single_dual.LagrangianBound) -> LagrangianCertificate:
+def _certify(instance: BoaInstance, bound: single.LagrangianBound) -> LagrangianCertificate:
     return certify_bound(instance, bound.bound, bound.multiplier)
 
 
 def _price_budget(
-    instance: BoaInstance, graphs: switching.LinkedGraphs, bound: single_dual.LagrangianBound, request: SolveRequest
+    instance: BoaInstance, graphs: switching.LinkedGraphs, bound: single.LagrangianBound, request: SolveRequest
 ) -> dict[str, ShadowPrice]:
     """Return the slopes of the mixed frontier on both sides of the budget, which differ at a breakpoint only.
 
@@ -274,7 +274,7 @@ def _price_budget(
     if not bound.attained:
         return {}
     try:
-        prices = single_dual.find_multiplier_range(graphs, bound, effort=Effort(request.stopwatch))
+        prices = single.find_multiplier_range(graphs, bound, effort=Effort(request.stopwatch))
     except OutOfEffortError:
         return {}
     return {BUDGET: price_of(instance, *prices)}

@@ -27,8 +27,8 @@ from optplan.formulations.boa.exact.linked_limits import certify, find_price, wr
 from optplan.formulations.boa.exact.paths import write_mixture
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.paths import linked_dual, mixtures, switching
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths import families, linked_dual, switching
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.units import Amount
 
 #: Points that the frontier is drawn from where its pieces are not known; queries between them are solved.
@@ -263,7 +263,7 @@ class _Line:
         else:
             self.budgets, self.objectives = ends.draw(lambda budget: self.locate(budget)[1].value, stopwatch)
 
-    def locate(self, budget: float) -> tuple[linked_dual.LinkedBound, mixtures.Mixture]:
+    def locate(self, budget: float) -> tuple[linked_dual.LinkedBound, families.Mixture]:
         """Return the bound at a budget, and the mixture that attains it."""
         found = self._solver.solve(max(budget, self._least) if budget >= self._least * (1.0 - _REACHED) else budget)
         if isinstance(found, linked_dual.LinkedShortfall):

@@ -30,8 +30,8 @@ from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
 from optplan.formulations.boa.exact.presolve import without_closed
 from optplan.formulations.boa.exact.trees import explain_division, relax_limit, write_runs
-from optplan.solvers.paths import closing, families, linked_dual, solutions, switching
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths import closing, families, linked_dual, switching
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 
 
 @in_order
@@ -135,7 +135,7 @@ def _answer_mixed(
 
 
 def _answer_pure(
-    instance: BoaInstance, request: SolveRequest, family: switching.LinkedGraphs, closed: solutions.LinkedSolution
+    instance: BoaInstance, request: SolveRequest, family: switching.LinkedGraphs, closed: closing.LinkedSolution
 ) -> Answer[BoaSolution]:
     """Answer with the best plan of one path per class, as far as the gap was closed."""
     certificates: list[LagrangianCertificate | EnumeratedCertificate | TreeCertificate]

@@ -17,8 +17,8 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Bra
 from optplan.formulations.boa.exact.feasibility import state_runs
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.paths import mixtures, single, single_dual, switching
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths import families, single, switching
+from optplan.solvers.paths.search import Effort
 
 #: A limit of at most this fraction of the least use of it leaves a plan, or a mixture, nothing to gain.
 _NOTHING = 1e-10
@@ -74,13 +74,13 @@ def solve_costs(
     graphs = switching.LinkedGraphs.from_costs(costs)
     budget = float(amounts[0])
     if instance.policy is Policy.MIXED:
-        bound = single_dual.maximise_bound(graphs, budget, effort=effort)
-        if isinstance(bound, single_dual.BudgetShortfall):
+        bound = single.maximise_bound(graphs, budget, effort=effort)
+        if isinstance(bound, single.BudgetShortfall):
             return None
-        plan = mixtures.mix_paths(bound)
+        plan = single.mix_paths(bound)
         return PathsAnswer(write_mixture(instance, plan), plan.value, min(bound.bound, plan.value))
     found = single.solve_pure(graphs, budget, gap=gap, effort=effort)
-    if isinstance(found, single_dual.BudgetShortfall):
+    if isinstance(found, single.BudgetShortfall):
         return None
     return PathsAnswer(write_columns(instance, found.paths.payload), found.value, found.bound)
 
@@ -158,7 +158,7 @@ def write_columns(instance: BoaInstance, nodes: NDArray[np.int32]) -> BoaSolutio
     )
 
 
-def write_mixture(instance: BoaInstance, mixture: mixtures.Mixture) -> BoaSolution:
+def write_mixture(instance: BoaInstance, mixture: families.Mixture) -> BoaSolution:
     """Write paths with fractions as widths; in the problem with real widths, on one type, as one row of these."""
     nodes, ends = mixture.columns.payload, np.searchsorted(mixture.graph, np.arange(len(instance.classes) + 1))
     averages = instance.problem is Problem.CONTINUOUS and not instance.is_typed

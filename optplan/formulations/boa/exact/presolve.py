@@ -33,7 +33,7 @@ from optplan.formulations.boa.exact.costs import cost_options, find_least, load_
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, state_linked
 from optplan.formulations.boa.exact.trees import relax_limit, say_indivisible
 from optplan.solvers.paths import linked_dual
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.search import Effort
 from optplan.units import Amount
 
 Solve = Callable[[BoaInstance, SolveRequest], Answer[BoaSolution]]

@@ -26,9 +26,9 @@ from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, name_other
 from optplan.formulations.boa.exact.paths import write_columns
 from optplan.schema import FloatArray
 from optplan.solvers.limits import most_within
-from optplan.solvers.paths import branch_price, closing, solutions, switching
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths import branch_price, closing, switching
 from optplan.solvers.paths.linked_dual import LinkedShortfall
+from optplan.solvers.paths.search import Effort
 
 #: Characters of a certificate; a search that needs more goes without.
 _MOST_CHARACTERS = 1_000_000
@@ -86,7 +86,7 @@ _GAP, _MOST_PARTS = 1e-9, 1_000
 
 
 def explain_division(
-    instance: BoaInstance, found: solutions.LinkedSolution | None, request: SolveRequest
+    instance: BoaInstance, found: closing.LinkedSolution | None, request: SolveRequest
 ) -> Answer[BoaSolution]:
     """Say why no pure plan keeps the limits although mixed ones do, and what change of one limit would help.
 

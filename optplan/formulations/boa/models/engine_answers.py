@@ -24,7 +24,7 @@ from optplan.formulations.boa.exact.feasibility import raise_to_least, state_lin
 from optplan.formulations.boa.models.flows import Choice, add_up, mix_within, write_solution
 from optplan.schema import FloatArray
 from optplan.solvers.limits import LIMIT_TOLERANCE, is_within
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.search import Effort
 from optplan.solvers.programs.program import ProgramOutcome
 
 #: Bounds that differ by less, relatively, are the same.
@@ -133,7 +133,7 @@ def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> 
         When there is a plan.
     """
     from optplan.formulations.boa.exact.trees import explain_division
-    from optplan.solvers.paths import closing, solutions
+    from optplan.solvers.paths import closing
 
     found = None
     if len(instance.limit_names) > 1 and instance.policy is Policy.PURE:
@@ -141,7 +141,7 @@ def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> 
         found = closing.solve_pure(
             state_linked(instance), effort=Effort(request.stopwatch), runs=lambda: state_runs(instance, costs, limits)
         )
-    if not isinstance(found, solutions.LinkedSolution) or found.paths is not None:
+    if not isinstance(found, closing.LinkedSolution) or found.paths is not None:
         raise EngineError(f"{engine} finds no plan within the limits, although there is one")
     answer = explain_division(instance, found if math.isinf(found.bound) else None, request)
     return replace(answer, engine=engine)

@@ -22,9 +22,9 @@ from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, sca
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.engine_process import Report, call_bounded
-from optplan.solvers.enumeration import enumerate_choices
+from optplan.solvers.layered_graphs import enumerate_choices
 from optplan.solvers.limits import most_within
-from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.search import OutOfEffortError
 from optplan.solvers.programs import cpsat, highs
 from optplan.solvers.programs.program import ProgramOutcome, ReadModel, Scaling, read_program
 

@@ -154,7 +154,7 @@ from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.models.model_data import add_data
 from optplan.progress import Stopwatch
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.search import Effort
 from optplan.solvers.programs.program import Scaling
 from optplan.units import SECONDS_PER_HOUR
 

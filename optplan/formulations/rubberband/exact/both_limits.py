@@ -30,10 +30,9 @@ from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Rubb
 from optplan.formulations.rubberband.data.rules import BOTH
 from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.exact.held_paths import solve_one_limit
-from optplan.solvers.figures import write_apart, write_up
-from optplan.solvers.limits import LIMIT_TOLERANCE
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.limits import LIMIT_TOLERANCE, write_apart, write_up
 from optplan.solvers.paths.held import find_least
+from optplan.solvers.paths.search import Effort
 
 #: Of the limits.
 UNITS = {DEADLINE: "s", BUDGET: "usd"}

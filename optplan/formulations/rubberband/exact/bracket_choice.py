@@ -27,7 +27,7 @@ from optplan.formulations.rubberband.exact.durations import growth
 from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, find_cheapest, find_fastest
 from optplan.formulations.rubberband.laws.stages import option_of
 from optplan.solvers.limits import LIMIT_TOLERANCE
-from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.search import OutOfEffortError
 
 
 @dataclass(frozen=True)

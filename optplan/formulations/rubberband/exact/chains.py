@@ -4,7 +4,7 @@ Values are expected US dollars and consumptions expected seconds, whichever of t
 can be best: with a fixed initialisation time, costs between two counts that some allocation needs are linear in what is
 held, so that those counts are enough. Where initialisation times vary, the latest of several is not linear in their
 number, and where a minimum charge may be missed, an instance more may be kept until it is used up: all counts are nodes
-then, and most of their steps break the rules of :mod:`optplan.solvers.paths.held.exchange_dominance`.
+then, and most of their steps break the rules of :class:`~optplan.solvers.paths.held_graphs.ExchangeRules`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from optplan.formulations.rubberband.exact.stage_options import stage_options
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.held import HeldGraph
-from optplan.solvers.paths.held.exchange_dominance import ExchangeRules
+from optplan.solvers.paths.held_graphs import ExchangeRules, HeldGraph
 
 #: Pairs of a number of instances and an allocation that a stage may have.
 _MOST_PAIRS = 4_000_000

@@ -21,7 +21,7 @@ from optplan.formulations.rubberband.laws.lifetimes import expected_latest_s, la
 from optplan.formulations.rubberband.laws.stages import StageOptions, option_of, stage_law, trial_time
 from optplan.formulations.rubberband.laws.trials import TrialTime
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.held import HeldGraph
+from optplan.solvers.paths.held_graphs import HeldGraph
 
 #: Means and deviations closer than this, relatively, are the same.
 _ROUNDING = 1e-12

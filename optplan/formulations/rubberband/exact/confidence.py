@@ -34,9 +34,9 @@ from optplan.formulations.rubberband.exact.feasibility import find_cheapest, fin
 from optplan.formulations.rubberband.exact.held_paths import solve_chain
 from optplan.formulations.rubberband.laws.variation import share_of_limit
 from optplan.progress import OutOfTime
-from optplan.solvers.figures import write_apart
-from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.limits import write_apart
 from optplan.solvers.paths.held import HeldShortfall
+from optplan.solvers.paths.search import OutOfEffortError
 
 #: Amounts of the limit that are looked at first, and around the likeliest; how often, and halvings after that.
 _AMOUNTS, _ROUNDS, _HALVINGS = 17, 3, 24

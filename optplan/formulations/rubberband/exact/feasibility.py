@@ -21,9 +21,10 @@ from optplan.formulations.rubberband.data.rules import CHARGES
 from optplan.formulations.rubberband.exact.chains import Chain
 from optplan.formulations.rubberband.laws.stages import option_of
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.figures import write_apart
-from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.held import HeldShortfall, exchange_charges, find_least
+from optplan.solvers.limits import write_apart
+from optplan.solvers.paths.held import HeldShortfall, find_least
+from optplan.solvers.paths.held_labels import exchange_charges
+from optplan.solvers.paths.search import Effort
 from optplan.units import format_duration
 
 

@@ -22,9 +22,10 @@ from optplan.formulations.rubberband.exact.chains import Chain, state_chains, wr
 from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, price_limit
 from optplan.formulations.rubberband.exact.side_by_side import solve_side_by_side
 from optplan.formulations.rubberband.exact.stage_options import count_options
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
-from optplan.solvers.paths.held import HeldShortfall, HeldSolution, exchange_charges, solve_held
-from optplan.solvers.paths.single_dual import find_multiplier_range
+from optplan.solvers.paths.held import HeldShortfall, HeldSolution, solve_held
+from optplan.solvers.paths.held_labels import exchange_charges
+from optplan.solvers.paths.search import Effort, OutOfEffortError
+from optplan.solvers.paths.single import find_multiplier_range
 
 #: Allocations that are evaluated in no time, so that without time there is a plan, too.
 _FEW_OPTIONS = 4096

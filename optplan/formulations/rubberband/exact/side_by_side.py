@@ -28,9 +28,9 @@ from optplan.formulations.rubberband.exact.chains import Chain, write_solution
 from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, find_cheapest, price_limit
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.frontier import build_frontier
 from optplan.solvers.paths.held import HeldShortfall, solve_held
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from optplan.formulations.rubberband.data.instance import AllocationRule, Rubber
 from optplan.formulations.rubberband.laws.stages import StageOptions, time_allocations
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.search import Effort
 
 
 def stage_options(

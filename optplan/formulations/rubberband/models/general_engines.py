@@ -42,7 +42,7 @@ from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.models.every_plan import list_undominated
 from optplan.formulations.rubberband.models.statement import state_model
 from optplan.solvers.limits import LIMIT_TOLERANCE
-from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.search import OutOfEffortError
 from optplan.solvers.programs import cpsat, highs
 from optplan.solvers.programs.program import Program, ProgramOutcome, read_program
 from optplan.solvers.programs.statement import Statement

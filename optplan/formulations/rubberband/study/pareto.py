@@ -17,8 +17,9 @@ from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance
 from optplan.formulations.rubberband.exact.chains import Chain, state_chains, write_solution
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
-from optplan.solvers.paths.held import HeldShortfall, find_least, find_pareto_set, solve_held
+from optplan.solvers.paths.held import HeldShortfall, find_least, solve_held
+from optplan.solvers.paths.held_labels import find_pareto_set
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 
 #: Labels that the whole trade-off of a bracket may take.
 _MOST_LABELS = 400_000

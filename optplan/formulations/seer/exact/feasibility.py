@@ -5,7 +5,7 @@ from __future__ import annotations
 from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
 from optplan.formulations.seer.data.brackets import SHORTFALL, paid_gpus
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, SeerInstance, SeerSolution
-from optplan.solvers.figures import write_up
+from optplan.solvers.limits import write_up
 
 
 def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:

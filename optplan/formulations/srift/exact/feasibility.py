@@ -18,7 +18,7 @@ from optplan.formulations.srift.exact.search import FleetSpace
 from optplan.formulations.srift.exact.trees import say_uncertified, write_tree
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.figures import write_apart, write_digits
+from optplan.solvers.limits import write_apart, write_digits
 
 #: The objective that a limit is on.
 _OBJECTIVES = {DEADLINE: Objective.TIME, BUDGET: Objective.COST}

@@ -25,7 +25,7 @@ from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import path_totals
 from optplan.solvers.paths import closing, linked_dual
 from optplan.solvers.paths.branch_price import BranchAndPrice
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solving import solve
 from optplan.verification import verify
 

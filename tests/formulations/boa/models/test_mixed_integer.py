@@ -21,7 +21,7 @@ from optplan.formulations.boa.models import mixed_integer as sheet
 from optplan.formulations.boa.models.general_engines import solve_highs
 from optplan.formulations.boa.models.mixed_integer import build_pyomo_model
 from optplan.progress import Event, Stopwatch
-from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.search import OutOfEffortError
 from optplan.solvers.programs import highs
 
 #: Eight solves by four threads, then one by one; in a process of its own, which a deadlock would take along.

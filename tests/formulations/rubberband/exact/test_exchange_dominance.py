@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.exact.chains import Chain, state_chain
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.held import find_pareto_set
+from optplan.solvers.paths.held_labels import find_pareto_set
+from optplan.solvers.paths.search import Effort
 
 #: Most plans that are looked at one by one.
 _MOST_PLANS = 4000

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.held import HeldGraph
+from optplan.solvers.paths.held_graphs import HeldGraph
 
 PathLister = Callable[[HeldGraph], tuple[list[tuple[int, ...]], FloatArray]]
 

@@ -11,9 +11,10 @@ from hypothesis.strategies import DataObject, SearchStrategy
 
 from optplan.errors import DataError
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.held import Charges, HeldGraph, HeldShortfall, find_pareto_set, solve_held
-from optplan.solvers.paths.held.labels import Cut
+from optplan.solvers.paths.held import HeldShortfall, solve_held
+from optplan.solvers.paths.held_graphs import HeldGraph
+from optplan.solvers.paths.held_labels import Charges, Cut, find_candidates, find_pareto_set, settle_costs
+from optplan.solvers.paths.search import Effort
 
 PathLister = Callable[[HeldGraph], tuple[list[tuple[int, ...]], FloatArray]]
 ChargesOf = Callable[[HeldGraph, int, bool], Charges]
@@ -105,10 +106,11 @@ def test_pareto_set_is_that_of_all_paths(
         own = found.value[found.consumption <= consumption + slack[0]].min()
         assert own == pytest.approx(least, rel=1e-9, abs=slack[1])
     half = float(np.median(totals[:, 0]))
-    part = find_pareto_set(graph, Effort(), charges, (Cut((0.0, 1.0), half * (1 + 1e-9)),))
+    part = find_candidates(graph, Effort(), charges, (Cut((0.0, 1.0), half * (1 + 1e-9)),))
     assert part.consumption[:1].max(initial=0.0) <= half * (1 + 1e-9)
-    inside = found.value[found.consumption <= half * (1 + 1e-9)]
-    assert part.value.min(initial=np.inf) == pytest.approx(inside.min(initial=np.inf), rel=1e-9, abs=slack[1])
+    value, consumption = settle_costs(graph, part.options, charges, Effort())
+    own, inside = (value[consumption <= half * (1 + 1e-9)], found.value[found.consumption <= half * (1 + 1e-9)])
+    assert own.min(initial=np.inf) == pytest.approx(inside.min(initial=np.inf), rel=1e-9, abs=slack[1])
 
 
 def test_holds_idle_sizes_to_spare_a_later_growth() -> None:

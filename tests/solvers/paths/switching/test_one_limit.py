@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.families import FloatArray
+from optplan.solvers.paths.search import Effort
 from optplan.solvers.paths.switching import LinkedGraphs
-from optplan.solvers.paths.switching import graphs as family
 
 State = Callable[..., LinkedGraphs]
 Maker = Callable[[int, tuple[int, ...], int], LinkedGraphs]
@@ -99,7 +100,7 @@ def test_path_sets_do_not_depend_on_how_the_work_is_divided(
     multipliers = np.array([0.5])
     allowance = 0.05 * float(graphs.best_paths(multipliers).weigh(multipliers).sum())
     whole = graphs.find_path_sets(multipliers, allowance, Effort())
-    monkeypatch.setattr(family, "_WORK", work)
+    monkeypatch.setattr("optplan.solvers.paths.switching.TUNING", replace(TUNING, label_steps=work))
     parts = graphs.find_path_sets(multipliers, allowance, Effort())
     assert parts.starts.tolist() == whole.starts.tolist()
     assert parts.value.tolist() == whole.value.tolist()

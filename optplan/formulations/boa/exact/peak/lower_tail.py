@@ -36,7 +36,7 @@ from optplan.formulations.boa.exact.presolve import find_closed
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import least_path
 from optplan.solvers.paths import linked_dual, switching
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.search import Effort
 
 #: The judge's rule of these proofs.
 RULE = "boa-peak"

@@ -1,7 +1,7 @@
 """The best path of a held graph within a budget, proven, also where paths cost more than the sums of their steps.
 
-Sums are lower bounds of what paths truly cost, so what closes the gap (:mod:`~optplan.solvers.paths.gap`) are the paths
-whose sums are within the allowance; each that is left is charged exactly.
+Sums are lower bounds of what paths truly cost, so what closes the gap (:mod:`~optplan.solvers.paths.search`) are the
+paths whose sums are within the allowance; each that is left is charged exactly.
 """
 
 from __future__ import annotations
@@ -11,112 +11,48 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within
+from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.families import FloatArray, IntArray
-from optplan.solvers.paths.gap import Exhaustion, GapClosing
-from optplan.solvers.paths.held.charges import Charges, exchange_charges
-from optplan.solvers.paths.held.graphs import HeldGraph
-from optplan.solvers.paths.held.labels import Cut, find_candidates, settle_costs
-from optplan.solvers.paths.single_dual import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
-
-#: First allowance as a fraction of the gap, and its growth from round to round.
-_FIRST_FRACTION = 1.0 / 4.0
-_GROWTH = 4.0
-#: Candidates that are charged exactly before the next are held against the best of them.
-_OFFERED_AT_ONCE = 1 << 4
-#: Multiples of the best multiplier whose shortest paths bound what a label can reach, too: labels that have spent more
-#: of the budget than the best paths, or less, are cut by the greater and the lesser ones.
-_FACTORS = (1.0, 0.0, 0.25, 0.5, 2.0, 4.0)
+from optplan.solvers.paths.held_graphs import HeldGraph
+from optplan.solvers.paths.held_labels import Charges, Cut, exchange_charges, find_candidates, settle_costs
+from optplan.solvers.paths.search import Effort, Finding, GapClosing, OutOfEffortError
+from optplan.solvers.paths.single import BudgetShortfall, LagrangianBound, maximise_bound
 
 
 @dataclass(frozen=True, eq=False)
 class HeldShortfall:
-    """Proof that no path keeps the budget.
+    """Proof that no path keeps the budget."""
 
-    Parameters
-    ----------
-    least
-        The least consumption of any path, charges included; a lower bound of it when ``stopped_by`` is set.
-    options
-        (J,) A path of that consumption; None when the search was stopped before one was found.
-    stopped_by
-        As in :class:`HeldSolution`; then a lower bound alone exceeds the budget.
-    """
-
+    #: The least consumption of any path, charges included; a lower bound of it when ``stopped_by`` is set.
     least: float
+    #: (J,) A path of that consumption; None when the search was stopped before one was found.
     options: IntArray | None
+    #: As in :class:`HeldSolution`; then a lower bound alone exceeds the budget.
     stopped_by: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class HeldSolution:
-    """The best path found, with what is proven about all.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeldSolution(Finding):
+    """The best path found, with what is proven about all."""
 
-    Parameters
-    ----------
-    options
-        (J,) The option taken in each layer; None when a limit ended the search before a path within the budget was
-        found, which only charges on the consumption can cause.
-    value, consumption
-        Its true costs; infinite without a path.
-    bound
-        No path within the budget has less value.
-    lagrangian
-        The bound by sums alone.
-    exhaustion
-        What ``bound`` rests on where it exceeds the Lagrangian one; else None.
-    proven
-        Whether the wanted gap was reached.
-    stopped_by
-        ``time`` or ``labels`` when a limit ended the search, else None.
-    passes, labels
-        Work done.
-    """
-
+    #: (J,) The option taken in each layer; None when a limit ended the search before a path within the budget was
+    #: found, which only charges on the consumption can cause.
     options: IntArray | None
+    #: Its true costs; infinite without a path.
     value: float
     consumption: float
-    bound: float
+    #: The bound by sums alone.
     lagrangian: LagrangianBound
-    exhaustion: Exhaustion | None
-    proven: bool
-    stopped_by: str | None
-    passes: int
-    labels: int
 
 
 def solve_held(
-    graph: HeldGraph,
-    budget: float,
-    *,
-    gap: float = 1e-6,
-    effort: Effort | None = None,
-    charges: Charges | None = None,
+    graph: HeldGraph, budget: float, *, gap: float = 1e-6, effort: Effort | None = None, charges: Charges | None = None
 ) -> HeldSolution | HeldShortfall:
     """Return the path of least value within a budget, or the proof that none keeps it.
 
-    Parameters
-    ----------
-    budget
-        Limit on the consumption; +inf for none.
-    gap
-        Stop when (value - bound) / value is at most this; 0 asks for the optimum itself.
-    effort
-        Limits on time and labels, and who listens. A limit ends the search with the best path so far and the bound
-        proven so far.
-    charges
-        What paths pay beyond the sums of their steps.
-
-    Returns
-    -------
-    HeldSolution | HeldShortfall
-        The path, or why there is none.
-
-    Raises
-    ------
-    UsageError
-        When the budget is not a number.
+    A limit of the effort ends the search with the best path and the bound so far. Raises UsageError when the budget is
+    not a number.
     """
     spent = effort if effort is not None else Effort()
     lagrangian = maximise_bound(graph, budget, effort=spent)
@@ -129,7 +65,7 @@ def solve_held(
     try:
         if search.incumbent is None:
             least = find_least(graph, effort=spent, charges=charges)
-            if not fits_budget(least.least, budget):
+            if not is_within(least.least, budget):
                 return least
             if least.options is not None:
                 search.offer(least.options[None])
@@ -142,15 +78,7 @@ def solve_held(
 
 
 def find_least(graph: HeldGraph, *, effort: Effort | None = None, charges: Charges | None = None) -> HeldShortfall:
-    """Return the least consumption of any path, charges included.
-
-    Parameters
-    ----------
-    effort
-        As in :func:`solve_held`.
-    charges
-        What paths pay beyond the sums of their steps.
-    """
+    """Return the least consumption of any path, charges included."""
     exchanged = exchange_charges(charges)
     found = solve_held(graph.exchanged(), math.inf, gap=0.0, effort=effort, charges=exchanged)
     if isinstance(found, HeldShortfall):
@@ -187,17 +115,13 @@ class _Closing(GapClosing):
     def offer(self, options: IntArray, least: FloatArray | None = None) -> None:
         """Take the best of some paths as the incumbent when it keeps the budget and is better.
 
-        Parameters
-        ----------
-        options
-            (P, J) The option taken in each layer.
-        least
-            (P,) Lower ends of their values, where these are known to be charged more.
+        ``options`` (P, J) are the paths; ``least`` (P,) are lower ends of their values, where these are known to be
+        charged more.
         """
         budget = self.lagrangian.budget * (1.0 + LIMIT_TOLERANCE)
         low = np.zeros(len(options)) if least is None else least
         order = np.argsort(low, kind="stable")
-        for piece in np.array_split(order, 1 + order.size // _OFFERED_AT_ONCE):
+        for piece in np.array_split(order, 1 + order.size // TUNING.offered_at_once):
             some = options[piece[low[piece] < self.value]]
             if not len(some):
                 continue
@@ -214,8 +138,8 @@ class _Closing(GapClosing):
         """Enumerate within growing allowances until the gap is closed or a limit is met."""
         self.report("bound")
         scale = self.value if self.value < math.inf else self.lagrangian.under.total_value + self.linked
-        first = max((scale - self.least) * _FIRST_FRACTION, self.gap * scale)
-        self.grow(first, _GROWTH)
+        first = max((scale - self.least) * TUNING.first_of_held_gap, self.gap * scale)
+        self.grow(first, TUNING.growth)
 
     def enumerate_within(self, allowance: float) -> bool:
         """Look for a path within an allowance, which also improves the bound."""
@@ -230,7 +154,7 @@ class _Closing(GapClosing):
         wanted = min(self.value, self.least + allowance) + self.rounding
         budget, multiplier = self.lagrangian.budget * (1.0 + LIMIT_TOLERANCE), self.lagrangian.multiplier
         # Within the budget, a path's reduced cost less the price of the budget is at most its value.
-        prices = [factor * multiplier for factor in _FACTORS] if multiplier > 0.0 else []
+        prices = [factor * multiplier for factor in TUNING.cut_factors] if multiplier > 0.0 else []
         cuts = [Cut((1.0, price), wanted + price * budget) for price in prices] or [Cut((1.0, 0.0), wanted)]
         return (*cuts, Cut((0.0, 1.0), budget)) if budget < math.inf else tuple(cuts)
 
@@ -240,11 +164,6 @@ class _Closing(GapClosing):
             options=self.incumbent,
             value=self.value,
             consumption=self.consumption,
-            bound=self.bound,
             lagrangian=self.lagrangian,
-            exhaustion=self.exhaustion,
-            proven=self.closed,
-            stopped_by=stopped_by,
-            passes=self.effort.passes,
-            labels=self.effort.labels,
+            **self.sum_up(stopped_by),
         )

@@ -1,4 +1,4 @@
-"""Layered graphs linked by several limits, with entry costs that may depend on where one comes from.
+"""Layered graphs in which staying is free and switching costs, by the group of the node left where that matters.
 
 A path takes one node per layer. Being at a node costs value and consumption of each limit, and so does coming to it
 from another node; what coming costs may depend on the *group* of the node left. Every path enters its first node, as
@@ -22,70 +22,44 @@ from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts
 from optplan.errors import DataError
-from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray, PathBatch
-from optplan.solvers.paths.kernel import LayeredCosts
+from optplan.solvers.limits import ROUNDING
+from optplan.solvers.paths import TUNING
+from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray, PathBatch, PathSets
+from optplan.solvers.paths.kernel import LayeredCosts, PathSearch
+from optplan.solvers.paths.search import Effort
 
 
 @dataclass(frozen=True, eq=False)
-class LinkedLayers:
-    """G layered graphs with L limits, F groups of W nodes each and N layers in all; K = F * W nodes in a layer.
+class LinkedGraphs:
+    """G layered graphs with L limits, F groups of W nodes each and N layers in all; K = F * W nodes in a layer."""
 
-    Parameters
-    ----------
-    limits
-        (L,) For each limit the most that the total consumption may be.
-    run_value
-        (N, K) Value of each node.
-    run_consumption
-        (L, N, K) Consumption of each node.
-    enter_value
-        (M, F, K) Extra value of entering a node from another one of each group; M is N, or G where it is the same in
-        all layers of a graph.
-    enter_consumption
-        (L, M, F, K) The same, of each limit.
-    closed
-        (N, K) Whether a node does not exist or may not be used.
-    columns
-        (G, K) The node's number in the graph as it was given, by position of the graph.
-    order
-        (G,) The graph at each position: longest first.
-    starts
-        (E + 1,) Where each layer's rows begin; row ``starts[j] + p`` is layer j of the graph at position p.
-    blocked
-        (M, F, K) Whether a node may not be entered from a group; None where all may.
-    """
-
+    #: (L,) For each limit the most that the total consumption may be.
     limits: FloatArray
+    #: (N, K) Value of each node.
     run_value: FloatArray
+    #: (L, N, K) Consumption of each node.
     run_consumption: FloatArray
+    #: (M, F, K) Extra value of entering a node from another one of each group; M is N, or G where it is the same in all
+    #: layers of a graph.
     enter_value: FloatArray
+    #: (L, M, F, K) The same, of each limit.
     enter_consumption: FloatArray
+    #: (N, K) Whether a node does not exist or may not be used.
     closed: NDArray[np.bool_]
+    #: (G, K) The node's number in the graph as it was given, by position of the graph.
     columns: IntArray
+    #: (G,) The graph at each position: longest first.
     order: IntArray
+    #: (E + 1,) Where each layer's rows begin; row ``starts[j] + p`` is layer j of the graph at position p.
     starts: IntArray
-    blocked: NDArray[np.bool_] | None = None
 
     @classmethod
     def from_costs(cls, graphs: Sequence[PathCosts], limits: FloatArray | None = None) -> Self:
         """Lay out graphs that may differ in layers, nodes and groups.
 
-        Parameters
-        ----------
-        graphs
-            What their steps cost: finite numbers from 0 on; a run value of +inf closes a node.
-        limits
-            (L,) In the order of the graphs' ``limits``, finite and above 0; None where they are said elsewhere.
-
-        Returns
-        -------
-        LinkedGraphs
-            Copies of the numbers.
-
-        Raises
-        ------
-        DataError
-            When there is no graph, or the limits do not fit the graphs.
+        Costs are finite numbers from 0 on, and copied; a run value of +inf closes a node. ``limits`` (L,) are in the
+        order of the graphs' own, finite and above 0; None where they are said elsewhere. Raises DataError when there is
+        no graph, or the limits do not fit the graphs.
         """
         if not graphs:
             raise DataError("graphs", "there are none", "give at least one graph")
@@ -134,30 +108,9 @@ class LinkedLayers:
         return self.starts.size - 1
 
     @cached_property
-    def positions(self) -> IntArray:
-        """(N,) Position of the graph that each row belongs to."""
-        return np.arange(int(self.starts[-1])) - self.starts[self.layers]
-
-    @cached_property
-    def layers(self) -> IntArray:
-        """(N,) Layer that each row is."""
-        return np.repeat(np.arange(self.num_layers), np.diff(self.starts))
-
-    @cached_property
     def lengths(self) -> IntArray:
         """(G,) Layers of the graph at each position."""
-        return np.asarray(np.bincount(self.positions, minlength=self.num_graphs))
-
-    @cached_property
-    def group_of(self) -> IntArray:
-        """(K,) Group of each node."""
-        nodes = self.run_value.shape[1]
-        return np.asarray(np.arange(nodes) // (nodes // self.num_groups))
-
-    @property
-    def enters_once(self) -> bool:
-        """Whether entering a node costs the same in all layers of a graph."""
-        return self.enter_value.shape[0] != self.run_value.shape[0] or self.num_layers == 1
+        return np.asarray((np.diff(self.starts) > np.arange(self.num_graphs)[:, None]).sum(axis=1))
 
     @cached_property
     def position_of(self) -> IntArray:
@@ -174,17 +127,7 @@ class LinkedLayers:
     def follow(self, members: IntArray, nodes: NodeArray) -> PathBatch:
         """Return the sums along given paths.
 
-        Parameters
-        ----------
-        members
-            (P,) The graph of each path.
-        nodes
-            (P, E) Place in each layer; ignored beyond a graph's layers.
-
-        Returns
-        -------
-        PathBatch
-            The same paths with their sums.
+        ``members`` (P,) are their graphs, ``nodes`` (P, E) the places in each layer, ignored beyond a graph's layers.
         """
         positions = self.position_of[members]
         value, consumption = np.empty(members.size), np.empty((members.size, self.limits.size))
@@ -197,17 +140,71 @@ class LinkedLayers:
     @cached_property
     def costs(self) -> LayeredCosts:
         """The same numbers as the kernel has them."""
-        none = np.zeros((0, 0, 0), dtype=np.uint8)
         return LayeredCosts(
             np.ascontiguousarray(self.run_value),
             np.ascontiguousarray(self.run_consumption),
             np.ascontiguousarray(self.enter_value),
             np.ascontiguousarray(self.enter_consumption),
             np.ascontiguousarray(self.closed).view(np.uint8),
-            none if self.blocked is None else np.ascontiguousarray(self.blocked).view(np.uint8),
             np.ascontiguousarray(self.starts),
             np.ascontiguousarray(self.lengths),
         )
+
+    def best_paths(
+        self, multipliers: FloatArray, members: IntArray | None = None, *, value_weight: float = 1.0
+    ) -> PathBatch:
+        """Return paths of least value_weight * value + multipliers . consumption; O(layers * F * K) each.
+
+        ``multipliers`` are (L,), or (P, L) for the paths of ``members`` (P,); the payload is (P, E) the node in each
+        layer, -1 beyond the last. Ties go to staying over entering, then to the lowest group left, then to the lowest
+        node of the group; so they do not depend on which other graphs are asked along.
+        """
+        asked = np.arange(self.num_graphs) if members is None else members
+        positions = self.position_of[asked]
+        weights = np.ascontiguousarray(np.broadcast_to(multipliers, (asked.size, self.limits.size)))
+        depth = int(self.lengths[positions].max(initial=1))
+        nodes = np.zeros((asked.size, depth), dtype=np.int32)
+        self.costs.find_best_nodes(positions, weights, value_weight, nodes)
+        return self.follow(asked, nodes)
+
+    def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
+        """Return every graph's undominated paths within the allowance of its least reduced cost.
+
+        The allowance is in units of value; every graph has one path at least.
+        """
+        effort.charge_pass()
+        weights = np.ascontiguousarray(multipliers)
+        search = PathSearch(
+            self.costs, self.position_of, weights, self._find_completion_bounds(weights), allowance, ROUNDING
+        )
+        done, kept = False, 0
+        while not done:
+            done = search.run(TUNING.label_steps)
+            effort.charge_labels(search.num_kept - kept, search.num_kept)
+            kept = search.num_kept
+        found = np.asarray(search.ends)[: search.num_ends]
+        label = np.asarray(search.ends_label)[: search.num_ends]
+
+        def trace(chosen: IntArray) -> PathBatch:
+            nodes: NodeArray = np.zeros((self.num_graphs, self.num_layers), dtype=np.int32)
+            for graph, end in enumerate(label[chosen].tolist()):
+                search.trace(end, graph, nodes[graph])
+            return self.follow(np.arange(self.num_graphs), nodes)
+
+        return PathSets(np.array(search.ends_of), found[:, 1].copy(), found[:, 2:].copy(), trace)
+
+    def _find_completion_bounds(self, multipliers: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the least costs to the end (N, K) and (N, F); kept, as allowances grow at the same multipliers."""
+        if self._completion_bounds and np.array_equal(self._completion_bounds[0][0], multipliers):
+            return self._completion_bounds[0][1]
+        completion = np.empty(self.run_value.shape), np.empty((len(self.run_value), self.num_groups))
+        self.costs.find_completion_bounds(multipliers, *completion)
+        self._completion_bounds[:] = [(multipliers.copy(), completion)]
+        return completion
+
+    @cached_property
+    def _completion_bounds(self) -> list[tuple[FloatArray, tuple[FloatArray, FloatArray]]]:
+        return []
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,45 +18,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optplan.errors import DataError
+from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch
 from optplan.solvers.paths.kernel import LayeredCosts
-
-#: Up to so many nodes costs of growing are looked up.
-_FEW_NODES = 512
-#: No entry is barred.
-_NONE = np.zeros((0, 0, 0), dtype=np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
 class HeldGraph:
-    """One graph of J layers, K nodes in each, and O options in all; a cost is a value and a consumption.
+    """One graph of J layers, K nodes in each, and O options in all; a cost is a value and a consumption."""
 
-    Parameters
-    ----------
-    start
-        (2, K) Of the first node.
-    growth
-        Returns (2, ...) what coming from nodes to greater ones costs, given both in arrays of one shape.
-    cost
-        (2, O) Of each option; layer after layer, within a layer by node.
-    node
-        (O,) Node of each option. A node without an option in a layer cannot be taken there.
-    first_option
-        (J + 1,) First option of each layer; the last entry is O.
-    needed
-        (O,) The least node at which each option could be taken, where that is known and charges are as
-        :mod:`optplan.solvers.paths.held.exchange_dominance` wants them; None otherwise.
-    even
-        Whether growing takes as long by any number of nodes, and what it costs is linear in the sizes; then, charges
-        left aside, some best path takes needed nodes only.
-    """
-
+    #: (2, K) Of the first node.
     start: FloatArray
+    #: Returns (2, ...) what coming from nodes to greater ones costs, given both in arrays of one shape.
     growth: Callable[[IntArray, IntArray], FloatArray]
+    #: (2, O) Of each option; layer after layer, within a layer by node.
     cost: FloatArray
+    #: (O,) Node of each option. A node without an option in a layer cannot be taken there.
     node: IntArray
+    #: (J + 1,) First option of each layer; the last entry is O.
     first_option: IntArray
+    #: (O,) The least node at which each option could be taken, where that is known and charges are as
+    #: :class:`ExchangeRules` wants them; None otherwise.
     needed: IntArray | None = None
+    #: Whether growing takes as long by any number of nodes, and what it costs is linear in the sizes; then, charges
+    #: left aside, some best path takes needed nodes only.
     even: bool = False
 
     @classmethod
@@ -68,17 +53,8 @@ class HeldGraph:
     ) -> Self:
         """Build from one triple (node, value, consumption) of arrays for each layer, in any order of the options.
 
-        Parameters
-        ----------
-        start, growth
-            As of the class.
-        layers
-            Options; of one node, the order is kept.
-
-        Raises
-        ------
-        DataError
-            When arrays do not fit together, a number is not finite or negative, or a layer has no option.
+        Of one node, the order of the options is kept. Raises DataError when arrays do not fit together, a number is not
+        finite or negative, or a layer has no option.
         """
         if not layers:
             raise DataError("layers", "there are none", "give at least one layer")
@@ -118,7 +94,7 @@ class HeldGraph:
 
     def grow(self, before: IntArray, after: IntArray) -> FloatArray:
         """Return (2, ...) the costs of steps between nodes, 0 where they do not grow; inputs broadcast."""
-        if self.num_nodes <= _FEW_NODES:
+        if self.num_nodes <= TUNING.few_nodes:
             grown = np.take(self.enter.reshape(2, -1), before * self.num_nodes + after, axis=1)
         else:
             before, after = np.broadcast_arrays(before, after)
@@ -155,13 +131,7 @@ class HeldGraph:
         return np.unique(self.node[options] if self.needed is None else [self.node[options], self.needed[options]])
 
     def follow(self, options: IntArray) -> PathBatch:
-        """Return the sums along given paths.
-
-        Parameters
-        ----------
-        options
-            (P, J) The option taken in each layer.
-        """
+        """Return the sums along given paths, the option (P, J) taken in each layer."""
         nodes = self.node[options]
         sums = self.start[:, nodes[:, 0]] + self.cost[:, options[:, 0]]
         for layer in range(1, self.num_layers):
@@ -173,21 +143,8 @@ class HeldGraph:
     ) -> PathBatch:
         """Return a path of least value_weight * value + multiplier * consumption for each multiplier.
 
-        Ties go to staying over growing and shrinking, then to the lowest node and option.
-
-        Parameters
-        ----------
-        multipliers
-            (1,) At least 0; or (P, 1), a row for each asked path.
-        members
-            (P,) Zeros, one per asked path; one path when None.
-        value_weight
-            Weight of the value, at least 0.
-
-        Returns
-        -------
-        PathBatch
-            P paths; the payload is (P, J) their options.
+        ``multipliers`` are (1,), or (P, 1) for paths of ``members`` (P,) zeros; the payload is (P, J) the options. Ties
+        go to staying over growing and shrinking, then to the lowest node and option.
         """
         graph, own = self._plain
         weights = np.broadcast_to(multipliers, (1 if members is None else members.size, 1))
@@ -296,7 +253,6 @@ class HeldGraph:
             self.enter[0][None],
             self.enter[1][None, None],
             (best < 0).view(np.uint8),
-            _NONE,
             np.arange(self.num_layers + 1),
             np.array([self.num_layers]),
         )
@@ -316,3 +272,81 @@ class HeldGraph:
                 wrong = tuple(np.argwhere(~((array >= 0) & (array < np.inf)))[0].tolist())
                 place = ", ".join(map(str, wrong))
                 raise DataError(f"{name}[{place}]", f"is {array[wrong]}", "it must be finite and at least 0")
+
+
+#: What a label may do next: anything; stay or grow; stay. And what no label may have done.
+FREE, KEEPING, WAITING, FORBIDDEN = 0, 1, 2, 3
+
+
+class ExchangeRules:
+    """What some best path never does where it is charged how long each thing was held: release late, or get early.
+
+    Every option *needs* a least node, and may be taken at greater ones, too. Holding more than that, in *excess*, pays
+    off only where it is needed again later: else releasing it, and getting it again, may cost more than holding it. Let
+    no charge rise when something is held for a shorter time, and what is charged for two times together cover what is
+    charged for their sum, as a price for every second and a minimum charge do; and let times be random, if they are, in
+    the same way on every path. Some best path then keeps three rules, since a path that breaks one can be mended:
+
+    1. *Who holds an excess in a layer releases nothing after it*, nor ends with it. Otherwise let that layer hold less,
+       by what is released of the excess. Where that was held before, it is released a layer earlier. Where it was got
+       for this layer, it is not got at all: whatever was to be released for it later takes its place, and the time for
+       which that is held now is covered by the two before. Growing by less takes no longer.
+
+    Where the graph is even, growing is an event that takes the same time for any size. Then:
+
+    2. *An excess that was got waits*: until it is needed nothing is got on top. Otherwise let it come with what is got
+       on top: there is growth then anyway, and perhaps one event fewer.
+    3. *Growth is for an option that needs more than was held.* Otherwise let it come a layer later; by the first rule
+       nothing is released in between. Where the next layer grows, too, the two become one.
+
+    No mending raises value or consumption, nor makes any path later; each lets less be held in all layers together, so
+    that mending ends.
+
+    Without the graph's ``needed`` every step is allowed.
+    """
+
+    def __init__(self, graph: HeldGraph) -> None:
+        self.graph = graph
+        self._simple = graph.even
+        #: (K,) The last layer with an option that needs the node, and that needs this or a greater one.
+        self._last_needed = np.full(graph.num_nodes, -1)
+        if graph.needed is not None:
+            for layer in range(graph.num_layers):
+                own = graph.options(layer)
+                needed = graph.needed[own]
+                self._last_needed[needed[needed == graph.node[own]]] = layer
+        self._last_needed_above = np.maximum.accumulate(self._last_needed[::-1])[::-1]
+
+    def list_useful(self) -> IntArray:
+        """List the options that a path which keeps the rules may take: the others' excess is never needed again."""
+        graph = self.graph
+        if graph.needed is None:
+            return np.arange(graph.node.size)
+        layer = np.repeat(np.arange(graph.num_layers), np.diff(graph.first_option))
+        kept = self._last_needed_above[graph.node] > layer
+        if self._simple:  # in the first layer, every excess is one that waits
+            kept &= (layer > 0) | (self._last_needed[graph.node] > layer)
+        return np.flatnonzero(kept | (graph.node == graph.needed))
+
+    def may_move(self, state: IntArray, node: IntArray, target: IntArray) -> NDArray[np.bool_]:
+        """Say whether labels may move from nodes to others, by their states; the arrays broadcast."""
+        allowed: NDArray[np.bool_] = (state == FREE) | (target == node) | ((state == KEEPING) & (target > node))
+        return allowed
+
+    def run(self, layer: int, state: IntArray, before: IntArray, options: IntArray) -> IntArray:
+        """Return the states (L,) of labels after options, ``FORBIDDEN`` where a rule is broken.
+
+        ``state`` and ``before`` (L,) are state and node in the layer before: ``FREE`` and -1 before the first.
+        """
+        graph = self.graph
+        if graph.needed is None:
+            return np.zeros_like(options)
+        node, needed = graph.node[options], graph.needed[options]
+        grown = node > before
+        waits = (grown & self._simple) | (~grown & (state == WAITING))
+        after: IntArray = np.where(node == needed, FREE, np.where(waits, WAITING, KEEPING))
+        broken = (after == WAITING) & (self._last_needed[node] <= layer)
+        broken |= (after == KEEPING) & (self._last_needed_above[node] <= layer)
+        if self._simple:
+            broken |= grown & (needed <= before)
+        return np.where(broken, FORBIDDEN, after)

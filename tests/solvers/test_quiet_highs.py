@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from optplan.solvers import standard_output
-from optplan.solvers.standard_output import drop_engines_output, standard_output_aside
+from optplan.solvers import quiet_highs
+from optplan.solvers.quiet_highs import drop_engines_output, standard_output_aside
 
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no other thread, whatever other tests have left."""
-    monkeypatch.setattr(standard_output._ASIDE, "is_ours", False)
-    monkeypatch.setattr(standard_output, "_others_may_write", lambda: False)
+    monkeypatch.setattr(quiet_highs._ASIDE, "is_ours", False)
+    monkeypatch.setattr(quiet_highs, "_others_may_write", lambda: False)
 
 
 @pytest.mark.usefixtures("alone")
@@ -43,8 +43,8 @@ def test_what_other_threads_may_have_written_goes_to_standard_error(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless this process says that nobody else writes, as the command line does."""
-    monkeypatch.setattr(standard_output._ASIDE, "is_ours", False)
-    monkeypatch.setattr(standard_output, "_others_may_write", lambda: True)
+    monkeypatch.setattr(quiet_highs._ASIDE, "is_ours", False)
+    monkeypatch.setattr(quiet_highs, "_others_may_write", lambda: True)
     with standard_output_aside():
         os.write(1, b"outer ")
         with standard_output_aside():

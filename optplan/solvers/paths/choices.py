@@ -1,56 +1,66 @@
-"""The best choice of one path per graph within the limits, from the graphs' sets of paths, by exhaustion.
+"""One path per graph, chosen from known ones: by exhaustion, by exchanges, and by a small integer program.
 
-Sets are merged two at a time, smallest first, keeping undominated totals that can still lead to a choice that is asked
-for. The last two are matched without forming their product: with one limit the best partner of a total is the one that
-uses up what is left of it; with several, no binding limit has much room left in a choice of nearly the bound's value,
-so the partners of a total have their consumption in a narrow window.
+*Exhaustion.* Sets are merged two at a time, smallest first, keeping undominated totals that can still lead to a choice
+that is asked for. The last two are matched without forming their product: with one limit the best partner of a total is
+the one that uses up what is left of it; with several, no binding limit has much room left in a choice of nearly the
+bound's value, so the partners of a total have their consumption in a narrow window.
 
 Lists of undominated sums are those of Nemhauser and Ullmann, "Discrete dynamic programming and capital allocation",
 Management Science 15, 1969; matching the last two sets is the idea of Horowitz and Sahni (Journal of the ACM 21, 1974).
 
 Of many graphs the totals lie so densely that there are too many of them; there a merge that keeps only some of each
 set, spread over all consumptions, finds a choice that is as good as the best or nearly so, and proves nothing.
+
+*Exchanges* of one path or two fill the slack of a budget (local search).
+
+*The restricted master heuristic* solves the program over paths known with HiGHS, as far as effort allows (Joncour et
+al., "Column generation based primal heuristics", Electronic Notes in Discrete Mathematics 36, 2010).
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from optplan.progress import Stopwatch
 from optplan.solvers.limits import ROUNDING
-from optplan.solvers.paths.dominance import find_undominated_vectors, weigh_criteria
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths import TUNING
+from optplan.solvers.paths.dominance import (
+    expand_ranges,
+    find_undominated,
+    find_undominated_vectors,
+    scale_to_one,
+    weigh_criteria,
+)
 from optplan.solvers.paths.families import FloatArray, IntArray, PathSets
-from optplan.solvers.paths.pareto_sets import expand_ranges, find_undominated, scale_to_one
+from optplan.solvers.paths.search import Effort
+from optplan.solvers.quiet_highs import run_engine, start_engine
 
-#: Pairs formed at once; bounds the memory of a merge, and how long it does not look at the clock.
-_CHUNK_PAIRS = 1 << 20
+if TYPE_CHECKING:
+    import highspy
+
+#: Absolute tolerance of HiGHS on the scaled program, and the relative slack of the limits: together LIMIT_TOLERANCE.
+_ENGINE_TOLERANCE = 4e-10
 
 
 @dataclass(frozen=True)
 class MergeTarget:
-    """Which choices are asked for.
+    """Which choices are asked for."""
 
-    Parameters
-    ----------
-    multipliers
-        (L,) Weights of the consumptions in the reduced cost.
-    most_consumption
-        (L,) What the total consumption may be at most.
-    most_value
-        What the total value may be at most.
-    most_reduced_cost
-        What the total reduced cost may be at most.
-    most_kept
-        Totals kept of each merged set, of one limit; None for all of them, which is what exhaustion needs.
-    """
-
+    #: (L,) Weights of the consumptions in the reduced cost.
     multipliers: FloatArray
+    #: (L,) What the total consumption may be at most.
     most_consumption: FloatArray
+    #: What the total value may be at most.
     most_value: float
+    #: What the total reduced cost may be at most.
     most_reduced_cost: float
+    #: Totals kept of each merged set, of one limit; None for all of them, which is what exhaustion needs.
     most_kept: int | None = None
 
 
@@ -59,27 +69,19 @@ class _Totals:
     """Totals over some graphs, relative to the paths of least reduced cost.
 
     They are by increasing reduced cost; with one limit by increasing consumption and decreasing value.
-
-    Parameters
-    ----------
-    value, reduced_cost
-        (M,) Sums.
-    consumption
-        (M, L) Sums.
-    left, right
-        (M,) Positions in the two sets merged; for the set of one graph ``left`` is the path and ``right`` unused.
-    parts
-        The two sets; None for the set of one graph.
-    graph
-        The graph of a set of one; -1 for a merged set.
     """
 
+    #: (M,) Sums.
     value: FloatArray
     reduced_cost: FloatArray
+    #: (M, L) Sums.
     consumption: FloatArray
+    #: (M,) Positions in the two sets merged; for the set of one graph ``left`` is the path and ``right`` unused.
     left: IntArray
     right: IntArray
+    #: The two sets; None for the set of one graph.
     parts: tuple[_Totals, _Totals] | None
+    #: The graph of a set of one; -1 for a merged set.
     graph: int
 
     @property
@@ -99,24 +101,7 @@ class _Totals:
 def merge_path_sets(paths: PathSets, target: MergeTarget, effort: Effort) -> IntArray | None:
     """Return the choice of least value among those asked for, or None when there is none.
 
-    Parameters
-    ----------
-    paths
-        The graphs' sets.
-    target
-        Which choices are asked for.
-    effort
-        Charged for every pair of partial totals.
-
-    Returns
-    -------
-    IntArray | None
-        (G,) Position of the chosen path of each graph.
-
-    Raises
-    ------
-    OutOfEffortError
-        When a limit of ``effort`` is met.
+    A choice (G,) is the position of each graph's path.
     """
     reduced_cost = paths.value + paths.consumption @ target.multipliers
     owner = np.repeat(np.arange(paths.starts.size - 1), np.diff(paths.starts))
@@ -284,5 +269,142 @@ def _spread(consumption: FloatArray, reduced_cost: FloatArray, most: int) -> Int
 
 def _split_rows(sizes: IntArray) -> list[IntArray]:
     """Return the rows in runs of about as many pairs as may be formed at once."""
-    chunk = (np.cumsum(sizes) - sizes) // _CHUNK_PAIRS
+    chunk = (np.cumsum(sizes) - sizes) // TUNING.chunk_pairs
     return np.split(np.arange(sizes.size), np.flatnonzero(np.diff(chunk)) + 1)
+
+
+def fill_slack(paths: PathSets, choice: IntArray, limit: float, least_gain: float) -> IntArray:
+    """Improve a choice by the best single or pair replacement within the limit, again and again.
+
+    ``choice`` (G,) is the position of each graph's path; its consumption keeps the limit, and so does what is returned.
+    Nothing is replaced that gains less value than ``least_gain``.
+    """
+    owner = np.repeat(np.arange(choice.size), np.diff(paths.starts))
+    current = choice.copy()
+    for _ in range(TUNING.exchanges):
+        slack = limit - math.fsum(paths.used[current].tolist())
+        step = paths.used - paths.used[current][owner]
+        change = paths.value - paths.value[current][owner]
+        # A replacement with more of both, or none of either, is never part of a best pair.
+        useful = np.flatnonzero((step < 0) | (change < 0))
+        gain, moves = _find_best_pair(owner[useful], step[useful], change[useful], slack)
+        if gain < least_gain or gain <= 0:
+            break
+        moved = useful[moves]
+        current[owner[moved]] = moved
+    return current
+
+
+def _find_best_pair(owner: IntArray, step: FloatArray, change: FloatArray, slack: float) -> tuple[float, IntArray]:
+    """Return the greatest gain by one replacement or two of different graphs, and their positions."""
+    if not owner.size:
+        return 0.0, owner
+    by_step = np.argsort(step, kind="stable")
+    owner, step, change = owner[by_step], step[by_step], change[by_step]
+    best, runner_up = _rank_prefixes(owner, change)
+    # Replacement i goes with the best of those that still fit beside it, or with none (position -1).
+    last = np.searchsorted(step, slack - step, side="right") - 1
+    partner = np.where(last >= 0, best[last], -1)
+    partner = np.where((partner >= 0) & (owner[partner] == owner), np.where(last >= 0, runner_up[last], -1), partner)
+    partner_change = np.where(partner >= 0, change[partner], np.inf)
+    alone = np.where(step <= slack, 0.0, np.inf)
+    partner = np.where(partner_change < alone, partner, -1)
+    total = change + np.minimum(partner_change, alone)
+    position = int(np.argmin(total))
+    moves = [position] if partner[position] < 0 else [position, int(partner[position])]
+    return -float(total[position]), by_step[moves]
+
+
+def _rank_prefixes(owner: IntArray, change: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return, for each prefix, the position of the least change and of the least one of any other graph (-1: none)."""
+    size = owner.size
+    best = np.maximum.accumulate(np.where(_is_record(change), np.arange(size), 0))
+    new_leader = np.concatenate([[True], owner[best][1:] != owner[best][:-1]])
+    # Within a stretch led by one graph, the runner-up is the leader before the stretch or a later entry of another
+    # graph. Ranks as integers let one running minimum serve all stretches, each below the one before.
+    order = np.argsort(change, kind="stable")
+    rank = np.empty(size, dtype=np.intp)
+    rank[order] = np.arange(size)
+    candidate = np.where(owner != owner[best], rank, size)
+    previous = np.concatenate([[size], rank[best][:-1]])
+    candidate = np.where(new_leader, previous, candidate)
+    stretch = np.cumsum(new_leader)
+    running = np.minimum.accumulate(candidate - stretch * (size + 1)) + stretch * (size + 1)
+    return best, np.where(running < size, order[np.minimum(running, size - 1)], -1)
+
+
+def _is_record(numbers: FloatArray) -> NDArray[np.bool_]:
+    """Return where a number is less than all before it."""
+    running = np.minimum.accumulate(numbers)
+    return np.concatenate([[True], numbers[1:] < running[:-1]])
+
+
+def find_nearest(graph: IntArray, reduced_cost: FloatArray) -> IntArray:
+    """Return the positions, increasing, of the paths of least excess, as many as :func:`choose_paths` looks among.
+
+    ``graph`` (C,) says whose path each is, from 0 to G - 1.
+    """
+    least = np.full(int(graph.max()) + 1, np.inf)
+    np.minimum.at(least, graph, reduced_cost)
+    nearest = np.argsort(reduced_cost - least[graph], kind="stable")
+    return np.sort(nearest[: TUNING.known_paths + 2 * least.size])
+
+
+def choose_paths(
+    graph: IntArray, value: FloatArray, consumption: FloatArray, limits: FloatArray, gap: float, stopwatch: Stopwatch
+) -> IntArray | None:
+    """Return a good choice of one path per graph that keeps the limits, or None when none was found.
+
+    ``graph`` (M,) says whose path each is, from 0 to G - 1; ``value`` (M,) and ``consumption`` (M, L) are the paths',
+    ``gap`` is relative to the best choice among these. Returned are the positions (G,) of the chosen paths.
+    """
+    import highspy
+
+    num_graphs = int(graph.max()) + 1
+    entries = consumption / limits
+    usable = np.flatnonzero((entries <= 1.0 + _ENGINE_TOLERANCE).all(axis=1))
+    graph, entries = graph[usable], entries[usable]
+    if np.unique(graph).size < num_graphs:
+        return None
+    engine = start_engine(
+        mip_rel_gap=gap,
+        mip_max_nodes=TUNING.choice_nodes,
+        mip_feasibility_tolerance=_ENGINE_TOLERANCE,
+        primal_feasibility_tolerance=_ENGINE_TOLERANCE,
+        small_matrix_value=1e-12,
+    )
+    if stopwatch.remaining_s is not None:
+        engine.setOptionValue("time_limit", stopwatch.remaining_s)
+    _pass_program(engine, graph, value[usable] / (float(value.max()) or 1.0), entries)
+    run_engine(engine)
+    if engine.getInfo().primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
+        return None
+    chosen = np.flatnonzero(np.asarray(engine.getSolution().col_value) > 0.5)
+    # Paths come in any order, and the choice is by graph.
+    return usable[chosen[np.argsort(graph[chosen])]] if chosen.size == num_graphs else None
+
+
+def _pass_program(engine: highspy.Highs, graph: IntArray, value: FloatArray, entries: FloatArray) -> None:
+    """Give HiGHS a binary column for each path; rows are graphs, then limits, of which ``entries`` are shares."""
+    import highspy
+
+    graphs, (count, limits) = int(graph.max()) + 1, entries.shape
+    rows = np.concatenate([graph[:, None], np.tile(graphs + np.arange(limits), (count, 1))], axis=1)
+    numbers = np.concatenate([np.ones((count, 1)), entries], axis=1)
+    engine.passModel(
+        count,
+        graphs + limits,
+        numbers.size,
+        int(highspy.MatrixFormat.kColwise),
+        int(highspy.ObjSense.kMinimize),
+        0.0,
+        value,
+        np.zeros(count),
+        np.ones(count),
+        np.concatenate([np.ones(graphs), np.full(limits, -np.inf)]),
+        np.concatenate([np.ones(graphs), np.full(limits, 1.0 + _ENGINE_TOLERANCE)]),
+        (np.arange(count) * rows.shape[1]).astype(np.int32),
+        rows.ravel().astype(np.int32),
+        numbers.ravel(),
+        np.ones(count, dtype=np.int32),
+    )

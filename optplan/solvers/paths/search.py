@@ -1,4 +1,4 @@
-"""Closing a gap above a Lagrangian bound: what the searches for pure plans have in common.
+"""What searches for pure plans have in common: what they may spend, how they close a gap, and what they hand back.
 
 Any plan's value is the bound + the excesses of its paths over the least reduced costs + multipliers . (unused limits).
 So the plans of at most a given value above the bound consist of paths with small excess; they are few, and are
@@ -7,36 +7,102 @@ wanted gap is reached. How paths are enumerated, and what else is tried, differs
 of limits.
 
 Handler and Zang, "A dual algorithm for the constrained shortest path problem", Networks 10, 1980, close the gap by the
-next shortest paths; Carlyle, Royset and Wood (Networks 52, 2008) enumerate within an allowance, as here.
+next shortest paths; Carlyle, Royset and Wood ("Lagrangian relaxation and enumeration for solving constrained
+shortest-path problems", Networks 52, 2008) enumerate within an allowance, as here; here for many graphs that share the
+limits, with Pareto sets instead of single paths.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from optplan.solvers.paths.effort import Effort
+from optplan.progress import Stopwatch
 from optplan.solvers.paths.families import FloatArray
+
+
+class OutOfEffortError(Exception):
+    """A search met a limit; caught inside this package, where the search returns what it has."""
+
+    def __init__(self, limit: str) -> None:
+        self.limit = limit
+        super().__init__(f"stopped by the {limit} limit")
+
+
+@dataclass
+class Effort:
+    """Counters of a search with their limits; a charge above a limit raises."""
+
+    #: Wall time; looked at with every charge.
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    #: Labels that one enumeration may keep; 8 bytes each.
+    max_labels: int = 100_000_000
+    #: Pairs of partial plans that one merge may look at.
+    max_pairs: int = 200_000_000
+    #: Shortest-path passes, labels and pairs so far.
+    passes: int = 0
+    labels: int = 0
+    pairs: int = 0
+
+    def charge_pass(self) -> None:
+        """Count a pass over all graphs."""
+        self.passes += 1
+        self._look_at_clock()
+
+    def charge_labels(self, count: int, kept: int) -> None:
+        """Count new labels; ``kept`` is what the current enumeration holds with them."""
+        self.labels += count
+        if kept > self.max_labels:
+            raise OutOfEffortError("labels")
+        self._look_at_clock()
+
+    def require_pairs(self, count: int) -> None:
+        """Raise when a merge would make more pairs than one may."""
+        if count > self.max_pairs:
+            raise OutOfEffortError("pairs")
+
+    def charge_pairs(self, count: int) -> None:
+        """Count pairs before they are made."""
+        self.pairs += count
+        self._look_at_clock()
+
+    def _look_at_clock(self) -> None:
+        if self.stopwatch.expired:
+            raise OutOfEffortError("time")
 
 
 @dataclass(frozen=True, eq=False)
 class Exhaustion:
-    """Proof by enumeration.
+    """Proof by enumeration."""
 
-    Parameters
-    ----------
-    multipliers
-        (L,) Multipliers of the reduced costs.
-    allowance
-        All plans with excesses + multipliers . (unused limits) up to this were covered, in units of value.
-    optimum
-        The least value among them; None when none of them keeps the limits.
-    """
-
+    #: (L,) Multipliers of the reduced costs.
     multipliers: FloatArray
+    #: All plans with excesses + multipliers . (unused limits) up to this were covered, in units of value.
     allowance: float
+    #: The least value among them; None when none of them keeps the limits.
     optimum: float | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Finding:
+    """What a search has proven, and what it took."""
+
+    #: No plan of one path per graph has less value. It equals the incumbent's when proven by exhaustion, and is +inf
+    #: when it is proven that no such plan keeps the limits.
+    bound: float
+    #: What ``bound`` rests on where that can be checked by enumerating once more; None where it is the Lagrangian
+    #: bound, or rests on branch and price.
+    exhaustion: Exhaustion | None
+    #: Whether the wanted gap was reached, or no plan exists.
+    proven: bool
+    #: ``time``, ``labels``, ``pairs`` or ``branches`` when a limit ended the search, else None.
+    stopped_by: str | None
+    #: Work done.
+    passes: int
+    labels: int
+    pairs: int
 
 
 def relative_gap(value: float, bound: float) -> float:
@@ -47,16 +113,8 @@ def relative_gap(value: float, bound: float) -> float:
 class GapClosing(ABC):
     """The state of closing one gap: what was covered, and the loop of growing allowances.
 
-    Parameters
-    ----------
-    least, multipliers
-        The Lagrangian bound, and the multipliers (L,) that attain it.
-    rounding
-        Values closer than this are the same.
-    gap
-        Relative gap at which to stop.
-    effort
-        Limits, and who listens.
+    ``multipliers`` (L,) attain the Lagrangian bound, ``least``; values closer than ``rounding`` are the same; the gap
+    is the relative one at which to stop.
     """
 
     def __init__(self, least: float, multipliers: FloatArray, rounding: float, gap: float, effort: Effort) -> None:
@@ -104,14 +162,7 @@ class GapClosing(ABC):
     def grow(self, allowance: float, growth: float, *, most_unfounded: float = math.inf) -> None:
         """Enumerate within growing allowances until the gap is closed, or that is no longer worth while.
 
-        Parameters
-        ----------
-        allowance
-            The first, in units of value.
-        growth
-            By how much each next one is greater.
-        most_unfounded
-            Largest allowance without an incumbent.
+        Allowances are in units of value; beyond ``most_unfounded`` there is none without an incumbent.
         """
         while not self.closed and (self.value < math.inf or allowance < most_unfounded):
             allowance = min(max(allowance, self.rounding), self.value - self.least + self.rounding)
@@ -132,3 +183,15 @@ class GapClosing(ABC):
         """Tell the listener where the search is."""
         objective = self.value if self.value < math.inf else None
         self.effort.stopwatch.emit(stage, objective=objective, bound=self.bound)
+
+    def sum_up(self, stopped_by: str | None) -> dict[str, Any]:
+        """Return what a :class:`Finding` says of the search as it is now."""
+        return {
+            "bound": self.bound,
+            "exhaustion": self.exhaustion,
+            "proven": self.closed,
+            "stopped_by": stopped_by,
+            "passes": self.effort.passes,
+            "labels": self.effort.labels,
+            "pairs": self.effort.pairs,
+        }

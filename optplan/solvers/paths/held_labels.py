@@ -3,32 +3,120 @@
 A label is a beginning of a path with its value and consumption. It is dropped when the least that can follow exceeds a
 cut, or when another label at the same node has no more of either, whatever is still to be charged. Options through
 which no path is within the cuts go first. Where paths are charged on top, only those are looked at that keep the rules
-of :mod:`optplan.solvers.paths.held.exchange_dominance`.
+of :class:`~optplan.solvers.paths.held_graphs.ExchangeRules`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optplan.solvers.limits import ROUNDING
-from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths import TUNING
+from optplan.solvers.paths.dominance import expand_ranges, find_undominated, scale_to_one
 from optplan.solvers.paths.families import FloatArray, IntArray
-from optplan.solvers.paths.held.charges import Charges, find_undominated_charged, skip_dominated_from_above
-from optplan.solvers.paths.held.exchange_dominance import FORBIDDEN, FREE, ExchangeRules
-from optplan.solvers.paths.held.graphs import HeldGraph
-from optplan.solvers.paths.pareto_sets import expand_ranges
+from optplan.solvers.paths.held_graphs import FORBIDDEN, FREE, ExchangeRules, HeldGraph
+from optplan.solvers.paths.search import Effort
 
-#: Pairs of a label and a node, under each cut, that are looked at in one go; bounds the memory.
-_NUMBERS_AT_ONCE = 1 << 20
-#: Labels that are charged in one go, and whole paths that are charged exactly.
-_CHARGED_AT_ONCE = 1 << 14
-_SETTLED_AT_ONCE = 1 << 5
-#: Targets that share what may come to them from above.
-_TARGETS_AT_ONCE = 1 << 6
+
+class Charges(Protocol):
+    """Costs of a path beyond the sums of its steps, each at least 0, as minimum charges on what was held too short.
+
+    The graph's sums are then lower bounds. What a beginning of a path has to pay on top is known between two ends: what
+    is *settled*, whatever follows, and what is still *open*, at most. That is enough to compare labels: one dominates
+    another when its upper ends are no more than the other's lower ends. Only paths left at the end are charged exactly.
+    """
+
+    def charge(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return what beginnings of paths pay on top: at least, whatever follows, and the most that may be added.
+
+        ``options`` (L, j + 1) are those taken in the first layers; returned are (2, L) settled and open. What is added
+        is for what has been held so far; what is held later pays for itself.
+        """
+
+    def settle(self, options: IntArray) -> FloatArray:
+        """Return (2, L) exactly what whole paths pay on top, given the option (L, J) taken in each layer."""
+
+
+@dataclass(frozen=True)
+class _ExchangedCharges:
+    """The charges of the graph with value and consumption in each other's place."""
+
+    charges: Charges
+
+    def charge(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return what beginnings of paths pay on top."""
+        settled, still_open = self.charges.charge(options)
+        return settled[::-1], still_open[::-1]
+
+    def settle(self, options: IntArray) -> FloatArray:
+        """Return exactly what whole paths pay on top."""
+        return self.charges.settle(options)[::-1]
+
+
+def exchange_charges(charges: Charges | None) -> Charges | None:
+    """Return the charges of the graph with value and consumption in each other's place; None stays None."""
+    return None if charges is None else _ExchangedCharges(charges)
+
+
+def find_undominated_charged(segment: IntArray, low: FloatArray, still_open: FloatArray | None) -> IntArray:
+    """Return the entries that no other entry of the same segment is certain to dominate, by segment and consumption.
+
+    ``segment`` (M,) numbers the sets. ``low`` (2, M) are lower ends of value and consumption, ``still_open`` is what
+    may come on top; None where nothing does.
+    """
+    if not segment.size:
+        return np.empty(0, dtype=np.intp)
+    if still_open is None:
+        return find_undominated(segment, scale_to_one(low[1]), scale_to_one(low[0]))
+    least = low.min(axis=1, keepdims=True)
+    spread = (low + still_open).max(axis=1, keepdims=True) - least
+    spread[spread <= 0.0] = 1.0
+    scaled, high = (low - least) / spread, (low + still_open - least) / spread
+    # Sets are two apart on both keys. What is open may vanish in them: then an entry is as good as certain.
+    apart = np.array([-2.0, 2.0])[:, None] * segment
+    (low_value, low_key), (high_value, high_key) = scaled + apart, high + apart
+    certain = (low_key == high_key) & (low_value == high_value)
+    known, unsure = np.flatnonzero(certain), np.flatnonzero(~certain)
+    known = known[find_undominated(segment[known], scaled[1, known], scaled[0, known])]
+    if not unsure.size:
+        return known
+
+    def is_dominated(these: IntArray, those: IntArray) -> NDArray[np.bool_]:
+        order = those[np.argsort(high_key[those], kind="stable")]
+        best = np.append(np.inf, np.minimum.accumulate(high_value[order]))
+        return np.asarray(best[np.searchsorted(high_key[order], low_key[these], side="right")] <= low_value[these])
+
+    # An unsure entry cannot dominate itself, as one of its upper ends is above the lower one; nor can two entries
+    # dominate each other. So what a dominated entry dominates is dominated by one that stays, too.
+    kept_unsure = unsure[~is_dominated(unsure, unsure) & ~is_dominated(unsure, known)]
+    kept = np.concatenate([known[~is_dominated(known, unsure)], kept_unsure])
+    return kept[np.argsort(low_key[kept], kind="stable")]
+
+
+def skip_dominated_from_above(node: IntArray, low: FloatArray) -> IntArray:
+    """Return the entries that no entry at a greater node dominates, in the given order.
+
+    Halves of the nodes are held against one another, then halves of these, each depth in one pass. ``low`` (2, M) are
+    values and consumptions of the entries at ``node`` (M,).
+    """
+    rank = np.unique(node, return_inverse=True)[1]
+    kept, width = np.ones(node.size, dtype=bool), 1
+    value, consumption = (scale_to_one(each) for each in low) if node.size else low
+    while width <= rank.max(initial=0):
+        half = rank // width
+        keys, heights = consumption + 2.0 * (half // 2), value - 2.0 * (half // 2)
+        upper, lower = np.flatnonzero(half % 2 == 1), np.flatnonzero(half % 2 == 0)
+        upper = upper[np.argsort(keys[upper], kind="stable")]
+        least = np.append(np.inf, np.minimum.accumulate(heights[upper]))
+        place = np.searchsorted(keys[upper], keys[lower], side="right")
+        kept[lower[least[place] <= heights[lower]]] = False
+        width *= 2
+    return np.flatnonzero(kept)
 
 
 @dataclass(frozen=True)
@@ -41,40 +129,26 @@ class Cut:
 
 @dataclass(frozen=True, eq=False)
 class HeldPaths:
-    """Paths, by increasing consumption.
+    """Paths, by increasing consumption."""
 
-    Parameters
-    ----------
-    value, consumption
-        (P,) Of each path.
-    options
-        (P, J) The option taken in each layer.
-    """
-
+    #: (P,) Of each path.
     value: FloatArray
     consumption: FloatArray
+    #: (P, J) The option taken in each layer.
     options: IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class _Labels:
-    """Beginnings of paths.
+    """Beginnings of paths."""
 
-    Parameters
-    ----------
-    node
-        (L,) Where they are.
-    sums
-        (2, L) Value and consumption of the steps so far, without charges.
-    charge
-        (2, L) What is settled and what is still open on top; None where nothing is charged.
-    state
-        (L,) What they may do next.
-    """
-
+    #: (L,) Where they are.
     node: IntArray
+    #: (2, L) Value and consumption of the steps so far, without charges.
     sums: FloatArray
+    #: (2, L) What is settled and what is still open on top; None where nothing is charged.
     charge: tuple[FloatArray, FloatArray] | None
+    #: (L,) What they may do next.
     state: IntArray
 
     @property
@@ -93,31 +167,9 @@ class _Labels:
         return find_undominated_charged(segment, self.low, None if self.charge is None else self.charge[1])
 
 
-def find_pareto_set(
-    graph: HeldGraph, effort: Effort, charges: Charges | None = None, cuts: tuple[Cut, ...] = ()
-) -> HeldPaths:
-    """Return every undominated path within all cuts.
-
-    Parameters
-    ----------
-    effort
-        Charged for each layer's labels.
-    charges
-        What paths pay beyond the sums of their steps; then the cuts hold for the sums with it.
-    cuts
-        What paths are wanted; without any, all are.
-
-    Returns
-    -------
-    HeldPaths
-        None at all when no path is within the cuts.
-
-    Raises
-    ------
-    OutOfEffortError
-        When a limit of ``effort`` is met.
-    """
-    found = find_candidates(graph, effort, charges, cuts)
+def find_pareto_set(graph: HeldGraph, effort: Effort, charges: Charges | None = None) -> HeldPaths:
+    """Return every undominated path, charges included."""
+    found = find_candidates(graph, effort, charges, ())
     costs = np.array([found.value, found.consumption])
     if charges is not None:
         costs = settle_costs(graph, found.options, charges, effort)
@@ -129,23 +181,7 @@ def find_pareto_set(
 
 
 def find_candidates(graph: HeldGraph, effort: Effort, charges: Charges | None, cuts: tuple[Cut, ...]) -> HeldPaths:
-    """Return the paths within all cuts among which every undominated one is.
-
-    Parameters
-    ----------
-    graph, effort, charges, cuts
-        As for :func:`find_pareto_set`.
-
-    Returns
-    -------
-    HeldPaths
-        With lower ends of their costs; without charges, the costs themselves.
-
-    Raises
-    ------
-    OutOfEffortError
-        When a limit of ``effort`` is met.
-    """
+    """Return the paths within all cuts among which every undominated one is; with charges, at lower ends of costs."""
     nothing = HeldPaths(np.empty(0), np.empty(0), np.empty((0, graph.num_layers), dtype=np.intp))
     left, own = graph, np.arange(graph.node.size)
     for find in (HeldGraph.bound_costs_through, HeldGraph.find_costs_through) if cuts else ():
@@ -164,26 +200,14 @@ def find_candidates(graph: HeldGraph, effort: Effort, charges: Charges | None, c
 def settle_costs(graph: HeldGraph, options: IntArray, charges: Charges | None, effort: Effort) -> FloatArray:
     """Return (2, P) value and consumption of whole paths (P, J), charges included.
 
-    Parameters
-    ----------
-    options
-        The option taken in each layer.
-    charges
-        What paths pay beyond the sums of their steps.
-    effort
-        Its clock is looked at between pieces.
-
-    Raises
-    ------
-    OutOfEffortError
-        When time runs out.
+    The clock is looked at between pieces.
     """
     followed = graph.follow(options)
     sums = np.array([followed.value, followed.used])
     if charges is None:
         return sums
     pieces: list[FloatArray] = []
-    for piece in np.array_split(options, 1 + len(options) // _SETTLED_AT_ONCE):
+    for piece in np.array_split(options, 1 + len(options) // TUNING.settled_at_once):
         if pieces:  # the first always, so that whoever has little time gets an answer at all
             effort.charge_labels(0, 0)
         pieces.append(charges.settle(piece))
@@ -193,12 +217,8 @@ def settle_costs(graph: HeldGraph, options: IntArray, charges: Charges | None, e
 class _Search:
     """Labels of the layer reached, and where they came from.
 
-    Parameters
-    ----------
-    graph
-        What the cuts leave of a graph.
-    own
-        (O,) The numbers of its options in that graph, by which they are charged.
+    ``graph`` is what the cuts leave of a graph, ``own`` (O,) the numbers of its options in that, by which they are
+    charged.
     """
 
     def __init__(
@@ -242,7 +262,7 @@ class _Search:
         parents, slots = [np.empty(0, dtype=np.intp)], [np.empty(0, dtype=np.intp)]
         for block, candidates in self._pair_up(targets):
             numbers = block.size * candidates.size * max(len(self.weights), 1)
-            for piece in np.array_split(block, 1 + numbers // _NUMBERS_AT_ONCE):
+            for piece in np.array_split(block, 1 + numbers // TUNING.pairs_at_once):
                 slot, position = np.nonzero(self._may_come(layer, candidates, targets[piece]))
                 parents.append(candidates[position])
                 slots.append(piece[slot])
@@ -256,7 +276,7 @@ class _Search:
         """
         labels, node = self.labels, self.labels.node
         above, upper = np.empty(0, dtype=np.intp), node.size
-        for block in np.array_split(np.arange(targets.size), 1 + targets.size // _TARGETS_AT_ONCE)[::-1]:
+        for block in np.array_split(np.arange(targets.size), 1 + targets.size // TUNING.targets_at_once)[::-1]:
             beyond = np.arange(np.searchsorted(node, targets[block[-1]] + 1), upper)
             above = np.concatenate([above, beyond[labels.state[beyond] == FREE]])
             above = above[labels.take(above).undominated(anywhere=True)]
@@ -299,7 +319,7 @@ class _Search:
             # Charges depend on how a path began, so they are not sums of what the steps add.
             paths = self.own[np.column_stack([self._trace(parent, numbered=False), option])]
             pieces = []
-            for piece in np.array_split(paths, 1 + len(paths) // _CHARGED_AT_ONCE):
+            for piece in np.array_split(paths, 1 + len(paths) // TUNING.charged_at_once):
                 pieces.append(self.charges.charge(piece))
                 self.effort.charge_labels(0, self.kept)
             settled, still_open = (np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True))

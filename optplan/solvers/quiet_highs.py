@@ -1,4 +1,4 @@
-"""Keeping an engine quiet: what it writes to standard output, whatever its options say, is nobody's answer."""
+"""HiGHS in one thread, and what it writes to standard output, whatever its options say, kept aside."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
+from optplan.errors import EngineError
 from optplan.progress import SILENT_THREAD
+
+if TYPE_CHECKING:
+    import highspy
 
 _OUTPUT, _ERROR = 1, 2
 
@@ -87,3 +92,28 @@ def standard_output_aside() -> Iterator[None]:
         yield
     finally:
         _ASIDE.leave()
+
+
+def start_engine(**options: float | str) -> highspy.Highs:
+    """Return HiGHS without a model, quiet and in one thread; options are its own, and come on top."""
+    import highspy
+
+    with standard_output_aside():  # the first one of a process prints a banner
+        engine = highspy.Highs()
+    usual: dict[str, float | str] = {"output_flag": False, "threads": 1, "parallel": "off", "random_seed": 0}
+    for name, option in (usual | options).items():
+        if engine.setOptionValue(name, option) == highspy.HighsStatus.kError:
+            raise EngineError(f"HiGHS does not know the option {name}={option!r}")
+    return engine
+
+
+def run_engine(engine: highspy.Highs) -> None:
+    """Run HiGHS on its model, in one thread if that can be had, and keep standard output clean."""
+    import highspy
+
+    with standard_output_aside():
+        failed = engine.run() == highspy.HighsStatus.kError
+        if failed and engine.getModelStatus() == highspy.HighsModelStatus.kNotset:
+            # HiGHS has one pool of threads per process; where somebody else has sized it, that size has to do.
+            engine.setOptionValue("threads", 0)
+            engine.run()

@@ -1,8 +1,9 @@
-"""Pareto filters, label setting, merging and replacements, each against the obvious slow way."""
+"""Pareto filters, label setting, and choices of one path per graph, each against the obvious slow way."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 
 from optplan.progress import Stopwatch
-from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths import TUNING
+from optplan.solvers.paths.choices import MergeTarget, choose_paths, fill_slack, find_nearest, merge_path_sets
+from optplan.solvers.paths.dominance import find_undominated
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
-from optplan.solvers.paths.pareto_merge import MergeTarget, merge_path_sets
-from optplan.solvers.paths.pareto_sets import find_undominated
-from optplan.solvers.paths.swaps import fill_slack
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.paths.switching import LinkedGraphs
 
 State = Callable[..., LinkedGraphs]
@@ -166,6 +167,13 @@ def test_merge_respects_its_limits() -> None:
         merge_path_sets(paths, MergeTarget(five, room, 27.0, 1e9), Effort(max_pairs=8))
 
 
+def exchange_once(paths: PathSets, choice: IntArray, limit: float) -> IntArray:
+    """Return what one round of exchanges makes of a choice."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("optplan.solvers.paths.choices.TUNING", replace(TUNING, exchanges=1))
+        return fill_slack(paths, choice, limit, 0.0)
+
+
 @settings(max_examples=300)
 @given(point_sets, st.integers(0, 8), st.integers(0, 10**6))
 def test_best_single_or_pair_replacement(sets: list[list[tuple[int, int]]], room: int, seed: int) -> None:
@@ -174,7 +182,7 @@ def test_best_single_or_pair_replacement(sets: list[list[tuple[int, int]]], room
     choice = np.random.default_rng(seed).integers(paths.starts[:-1], paths.starts[1:])
     limit = float(paths.used[choice].sum()) + room
     owner = np.repeat(np.arange(choice.size), np.diff(paths.starts))
-    filled = fill_slack(paths, choice, limit, 0.0, max_rounds=1)
+    filled = exchange_once(paths, choice, limit)
     gains = [0.0]
     for moves in [*((each,) for each in range(owner.size)), *combinations(range(owner.size), 2)]:
         if len({owner[move] for move in moves}) == len(moves):
@@ -190,7 +198,7 @@ def test_a_pair_of_two_second_choices() -> None:
     """The best partner of either belongs to its own graph, so only the best of *another* graph finds the pair."""
     paths = listed_sets([[(0, 20), (4, 14), (6, 10)], [(0, 20), (3, 15), (7, 9)]])
     # Room 10: (6, -10) + (3, -5) = -15 fits; (4, -6) + (7, -11) and (6, -10) + (7, -11) do not, (4, -6) + (3, -5) = -11
-    filled = fill_slack(paths, np.array([0, 3]), 10.0, 0.0, max_rounds=1)
+    filled = exchange_once(paths, np.array([0, 3]), 10.0)
     assert filled.tolist() == [2, 4]
 
 
@@ -202,3 +210,30 @@ def test_enumeration_stops_at_its_limits(effort: Effort, limit: str, training_cl
     graphs = training_classes(0, (5, 4), 6)
     with pytest.raises(OutOfEffortError, match=f"stopped by the {limit} limit"):
         graphs.find_path_sets(np.ones(1), 50.0, effort)
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1], [1, 3, 0, 2]])
+def test_the_choice_is_by_graph_whatever_the_order_of_the_paths(order: list[int]) -> None:
+    """Graph 0 has paths of value 5 and 1, graph 1 of 4 and 2, dearer the better: only 5 + 2 or 1 + 4 keep the limit.
+
+    They use 1 + 3 and 3 + 1 of the limit 4, so the second is best.
+    """
+    graph, value = np.array([0, 0, 1, 1]), np.array([5.0, 1.0, 4.0, 2.0])
+    use = np.array([[1.0], [3.0], [1.0], [3.0]])
+    chosen = choose_paths(graph[order], value[order], use[order], np.array([4.0]), 0.0, Stopwatch())
+    assert chosen is not None
+    assert graph[order][chosen].tolist() == [0, 1]
+    assert value[order][chosen].tolist() == [1.0, 4.0]
+
+
+def test_no_choice_is_none() -> None:
+    """Where the limits cannot be kept, or a graph has no path that keeps them alone."""
+    graph, value = np.array([0, 1]), np.ones(2)
+    for use in ([3.0, 2.0], [5.0, 1.0]):
+        assert choose_paths(graph, value, np.array(use)[:, None], np.array([4.0]), 0.0, Stopwatch()) is None
+
+
+def test_the_nearest_paths_are_those_of_least_excess(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two graphs four paths besides the most: excesses 0, 3, 1 of one and 0, 2 of the other leave out the 3."""
+    monkeypatch.setattr("optplan.solvers.paths.choices.TUNING", replace(TUNING, known_paths=0))
+    assert find_nearest(np.array([0, 0, 0, 1, 1]), np.array([5.0, 8.0, 6.0, 1.0, 3.0])).tolist() == [0, 2, 3, 4]
