@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from optplan.execution.online.estimates import (
     ClassEstimate,
     estimate_size,
     estimate_speedups,
+    find_speed,
     is_forgotten,
     mean_row,
     predict,
@@ -205,6 +207,10 @@ class Knowledge:
             arrivals=rate * window_h, watched_h=window_h, stated_jobs=self.terms.stated_jobs, since_s=self._began_s
         )
 
+    def rate_per_hour(self, name: str) -> float:
+        """Return the estimated rate of a class."""
+        return max(self.classes[name].rate_per_hour, _LEAST_RATE)
+
     def estimate(self) -> BoaInstance:
         """Return the instance as it is estimated now."""
         known = self.known
@@ -212,9 +218,9 @@ class Knowledge:
         for name, estimate in self.classes.items():
             job_class = known.classes[name]
             speedups = estimate_speedups(known, name, estimate, self.terms.gpus_per_node)
-            size = estimate_size(job_class, estimate, speedups)
+            size = estimate_size(job_class, estimate, partial(find_speed, speedups))
             classes[name] = job_class.replace(
-                arrival_rate_per_hour=max(estimate.rate_per_hour, _LEAST_RATE),
+                arrival_rate_per_hour=self.rate_per_hour(name),
                 epoch_size_gpu_hours=job_class.epoch_size_gpu_hours * (size / job_class.size_gpu_hours),
                 speedup=speedups,
             )

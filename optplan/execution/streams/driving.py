@@ -104,8 +104,8 @@ class StreamDriver(Loop[StreamState]):
         self._learner, self._expander = learner, expander
         self._rows = Rows()
         self._allocator = Allocator(state.table, terms.rules)
-        # Jobs that have no operation and still claim the place of their last one.
-        self._between: dict[str, JobState] = {}
+        # Jobs without an operation that claim the place of their last one.
+        self._claiming: dict[str, JobState] = {}
         # Who will have held so much that others come first, and when.
         self._lagging: VirtualClock[str] = VirtualClock()
         self._told: Mapping[str, int] = {}
@@ -142,8 +142,8 @@ class StreamDriver(Loop[StreamState]):
         self._learn(now_s, emit)
         self._give_up(now_s, emit)
         decision = self._divide(now_s)
-        moving = {job.number: job for job in (*(state.jobs[name] for name in decision.places), *self._between.values())}
-        for _, job in sorted(moving.items()):
+        moving = {**self._claiming, **{name: state.jobs[name] for name in decision.places}}
+        for job in sorted(moving.values(), key=_number):
             self._place(job, decision.places.get(job.name, job.place), now_s, emit)
         self._size(decision, now_s, emit)
         if not decided and self._is_stuck():
@@ -188,35 +188,36 @@ class StreamDriver(Loop[StreamState]):
                 allocator.add_node(name, Node(rules.gpus_per_node[node.resource], node.resource), node.number)
             else:
                 allocator.drop_node(name)
-        jobs = {name: state.jobs[name] for name in state.changed_jobs}
-        jobs.update(self._find_between(jobs))
-        for job in jobs.values():
-            if job.is_over:
-                allocator.drop(job.name)
+        self._watch_claims()
+        for name in state.changed_jobs:
+            if name in state.active:
+                allocator.put(self._describe(state.active[name], now_s))
             else:
-                allocator.put(self._describe(job, now_s))
+                allocator.drop(name)
         state.changed_jobs, state.changed_nodes = {}, {}
         return allocator.decide()
 
-    def _find_between(self, changed: Mapping[str, JobState]) -> dict[str, JobState]:
-        """Keep up who is between two operations; return those of them whose last place others have by now.
-
-        Until then it is theirs, as long as it is there.
-        """
-        for name, job in changed.items():
+    def _watch_claims(self) -> None:
+        """Let jobs between two operations claim their last place, as long as it is there and nobody else is."""
+        state = self._state
+        for name in state.changed_jobs:
+            job = state.jobs[name]
             if job.place and not (job.is_over or job.operation):
-                self._between[name] = job
+                self._claiming[name] = job
             else:
-                self._between.pop(name, None)
-        claimed, gone = dict[str, int](), dict[str, JobState]()
-        for job in sorted(self._between.values(), key=_number):
+                self._claiming.pop(name, None)
+        claimed: dict[str, int] = {}
+        for job in sorted(self._claiming.values(), key=_number):
             place = {node: gpus + claimed.get(node, 0) for node, gpus in job.place.items()}
-            if self._state.has_free(place, self._terms.rules.gpus_per_node):
+            if state.has_free(place, self._terms.rules.gpus_per_node):
                 claimed.update(place)
             else:
-                job.place, gone[job.name] = {}, job
-                del self._between[job.name]
-        return gone
+                self._leave(job)
+
+    def _leave(self, job: JobState) -> None:
+        """Claim the place of a job no more."""
+        job.place, self._state.changed_jobs[job.name] = {}, None
+        self._claiming.pop(job.name, None)
 
     def _describe(self, job: JobState, now_s: float) -> ActiveJob:
         """Return a job as the allocator has to know it."""
@@ -237,7 +238,7 @@ class StreamDriver(Loop[StreamState]):
             if running.phase is not Phase.STOPPING and dict(target) != dict(running.operation.place):
                 emit(StopWanted(now_s, job.operation, "resize"))
         elif not target:
-            job.place, state.changed_jobs[job.name] = {}, None
+            self._leave(job)
         elif state.has_free(target, self._terms.rules.gpus_per_node):
             attempt = job.attempts + 1
             name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{job.name}.{attempt}")
