@@ -59,6 +59,8 @@ class Knowledge:
         self.urgent = ""
         self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
         self._known: BoaInstance | None = None
+        # Of the known instance: by class, type, GPUs and epoch, how much faster that epoch is than the mean one.
+        self._factors: dict[tuple[str, str, int, int], float] = {}
         self._watched_h = 0.0
 
     def take(self, events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
@@ -172,11 +174,14 @@ class Knowledge:
             raise DataError(
                 "epoch", f"got {event.epoch}", f"jobs of {event.job_class} have {job_class.num_epochs} epochs"
             )
-        curve = job_class.speedup[gpu_type]
-        widths = self.known.allowed_widths(event.job_class, gpu_type)
-        nearest = widths[[int(np.argmin(np.abs(widths - event.gpus)))]]
-        rows = curve.at(nearest)
-        return float(rows[min(event.epoch, len(rows)) - 1, 0] / mean_row(curve, nearest)[0])
+        key = (event.job_class, gpu_type, event.gpus, event.epoch)
+        if key not in self._factors:
+            curve = job_class.speedup[gpu_type]
+            widths = self.known.allowed_widths(event.job_class, gpu_type)
+            nearest = widths[[int(np.argmin(np.abs(widths - event.gpus)))]]
+            rows = curve.at(nearest)
+            self._factors[key] = float(rows[min(event.epoch, len(rows)) - 1, 0] / mean_row(curve, nearest)[0])
+        return self._factors[key]
 
     @property
     def known(self) -> BoaInstance:
@@ -184,6 +189,7 @@ class Knowledge:
         if self._known is None:
             new = {name: self._state_new() for name, estimate in self.classes.items() if estimate.is_new}
             self._known = self.stated.replace(classes={**self.stated.classes, **new}) if new else self.stated
+            self._factors = {}
         return self._known
 
     def _state_new(self) -> JobClass:
