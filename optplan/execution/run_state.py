@@ -46,8 +46,9 @@ HELD = frozenset({Phase.WANTED, Phase.LAUNCHING, Phase.READY})
 
 @dataclass(slots=True)
 class NodeState:
-    """A node: when it was wanted, when its launch began, when it was ready and when it went."""
+    """A node, asked for after so many: when it was wanted, launched, ready, and when it went."""
 
+    number: int
     name: str
     pool: str
     resource: str
@@ -150,9 +151,8 @@ class RunState:
 
     @_apply.register
     def _(self, record: NodeWanted) -> None:
-        self.nodes[record.node] = NodeState(
-            record.node, record.pool, record.resource, record.segment, record.t, record.replacement
-        )
+        known = (record.node, record.pool, record.resource, record.segment, record.t, record.replacement)
+        self.nodes[record.node] = NodeState(len(self.nodes), *known)
         self.pools.setdefault(record.pool, set()).add(record.node)
 
     @_apply.register

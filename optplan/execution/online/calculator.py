@@ -11,15 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from optplan.contracts import Infeasibility, Result
 from optplan.contracts.judgement import Evaluation
 from optplan.errors import DataError, OptplanError
 from optplan.execution.online.events import OnlineEvent
 from optplan.execution.online.knowledge import Knowledge
+from optplan.execution.online.looks import Look, Seen
 from optplan.execution.online.probing import find_probing
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.weighing import find_excess, rows_of, solution_of, weigh
@@ -96,22 +95,6 @@ class Calculation(FrozenModel):
     unit: str
 
 
-class Seen(NamedTuple):
-    """What was estimated of a class when widths were last calculated.
-
-    Parameters
-    ----------
-    rate_per_hour, size_gpu_hours
-        The estimates.
-    speeds
-        Mean speedup at each of the class's options.
-    """
-
-    rate_per_hour: float
-    size_gpu_hours: float
-    speeds: list[float]
-
-
 class WidthCalculator:
     """Keeps estimates and the width table of one stream of jobs.
 
@@ -141,7 +124,9 @@ class WidthCalculator:
         self.terms = terms if terms is not None else Terms()
         self.knowledge = Knowledge(instance, self.terms, now_s=now_s)
         self.table: WidthTable | None = None
+        # Of each class: what was estimated when widths were last calculated, and the last look.
         self._seen: dict[str, Seen] = {}
+        self._looks: dict[str, Look] = {}
         self._probed: dict[str, tuple[int, ...]] = {}
         self._solved_s = self._looked_s = -math.inf
         self._heard = True
@@ -184,8 +169,14 @@ class WidthCalculator:
         if settling or not (urgent or late or (self._heard and not looked)):
             return None
         self._looked_s, self._heard = now_s, False
-        instance = self.knowledge.estimate()
-        seen = {name: _look(instance, name) for name in instance.classes}
+        if not (urgent or late or self._can_have_moved()):
+            return None
+        instance, known = self.knowledge.estimate(), self.knowledge.known
+        self._looks = {
+            name: Look.at(instance, known.classes[name], name, estimate)
+            for name, estimate in self.knowledge.classes.items()
+        }
+        seen = {name: each.seen for name, each in self._looks.items()}
         changes, moved = self._compare(seen)
         if not (urgent or late or moved):
             return None
@@ -202,6 +193,19 @@ class WidthCalculator:
             raise RuntimeError("no calculation was made")
         return made
 
+    def _can_have_moved(self) -> bool:
+        """Whether an estimate can have moved enough since the last calculation; cheaper than to estimate."""
+        limit, knowledge = math.log1p(self.terms.move), self.knowledge
+        for name, estimate in knowledge.classes.items():
+            before, last = self._seen.get(name), self._looks.get(name)
+            if before is None:  # it is new, and that is urgent
+                continue
+            if last is None or last.stated is not knowledge.known.classes[name]:
+                return True
+            if last.most_moved(before, knowledge.rate_per_hour(name), estimate) > limit:
+                return True
+        return False
+
     def _compare(self, seen: Mapping[str, Seen]) -> tuple[list[str], bool]:
         """Return what has changed since the last calculation, in words, and whether any of it moved enough."""
         changes, most = [], 0.0
@@ -210,8 +214,7 @@ class WidthCalculator:
             if before is None:
                 continue
             size, rate = (abs(math.log(new / old)) for new, old in zip(now[1::-1], before[1::-1], strict=True))
-            same = len(now.speeds) == len(before.speeds)
-            speed = float(np.abs(np.log(np.divide(now.speeds, before.speeds))).max()) if same else math.inf
+            speed = now.distance(before)
             most = max(most, size, rate, speed)
             words = [
                 f"{what} {old:.4g} to {new:.4g} {unit}"
@@ -222,7 +225,7 @@ class WidthCalculator:
                 if moved > _TOLD
             ]
             if speed > _TOLD:
-                words.append(f"speeds by up to {math.expm1(speed):.1%}" if same else "other widths")
+                words.append("other widths" if math.isinf(speed) else f"speeds by up to {math.expm1(speed):.1%}")
             if words:
                 changes.append(f"{name}: {', '.join(words)}")
         return changes, most > math.log1p(self.terms.move)
@@ -347,10 +350,3 @@ def _find_needed(instance: BoaInstance, infeasibility: Infeasibility, probed: fl
     """
     least = next((one.least_feasible for one in infeasibility.relaxations if one.limit == BUDGET), None)
     return None if least is None else instance.count_limit(BUDGET, least) + probed * instance.budget_amount()
-
-
-def _look(instance: BoaInstance, name: str) -> Seen:
-    """Return what is estimated of a class."""
-    job_class, options = instance.classes[name], instance.options(name)
-    speeds = np.exp(np.log(options.speeds).mean(axis=0))
-    return Seen(job_class.arrival_rate_per_hour, job_class.size_gpu_hours, speeds.tolist())

@@ -1,4 +1,4 @@
-"""The decision of BOA Constrictor's scheduler (paper, section 5.2), as a function without memory.
+"""The decision of BOA Constrictor's scheduler (paper, section 5.2).
 
 *Job allocation.* The table says how many GPUs a job holds, by its class and epoch. Whoever holds that many keeps its
 place. The others are placed anew. Where nodes are short, a running job keeps what it holds until its new width is
@@ -11,6 +11,8 @@ The paper stops at what is rented as it is needed. With quotas or ``most_gpus``,
 there: then an order says who is served (:class:`~optplan.execution.online.jobs.Order`). Nobody is put on what is left,
 as that would last; with first come nobody overtakes, and with the other orders those who run may be stopped for others.
 A width above all that may ever be there is cut to that.
+
+An :class:`Allocator` is told what changes and looks at nothing else; :func:`decide` tells a new one everything.
 """
 
 from __future__ import annotations
@@ -20,9 +22,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from optplan.errors import DataError, nearest_name_hint
-from optplan.execution.online.division import Claim, divide
+from optplan.execution.online.division import Claim, Kin, Line, divide
 from optplan.execution.online.jobs import ActiveJob, Node, Place, Rules, Widths, rank_claim
 from optplan.execution.online.stock import Stock
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is to become the case.
+
+    Parameters
+    ----------
+    places
+        By job that is to be elsewhere, in the order in which jobs came: what it is to hold; empty where it waits.
+    nodes
+        By type: how many nodes are wanted.
+    short
+        Jobs that hold other GPUs then than the table says, fewer of them as a rule.
+    idle
+        Nodes that nobody holds then and that are not wanted: they can be given back.
+    """
+
+    places: Mapping[str, Place]
+    nodes: Mapping[str, int]
+    short: tuple[str, ...]
+    idle: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -33,12 +57,10 @@ class Decision:
     ----------
     places
         By job, in the order in which jobs were given: what it holds; empty where it waits.
-    nodes
-        By type: how many nodes are wanted.
-    short, waiting
-        Jobs that hold other GPUs than the table says, fewer of them as a rule, and those that hold none.
-    idle
-        Nodes that nobody holds and that are not wanted: they can be given back.
+    nodes, short, idle
+        As in :class:`Changes`.
+    waiting
+        Jobs that hold none.
     """
 
     places: Mapping[str, Place]
@@ -48,8 +70,221 @@ class Decision:
     idle: tuple[str, ...]
 
 
+class Allocator:
+    """Decides who holds what, and how many nodes are wanted; a decision costs what has changed since the last one.
+
+    Parameters
+    ----------
+    table
+        How many GPUs a job is to hold.
+    rules
+        Types, quotas, order.
+    """
+
+    def __init__(self, table: Widths, rules: Rules) -> None:
+        self._table, self._rules = table, rules
+        self._most = {kind: rules.most_of(kind) for kind in rules.gpus_per_node}
+        self._stock = Stock(rules)
+        self._demand = dict.fromkeys(rules.gpus_per_node, 0)
+        self._claims: dict[str, Claim] = {}
+        self._put = 0
+        # Those who hold something, those of them who want something else, those who hold nothing, and those who say
+        # that they hold what is not there.
+        self._running: dict[str, Claim] = {}
+        self._short: dict[str, Claim] = {}
+        self._line = Line()
+        self._displaced: dict[str, Claim] = {}
+        self._decided: Changes | None = None
+
+    def follow(self, table: Widths) -> None:
+        """Decide by another table from now on."""
+        if table is not self._table:
+            self._table = table
+            for one in list(self._claims.values()):
+                self.put(one.job)
+
+    def put(self, job: ActiveJob) -> None:
+        """Tell of a job that has arrived, or of which something has changed.
+
+        Raises
+        ------
+        DataError
+            When the table has a type that the rules do not know.
+        """
+        before = self._claims.get(job.name)
+        if before is None:
+            self._put += 1
+            self._file(job, self._put)
+        elif job.place != before.job.place or (job.place and not before.held) or not self._stays(before, job):
+            self._withdraw(before)
+            self._file(job, before.number)
+
+    def drop(self, name: str) -> None:
+        """Tell of a job that is over."""
+        one = self._claims.pop(name, None)
+        if one is not None:
+            self._withdraw(one)
+
+    def add_node(self, name: str, node: Node, number: int) -> None:
+        """Tell of a node that can be used; among equally full ones those with smaller numbers are taken first.
+
+        Raises
+        ------
+        DataError
+            When it has a type that the rules do not know, or no GPU.
+        """
+        self._stock.add(name, node, number)
+        self._decided = None
+
+    def drop_node(self, name: str) -> None:
+        """Tell of a node that has gone; who was there holds nothing any more."""
+        if name not in self._stock:
+            return
+        holders = [] if self._stock.is_idle(name) else [one for one in self._running.values() if name in one.job.place]
+        for one in holders:
+            self._withdraw(one)
+        self._stock.remove(name)
+        for one in holders:
+            self._file(one.job, one.number)
+        self._decided = None
+
+    def decide(self) -> Changes:
+        """Decide; what is said is said again until it is the case, or something else changes."""
+        for one in sorted(self._displaced.values(), key=_number):
+            self.put(one.job)  # nodes may have come, and others may have left
+        if self._decided is None:
+            self._decided = self._decide()
+        return self._decided
+
+    def _stays(self, one: Claim, job: ActiveJob) -> bool:
+        """Take note of a job whose place is as before; say whether it wants the same, and is as urgent."""
+        wanted, kind = self._look_up(job, one.held_kind)
+        known = (one.wanted, one.kind, one.rank, one.job.job_class)
+        if (wanted, kind, rank_claim(job, one.held, self._rules.order), job.job_class) != known:
+            return False
+        one.job = job
+        return True
+
+    def _look_up(self, job: ActiveJob, held_kind: str) -> tuple[int, str]:
+        """Return how many GPUs of which type a job wants."""
+        wanted, kind = self._table.held_at(job.job_class, job.epochs_done, job.row)
+        if kind is None:
+            kind = held_kind or next(iter(self._most))
+        elif kind not in self._most:
+            hint = nearest_name_hint(kind, self._most)
+            raise DataError(f"table.classes.{job.job_class}", f"wants GPUs of type {kind!r}", hint)
+        if wanted > self._most[kind]:
+            wanted = self._rules.largest_runnable(job.job_class, int(self._most[kind]))
+        return wanted, kind
+
+    def _file(self, job: ActiveJob, number: int) -> None:
+        held, held_kind = self._stock.hold(job.place) if job.place else (0, "")
+        wanted, kind = self._look_up(job, held_kind)
+        rank = rank_claim(job, held, self._rules.order)
+        one = self._claims[job.name] = Claim(job, number, wanted, kind, held, held_kind, rank, held, held_kind)
+        self._demand[kind] += wanted
+        if held:
+            self._stock.used[held_kind] += held
+            self._running[job.name] = one
+            if not one.is_served:
+                self._short[job.name] = one
+        else:
+            if wanted:
+                self._line.add(one)
+            if job.place:
+                self._displaced[job.name] = one
+        self._decided = None
+
+    def _withdraw(self, one: Claim) -> None:
+        name = one.job.name
+        self._demand[one.kind] -= one.wanted
+        if one.held:
+            self._stock.free(one.job.place)
+            self._stock.used[one.held_kind] -= one.held
+            del self._running[name]
+            self._short.pop(name, None)
+        else:
+            if one.wanted:
+                self._line.remove(one)
+            self._displaced.pop(name, None)
+        self._decided = None
+
+    def _decide(self) -> Changes:
+        stock, used = self._stock, dict(self._stock.used)
+        scarce = _find_scarce(self._demand, self._rules)
+        seen = divide(self._running.values(), self._short.values(), self._line, stock, scarce)
+        seen.sort(key=_number)
+        wanted = self._count_nodes()
+        changing = [one for one in seen if one.is_changed]
+        places = self._place(changing)
+        decided = Changes(
+            places=places,
+            nodes=wanted,
+            short=tuple(one.job.name for one in seen if one.got and not one.is_served),
+            idle=stock.list_idle(wanted),
+        )
+        for one in changing:  # nothing of it is the case yet
+            if one.got:
+                stock.free(places[one.job.name])
+        for one in changing:
+            if one.held:
+                stock.hold(one.job.place)
+            one.keep()
+        stock.used.update(used)
+        return decided
+
+    def _place(self, changing: Sequence[Claim]) -> dict[str, Place]:
+        """Place those whose GPUs change: what they held is free for all, and the widest come first."""
+        for one in changing:
+            if one.held:
+                self._stock.free(one.job.place)
+        moved = {one.number: one for one in (*changing, *self._displaced.values())}
+        places: dict[str, Place] = {moved[number].job.name: {} for number in sorted(moved)}
+        for one in sorted((one for one in changing if one.got), key=lambda one: -one.got):
+            places[one.job.name] = self._stock.take(one.got, one.got_kind)
+        return places
+
+    def _count_nodes(self) -> dict[str, int]:
+        """Return the nodes of each type on which all widths have room, as far as quotas and ``most_gpus`` let them."""
+        rules, sizes = self._rules, self._rules.gpus_per_node
+        granted = {kind: int(min(gpus, rules.cap(kind))) for kind, gpus in self._demand.items()}
+        most = math.inf if rules.most_gpus is None else rules.most_gpus
+        if sum(granted.values()) > most:
+            granted = self._grant(int(most))
+        nodes = {
+            kind: int(min(-(-gpus // sizes[kind]), rules.cap(kind) // sizes[kind])) for kind, gpus in granted.items()
+        }
+        while sum(number * sizes[kind] for kind, number in nodes.items()) > most:
+            emptiest = max(
+                (kind for kind in nodes if nodes[kind]), key=lambda kind: nodes[kind] * sizes[kind] - granted[kind]
+            )
+            nodes[emptiest] -= 1
+        return nodes
+
+    def _grant(self, most: int) -> dict[str, int]:
+        """Return how many of ``most`` GPUs are of which type, where more are wanted: those of the first ones."""
+        granted, left = dict.fromkeys(self._demand, 0), most
+        if len(granted) == 1:
+            return dict.fromkeys(granted, most)
+        full: set[Kin | str] = set()
+        for one in self._line.walk(self._running.values(), full):
+            room = self._rules.cap(one.kind) - granted[one.kind]
+            gpus = int(min(one.wanted, left, room))
+            granted[one.kind] += gpus
+            left -= gpus
+            if gpus == room:
+                full.add(one.kind)
+            if not left:
+                break
+        return granted
+
+
+def _number(one: Claim) -> int:
+    return one.number
+
+
 def decide(table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], rules: Rules) -> Decision:
-    """Decide who holds what, and how many nodes are wanted.
+    """Decide who holds what, and how many nodes are wanted, from nothing.
 
     Parameters
     ----------
@@ -73,71 +308,18 @@ def decide(table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], 
     DataError
         When two jobs have the same name, or the table or a node has a type that the rules do not know.
     """
-    stock = Stock(nodes, rules)
+    allocator = Allocator(table, rules)
+    for number, (name, node) in enumerate(nodes.items()):
+        allocator.add_node(name, node, number)
     places = {job.name: job.place for job in jobs}
     if len(places) < len(jobs):
         raise DataError("jobs", "two have the same name", "give each job a name of its own")
-    changed, demand = _look_up(table, jobs, stock)
-    scarce = _find_scarce(demand, rules)
-    may_stop = stock.may_stop(scarce)
-    every = _claim_all(jobs, changed, stock) if scarce or may_stop else changed
-    claims = every if may_stop else changed
-    divide(claims, stock, scarce)
-    _place(claims, stock, places)
-    wanted = _count_nodes(every, demand, rules)
-    return Decision(
-        places=places,
-        nodes=wanted,
-        short=tuple(one.job.name for one in claims if one.got and not one.is_served),
-        waiting=tuple(one.job.name for one in claims if not one.got),
-        idle=stock.list_idle(wanted),
-    )
-
-
-def _look_up(table: Widths, jobs: Sequence[ActiveJob], stock: Stock) -> tuple[list[Claim], dict[str, int]]:
-    """Return those who do not hold what they want, and the GPUs of each type that are wanted in all.
-
-    This is what a decision spends its time on where nearly everybody holds what it should.
-    """
-    rules = stock.rules
-    demand = dict.fromkeys(rules.gpus_per_node, 0)
-    most = {kind: rules.most_of(kind) for kind in demand}
-    default = next(iter(demand))
-    looked_up: dict[tuple[str, int, int], tuple[int, str | None]] = {}
-    held_at, count = table.held_at, stock.count
-    changed = []
     for job in jobs:
-        key = (job.job_class, job.epochs_done, job.row)
-        cell = looked_up.get(key)
-        if cell is None:
-            cell = looked_up[key] = held_at(*key)
-        wanted, kind = cell
-        place = job.place
-        held, held_kind = count(place) if place else (0, "")
-        if kind is None:
-            kind = held_kind or default
-        elif kind not in demand:
-            hint = nearest_name_hint(kind, demand)
-            raise DataError(f"table.classes.{job.job_class}", f"wants GPUs of type {kind!r}", hint)
-        if wanted > most[kind]:
-            wanted = rules.largest_runnable(job.job_class, int(most[kind]))
-        demand[kind] += wanted
-        if held != wanted or held_kind != kind:
-            changed.append(Claim(job, wanted, kind, held, held_kind))
-    return changed, demand
-
-
-def _claim_all(jobs: Sequence[ActiveJob], changed: Sequence[Claim], stock: Stock) -> list[Claim]:
-    """Return all jobs, those who hold what they want as well."""
-    others = {one.job.name: one for one in changed}
-    claims = []
-    for job in jobs:
-        one = others.get(job.name)
-        if one is None:
-            held, kind = sum(job.place.values()), stock.kind_of(job.place) if job.place else ""
-            one = Claim(job, held, kind, held, kind)
-        claims.append(one)
-    return claims
+        allocator.put(job)
+    changes = allocator.decide()
+    places.update(changes.places)
+    waiting = tuple(name for name, place in places.items() if not place)
+    return Decision(places, changes.nodes, changes.short, waiting, changes.idle)
 
 
 def _find_scarce(demand: Mapping[str, int], rules: Rules) -> frozenset[str]:
@@ -145,41 +327,3 @@ def _find_scarce(demand: Mapping[str, int], rules: Rules) -> frozenset[str]:
     if rules.most_gpus is not None and sum(demand.values()) > rules.most_gpus:
         return frozenset(demand)
     return frozenset(kind for kind, gpus in demand.items() if gpus > rules.cap(kind))
-
-
-def _place(claims: Sequence[Claim], stock: Stock, places: dict[str, Place]) -> None:
-    """Place those whose GPUs change: what they held is free for all, and the widest come first."""
-    changing = [one for one in claims if (one.got, one.got_kind) != (one.held, one.held_kind)]
-    for one in changing:
-        if one.held:
-            stock.give_back(one.job.place)
-        places[one.job.name] = {}
-    for one in claims:
-        if not one.got:
-            places[one.job.name] = {}
-    starting = sorted((one for one in changing if one.got), key=lambda one: -one.got)
-    if starting:
-        buckets = stock.sort_free()
-        for one in starting:
-            places[one.job.name] = buckets.take(one.got, one.got_kind)
-
-
-def _count_nodes(claims: Sequence[Claim], demand: Mapping[str, int], rules: Rules) -> dict[str, int]:
-    """Return the nodes of each type on which all widths have room, as far as quotas and ``most_gpus`` let them."""
-    sizes = rules.gpus_per_node
-    granted = {kind: int(min(gpus, rules.cap(kind))) for kind, gpus in demand.items()}
-    most = math.inf if rules.most_gpus is None else rules.most_gpus
-    if sum(granted.values()) > most:
-        granted = dict.fromkeys(demand, 0)
-        left = int(most)
-        for one in sorted(claims, key=lambda one: rank_claim(one.job, one.held, rules.order)):
-            gpus = int(min(one.wanted, left, rules.cap(one.kind) - granted[one.kind]))
-            granted[one.kind] += gpus
-            left -= gpus
-    nodes = {kind: int(min(-(-gpus // sizes[kind]), rules.cap(kind) // sizes[kind])) for kind, gpus in granted.items()}
-    while sum(number * sizes[kind] for kind, number in nodes.items()) > most:
-        emptiest = max(
-            (kind for kind in nodes if nodes[kind]), key=lambda kind: nodes[kind] * sizes[kind] - granted[kind]
-        )
-        nodes[emptiest] -= 1
-    return nodes

@@ -17,7 +17,7 @@ of the width), beyond them by the nearest one. All jobs of a class share these (
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -267,13 +267,23 @@ def _tabulate(widths: IntArray, base: Speedup, correction: FloatArray, words: tu
     return TableSpeedup(gpus=widths, speedup=rows[0] if len(rows) == 1 else rows, provenance=words)
 
 
-def estimate_size(job_class: JobClass, estimate: ClassEstimate, speedups: Mapping[str, Speedup]) -> float:
-    """Return the mean size in GPU-hours: of the jobs that ended, and the stated one."""
+def is_fitted(stated: JobClass, estimate: ClassEstimate) -> bool:
+    """Whether a law is fitted to what was measured on some type."""
+    counts = ((curve, len(_group_levels(estimate, stated).get(name, {}))) for name, curve in stated.speedup.items())
+    return any(isinstance(curve, AmdahlSpeedup | PowerSpeedup) and count >= _FITTED_FROM for curve, count in counts)
+
+
+def find_speed(speedups: Mapping[str, Speedup], place: str) -> float | None:
+    """Return the mean speedup at a place; None on a type that the class does not have."""
+    gpu_type, gpus = split_place(place)
+    return float(interpolate(speedups[gpu_type], np.array([gpus]))[0]) if gpu_type in speedups else None
+
+
+def estimate_size(job_class: JobClass, estimate: ClassEstimate, speed: Callable[[str], float | None]) -> float:
+    """Return the mean size in GPU-hours: of the jobs that ended, by the speed at each place, and the stated one."""
     done = 0.0
     for place, hours in estimate.hours.items():
-        gpu_type, gpus = split_place(place)
-        if gpu_type in speedups:
-            done += hours * float(interpolate(speedups[gpu_type], np.array([gpus]))[0])
+        done += hours * (speed(place) or 0.0)
     weight = estimate.stated_jobs + estimate.whole
     if weight <= 0.0:
         return job_class.size_gpu_hours

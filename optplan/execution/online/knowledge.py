@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from optplan.execution.online.estimates import (
     ClassEstimate,
     estimate_size,
     estimate_speedups,
+    find_speed,
     is_forgotten,
     mean_row,
     predict,
@@ -57,6 +59,8 @@ class Knowledge:
         self.urgent = ""
         self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
         self._known: BoaInstance | None = None
+        # Of the known instance: by class, type, GPUs and epoch, how much faster that epoch is than the mean one.
+        self._factors: dict[tuple[str, str, int, int], float] = {}
         self._watched_h = 0.0
 
     def take(self, events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
@@ -170,11 +174,14 @@ class Knowledge:
             raise DataError(
                 "epoch", f"got {event.epoch}", f"jobs of {event.job_class} have {job_class.num_epochs} epochs"
             )
-        curve = job_class.speedup[gpu_type]
-        widths = self.known.allowed_widths(event.job_class, gpu_type)
-        nearest = widths[[int(np.argmin(np.abs(widths - event.gpus)))]]
-        rows = curve.at(nearest)
-        return float(rows[min(event.epoch, len(rows)) - 1, 0] / mean_row(curve, nearest)[0])
+        key = (event.job_class, gpu_type, event.gpus, event.epoch)
+        if key not in self._factors:
+            curve = job_class.speedup[gpu_type]
+            widths = self.known.allowed_widths(event.job_class, gpu_type)
+            nearest = widths[[int(np.argmin(np.abs(widths - event.gpus)))]]
+            rows = curve.at(nearest)
+            self._factors[key] = float(rows[min(event.epoch, len(rows)) - 1, 0] / mean_row(curve, nearest)[0])
+        return self._factors[key]
 
     @property
     def known(self) -> BoaInstance:
@@ -182,6 +189,7 @@ class Knowledge:
         if self._known is None:
             new = {name: self._state_new() for name, estimate in self.classes.items() if estimate.is_new}
             self._known = self.stated.replace(classes={**self.stated.classes, **new}) if new else self.stated
+            self._factors = {}
         return self._known
 
     def _state_new(self) -> JobClass:
@@ -205,6 +213,10 @@ class Knowledge:
             arrivals=rate * window_h, watched_h=window_h, stated_jobs=self.terms.stated_jobs, since_s=self._began_s
         )
 
+    def rate_per_hour(self, name: str) -> float:
+        """Return the estimated rate of a class."""
+        return max(self.classes[name].rate_per_hour, _LEAST_RATE)
+
     def estimate(self) -> BoaInstance:
         """Return the instance as it is estimated now."""
         known = self.known
@@ -212,9 +224,9 @@ class Knowledge:
         for name, estimate in self.classes.items():
             job_class = known.classes[name]
             speedups = estimate_speedups(known, name, estimate, self.terms.gpus_per_node)
-            size = estimate_size(job_class, estimate, speedups)
+            size = estimate_size(job_class, estimate, partial(find_speed, speedups))
             classes[name] = job_class.replace(
-                arrival_rate_per_hour=max(estimate.rate_per_hour, _LEAST_RATE),
+                arrival_rate_per_hour=self.rate_per_hour(name),
                 epoch_size_gpu_hours=job_class.epoch_size_gpu_hours * (size / job_class.size_gpu_hours),
                 speedup=speedups,
             )

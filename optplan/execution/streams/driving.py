@@ -7,11 +7,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from optplan.clock import VirtualClock
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
-from optplan.execution.online.decisions import Decision, decide
+from optplan.execution.online.decisions import Allocator, Changes
 from optplan.execution.online.events import Run
-from optplan.execution.online.jobs import ActiveJob, Node, Rules
+from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
 from optplan.execution.online.rows import Outlook, Rows
 from optplan.execution.protocol import (
     Executor,
@@ -37,6 +38,9 @@ from optplan.execution.streams.state import JobState, StreamState
 
 #: Seconds after which the loop looks around on a clock that does not jump.
 _ROUND_S = 0.25
+
+#: What rounding may put a moment too late by.
+_SLACK = 1.0 + 1e-9
 
 #: Is told how many nodes of each type are wanted, whenever that changes.
 Expander = Callable[[Mapping[str, int]], None]
@@ -99,8 +103,12 @@ class StreamDriver(Loop[StreamState]):
         self._coming = [job for job in reversed(jobs) if job.name not in state.jobs]
         self._learner, self._expander = learner, expander
         self._rows = Rows()
+        self._allocator = Allocator(state.table, terms.rules)
+        # Jobs without an operation that claim the place of their last one.
+        self._claiming: dict[str, JobState] = {}
+        # Who will have held so much that others come first, and when.
+        self._lagging: VirtualClock[str] = VirtualClock()
         self._told: Mapping[str, int] = {}
-        self._types = list(terms.rules.gpus_per_node)
 
     def resume(self) -> None:
         """Take over what an earlier driver left behind."""
@@ -132,19 +140,16 @@ class StreamDriver(Loop[StreamState]):
         while self._coming and self._coming[-1].at_s <= now_s:
             emit(self._admit(self._coming.pop(), now_s))
         self._learn(now_s, emit)
-        for job in state.jobs.values():
-            if not job.is_over and not job.operation and (job.is_hopeless or job.failures > self._terms.retries):
-                emit(TrialDropped(now_s, job.name, job.last_failure))
-                self._tell_end(job, now_s)
+        self._give_up(now_s, emit)
         decision = self._divide(now_s)
-        for job in state.jobs.values():
-            if not job.is_over:
-                self._place(job, decision.places[job.name], now_s, emit)
+        moving = {**self._claiming, **{name: state.jobs[name] for name in decision.places}}
+        for job in sorted(moving.values(), key=_number):
+            self._place(job, decision.places.get(job.name, job.place), now_s, emit)
         self._size(decision, now_s, emit)
         if not decided and self._is_stuck():
-            for name in decision.waiting:
+            for name in [name for name, job in state.active.items() if not decision.places.get(name, job.place)]:
                 emit(TrialDropped(now_s, name, "never got the GPUs to go on, and nothing else was to happen"))
-        if not self._coming and all(job.is_over for job in state.jobs.values()) and not state.operations:
+        if not (self._coming or state.active or state.operations):
             for node in state.held_nodes():
                 emit(NodeReleasing(now_s, node.name))
             emit(Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values()))))
@@ -162,28 +167,68 @@ class StreamDriver(Loop[StreamState]):
         if made is not None and made[0].classes != self._state.table.classes:
             emit(TablePublished(now_s, made[0].to_json_data(), made[1]))
 
-    def _divide(self, now_s: float) -> Decision:
-        state, outlook, rules = self._state, self._terms.outlook, self._terms.rules
-        nodes = {
-            node.name: Node(rules.gpus_per_node[node.resource], node.resource)
-            for node in state.nodes.values()
-            if node.phase is Phase.READY
-        }
-        free, active = state.free_gpus(rules.gpus_per_node), []
-        for job in state.jobs.values():
-            if job.is_over:
-                continue
-            if not job.operation:  # between two operations it claims its last place, as long as nobody is there
-                if any(gpus > free.get(node, 0) for node, gpus in job.place.items()):
-                    job.place = {}
-                for node, gpus in job.place.items():
-                    free[node] -= gpus
-            left = math.inf if outlook is None else outlook.left_s(job.job_class, job.epochs_done, job.row)
-            held_s = now_s - state.operations[job.operation].wanted_s if job.operation else 0.0
-            attained = job.gpu_s + held_s * sum(job.place.values())
-            known = (job.name, job.job_class, job.epochs_done, job.place, job.row, job.arrived_s)
-            active.append(ActiveJob(*known, attained_gpu_s=attained, expected_left_s=left))
-        return decide(state.table, active, nodes, rules)
+    def _give_up(self, now_s: float, emit: Callable[[Record], None]) -> None:
+        """Drop jobs that have failed too often."""
+        jobs = [self._state.jobs[name] for name in self._state.changed_jobs]
+        failing = [job for job in jobs if job.is_hopeless or job.failures > self._terms.retries]
+        for job in sorted(failing, key=_number):
+            if not (job.is_over or job.operation):
+                emit(TrialDropped(now_s, job.name, job.last_failure))
+                self._tell_end(job, now_s)
+
+    def _divide(self, now_s: float) -> Changes:
+        """Tell the allocator what has changed since it was last asked, and ask it."""
+        state, allocator, rules = self._state, self._allocator, self._terms.rules
+        allocator.follow(state.table)
+        while (name := self._lagging.advance(now_s * _SLACK)) is not None:
+            state.changed_jobs[name] = None
+        for name in state.changed_nodes:
+            node = state.nodes[name]
+            if node.phase is Phase.READY:
+                allocator.add_node(name, Node(rules.gpus_per_node[node.resource], node.resource), node.number)
+            else:
+                allocator.drop_node(name)
+        self._watch_claims()
+        for name in state.changed_jobs:
+            if name in state.active:
+                allocator.put(self._describe(state.active[name], now_s))
+            else:
+                allocator.drop(name)
+        state.changed_jobs, state.changed_nodes = {}, {}
+        return allocator.decide()
+
+    def _watch_claims(self) -> None:
+        """Let jobs between two operations claim their last place, as long as it is there and nobody else is."""
+        state = self._state
+        for name in state.changed_jobs:
+            job = state.jobs[name]
+            if job.place and not (job.is_over or job.operation):
+                self._claiming[name] = job
+            else:
+                self._claiming.pop(name, None)
+        claimed: dict[str, int] = {}
+        for job in sorted(self._claiming.values(), key=_number):
+            place = {node: gpus + claimed.get(node, 0) for node, gpus in job.place.items()}
+            if state.has_free(place, self._terms.rules.gpus_per_node):
+                claimed.update(place)
+            else:
+                self._leave(job)
+
+    def _leave(self, job: JobState) -> None:
+        """Claim the place of a job no more."""
+        job.place, self._state.changed_jobs[job.name] = {}, None
+        self._claiming.pop(job.name, None)
+
+    def _describe(self, job: JobState, now_s: float) -> ActiveJob:
+        """Return a job as the allocator has to know it."""
+        outlook, gpus = self._terms.outlook, sum(job.place.values())
+        left = math.inf if outlook is None else outlook.left_s(job.job_class, job.epochs_done, job.row)
+        held_s = now_s - self._state.operations[job.operation].wanted_s if job.operation else 0.0
+        attained = job.gpu_s + held_s * gpus
+        if self._terms.rules.order is Order.LEAST_ATTAINED and job.operation and attained < SECOND_QUEUE_GPU_S:
+            self._lagging.schedule(now_s + (SECOND_QUEUE_GPU_S - attained) / gpus, job.name)
+        known = (job.name, job.job_class, job.epochs_done, job.place, job.row, job.arrived_s)
+        return ActiveJob(*known, attained_gpu_s=attained, expected_left_s=left)
 
     def _place(self, job: JobState, target: Mapping[str, int], now_s: float, emit: Callable[[Record], None]) -> None:
         """Stop a job that is to be elsewhere; start one that is nowhere, as soon as its GPUs are free."""
@@ -192,14 +237,12 @@ class StreamDriver(Loop[StreamState]):
             running = state.operations[job.operation]
             if running.phase is not Phase.STOPPING and dict(target) != dict(running.operation.place):
                 emit(StopWanted(now_s, job.operation, "resize"))
-            return
-        free = state.free_gpus(self._terms.rules.gpus_per_node)
-        if not target or any(gpus > free.get(node, 0) for node, gpus in target.items()):
-            job.place = job.place if target else {}
-            return
-        attempt = job.attempts + 1
-        name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{job.name}.{attempt}")
-        emit(OperationWanted(now_s, name, str(self._find_end(job, target)), job.name, attempt, dict(target)))
+        elif not target:
+            self._leave(job)
+        elif state.has_free(target, self._terms.rules.gpus_per_node):
+            attempt = job.attempts + 1
+            name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{job.name}.{attempt}")
+            emit(OperationWanted(now_s, name, str(self._find_end(job, target)), job.name, attempt, dict(target)))
 
     def _find_end(self, job: JobState, target: Mapping[str, int]) -> int:
         """Return up to which epoch a job goes on in one piece: until the table wants another width of it."""
@@ -209,17 +252,15 @@ class StreamDriver(Loop[StreamState]):
         after = range(job.epochs_done + 1, job.epochs)
         return next((e for e in after if table.held_at(job.job_class, e, job.row).gpus != gpus), job.epochs)
 
-    def _size(self, decision: Decision, now_s: float, emit: Callable[[Record], None]) -> None:
+    def _size(self, decision: Changes, now_s: float, emit: Callable[[Record], None]) -> None:
         """Ask for nodes that are missing, and give back those that nobody needs."""
         state = self._state
         for kind, wanted in decision.nodes.items():
-            held = [node for node in state.held_nodes() if node.resource == kind]
-            made = sum(1 for node in state.nodes.values() if node.resource == kind)
-            for number in range(wanted - len(held)):
+            held, made = len(state.pools.get(kind, ())), state.made.get(kind, 0)
+            for number in range(wanted - held):
                 emit(NodeWanted(now_s, f"{kind}.node-{made + number + 1:05d}", kind, kind, kind))
-        busy = {name for each in state.operations.values() for name in each.operation.place}
         for name in decision.idle:
-            if name not in busy:
+            if not state.taken.get(name):
                 emit(NodeReleasing(now_s, name))
         if self._expander is not None and decision.nodes != self._told:
             self._told = dict(decision.nodes)
@@ -227,9 +268,9 @@ class StreamDriver(Loop[StreamState]):
 
     def _is_stuck(self) -> bool:
         """Whether nothing will happen any more on a clock that jumps."""
-        awaited = any(node.phase in (Phase.WANTED, Phase.LAUNCHING) for node in self._state.nodes.values())
-        is_idle = not (self._coming or self._state.operations or awaited)
-        return self._executor.capabilities.is_virtual and is_idle
+        if not self._executor.capabilities.is_virtual or self._coming or self._state.operations:
+            return False
+        return not any(node.phase in (Phase.WANTED, Phase.LAUNCHING) for node in self._state.held_nodes())
 
     def _wait_until(self, now_s: float) -> float:
         """Return until when to wait for something to happen."""
@@ -254,6 +295,7 @@ class StreamDriver(Loop[StreamState]):
             return
         job = self._state.jobs[running.operation.trial]
         job.epochs_done = event.iterations
+        self._state.changed_jobs[job.name] = None
         if self._learner is not None and event.seconds is not None:
             place = running.operation.place
             kind = self._state.nodes[next(iter(place))].resource
@@ -273,3 +315,7 @@ class StreamDriver(Loop[StreamState]):
     def _tell_end(self, job: JobState, now_s: float) -> None:
         if self._learner is not None:
             self._learner.see_end(job.name, job.job_class, now_s, whole=not job.why_dropped)
+
+
+def _number(job: JobState) -> int:
+    return job.number

@@ -12,6 +12,9 @@ from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Checkpoint, Operation
 from optplan.execution.records import (
     JobArrived,
+    NodeChanged,
+    NodeReleasing,
+    NodeWanted,
     OperationEnded,
     OperationFailed,
     OperationWanted,
@@ -24,8 +27,9 @@ from optplan.execution.run_state import OperationState, Phase, RunState
 
 @dataclass(slots=True)
 class JobState:
-    """A job that has arrived: how far it is, what it holds, and what it has held."""
+    """A job that has arrived, so many before it: how far it is, what it holds, and what it has held."""
 
+    number: int
     name: str
     job_class: str
     epochs: int
@@ -64,22 +68,36 @@ class StreamState(RunState):
         The widths that hold at first.
     outlook
         How long epochs are expected to take; None where nobody says so.
+
+    Attributes
+    ----------
+    jobs, active
+        All jobs by name, and those that are not over; both in the order of arrival.
+    taken
+        By node: the GPUs that operations have.
+    made
+        By type: nodes that were ever asked for.
+    changed_jobs, changed_nodes
+        Names of what records have changed since whoever decides has taken them from here.
     """
 
     def __init__(self, table: WidthTable, outlook: Outlook | None = None) -> None:
         super().__init__()
         self.table, self.outlook = table, outlook
         self.jobs: dict[str, JobState] = {}
+        self.active: dict[str, JobState] = {}
+        self.taken: dict[str, int] = {}
+        self.made: dict[str, int] = {}
         self.tables = 0
+        self.changed_jobs: dict[str, None] = {}
+        self.changed_nodes: dict[str, None] = {}
 
-    def free_gpus(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Return by node that can be used the GPUs that no operation has; ``sizes`` are those of a node, by type."""
-        free = {node.name: sizes[node.resource] for node in self.nodes.values() if node.phase is Phase.READY}
-        for each in self.operations.values():
-            for name, gpus in each.operation.place.items():
-                if name in free:
-                    free[name] -= gpus
-        return free
+    def has_free(self, place: Mapping[str, int], sizes: Mapping[str, int]) -> bool:
+        """Whether GPUs can be used and no operation has them; ``sizes`` are those of a node, by type."""
+        return all(
+            self.nodes[name].phase is Phase.READY and gpus <= sizes[self.nodes[name].resource] - self.taken.get(name, 0)
+            for name, gpus in place.items()
+        )
 
     def operation_of(self, wanted: OperationWanted) -> Operation:
         """Return what an intent asks the executor to start: the job, up to its next change of width or its end."""
@@ -105,12 +123,19 @@ class StreamState(RunState):
     @singledispatchmethod
     def _apply(self, record: Record) -> None:
         super()._apply(record)
+        if isinstance(record, NodeChanged | NodeReleasing):
+            self.changed_nodes[record.node] = None
+
+    @_apply.register
+    def _(self, record: NodeWanted) -> None:
+        super()._apply(record)
+        self.made[record.resource] = self.made.get(record.resource, 0) + 1
 
     @_apply.register
     def _(self, record: JobArrived) -> None:
-        self.jobs[record.job] = JobState(
-            record.job, record.job_class, record.epochs, record.row, record.t, record.configuration
-        )
+        known = (record.job, record.job_class, record.epochs, record.row, record.t, record.configuration)
+        self.jobs[record.job] = self.active[record.job] = JobState(len(self.jobs), *known)
+        self.changed_jobs[record.job] = None
 
     @_apply.register
     def _(self, record: TablePublished) -> None:
@@ -121,6 +146,9 @@ class StreamState(RunState):
         job = self.jobs[record.trial]
         self.operations[record.operation] = OperationState(self.operation_of(record), Phase.WANTED, record.t)
         job.operation, job.place, job.attempts = record.operation, record.place, record.attempt
+        for name, held in record.place.items():
+            self.taken[name] = self.taken.get(name, 0) + held
+        self.changed_jobs[job.name] = None
         gpus = sum(record.place.values())
         if not job.widths or job.widths[-1] != gpus:
             job.widths.append(gpus)
@@ -133,6 +161,7 @@ class StreamState(RunState):
             job.checkpoint = Checkpoint(**record.checkpoint)
         if job.epochs_done >= job.epochs:
             job.ended_s = record.t
+            del self.active[job.name]
 
     @_apply.register
     def _(self, record: OperationFailed) -> None:
@@ -149,6 +178,9 @@ class StreamState(RunState):
         ended = self.operations.pop(name)
         job = self.jobs[ended.operation.trial]
         job.operation = ""
+        for node, gpus in ended.operation.place.items():
+            self.taken[node] -= gpus
+        self.changed_jobs[job.name] = None
         job.gpu_s += (t - ended.wanted_s) * ended.operation.workers
         job.epochs_done = ended.operation.from_iterations
         return job
@@ -157,3 +189,5 @@ class StreamState(RunState):
     def _(self, record: TrialDropped) -> None:
         job = self.jobs[record.trial]
         job.why_dropped, job.ended_s, job.place = record.why, record.t, {}
+        del self.active[job.name]
+        self.changed_jobs[job.name] = None

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from optplan.execution.online.decisions import Decision, decide
-from optplan.execution.online.jobs import ActiveJob, Node, Order, Rules
+from optplan.execution.online.decisions import Allocator, Changes
+from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
 from optplan.execution.online.rows import Outlook, Rows
 from optplan.execution.online.width_table import WidthTable
 from optplan.formulations.boa.planning import BoaPlan
@@ -44,45 +44,74 @@ class Scheduled:
         self._weights = {unit.id: unit.weight for unit in plan.units}
         self._rows = Rows()
         self._runnable: dict[str, tuple[int, ...]] = {}
+        self._allocator: Allocator | None = None
+        self._nodes: set[int] = set()
+        # Jobs by name, those that were to move when it was last decided, and those that held something when they were
+        # last described, with whether that may yet put others before them.
+        self._jobs: dict[str, Job] = {}
+        self._moved: list[Job] = []
+        self._holding: dict[Job, bool] = {}
 
     def need(self, job: Job) -> int:
         """Return 1: a job may run on what is left."""
         return max(1, job.truth.largest_width(1))
 
     def allocate(self, sight: Sight) -> Mapping[Job, Places]:
-        """Decide who holds what."""
+        """Decide who is to hold something else."""
         sight.require_fixed(self.name, "shares")
-        decision = self._decide(sight)
-        places = {job: decision.places[job.name] for job in sight.jobs}
-        return {job: tuple((int(node), gpus) for node, gpus in place.items()) for job, place in places.items()}
+        places = self._decide(sight).places
+        return {self._jobs[name]: tuple((int(node), n) for node, n in place.items()) for name, place in places.items()}
 
-    def _decide(self, sight: Sight) -> Decision:
-        rules = Rules(
-            {self._gpu_type: sight.gpus_per_node},
-            most_gpus=self._count_most(sight),
-            order=self._order,
-            runnable={job.application: self._list_runnable(job) for job in sight.jobs},
-        )
-        ready = (node for node in sight.nodes if node not in sight.starting)
-        nodes = {str(node): Node(sight.gpus_per_node, self._gpu_type) for node in ready}
-        return decide(self._table, [self._describe(job, sight.now_s) for job in sight.jobs], nodes, rules)
+    def _decide(self, sight: Sight) -> Changes:
+        """Tell the allocator what has changed, and ask it."""
+        if self._allocator is None:
+            sizes = {self._gpu_type: sight.gpus_per_node}
+            rules = Rules(sizes, self._count_most(sight), order=self._order, runnable=self._runnable)
+            self._allocator = Allocator(self._table, rules)
+        allocator, there = self._allocator, set(sight.nodes) - sight.starting
+        for node in sorted(self._nodes - there):
+            allocator.drop_node(str(node))
+        for node in sorted(there - self._nodes):
+            allocator.add_node(str(node), Node(sight.gpus_per_node, self._gpu_type), node)
+        self._nodes = there
+        for job in self._list_changed(sight):
+            if job in sight.jobs:
+                self._jobs[job.name] = job
+                allocator.put(self._describe(job, sight.now_s))
+            elif self._jobs.pop(job.name, None) is not None:
+                self._holding.pop(job, None)
+                allocator.drop(job.name)
+        changes = allocator.decide()
+        self._moved = [self._jobs[name] for name in changes.places]
+        return changes
 
-    def _list_runnable(self, job: Job) -> tuple[int, ...]:
-        """Return the widths, up to the largest of its class, on which a job can run."""
+    def _list_changed(self, sight: Sight) -> list[Job]:
+        """List jobs of which something may have changed since they were described."""
+        now_s = sight.now_s
+        over = [job for job in self._holding if job not in sight.jobs]
+        rich = [job for job, lags in self._holding.items() if lags and job.attained_gpu_s(now_s) >= SECOND_QUEUE_GPU_S]
+        return [*over, *rich, *self._moved, *sight.changed]
+
+    def _list_runnable(self, job: Job) -> None:
+        """List the widths, up to the largest of its class, on which a job can run."""
         name = job.application
         if name not in self._runnable:
             rows = self._table.classes.get(name, ())
             most = max((int(row.gpus.max()) for row in rows), default=1)
             widths = range(1, most + 1)
             self._runnable[name] = tuple(width for width in widths if job.truth.largest_width(width) == width)
-        return self._runnable[name]
 
     def _count_most(self, sight: Sight) -> int | None:
         """Return the most GPUs that there will ever be; None where as many come as are asked for."""
         return int(sight.gpus)
 
     def _describe(self, job: Job, now_s: float) -> ActiveJob:
-        row = self._rows.row_of(job.name, job.application, self._table)
+        row, attained_gpu_s = self._rows.row_of(job.name, job.application, self._table), job.attained_gpu_s(now_s)
+        self._list_runnable(job)
+        if job.places:
+            self._holding[job] = self._order is Order.LEAST_ATTAINED and attained_gpu_s < SECOND_QUEUE_GPU_S
+        else:
+            self._holding.pop(job, None)
         return ActiveJob(
             job.name,
             job.application,
@@ -90,7 +119,7 @@ class Scheduled:
             {str(node): gpus for node, gpus in job.places},
             row,
             job.submitted_s,
-            job.attained_gpu_s(now_s),
+            attained_gpu_s,
             self._outlook.left_s(job.application, job.epochs_done, row),
             self._weights.get(job.application, 1.0),
         )
@@ -113,9 +142,10 @@ class Autoscaled(Scheduled):
 
     def choose_nodes(self, sight: Sight) -> int:
         """Return the nodes that all widths need, or more of them while jobs are on more: nobody is moved."""
-        decision = self._decide(sight)
-        held = {node for place in decision.places.values() for node in place}
-        return max(decision.nodes[self._gpu_type], len(held), 1)
+        changes = self._decide(sight)
+        places = {job.name: tuple(str(node) for node, _ in job.places) for job in self._holding}
+        held = {node for place in (places | changes.places).values() for node in place}
+        return max(changes.nodes[self._gpu_type], len(held), 1)
 
     def _count_most(self, sight: Sight) -> None:
         """Say that as many come as are asked for."""
