@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optplan.progress import Stopwatch
-from optplan.solvers.paths.families import FloatArray
+from optplan.schema import FloatArray
 
 
 class OutOfEffortError(Exception):
