@@ -357,6 +357,8 @@ class BranchAndPrice:
             gains = [max(min(value, ceiling) - bound, 1e-6 * bound) for value, _, _ in found]
             if gains[0] * gains[1] > best_score:
                 best_score, best = gains[0] * gains[1], (split, found)
+            if min(gains) >= ceiling - bound:
+                break
         assert best is not None
         split, found = best
         sides, problems = [], []
