@@ -3,8 +3,10 @@
 The bound of a part of all plans is the best mixture of its paths: a linear program over some of them
 (:mod:`optplan.solvers.paths.simplex`), priced by shortest paths of possible runs (:mod:`optplan.solvers.paths.runs`).
 A part is divided by a layer of a graph: its node is of one kind, or is not; is among the first nodes of a kind, or is
-not. So all that a part is are masks. Of six divisions that of the greatest product of gains is made; nodes whose
-reduced cost takes them beyond the incumbent are closed; the better side comes next, or the part of least bound.
+not. So all that a part is are masks. Of some divisions that of the greatest product of gains is made: those are tried
+first of whose kind most was gained so far, until several in a row are no better (strong branching with pseudocosts and
+a look-ahead: Achterberg, Koch and Martin, "Branching rules revisited", Operations Research Letters 33, 2005). Nodes
+whose reduced cost takes them beyond the incumbent are closed; the better side comes next, or the part of least bound.
 
 Barnhart et al., "Branch-and-price: column generation for solving huge integer programs", Operations Research 46, 1998.
 What is not in the textbook is the rule of runs: a graph's run alone has to fit into what the other graphs leave.
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -33,14 +35,19 @@ from optplan.solvers.paths.splits import Split, list_splits
 class Tuning:
     """Every number that tunes the search."""
 
-    #: Divisions that are tried for each part.
-    candidates: int = 6
+    #: Divisions that are thought of for each part, and how many are tried in a row that are no better.
+    candidates: int = 16
+    patience: int = 3
+    #: Stretches of layers in which what a division gains is averaged.
+    stages: int = 4
     #: What an artificial column costs, as a multiple of the value looked for.
     penalty: float = 10.0
     #: After so many masks, those of tried sides included, a path that was in no basis is left out.
     memory: int = 300
-    #: Parts between two searches among known paths, and steps of one.
+    #: Parts between two reports.
     rhythm: int = 20
+    #: By how much more paths are known when a choice is looked for among them again, and steps of one such search.
+    growth: float = 1.05
     steps: int = 30_000
     #: Paths of one graph among which a choice is looked for.
     near: int = 300
@@ -99,6 +106,10 @@ class _Open:
     basis: IntArray
 
 
+#: A side that was tried: its bound, the weights (1 + L,) that attain it, and a basis to go on from.
+_Side = tuple[float, FloatArray, IntArray]
+
+
 class BranchAndPrice:
     """The state of one search.
 
@@ -116,6 +127,8 @@ class BranchAndPrice:
         From here on a plan is not looked for.
     report
         Called from time to time.
+    known
+        (G, E) each, plans of the same graphs under whatever masks: of their paths those that keep these are tried first.
     """
 
     def __init__(
@@ -126,10 +139,11 @@ class BranchAndPrice:
         effort: Effort,
         value: float = math.inf,
         report: Callable[[BranchAndPrice], None] | None = None,
+        known: Sequence[NodeArray] = (),
     ) -> None:
         self.graphs, self.limits = problem.graphs, problem.limits
         self.starts, self.kinds = problem.starts, problem.kinds
-        self.gap, self.effort, self.report = gap, effort, report
+        self.gap, self.effort, self.report, self.known = gap, effort, report, known
         self.master = RestrictedMaster(problem.graphs, problem.limits, unit, TUNING.penalty, TUNING.memory)
         self.mask = np.asarray(problem.graphs.closed)
         #: The incumbent's value, and its nodes (G, E) if it is of this search.
@@ -144,6 +158,11 @@ class BranchAndPrice:
         #: All plans, divided as far as the search came.
         self.root = Part(-math.inf, np.eye(1 + problem.limits.size)[0])
         self._number = 0
+        #: Paths that were known when a choice was looked for last.
+        self._combined = 0
+        #: What divisions have gained so far and how many were tried, by sort and in all.
+        self._gains: dict[tuple[int, ...], tuple[float, int]] = {}
+        self._gained = (0.0, 0)
 
     @property
     def cutoff(self) -> float:
@@ -166,6 +185,7 @@ class BranchAndPrice:
         """
         if not self.graphs.refresh():
             return
+        self._add_known()
         self._requeue(_Open(self.root, np.packbits(self.mask), np.asarray(self.master.basis).copy()))
         while self.open and self.open[0][0] < self.cutoff:
             problem: _Open | None = heapq.heappop(self.open)[2]
@@ -180,10 +200,22 @@ class BranchAndPrice:
                 problem = after
                 self._next = math.inf if problem is None else problem.part.bound
                 self.branches += 1
-                if self.branches % TUNING.rhythm == 1:
+                if self.master.count >= self._combined * TUNING.growth:
+                    self._combined = self.master.count
                     self._combine()
-                    if self.report is not None:
-                        self.report(self)
+                if self.branches % TUNING.rhythm == 1 and self.report is not None:
+                    self.report(self)
+
+    def _add_known(self) -> None:
+        """Put the known paths that keep the masks into the master."""
+        seen = set()
+        for plan in self.known:
+            self.master.reserve()
+            for g in range(self.graphs.num_graphs):
+                key = (g, plan[g].tobytes())
+                if key not in seen and self.graphs.follow(g, plan):
+                    self.master.add(g)
+                seen.add(key)
 
     def _requeue(self, problem: _Open) -> None:
         self._number += 1
@@ -339,28 +371,12 @@ class BranchAndPrice:
 
     def _branch(self, part: Part) -> _Open | None:
         """Divide a part by the best of some divisions; return the side to go on with."""
-        master, closed = self.master, self.mask.copy()
-        # A part of which rounding leaves nothing proven has the bound of none: values are never negative.
-        basis, cutoff, bound = np.asarray(master.basis).copy(), self.cutoff, max(part.bound, 0.0)
-        best_score, best = -1.0, None
-        columns, levels = self._levels()
-        owner, nodes = np.asarray(master.owner)[columns], np.asarray(master.nodes)[columns]
-        # Columns that the masks forbid may be in the mixture, which says nothing about what the masks leave then.
-        known = filter(self._divides, list_splits(owner, nodes, levels, self.starts, self.kinds))
-        splits = list(islice(known, TUNING.candidates)) or self._list_any()
+        closed = self.mask.copy()
+        splits = self._list_splits()
         if not splits:
             self._end(part)
             return None
-        for split in splits:
-            found = [self._try_side(closed, split, basis, within=within) for within in (True, False)]
-            ceiling = min(cutoff, 2.0 * bound)
-            gains = [max(min(value, ceiling) - bound, 1e-6 * bound) for value, _, _ in found]
-            if gains[0] * gains[1] > best_score:
-                best_score, best = gains[0] * gains[1], (split, found)
-            if min(gains) >= ceiling - bound:
-                break
-        assert best is not None
-        split, found = best
+        split, found = self._try_splits(part, closed, splits)
         sides, problems = [], []
         for within, (value, weights, own) in zip((True, False), found, strict=True):
             self.mask[:] = closed
@@ -381,6 +397,50 @@ class BranchAndPrice:
             self._requeue(other)
         return problems[0] if problems else None
 
+    def _list_splits(self) -> list[Split]:
+        """List some divisions of the mixture, those first of whose kind most was gained so far."""
+        columns, levels = self._levels()
+        owner, nodes = np.asarray(self.master.owner)[columns], np.asarray(self.master.nodes)[columns]
+        # Columns that the masks forbid may be in the mixture, which says nothing about what the masks leave then.
+        known = filter(self._divides, list_splits(owner, nodes, levels, self.starts, self.kinds))
+        splits = list(islice(known, TUNING.candidates)) or self._list_any()
+        total, count = self._gained
+        usual = total / max(1, count)
+
+        def expect(split: Split) -> float:
+            total, count = self._gains.get(self._sort_of(split), (0.0, 0))
+            return (total + usual) / (count + 1)
+
+        return sorted(splits, key=expect, reverse=True)
+
+    def _sort_of(self, split: Split) -> tuple[int, ...]:
+        """Return which divisions gain about as much: the same ones of layers not far apart."""
+        graph, layer, first, behind = split
+        depth = int(self.starts[graph + 1] - self.starts[graph])
+        return graph, layer * TUNING.stages // depth, first, behind
+
+    def _try_splits(self, part: Part, closed: NDArray[np.uint8], splits: list[Split]) -> tuple[Split, list[_Side]]:
+        """Return the division of the greatest product of gains, and its sides; of many, as far as trying pays."""
+        basis, cutoff = np.asarray(self.master.basis).copy(), self.cutoff
+        # A part of which rounding leaves nothing proven has the bound of none: values are never negative.
+        bound = max(part.bound, 0.0)
+        ceiling = min(cutoff, 2.0 * bound)
+        best_score, best, in_vain = -1.0, None, 0
+        for split in splits:
+            found = [self._try_side(closed, split, basis, within=within) for within in (True, False)]
+            gains = [max(min(value, ceiling) - bound, 1e-6 * bound) for value, _, _ in found]
+            score, sort = math.sqrt(gains[0] * gains[1]), self._sort_of(split)
+            total, count = self._gains.get(sort, (0.0, 0))
+            self._gains[sort] = total + score, count + 1
+            self._gained = self._gained[0] + score, self._gained[1] + 1
+            in_vain += 1
+            if score > best_score:
+                best_score, best, in_vain = score, (split, found), 0
+            if in_vain == TUNING.patience or min(gains) >= ceiling - bound:
+                break
+        assert best is not None
+        return best
+
     def _end(self, part: Part) -> None:
         """Close a part of one plan, by its value or by the limit that it exceeds most."""
         alone = np.eye(1 + self.limits.size)[0]
@@ -397,8 +457,8 @@ class BranchAndPrice:
 
     def _try_side(
         self, closed: NDArray[np.uint8], split: Split, basis: IntArray, *, within: bool
-    ) -> tuple[float, FloatArray, IntArray]:
-        """Return the bound of a side of a division, the weights that attain it, and a basis to go on from."""
+    ) -> _Side:
+        """Return a side of a division, solved."""
         master = self.master
         self.mask[:] = closed
         self._cut(split, within=within)

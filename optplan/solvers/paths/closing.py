@@ -33,7 +33,7 @@ _GROWTH = 2.0
 #: Labels that one enumeration may keep before branch and price is the better way.
 _MOST_LABELS = 5_000
 #: Parts that branch and price may look at.
-_MOST_PARTS = 200_000
+MOST_PARTS = 200_000
 
 
 def solve_pure(
@@ -43,7 +43,7 @@ def solve_pure(
     effort: Effort | None = None,
     runs: Callable[[], RunProblem | None] = lambda: None,
     enumerate_first: bool = True,
-    most_parts: int = _MOST_PARTS,
+    most_parts: int = MOST_PARTS,
 ) -> LinkedSolution | LinkedShortfall:
     """Return the best choice of one path per graph, or the proof that not even mixtures keep the limits.
 
@@ -160,16 +160,8 @@ class _Closing(GapClosing):
             self.pricing.run(most)
         finally:
             if self.pricing.plan is not None:
-                self._offer(self._follow(self.pricing.plan))
+                self._offer(follow_plan(self.graphs, self.pricing.plan))
             self.report("branches")
-
-    def _follow(self, plan: NodeArray) -> PathBatch:
-        """Return nodes (G, E) as a plan."""
-        places = np.zeros((self.graphs.num_graphs, self.graphs.num_layers), dtype=np.int32)
-        for graph, nodes in enumerate(plan):
-            depth = int(self.graphs.lengths[self.graphs.position_of[graph]])
-            places[graph, :depth] = self.graphs.places(graph, nodes[:depth])
-        return self.graphs.follow(np.arange(self.graphs.num_graphs), places)
 
     def enumerate_all(self) -> None:
         """Enumerate all graphs within growing allowances as long as that is quick."""
@@ -230,3 +222,12 @@ class _Closing(GapClosing):
             pairs=self.effort.pairs,
             branches=0 if self.pricing is None else self.pricing.branches,
         )
+
+
+def follow_plan(graphs: LinkedGraphs, plan: NodeArray) -> PathBatch:
+    """Return nodes (G, E) as paths with their sums."""
+    places = np.zeros((graphs.num_graphs, graphs.num_layers), dtype=np.int32)
+    for graph, nodes in enumerate(plan):
+        depth = int(graphs.lengths[graphs.position_of[graph]])
+        places[graph, :depth] = graphs.places(graph, nodes[:depth])
+    return graphs.follow(np.arange(graphs.num_graphs), places)

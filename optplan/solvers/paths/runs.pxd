@@ -73,6 +73,9 @@ cdef class RunGraphs:
     @cython.locals(origin=Py_ssize_t, end=Py_ssize_t, kind=Py_ssize_t, j=Py_ssize_t, node=Py_ssize_t)
     cdef bint admits(self, Py_ssize_t g, const int[:, ::1] nodes, Py_ssize_t at) noexcept nogil
 
+    @cython.locals(origin=Py_ssize_t, kind=Py_ssize_t, before=Py_ssize_t, j=Py_ssize_t, node=Py_ssize_t, c=Py_ssize_t)
+    cpdef bint follow(self, Py_ssize_t g, const int[:, ::1] plan) noexcept
+
     @cython.locals(endless=double, origin=Py_ssize_t, depth=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, h=Py_ssize_t,
         end=Py_ssize_t, layer=Py_ssize_t, count=Py_ssize_t, joins=bint)
     cpdef Py_ssize_t fix_by_reduced_cost(self, Py_ssize_t g, const double[::1] weights, double most) noexcept

@@ -412,6 +412,30 @@ class RunGraphs:
                 return False
         return True
 
+    def follow(self, g: int, plan: Numbers) -> bool:
+        """Add up a graph's path of a plan (G, E) as if it had been priced, if it keeps the masks; return whether."""
+        if not self.admits(g, plan, g):
+            return False
+        origin = self.starts[g]
+        kind = before = 0
+        for j in range(self.starts[g + 1] - origin):
+            node = plan[g, j]
+            while node >= self.kinds[g, kind + 1]:
+                kind += 1
+            while node < self.kinds[g, kind]:
+                kind -= 1
+            if j == 0:
+                before = kind
+            for c in range(1 + self.num_limits):
+                if j == 0:
+                    self.sums[g, c] = 0.0
+                if j == 0 or node != plan[g, j - 1]:
+                    self.sums[g, c] += self.entries[c, g, before if self.per_kind else 0, node]
+                self.sums[g, c] += self.steps[c, origin + j, node]
+            self.path[g, j] = node
+            before = kind
+        return True
+
     def fix_by_reduced_cost(self, g: int, weights: Floats, most: float) -> int:
         """Close nodes through which every path of possible runs weighs more than ``most``; return how many."""
         endless = 1e300 * 1e300
