@@ -163,6 +163,8 @@ class BranchAndPrice:
         #: What divisions have gained so far and how many were tried, by sort and in all.
         self._gains: dict[tuple[int, ...], tuple[float, int]] = {}
         self._gained = (0.0, 0)
+        #: The weights by which the graphs were priced last under these masks, and their bound.
+        self._weighed: tuple[FloatArray, float] | None = None
 
     @property
     def cutoff(self) -> float:
@@ -183,7 +185,7 @@ class BranchAndPrice:
         OutOfEffortError
             After ``most`` parts, or when time runs out; what is proven by then stands.
         """
-        if not self.graphs.refresh():
+        if not self._refresh():
             return
         self._add_known()
         self._requeue(_Open(self.root, np.packbits(self.mask), np.asarray(self.master.basis).copy()))
@@ -221,9 +223,14 @@ class BranchAndPrice:
         self._number += 1
         heapq.heappush(self.open, (problem.part.bound, self._number, problem))
 
+    def _refresh(self) -> bool:
+        """Follow a change of the masks; return whether every graph can keep every limit of a kind."""
+        self._weighed = None
+        return self.graphs.refresh()
+
     def _restore(self, problem: _Open) -> bool:
         self.mask[:] = np.unpackbits(problem.closed, count=self.mask.size).reshape(self.mask.shape)
-        return self.graphs.refresh()
+        return self._refresh()
 
     def _generate(self, weight: float, cutoff: float) -> None:
         """Solve the master, with weight 1 or 0 of the values."""
@@ -263,7 +270,7 @@ class BranchAndPrice:
             self._note(part, bound, np.asarray(self.master.best))
             if part.bound >= self.cutoff or not self._fix(part):
                 break
-            if not self.graphs.refresh():
+            if not self._refresh():
                 part.bound = math.inf
                 break
             self.master.allow()
@@ -318,8 +325,10 @@ class BranchAndPrice:
 
     def _weigh(self, weights: FloatArray) -> float:
         """Return the bound of the masks by some weights."""
-        least = [self.graphs.price(g, weights) for g in range(self.graphs.num_graphs)]
-        return math.fsum(least) - float(weights[1:] @ self.limits)
+        if self._weighed is None or self._weighed[0] is not weights:
+            least = [self.graphs.price(g, weights) for g in range(self.graphs.num_graphs)]
+            self._weighed = weights, math.fsum(least) - float(weights[1:] @ self.limits)
+        return self._weighed[1]
 
     def _levels(self) -> tuple[IntArray, FloatArray]:
         basis, levels = np.asarray(self.master.basis), np.asarray(self.master.levels)
@@ -383,7 +392,7 @@ class BranchAndPrice:
             self._cut(split, within=within)
             side = Part(part.bound, part.weights)
             sides.append(side)
-            if self.graphs.refresh():
+            if self._refresh():
                 self._note(side, value, weights)
             else:
                 side.bound = math.inf
@@ -462,7 +471,7 @@ class BranchAndPrice:
         master = self.master
         self.mask[:] = closed
         self._cut(split, within=within)
-        if not self.graphs.refresh():
+        if not self._refresh():
             return math.inf, np.asarray(master.best).copy(), basis
         master.allow()
         master.load(basis)
