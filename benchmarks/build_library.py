@@ -22,7 +22,8 @@ import optplan
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
-from optplan.instances.catalog import PriceList, read_price_list, set_prices
+from optplan.instances.catalog import PriceList, read_price_list
+from optplan.instances.instance_prices import set_prices
 from optplan.instances.library import manifest
 from optplan.lab.traces.gavel import build_gavel_instance
 from optplan.lab.traces.sia_boa import build_sia_instance

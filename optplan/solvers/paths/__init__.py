@@ -83,13 +83,19 @@ class Tuning:
     #: Branch and price: graphs and limits, and steps of one pass over all graphs, for which a part is still quick.
     most_rows: int = 150
     most_steps: int = 30_000_000
-    #: Divisions that are tried for each part; what an artificial column costs, as a multiple of the value looked for.
-    divisions_tried: int = 6
+    #: Divisions that are thought of for each part, and how many are tried in a row that are no better; stretches of
+    #: layers in which what a division gains is averaged.
+    divisions_considered: int = 16
+    divisions_in_vain: int = 3
+    gain_stages: int = 4
+    #: What an artificial column costs, as a multiple of the value looked for.
     artificial_cost: float = 10.0
     #: After so many masks, those of tried sides included, a path that was in no basis is left out.
     column_memory: int = 300
-    #: Parts between two searches among known paths; steps of one, and paths of one graph that it looks at.
-    parts_between_choices: int = 20
+    #: Parts between two reports; by how much more paths are known when a choice is looked for among them again, steps
+    #: of one such search, and paths of one graph that it looks at.
+    parts_between_reports: int = 20
+    pool_growth: float = 1.05
     choice_steps: int = 30_000
     choice_paths: int = 300
     #: Passes between two looks at the clock.

@@ -3,8 +3,10 @@
 The bound of a part of all plans is the best mixture of its paths: a linear program over some of them
 (:mod:`optplan.solvers.paths.simplex`), priced by shortest paths of possible runs (:mod:`optplan.solvers.paths.runs`).
 A part is divided by a layer of a graph: its node is of one kind, or is not; is among the first nodes of a kind, or is
-not. So all that a part is are masks. Of six divisions that of the greatest product of gains is made; nodes whose
-reduced cost takes them beyond the incumbent are closed; the better side comes next, or the part of least bound.
+not. So all that a part is are masks. Of some divisions that of the greatest product of gains is made: those are tried
+first of whose kind most was gained so far, until several in a row are no better (strong branching with pseudocosts and
+a look-ahead: Achterberg, Koch and Martin, "Branching rules revisited", Operations Research Letters 33, 2005). Nodes
+whose reduced cost takes them beyond the incumbent are closed; the better side comes next, or the part of least bound.
 
 Barnhart et al., "Branch-and-price: column generation for solving huge integer programs", Operations Research 46, 1998.
 What is not in the textbook is the rule of runs: a graph's run alone has to fit into what the other graphs leave.
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -54,11 +56,16 @@ class _Open:
     basis: IntArray
 
 
+#: A side that was tried: its bound, the weights (1 + L,) that attain it, and a basis to go on from.
+_Side = tuple[float, FloatArray, IntArray]
+
+
 class BranchAndPrice:
     """The state of one search.
 
     ``unit`` is a value of the size of a plan's; a plan is not looked for from ``value`` on; ``report`` is called from
-    time to time.
+    time to time; of the paths of ``known`` plans, (G, E) each of the same graphs under whatever masks, those that keep
+    these are tried first.
     """
 
     def __init__(
@@ -69,9 +76,10 @@ class BranchAndPrice:
         effort: Effort,
         value: float = math.inf,
         report: Callable[[BranchAndPrice], None] | None = None,
+        known: Sequence[NodeArray] = (),
     ) -> None:
         self.problem, self.graphs, self.limits = problem, problem.graphs, problem.limits
-        self.gap, self.effort, self.report = gap, effort, report
+        self.gap, self.effort, self.report, self.known = gap, effort, report, known
         self.master = RestrictedMaster(
             problem.graphs, problem.limits, unit, TUNING.artificial_cost, TUNING.column_memory
         )
@@ -88,6 +96,13 @@ class BranchAndPrice:
         #: All plans, divided as far as the search came.
         self.root = Part(-math.inf, np.eye(1 + problem.limits.size)[0])
         self._number = 0
+        #: Paths that were known when a choice was looked for last.
+        self._combined = 0
+        #: What divisions have gained so far and how many were tried, by sort and in all.
+        self._gains: dict[tuple[int, ...], tuple[float, int]] = {}
+        self._gained = (0.0, 0)
+        #: The weights by which the graphs were priced last under these masks, and their bound.
+        self._weighed: tuple[FloatArray, float] | None = None
 
     @property
     def cutoff(self) -> float:
@@ -103,10 +118,14 @@ class BranchAndPrice:
     def run(self, most: int) -> None:
         """Search until the gap is closed.
 
-        Raises OutOfEffortError after ``most`` parts, or when time runs out; what is proven by then stands.
+        Raises
+        ------
+        OutOfEffortError
+            After ``most`` parts, or when time runs out; what is proven by then stands.
         """
-        if not self.graphs.refresh():
+        if not self._refresh():
             return
+        self._add_known()
         self._requeue(_Open(self.root, np.packbits(self.mask), np.asarray(self.master.basis).copy()))
         while self.open and self.open[0][0] < self.cutoff:
             problem: _Open | None = heapq.heappop(self.open)[2]
@@ -121,18 +140,35 @@ class BranchAndPrice:
                 problem = after
                 self._next = math.inf if problem is None else problem.part.bound
                 self.branches += 1
-                if self.branches % TUNING.parts_between_choices == 1:
+                if self.master.count >= self._combined * TUNING.pool_growth:
+                    self._combined = self.master.count
                     self._combine()
-                    if self.report is not None:
-                        self.report(self)
+                if self.branches % TUNING.parts_between_reports == 1 and self.report is not None:
+                    self.report(self)
+
+    def _add_known(self) -> None:
+        """Put the known paths that keep the masks into the master."""
+        seen = set()
+        for plan in self.known:
+            self.master.reserve()
+            for g in range(self.graphs.num_graphs):
+                key = (g, plan[g].tobytes())
+                if key not in seen and self.graphs.follow(g, plan):
+                    self.master.add(g)
+                seen.add(key)
 
     def _requeue(self, problem: _Open) -> None:
         self._number += 1
         heapq.heappush(self.open, (problem.part.bound, self._number, problem))
 
+    def _refresh(self) -> bool:
+        """Follow a change of the masks; return whether every graph can keep every limit of a kind."""
+        self._weighed = None
+        return self.graphs.refresh()
+
     def _restore(self, problem: _Open) -> bool:
         self.mask[:] = np.unpackbits(problem.closed, count=self.mask.size).reshape(self.mask.shape)
-        return self.graphs.refresh()
+        return self._refresh()
 
     def _generate(self, weight: float, cutoff: float) -> None:
         """Solve the master, with weight 1 or 0 of the values."""
@@ -172,7 +208,7 @@ class BranchAndPrice:
             self._note(part, bound, np.asarray(self.master.best))
             if part.bound >= self.cutoff or not self._fix(part):
                 break
-            if not self.graphs.refresh():
+            if not self._refresh():
                 part.bound = math.inf
                 break
             self.master.allow()
@@ -227,8 +263,10 @@ class BranchAndPrice:
 
     def _weigh(self, weights: FloatArray) -> float:
         """Return the bound of the masks by some weights."""
-        least = [self.graphs.price(g, weights) for g in range(self.graphs.num_graphs)]
-        return math.fsum(least) - float(weights[1:] @ self.limits)
+        if self._weighed is None or self._weighed[0] is not weights:
+            least = [self.graphs.price(g, weights) for g in range(self.graphs.num_graphs)]
+            self._weighed = weights, math.fsum(least) - float(weights[1:] @ self.limits)
+        return self._weighed[1]
 
     def _levels(self) -> tuple[IntArray, FloatArray]:
         basis, levels = np.asarray(self.master.basis), np.asarray(self.master.levels)
@@ -282,33 +320,19 @@ class BranchAndPrice:
 
     def _branch(self, part: Part) -> _Open | None:
         """Divide a part by the best of some divisions; return the side to go on with."""
-        master, closed = self.master, self.mask.copy()
-        # A part of which rounding leaves nothing proven has the bound of none: values are never negative.
-        basis, cutoff, bound = np.asarray(master.basis).copy(), self.cutoff, max(part.bound, 0.0)
-        best_score, best = -1.0, None
-        columns, levels = self._levels()
-        owner, nodes = np.asarray(master.owner)[columns], np.asarray(master.nodes)[columns]
-        # Columns that the masks forbid may be in the mixture, which says nothing about what the masks leave then.
-        known = filter(self.problem.divides, self.problem.list_splits(owner, nodes, levels))
-        splits = list(islice(known, TUNING.divisions_tried)) or self.problem.list_any()
+        closed = self.mask.copy()
+        splits = self._list_splits()
         if not splits:
             self._end(part)
             return None
-        for split in splits:
-            found = [self._try_side(closed, split, basis, within=within) for within in (True, False)]
-            ceiling = min(cutoff, 2.0 * bound)
-            gains = [max(min(value, ceiling) - bound, 1e-6 * bound) for value, _, _ in found]
-            if gains[0] * gains[1] > best_score:
-                best_score, best = gains[0] * gains[1], (split, found)
-        assert best is not None
-        split, found = best
+        split, found = self._try_splits(part, closed, splits)
         sides, problems = [], []
         for within, (value, weights, own) in zip((True, False), found, strict=True):
             self.mask[:] = closed
             self.problem.cut(split, within=within)
             side = Part(part.bound, part.weights)
             sides.append(side)
-            if self.graphs.refresh():
+            if self._refresh():
                 self._note(side, value, weights)
             else:
                 side.bound = math.inf
@@ -321,6 +345,50 @@ class BranchAndPrice:
         for other in problems[1:]:
             self._requeue(other)
         return problems[0] if problems else None
+
+    def _list_splits(self) -> list[Split]:
+        """List some divisions of the mixture, those first of whose kind most was gained so far."""
+        columns, levels = self._levels()
+        owner, nodes = np.asarray(self.master.owner)[columns], np.asarray(self.master.nodes)[columns]
+        # Columns that the masks forbid may be in the mixture, which says nothing about what the masks leave then.
+        known = filter(self.problem.divides, self.problem.list_splits(owner, nodes, levels))
+        splits = list(islice(known, TUNING.divisions_considered)) or self.problem.list_any()
+        total, count = self._gained
+        usual = total / max(1, count)
+
+        def expect(split: Split) -> float:
+            total, count = self._gains.get(self._sort_of(split), (0.0, 0))
+            return (total + usual) / (count + 1)
+
+        return sorted(splits, key=expect, reverse=True)
+
+    def _sort_of(self, split: Split) -> tuple[int, ...]:
+        """Return which divisions gain about as much: the same ones of layers not far apart."""
+        graph, layer, first, behind = split
+        depth = int(self.problem.starts[graph + 1] - self.problem.starts[graph])
+        return graph, layer * TUNING.gain_stages // depth, first, behind
+
+    def _try_splits(self, part: Part, closed: NDArray[np.uint8], splits: list[Split]) -> tuple[Split, list[_Side]]:
+        """Return the division of the greatest product of gains, and its sides; of many, as far as trying pays."""
+        basis, cutoff = np.asarray(self.master.basis).copy(), self.cutoff
+        # A part of which rounding leaves nothing proven has the bound of none: values are never negative.
+        bound = max(part.bound, 0.0)
+        ceiling = min(cutoff, 2.0 * bound)
+        best_score, best, in_vain = -1.0, None, 0
+        for split in splits:
+            found = [self._try_side(closed, split, basis, within=within) for within in (True, False)]
+            gains = [max(min(value, ceiling) - bound, 1e-6 * bound) for value, _, _ in found]
+            score, sort = math.sqrt(gains[0] * gains[1]), self._sort_of(split)
+            total, count = self._gains.get(sort, (0.0, 0))
+            self._gains[sort] = total + score, count + 1
+            self._gained = self._gained[0] + score, self._gained[1] + 1
+            in_vain += 1
+            if score > best_score:
+                best_score, best, in_vain = score, (split, found), 0
+            if in_vain == TUNING.divisions_in_vain or min(gains) >= ceiling - bound:
+                break
+        assert best is not None
+        return best
 
     def _end(self, part: Part) -> None:
         """Close a part of one plan, by its value or by the limit that it exceeds most."""
@@ -336,14 +404,12 @@ class BranchAndPrice:
             part.weights = np.append(0.0, (np.arange(used.size) == used.argmax()) / self.limits)
         self.pruned = min(self.pruned, part.bound)
 
-    def _try_side(
-        self, closed: NDArray[np.uint8], split: Split, basis: IntArray, *, within: bool
-    ) -> tuple[float, FloatArray, IntArray]:
-        """Return the bound of a side of a division, the weights that attain it, and a basis to go on from."""
+    def _try_side(self, closed: NDArray[np.uint8], split: Split, basis: IntArray, *, within: bool) -> _Side:
+        """Return a side of a division, solved."""
         master = self.master
         self.mask[:] = closed
         self.problem.cut(split, within=within)
-        if not self.graphs.refresh():
+        if not self._refresh():
             return math.inf, np.asarray(master.best).copy(), basis
         master.allow()
         master.load(basis)

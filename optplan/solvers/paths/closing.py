@@ -129,16 +129,8 @@ class _Closing(GapClosing):
             self.pricing.run(most)
         finally:
             if self.pricing.plan is not None:
-                self._offer(self._follow(self.pricing.plan))
+                self._offer(follow_plan(self.graphs, self.pricing.plan))
             self.report("branches")
-
-    def _follow(self, plan: NodeArray) -> PathBatch:
-        """Return nodes (G, E) as a plan."""
-        places = np.zeros((self.graphs.num_graphs, self.graphs.num_layers), dtype=np.int32)
-        for graph, nodes in enumerate(plan):
-            depth = int(self.graphs.lengths[self.graphs.position_of[graph]])
-            places[graph, :depth] = self.graphs.places(graph, nodes[:depth])
-        return self.graphs.follow(np.arange(self.graphs.num_graphs), places)
 
     def enumerate_all(self) -> None:
         """Enumerate all graphs within growing allowances as long as that is quick."""
@@ -199,3 +191,12 @@ class _Closing(GapClosing):
             branches=0 if self.pricing is None else self.pricing.branches,
             **known,
         )
+
+
+def follow_plan(graphs: LinkedGraphs, plan: NodeArray) -> PathBatch:
+    """Return nodes (G, E) as paths with their sums."""
+    places = np.zeros((graphs.num_graphs, graphs.num_layers), dtype=np.int32)
+    for graph, nodes in enumerate(plan):
+        depth = int(graphs.lengths[graphs.position_of[graph]])
+        places[graph, :depth] = graphs.places(graph, nodes[:depth])
+    return graphs.follow(np.arange(graphs.num_graphs), places)

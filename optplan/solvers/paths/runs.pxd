@@ -26,7 +26,7 @@ cdef class RunGraphs:
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, limit=Py_ssize_t, changed=bint, left=double)
     cpdef bint refresh(self) noexcept
 
-    @cython.locals(changed=bint, row=Py_ssize_t, k=Py_ssize_t)
+    @cython.locals(changed=cython.uchar, row=Py_ssize_t, k=Py_ssize_t)
     cdef bint differs(self, Py_ssize_t g) noexcept nogil
 
     @cython.locals(h=Py_ssize_t, row=Py_ssize_t, low=Py_ssize_t, high=Py_ssize_t)
@@ -38,7 +38,7 @@ cdef class RunGraphs:
 
     @cython.locals(endless=double, limit=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, origin=Py_ssize_t,
         end=Py_ssize_t, begin=Py_ssize_t, row=Py_ssize_t, lowest=double, best=double, k=Py_ssize_t, cost=double,
-        need=double, f=Py_ssize_t)
+        need=double, f=Py_ssize_t, cut=bint)
     cdef void find_reach(self, Py_ssize_t g, Py_ssize_t h, double left) noexcept nogil
 
     @cython.locals(endless=double, h=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, row=Py_ssize_t, k=Py_ssize_t,
@@ -47,11 +47,11 @@ cdef class RunGraphs:
 
     @cython.locals(endless=double, first=Py_ssize_t, behind=Py_ssize_t, f=Py_ssize_t, lowest=double, j=Py_ssize_t,
         ending=double, k=Py_ssize_t, cost=double, origin=Py_ssize_t)
-    cdef void lengthen(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t begin, Py_ssize_t end,
-        double[:, ::1] table) noexcept nogil
+    cdef void lengthen(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t begin, Py_ssize_t known,
+        Py_ssize_t end) noexcept nogil
 
     @cython.locals(endless=double, depth=Py_ssize_t, h=Py_ssize_t, j=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t,
-        end=Py_ssize_t, k=Py_ssize_t)
+        end=Py_ssize_t, k=Py_ssize_t, known=Py_ssize_t)
     cdef void retreat(self, Py_ssize_t g) noexcept nogil
 
     @cython.locals(endless=double, f=Py_ssize_t, h=Py_ssize_t, lowest=double, k=Py_ssize_t, left=Py_ssize_t)
@@ -73,11 +73,14 @@ cdef class RunGraphs:
     @cython.locals(origin=Py_ssize_t, end=Py_ssize_t, kind=Py_ssize_t, j=Py_ssize_t, node=Py_ssize_t)
     cdef bint admits(self, Py_ssize_t g, const int[:, ::1] nodes, Py_ssize_t at) noexcept nogil
 
+    @cython.locals(origin=Py_ssize_t, kind=Py_ssize_t, before=Py_ssize_t, j=Py_ssize_t, node=Py_ssize_t, c=Py_ssize_t)
+    cpdef bint follow(self, Py_ssize_t g, const int[:, ::1] plan) noexcept
+
     @cython.locals(endless=double, origin=Py_ssize_t, depth=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, h=Py_ssize_t,
-        end=Py_ssize_t, layer=Py_ssize_t, count=Py_ssize_t)
+        end=Py_ssize_t, layer=Py_ssize_t, count=Py_ssize_t, joins=bint)
     cpdef Py_ssize_t fix_by_reduced_cost(self, Py_ssize_t g, const double[::1] weights, double most) noexcept
 
-    @cython.locals(endless=double, row=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, own=Py_ssize_t, goes_on=bint,
+    @cython.locals(endless=double, row=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, own=Py_ssize_t,
         lowest=double, k=Py_ssize_t, left=double, f=Py_ssize_t, best=double, cost=double)
-    cdef void step_on(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t begin, Py_ssize_t j,
+    cdef void step_on(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t j, bint goes_on, bint begins,
         double[:, ::1] table) noexcept nogil

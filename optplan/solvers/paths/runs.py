@@ -105,13 +105,15 @@ class RunGraphs:
 
     def differs(self, g: int) -> bool:
         """Whether a graph's masks are others than when last asked."""
-        changed = False
+        changed = 0
         for row in range(self.starts[g], self.starts[g + 1]):
             for k in range(self.width):
-                if self.closed[row, k] != self.seen[row, k]:
+                changed |= self.closed[row, k] ^ self.seen[row, k]
+        if changed != 0:
+            for row in range(self.starts[g], self.starts[g + 1]):
+                for k in range(self.width):
                     self.seen[row, k] = self.closed[row, k]
-                    changed = True
-        return changed
+        return changed != 0
 
     def find_open(self, g: int) -> None:
         """Find between which nodes of each kind the open ones of a graph are: few are, deep in a search."""
@@ -158,7 +160,8 @@ class RunGraphs:
     def find_reach(self, g: int, h: int, left: float) -> None:
         """Find how long each run on a kind can be within what is left of its own limit.
 
-        Where the masks leave only nodes of the kind in other layers, these take something of it too.
+        Where the masks leave only nodes of the kind in other layers, these take something of it too. A part of a run
+        needs no more than the run: where one is not cut short, none that begins later is.
         """
         endless = 1e300 * 1e300
         limit = self.own[g, h] + 1
@@ -175,8 +178,10 @@ class RunGraphs:
                 if f != h and self.low[row, f] < self.high[row, f]:
                     best = 0.0
             self.must[row - origin + 1] = self.must[row - origin] + (best if best < endless else 0.0)
-        for begin in range(origin, end):
+        begin = origin
+        while begin < end:
             row = begin
+            cut = False
             lowest = 0.0
             first = behind = 0
             while row < end:
@@ -194,6 +199,7 @@ class RunGraphs:
                 need = best + self.must[begin - origin] + (self.must[end - origin] - self.must[row - origin + 1])
                 if need > left:
                     if best < endless:
+                        cut = True
                         self.free[g, h] = 0
                         self.too_much[g, h] = min(self.too_much[g, h], need)
                     break
@@ -201,6 +207,10 @@ class RunGraphs:
                 lowest = best
                 row += 1
             self.reach[begin, h] = row - origin
+            begin += 1
+            while not cut and begin < row:
+                self.reach[begin, h] = row - origin
+                begin += 1
 
     def weigh(self, g: int, weights: Floats) -> None:
         """Write what a graph's steps and entries cost under weights (1 + L,); closed nodes are infinite."""
@@ -228,25 +238,29 @@ class RunGraphs:
                         for k in range(first, behind):
                             self.enter[f, k] += weight * self.entries[1 + limit, g, f, k]
 
-    def lengthen(self, g: int, h: int, begin: int, end: int, table: Floats) -> None:
-        """Write into ``table`` what a run costs from each node on, until it ends before ``end`` and the path after it.
+    def lengthen(self, g: int, h: int, begin: int, known: int, end: int) -> None:
+        """Write into ``part`` what a run costs from each node on, until it ends before ``end`` and the path after it.
 
-        The row of the layer before ``begin`` is not written.
+        The layers from ``known`` on are there already; the row of the layer before ``begin`` is not written.
         """
         endless = 1e300 * 1e300
         origin = self.starts[g]
         f = h if self.per_kind else 0
         lowest = endless
         first = behind = 0
-        for j in range(end - 1, begin - 1, -1):
+        if known < end:
+            first, behind = self.low[origin + known, h], self.high[origin + known, h]
+            for k in range(first, behind):
+                lowest = min(lowest, self.part[known, k] + self.enter[f, k])
+        for j in range(known - 1, begin - 1, -1):
             ending = min(lowest, self.suffix[j + 1, h])
             lowest = endless
             for k in range(self.low[origin + j, h], self.high[origin + j, h]):
                 cost = ending
-                if first <= k < behind and table[j + 1, k] < cost:
-                    cost = table[j + 1, k]
+                if first <= k < behind and self.part[j + 1, k] < cost:
+                    cost = self.part[j + 1, k]
                 cost += self.run[j, k]
-                table[j, k] = cost
+                self.part[j, k] = cost
                 lowest = min(lowest, cost + self.enter[f, k])
             first, behind = self.low[origin + j, h], self.high[origin + j, h]
 
@@ -267,7 +281,9 @@ class RunGraphs:
                     for k in range(first, behind):
                         self.go[j, k] = endless
                     continue
-                self.lengthen(g, h, j, end, self.part)
+                # Runs that have to end at the same layer are the same from there on.
+                known = j + 1 if j + 1 < end == self.reach[self.starts[g] + j + 1, h] else end
+                self.lengthen(g, h, j, known, end)
                 for k in range(first, behind):
                     self.go[j, k] = self.part[j, k]
             self.leave(g, j)
@@ -337,7 +353,7 @@ class RunGraphs:
                     end = depth
                 else:
                     end = self.reach[origin + j, kind]
-                    self.lengthen(g, kind, j, end, self.part)
+                    self.lengthen(g, kind, j, end, end)
             self.path[g, j] = node
             for c in range(1 + self.num_limits):
                 self.sums[g, c] += self.steps[c, origin + j, node]
@@ -386,6 +402,30 @@ class RunGraphs:
                 return False
         return True
 
+    def follow(self, g: int, plan: Numbers) -> bool:
+        """Add up a graph's path of a plan (G, E) as if it had been priced, if it keeps the masks; return whether."""
+        if not self.admits(g, plan, g):
+            return False
+        origin = self.starts[g]
+        kind = before = 0
+        for j in range(self.starts[g + 1] - origin):
+            node = plan[g, j]
+            while node >= self.kinds[g, kind + 1]:
+                kind += 1
+            while node < self.kinds[g, kind]:
+                kind -= 1
+            if j == 0:
+                before = kind
+            for c in range(1 + self.num_limits):
+                if j == 0:
+                    self.sums[g, c] = 0.0
+                if j == 0 or node != plan[g, j - 1]:
+                    self.sums[g, c] += self.entries[c, g, before if self.per_kind else 0, node]
+                self.sums[g, c] += self.steps[c, origin + j, node]
+            self.path[g, j] = node
+            before = kind
+        return True
+
     def fix_by_reduced_cost(self, g: int, weights: Floats, most: float) -> int:
         """Close nodes through which every path of possible runs weighs more than ``most``; return how many."""
         endless = 1e300 * 1e300
@@ -401,13 +441,19 @@ class RunGraphs:
         for j in range(depth):
             for h in range(self.num_kinds):
                 if self.free[g, h]:
-                    self.step_on(g, h, j, j, self.go)
+                    self.step_on(g, h, j, j > 0, True, self.go)
                     continue
                 end = self.reach[origin + j, h]
-                if end > j:
-                    self.lengthen(g, h, j, end, self.part)
-                    for layer in range(j, end):
-                        self.step_on(g, h, j, layer, self.part)
+                if end <= j:
+                    continue
+                # Runs that have to end at the same layer go on together, once the last of them has begun.
+                joins = j > 0 and self.reach[origin + j - 1, h] == end
+                if not joins:
+                    self.lengthen(g, h, j, end, end)
+                self.step_on(g, h, j, joins, True, self.part)
+                if j + 1 == end or self.reach[origin + j + 1, h] != end:
+                    for layer in range(j + 1, end):
+                        self.step_on(g, h, layer, True, False, self.part)
         count = 0
         for j in range(depth):
             for h in range(self.num_kinds):
@@ -417,15 +463,14 @@ class RunGraphs:
                         count += 1
         return count
 
-    def step_on(self, g: int, h: int, begin: int, j: int, table: Floats) -> None:
-        """Lengthen runs on a kind by a layer, those that began in ``begin``; where none is cut short, all runs.
+    def step_on(self, g: int, h: int, j: int, goes_on: bool, begins: bool, table: Floats) -> None:
+        """Lengthen runs on a kind by a layer: whether there are some that go on, and whether others begin in it.
 
         ``come`` holds what paths cost up to a node of the last layer, ``table`` what they cost from a node on.
         """
         endless = 1e300 * 1e300
         row = self.starts[g] + j
         own = h if self.per_kind else 0
-        goes_on = j > begin or (self.free[g, h] and j > 0)
         lowest = endless
         first = behind = 0
         if goes_on:
@@ -433,7 +478,7 @@ class RunGraphs:
             for k in range(first, behind):
                 lowest = min(lowest, self.come[k])
         left = endless
-        if j == begin and j > 0 and not self.per_kind:
+        if begins and j > 0 and not self.per_kind:
             for f in range(self.num_kinds):
                 if f != h:
                     left = min(left, self.prefix[j, f])
@@ -444,7 +489,7 @@ class RunGraphs:
                 cost = lowest + self.enter[own, k]
                 if first <= k < behind:
                     cost = min(cost, self.come[k])
-            if j == begin:
+            if begins:
                 if j == 0:
                     cost = self.enter[own, k]
                 elif self.per_kind:

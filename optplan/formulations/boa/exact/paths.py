@@ -94,7 +94,7 @@ def _solve_linked(
 ) -> PathsAnswer | None:
     from optplan.solvers.paths import closing, linked_dual
 
-    stated = _state_linked(costs, amounts)
+    stated = state_open(costs, amounts)
     if stated is None:
         return None
     family, costs = stated
@@ -115,7 +115,7 @@ def _solve_linked(
     return PathsAnswer(write_columns(instance, found.paths.payload), value, min(found.bound, value))
 
 
-def _state_linked(
+def state_open(
     costs: Sequence[PathCosts], amounts: FloatArray
 ) -> tuple[switching.LinkedGraphs, Sequence[PathCosts]] | None:
     """State the graphs, and their costs, with the nodes closed that the limits forbid; forbidden nodes are anyway.

@@ -21,6 +21,7 @@ from optplan.errors import UnsupportedError, UsageError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.data.options import Options
 from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.exact.forced import ForcedPlans
 from optplan.formulations.boa.exact.paths import solve_costs
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.progress import Listener, Stopwatch
@@ -114,9 +115,12 @@ class _Forcing:
         #: The least objective found so far, forced or not, and its bound.
         self.best = _Forced(None, None)
         self._known: dict[tuple[str, bytes], _Forced] = {}
+        self._plans: ForcedPlans | None = None
 
     def find_best(self, result: Result[BoaSolution]) -> None:
         """Find the best plan with nothing forced: that of an optimal result, or solved anew."""
+        assert result.objective is not None
+        self._plans = ForcedPlans.state(self._instance, result.objective, self._gap)
         if result.status is Status.OPTIMAL:
             self.best = _Forced(result.objective, result.bound)
             return
@@ -162,13 +166,17 @@ class _Forcing:
 
     def _solve(self, kept: _Kept) -> _Forced:
         """Find the best plan whose classes hold only what they may."""
+        watch = Stopwatch(self._time_limit_s)
+        if self._plans is not None and kept:
+            ((name, options),) = kept.items()
+            found = self._plans.solve(name, options, watch)
+            return _Forced(None, None) if found is None else _Forced(found.objective, found.bound)
         costs = [
             replace(graph, run_value=np.where(kept[graph.name], graph.run_value, np.inf))
             if graph.name in kept
             else graph
             for graph in self._costs
         ]
-        watch = Stopwatch(self._time_limit_s)
         found = solve_costs(self._instance, costs, gap=self._gap, stopwatch=watch)
         return _Forced(None, None) if found is None else _Forced(found.objective, found.bound)
 
