@@ -15,7 +15,7 @@ from library_manifest import LIBRARY, write_manifest
 
 import optplan
 from optplan.benchmarking.best_known import name_record
-from optplan.formulations.throughputs.data.instance import ThroughputsInstance
+from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.instances.catalog import read_price_list
 from optplan.instances.gavel import GPUS, read_throughputs
 

@@ -23,7 +23,7 @@ from optplan.formulations.rubberband.data.instance import (
 )
 from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.exact.charges import minimum_charge_usd
-from optplan.formulations.rubberband.exact.durations import growth
+from optplan.formulations.rubberband.exact.costs import growth
 from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, find_cheapest, find_fastest
 from optplan.formulations.rubberband.laws.stages import option_of
 from optplan.solvers.limits import LIMIT_TOLERANCE
@@ -73,20 +73,7 @@ def price_plan(instance: RubberBandInstance, chosen: Sequence[PricedChain]) -> f
 def choose_chains(
     instance: RubberBandInstance, candidates: Sequence[Sequence[PricedChain]]
 ) -> tuple[PricedChain, ...] | None:
-    """Choose one candidate for each bracket, best by the instance's objective within its limit.
-
-    Parameters
-    ----------
-    instance
-        The problem, with its limit.
-    candidates
-        For each bracket, in any order; of equal ones the first is chosen.
-
-    Returns
-    -------
-    tuple of PricedChain or None
-        By bracket; None when no choice keeps the limit.
-    """
+    """Choose for each bracket the first best candidate by the objective within the limit; None if none keeps it."""
     most = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
     if instance.objective is Objective.COST:
         return _choose_cheapest(candidates, most)
@@ -118,12 +105,7 @@ def write_solution(chosen: Sequence[PricedChain]) -> RubberBandSolution:
 def answer_without_plan(instance: RubberBandInstance, request: SolveRequest, what: str) -> Answer[RubberBandSolution]:
     """Answer where a planner has found nothing: infeasible where nobody can, otherwise unknown, with a warning.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its limit.
-    what
-        What was looked for, as in ``static cluster``.
+    ``what`` was looked for, as in ``static cluster``.
     """
     infeasible = answer_if_infeasible(instance, request)
     if infeasible is not None:
@@ -146,12 +128,7 @@ def find_least_plans(
 ) -> tuple[PricedChain, ...] | Answer[RubberBandSolution]:
     """Return for every bracket the plan that needs least of the limit, or the answer that even these do not keep it.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its limit.
-    request
-        Time limit; when it is over there are no plans.
+    When time is over there are no plans.
     """
     most = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
     in_time = instance.objective is Objective.COST

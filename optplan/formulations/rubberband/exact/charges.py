@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.exact.stage_options import stage_options
+from optplan.formulations.rubberband.exact.costs import stage_options
 from optplan.formulations.rubberband.laws.convolutions import LEFT_OUT
 from optplan.formulations.rubberband.laws.lifetimes import expected_latest_s, latest_law, missing_s
-from optplan.formulations.rubberband.laws.stages import StageOptions, option_of, stage_law, trial_time
-from optplan.formulations.rubberband.laws.trials import TrialTime
+from optplan.formulations.rubberband.laws.stages import StageOptions, TrialTime, option_of, stage_law, trial_time
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.held import HeldGraph
 
@@ -33,18 +32,8 @@ _REACH = 8.0
 class MinimumCharges:
     """Minimum charges of one bracket; the oldest instances are released first.
 
-    Parameters
-    ----------
-    instance, bracket
-        Whose they are.
-    graph
-        Nodes and options of the bracket; consumptions are seconds.
-    held
-        (K,) Instances held at each node.
-    gpus
-        (O,) GPUs of each option.
-    lasting
-        (O,) Whether an option alone takes the minimum charge.
+    Consumptions of the graph are seconds; ``held`` (K,) are instances at each node, ``gpus`` (O,) those of each option,
+    and ``lasting`` (O,) says whether an option alone takes the minimum charge.
     """
 
     instance: RubberBandInstance
@@ -55,13 +44,7 @@ class MinimumCharges:
     lasting: NDArray[np.bool_]
 
     def charge(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return what beginnings of paths pay on top; open is what would be missing if all were released at once.
-
-        Parameters
-        ----------
-        options
-            (L, j + 1) The options taken in the first layers.
-        """
+        """Return what beginnings of paths (L, j + 1) pay on top; open is what all would miss if released now."""
         count, stages = options.shape
         held = np.column_stack([np.zeros(count, dtype=np.int64), self.held[self.graph.node[options]]])
         alive, nothing = np.zeros((count, stages)), np.zeros(count)
@@ -82,13 +65,7 @@ class MinimumCharges:
         return np.array([settled, nothing]), np.array([np.maximum(most + last[1] - settled, 0.0), nothing])
 
     def settle(self, options: IntArray) -> FloatArray:
-        """Return (2, L) exactly what whole paths pay on top: US dollars, and no seconds.
-
-        Parameters
-        ----------
-        options
-            (L, J) The option taken in each layer.
-        """
+        """Return (2, L) exactly what whole paths, options (L, J), pay on top: US dollars, and no seconds."""
         if not self._varies:
             return self.charge(options)[0]
         held, gpus = self.held[self.graph.node[options]].tolist(), self.gpus[options].tolist()
@@ -166,13 +143,7 @@ class MinimumCharges:
 
 
 def minimum_charge_usd(instance: RubberBandInstance, bracket: int, held: list[int], gpus: list[int]) -> float:
-    """Return what minimum charges add to the cost of a whole path.
-
-    Parameters
-    ----------
-    held, gpus
-        Instances held and GPUs used in each stage.
-    """
+    """Return what minimum charges add to the cost of a whole path, from what each stage holds and uses."""
     if not instance.has_minimum_charges:
         return 0.0
     alive: list[tuple[int, int]] = []
@@ -195,17 +166,7 @@ def minimum_charge_usd(instance: RubberBandInstance, bracket: int, held: list[in
 def state_charges(
     instance: RubberBandInstance, bracket: int, graph: HeldGraph, held: IntArray, gpus: IntArray
 ) -> MinimumCharges | None:
-    """State the minimum charges of a bracket; None where every option takes them alone.
-
-    Parameters
-    ----------
-    graph
-        Its graph; consumptions are seconds.
-    held
-        (K,) Instances held at each node.
-    gpus
-        (O,) GPUs of each option.
-    """
+    """State the minimum charges of a bracket's graph; None where every option takes them alone."""
     if not instance.has_minimum_charges:
         return None
     lasting = np.zeros(gpus.size, dtype=np.bool_)
@@ -221,19 +182,7 @@ def find_longest_useful_s(instance: RubberBandInstance, bracket: int, stage: int
     """Return what quickest options (Q,) of a stage take with minimum charges: slower ones may pay off up to that.
 
     A slower option varies less, perhaps, so that less of the minimum charge is missing. It saves no more than all that
-    is missing in this stage alone.
-
-    Parameters
-    ----------
-    bracket, stage
-        Which stage, both from zero.
-    quickest
-        (Q,) Positions of options.
-
-    Returns
-    -------
-    FloatArray
-        E[max(minimum, time)] by option; with constant times the time itself.
+    is missing in this stage alone: so E[max(minimum, time)], and with constant times the time itself.
     """
     options = stage_options(instance, bracket, stage)
     longest_s = options.expected_s[quickest]
@@ -253,13 +202,6 @@ def may_pay_off(instance: RubberBandInstance, bracket: int, stage: int, quickest
     A bill with a minimum charge is an increasing convex function of the trials' times, and so are sums and maxima. So
     nothing is gained over a quicker option that runs all trials at once when its trials are no longer in the increasing
     convex order: for normal times, when neither mean nor deviation is greater.
-
-    Parameters
-    ----------
-    bracket, stage
-        Which stage, both from zero.
-    quickest
-        Position of the quicker option.
     """
     options = stage_options(instance, bracket, stage)
     if options.waves[quickest] > 1:
@@ -278,13 +220,7 @@ def may_pay_off(instance: RubberBandInstance, bracket: int, stage: int, quickest
 
 
 def lasts(instance: RubberBandInstance, bracket: int, stage: int, options: StageOptions) -> NDArray[np.bool_]:
-    """Say for each option (A,) of a stage whether it alone is certain to last as long as the minimum charge.
-
-    Parameters
-    ----------
-    bracket, stage
-        Which stage, both from zero.
-    """
+    """Say for each option (A,) of a stage whether it alone is certain to last as long as the minimum charge."""
     minimum_s, which = instance.cloud.minimum_charge_s, instance.brackets[bracket][stage]
     if not instance.is_random:
         return np.asarray(options.expected_s >= minimum_s)

@@ -16,8 +16,13 @@ from optplan.contracts.result import (
     Termination,
     TreeCertificate,
 )
-from optplan.formulations.rubberband.data.instance import DEADLINE, Objective, RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.data.rules import CHARGES
+from optplan.formulations.rubberband.data.instance import (
+    CHARGES,
+    DEADLINE,
+    Objective,
+    RubberBandInstance,
+    RubberBandSolution,
+)
 from optplan.formulations.rubberband.exact.chains import Chain
 from optplan.formulations.rubberband.laws.stages import option_of
 from optplan.schema import FloatArray, IntArray
@@ -30,18 +35,7 @@ from optplan.units import format_duration
 def explain_shortfall(
     instance: RubberBandInstance, chains: tuple[Chain, ...], request: SolveRequest
 ) -> Answer[RubberBandSolution]:
-    """Say why no plan keeps the limit, and which limit would do.
-
-    Parameters
-    ----------
-    instance
-        The problem, with a limit that no plan keeps.
-
-    Returns
-    -------
-    Answer
-        With status INFEASIBLE; UNKNOWN when the time runs out before the least limit is known.
-    """
+    """Say why no plan keeps the limit, and which limit would do; unknown when time runs out before that is known."""
     found = [
         find_fastest(chain, request) if _limits_time(instance) else find_cheapest(chain, request) for chain in chains
     ]

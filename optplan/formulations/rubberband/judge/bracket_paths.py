@@ -13,11 +13,15 @@ import numpy as np
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE, UnlistedError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.judge.charges import WalkCharges
-from optplan.formulations.rubberband.judge.cuts import Cut, UndominatedPairs
-from optplan.formulations.rubberband.judge.evaluation import growth
-from optplan.formulations.rubberband.judge.paths import Paths, bound_charges, join_paths
-from optplan.formulations.rubberband.judge.stages import list_costs
+from optplan.formulations.rubberband.judge.evaluation import growth, list_costs
+from optplan.formulations.rubberband.judge.paths import (
+    Cut,
+    Paths,
+    UndominatedPairs,
+    WalkCharges,
+    bound_charges,
+    join_paths,
+)
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray

@@ -1,9 +1,9 @@
 """The sampled simulator: many executions of a plan at once, with their completion times and costs.
 
-The graph of :mod:`optplan.formulations.rubberband.laws.dag` has the same shape in every stage (grow, train in chains,
-meet at the barrier), so the critical paths of all samples (the paper's Algorithm 1) are a few array operations for each
-stage, without the graph. Costs come from the same arrays: what is held until each barrier where instances are billed,
-or who was busy where functions are (section 4.2).
+The graph of :mod:`optplan.formulations.rubberband.laws.execution` has the same shape in every stage (grow, train in
+chains, meet at the barrier), so the critical paths of all samples (the paper's Algorithm 1) are a few array operations
+for each stage, without the graph. Costs come from the same arrays: what is held until each barrier where instances are
+billed, or who was busy where functions are (section 4.2).
 """
 
 from __future__ import annotations

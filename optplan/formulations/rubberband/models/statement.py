@@ -98,8 +98,7 @@ from optplan.formulations.rubberband.data.instance import (
 )
 from optplan.formulations.rubberband.exact.chains import list_held
 from optplan.formulations.rubberband.exact.charges import lasts
-from optplan.formulations.rubberband.exact.durations import growth
-from optplan.formulations.rubberband.exact.stage_options import stage_options
+from optplan.formulations.rubberband.exact.costs import growth, stage_options
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray
@@ -112,22 +111,10 @@ _MOST_CHOICES = 500_000
 
 
 def state_model(instance: RubberBandInstance, *, every: bool = True, stopwatch: Stopwatch | None = None) -> Statement:
-    """State an instance in the terms of this module's sheet.
+    """State an instance in the terms of this module's sheet; one with a confidence, or too many choices, is refused.
 
-    Parameters
-    ----------
-    every
-        Whether every allocation is listed that the rules allow: constraints of one's own may make one the best that
-        cannot be without them. Otherwise those that can be best.
-    stopwatch
-        Ends the statement when it has expired; None for no limit.
-
-    Raises
-    ------
-    UnsupportedError
-        When the instance has a confidence, or too many choices.
-    OutOfEffortError
-        When time runs out.
+    With ``every`` all allocations are listed that the rules allow: constraints of one's own may make one the best that
+    cannot be without them; otherwise those that can be best. Raises OutOfEffortError when the stopwatch has expired.
     """
     if instance.confidence is not None and instance.is_random:
         message = f"a confidence ({instance.confidence:g}) is about distributions, which no linear model states"

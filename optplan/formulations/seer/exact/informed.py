@@ -24,9 +24,8 @@ from dataclasses import dataclass, field
 
 from optplan.contracts.result import Answer, SolveRequest, Termination
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
-from optplan.formulations.seer.exact.answers import sampled_answer
+from optplan.formulations.seer.exact.answers import infeasible_answer, sampled_answer
 from optplan.formulations.seer.exact.family import Candidate, Family
-from optplan.formulations.seer.exact.feasibility import infeasible_answer
 from optplan.formulations.seer.laws.expectation import (
     ChoiceSamples,
     Search,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from optplan.contracts.result import Termination
 from optplan.formulations.seer.exact.rows import BracketRows, SpendProblem
-from optplan.formulations.seer.laws.nodes import divide_evenly
+from optplan.formulations.seer.laws.rounds import divide_evenly
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from optplan.formulations.seer.data.brackets import ROUNDING, SHORTFALL, SearchBrackets, SizedBracket, minutes_per_trial
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
-from optplan.formulations.seer.laws.nodes import count_nodes
+from optplan.formulations.seer.laws.rounds import count_nodes
 from optplan.schema import FloatArray, IntArray
 
 #: Rows of one bracket that are listed; a budget that pays more of them above the published one is rarely meant.

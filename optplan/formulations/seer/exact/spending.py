@@ -28,9 +28,13 @@ from optplan.contracts.instance import Sense
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Termination, closes_gap
 from optplan.formulations.seer.data.brackets import SHORTFALL
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
-from optplan.formulations.seer.exact.answers import answer_with, training_of
-from optplan.formulations.seer.exact.certificates import certify_nodes, certify_rows
-from optplan.formulations.seer.exact.feasibility import infeasible_answer
+from optplan.formulations.seer.exact.answers import (
+    answer_with,
+    certify_nodes,
+    certify_rows,
+    infeasible_answer,
+    training_of,
+)
 from optplan.formulations.seer.exact.node_rows import choose_rows_on_nodes
 from optplan.formulations.seer.exact.rows import BracketRows, SpendProblem, list_rows
 from optplan.progress import Stopwatch

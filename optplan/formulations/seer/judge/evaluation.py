@@ -50,8 +50,7 @@ from optplan.formulations.seer.data.instance import (
     SeerInstance,
     SeerSolution,
 )
-from optplan.formulations.seer.laws.nodes import count_nodes
-from optplan.formulations.seer.laws.rounds import Round, list_rounds, sum_spent
+from optplan.formulations.seer.laws.rounds import Round, count_nodes, list_rounds, sum_spent
 from optplan.units import MINUTES_PER_HOUR
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.

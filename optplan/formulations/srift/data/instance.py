@@ -276,13 +276,7 @@ class SriftInstance(TimeAndMoney, Instance):
                 raise DataError(f"{path}.batches", problem, "the profile covers no other")
 
     def require_profiles(self) -> None:
-        """Refuse types of whose GPUs the job has no profile: nothing can be predicted of their fleets.
-
-        Raises
-        ------
-        DataError
-            Naming those GPUs and types, what measures them, and what leaves the types out.
-        """
+        """Refuse types of whose GPUs the job has no profile; say what measures them and what leaves them out."""
         unknown: dict[str, list[str]] = {}
         for name, vm in self.types.items():
             if vm.gpu not in self.job.devices:
@@ -361,13 +355,7 @@ class SriftInstance(TimeAndMoney, Instance):
         return Policy.ONE_BATCH if self.one_batch_per_type else Policy.ANY_BATCHES
 
     def fields_of_policy(self, policy: str) -> dict[str, object]:
-        """Return the fields to change so that another kind of fleet is asked.
-
-        Raises
-        ------
-        UsageError
-            When there is no such policy.
-        """
+        """Return the fields to change so that another kind of fleet is asked."""
         if policy not in list(Policy):
             raise UsageError(f"policy: got {policy!r}; {nearest_name_hint(policy, list(Policy))}")
         return {"one_batch_per_type": policy == Policy.ONE_BATCH}

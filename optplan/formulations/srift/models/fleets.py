@@ -18,15 +18,7 @@ _Choice = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class CountRange:
-    """How many VMs of a type a fleet may have.
-
-    Parameters
-    ----------
-    name
-        Of the type.
-    least, most
-        VMs; a least count of zero allows fleets without the type.
-    """
+    """How many VMs of a type a fleet may have; a least count of zero allows fleets without the type."""
 
     name: str
     least: int
@@ -35,16 +27,9 @@ class CountRange:
 
 @dataclass
 class FleetList:
-    """Lists the fleets of an instance that reach its global batch.
+    """Lists the fleets of an instance that reach its global batch; availability is said by the ranges of every list.
 
-    Parameters
-    ----------
-    instance
-        The problem. Availability is not looked at: ranges are given for every list.
-    batches
-        Samples per VM to choose from, by type, ascending.
-    one_batch
-        Whether all VMs of a type get the same batch.
+    ``batches`` are the samples per VM to choose from, by type, ascending.
     """
 
     instance: SriftInstance

@@ -15,11 +15,11 @@ from optplan.contracts import BoundProof, SolveRequest, Status, Termination
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
 from optplan.formulations.seer.exact import node_rows
-from optplan.formulations.seer.exact.description import describe
+from optplan.formulations.seer.exact.answers import describe
 from optplan.formulations.seer.exact.spending import solve_spend_exact
 from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.formulations.seer.models.general_engines import solve_cp_sat, solve_enumeration
-from optplan.formulations.seer.published.algorithms import solve_published
+from optplan.formulations.seer.published.policy import solve_published
 from optplan.solving import solve
 from optplan.verification import verify
 
