@@ -19,7 +19,6 @@ from optplan.formulations.rubberband.exact.charges import (
     MinimumCharges,
     find_longest_useful_s,
     lasts,
-    may_pay_off,
     state_charges,
 )
 from optplan.formulations.rubberband.exact.costs import growth, stage_options
@@ -144,7 +143,7 @@ def _choose_options(
     for number in np.flatnonzero(longest_s > options.expected_s[some]).tolist():
         own, seconds = int(some[number]), options.expected_s
         slower = np.flatnonzero((seconds >= seconds[own]) & (seconds < longest_s[number]))
-        slower = slower[(slower != own) & may_pay_off(instance, bracket, stage, own)[slower]]
+        slower = slower[slower != own]
         rows = np.flatnonzero(place == number)
         counts = np.searchsorted(slower, fits[rows])
         listed += int(counts.sum())

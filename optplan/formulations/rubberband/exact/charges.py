@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.exact.costs import stage_options
 from optplan.formulations.rubberband.laws.convolutions import LEFT_OUT
+from optplan.formulations.rubberband.laws.execution import group_held
 from optplan.formulations.rubberband.laws.lifetimes import expected_latest_s, latest_law, missing_s
 from optplan.formulations.rubberband.laws.stages import StageOptions, TrialTime, option_of, stage_law, trial_time
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.held import HeldGraph
 
-#: Means and deviations closer than this, relatively, are the same.
-_ROUNDING = 1e-12
 #: Deviations below its mean under which a normal duration is less often than what distributions leave out.
 _REACH = 8.0
 
@@ -146,20 +145,10 @@ def minimum_charge_usd(instance: RubberBandInstance, bracket: int, held: list[in
     """Return what minimum charges add to the cost of a whole path, from what each stage holds and uses."""
     if not instance.has_minimum_charges:
         return 0.0
-    alive: list[tuple[int, int]] = []
-    missing, before = [], 0
-    for stage, now in enumerate([*held, 0]):
-        if now > before:
-            alive.append((stage, now - before))
-        gone = before - now
-        while gone > 0:
-            first, count = alive.pop(0)
-            taken = min(count, gone)
-            missing.append(taken * missing_s(instance, bracket, held[:stage], gpus[:stage], first))
-            if count > taken:
-                alive.insert(0, (first, count - taken))
-            gone -= taken
-        before = now
+    missing = [
+        each.count * missing_s(instance, bracket, held[: each.last + 1], gpus[: each.last + 1], each.first)
+        for each in group_held(held)
+    ]
     return instance.cloud.price_usd_per_s * math.fsum(missing)
 
 
@@ -194,29 +183,6 @@ def find_longest_useful_s(instance: RubberBandInstance, bracket: int, stage: int
         law = stage_law(instance, bracket, stage, int(options.gpus[quickest[place]]))
         longest_s[place] += float(law.shortfall(minimum_s)[0])
     return longest_s
-
-
-def may_pay_off(instance: RubberBandInstance, bracket: int, stage: int, quickest: int) -> NDArray[np.bool_]:
-    """Say for each option (A,) of a stage whether its time may vary less, in what matters, than that of a quicker one.
-
-    A bill with a minimum charge is an increasing convex function of the trials' times, and so are sums and maxima. So
-    nothing is gained over a quicker option that runs all trials at once when its trials are no longer in the increasing
-    convex order: for normal times, when neither mean nor deviation is greater.
-    """
-    options = stage_options(instance, bracket, stage)
-    if options.waves[quickest] > 1:
-        return np.ones(options.waves.size, dtype=np.bool_)
-    widths, place = np.unique(options.gpus_per_trial, return_inverse=True)
-    times = [trial_time(instance, instance.brackets[bracket][stage], gpus) for gpus in widths.tolist()]
-    own = times[place[quickest]]
-    covered = [
-        own.is_normal
-        and time.is_normal
-        and own.expected_s <= time.expected_s * (1.0 + _ROUNDING)
-        and own.deviation_s <= time.deviation_s * (1.0 + _ROUNDING)
-        for time in times
-    ]
-    return np.asarray(~np.array(covered, dtype=np.bool_)[place])
 
 
 def lasts(instance: RubberBandInstance, bracket: int, stage: int, options: StageOptions) -> NDArray[np.bool_]:

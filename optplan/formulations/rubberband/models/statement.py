@@ -86,11 +86,10 @@ import numpy as np
 import pyomo.environ as pyo
 
 from optplan.errors import UnsupportedError
-from optplan.formulations.rubberband.data.allocations import read_allocations
+from optplan.formulations.rubberband.data.allocations import list_allowed
 from optplan.formulations.rubberband.data.instance import (
     BUDGET,
     DEADLINE,
-    AllocationRule,
     Objective,
     RubberBandInstance,
     RubberBandSolution,
@@ -101,7 +100,6 @@ from optplan.formulations.rubberband.exact.charges import lasts
 from optplan.formulations.rubberband.exact.costs import growth, stage_options
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
-from optplan.schema import IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.program import Scaling
 from optplan.solvers.programs.statement import Statement, are_whole, list_ones
@@ -122,7 +120,7 @@ def state_model(instance: RubberBandInstance, *, every: bool = True, stopwatch: 
     m = pyo.ConcreteModel(name=instance.name)
     offered = {
         (b, s): stage_options(
-            instance, b - 1, s - 1, _list_allowed(instance, stage.trials) if every else None, stopwatch
+            instance, b - 1, s - 1, np.sort(list_allowed(instance, stage.trials).gpus) if every else None, stopwatch
         )
         for b, chain in enumerate(instance.brackets, start=1)
         for s, stage in enumerate(chain, start=1)
@@ -142,23 +140,6 @@ def state_model(instance: RubberBandInstance, *, every: bool = True, stopwatch: 
         scaling=_scale(m, instance),
         leaves_out="the minimum charges of instances" if may_miss else "",
     )
-
-
-def _list_allowed(instance: RubberBandInstance, trials: int) -> IntArray:
-    """List every number of GPUs that the rule of the mode, the profile and the cloud allow a stage."""
-    training, cloud = instance.training, instance.cloud
-    most = training.largest_gpus
-    if cloud.most_instances is not None:
-        whole = cloud.gpus_per_instance * max(cloud.most_instances // trials, 1)
-        most = whole if most is None else min(most, whole)
-    slots, widths = np.arange(1, trials), np.arange(training.least_gpus, (most or 0) + 1)
-    if instance.mode is AllocationRule.FAIR:
-        slots, widths = slots[trials % slots == 0], widths[widths % training.least_gpus == 0]
-    read = read_allocations(instance, trials, np.unique(np.concatenate([slots * training.least_gpus, widths * trials])))
-    kept = training.knows(read.gpus_per_trial, read.spanned)
-    if cloud.most_instances is not None:
-        kept &= read.instances <= cloud.most_instances
-    return read.gpus[kept]
 
 
 def _add_sets(

@@ -159,38 +159,34 @@ class Level:
 class Remainders:
     """Bounds what the levels from each on need to give so many samples to VMs.
 
-    The larger of two bounds where there are both:
-
-    * The table. Levels choose independently of each other, so the least of a sum is the sum of the leasts over all
-      splits of the samples; with several levels of one type, what they share of its availability is relaxed.
-    * The line. A VM of a type takes its largest batch at most, and a type has no more VMs than are available; so even
-      if VMs could be divided, the samples would need as much as when they are given to the types in the order of what
-      one sample needs there, each up to its availability.
+    By a table: levels choose independently of each other, so the least of a sum is the sum of the leasts over all
+    splits of the samples; with several levels of one type, what they share of its availability is relaxed. Where
+    samples have too many units for a table, by a line: a VM of a type takes its largest batch at most, and a type has
+    no more VMs than are available; so even if VMs could be divided, the samples would need as much as when they are
+    given to the types in the order of what one sample needs there, each up to its availability.
     """
 
     def __init__(self, levels: Sequence[Level], samples: int) -> None:
         self._unit = math.gcd(samples, *(batch for level in levels for batch in level.batches))
         units = samples // self._unit
-        self._lines = [LinearRelaxation(levels[start:]) for start in range(len(levels) + 1)]
-        self._tables: list[FloatArray] | None = None
-        if units <= MOST_UNITS:
-            table = np.full((QUANTITIES, units + 1), np.inf)
-            table[:, 0] = 0.0
-            tables = [table]
-            for level in reversed(levels):
-                tables.append(_extend(tables[-1], level, self._unit))
-            self._tables = tables[::-1]
-        types = [level.number for level in levels]
-        #: By level, whether the line says more than the table: where levels share the availability of a type.
-        self._shared = [len(set(types[start:])) < len(types[start:]) for start in range(len(levels) + 1)]
+        self._lines, self._tables = list[LinearRelaxation](), list[FloatArray]()
+        if units > MOST_UNITS:
+            self._lines = [LinearRelaxation(levels[start:]) for start in range(len(levels) + 1)]
+            return
+        table = np.full((QUANTITIES, units + 1), np.inf)
+        table[:, 0] = 0.0
+        self._tables.append(table)
+        for level in reversed(levels):
+            self._tables.append(_extend(self._tables[-1], level, self._unit))
+        self._tables.reverse()
 
     def least(self, level: int, samples: IntArray) -> FloatArray:
         """Return (3, N) the least price, ranks and VMs of the levels from one on for (N,) samples, or infinity."""
-        if self._tables is None:
+        if self._lines:
             return self._lines[level].least(samples)
         found = self._tables[level][:, np.where(samples % self._unit == 0, samples // self._unit, 0)]
         found[:, samples % self._unit != 0] = np.inf
-        return np.maximum(found, self._lines[level].least(samples)) if self._shared[level] else found
+        return found
 
 
 class LinearRelaxation:

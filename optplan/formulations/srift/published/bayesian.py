@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 from optplan.contracts.result import Answer, SolveRequest, Termination
 from optplan.errors import MissingExtraError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.exact.incumbents import FleetSearch
+from optplan.formulations.srift.exact.best_first import FleetSearch
 
 if TYPE_CHECKING:
     from bayes_opt import BayesianOptimization
