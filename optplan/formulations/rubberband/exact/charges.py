@@ -65,15 +65,11 @@ class MinimumCharges:
 
     def settle(self, options: IntArray) -> FloatArray:
         """Return (2, L) exactly what whole paths, options (L, J), pay on top: US dollars, and no seconds."""
-        if not self._varies:
+        if not self.instance.is_random:
             return self.charge(options)[0]
         held, gpus = self.held[self.graph.node[options]].tolist(), self.gpus[options].tolist()
         usd = [minimum_charge_usd(self.instance, self.bracket, *path) for path in zip(held, gpus, strict=True)]
         return np.array([usd, np.zeros(len(usd))])
-
-    @cached_property
-    def _varies(self) -> bool:
-        return self.instance.is_random
 
     def _bound_missing(self, options: IntArray, released: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound what (L,) instances released after the last stage pay on top, given how many came in each stage."""
@@ -102,7 +98,7 @@ class MinimumCharges:
         new = self.held[nodes[:, 0]] - before
         waits_s = self.graph.grow(nodes[:, :-1], nodes[:, 1:])[1]
         mean_s = expected_latest_s(self.instance, new) + stage_s.sum(axis=1) + waits_s.sum(axis=1)
-        if not self._varies:
+        if not self.instance.is_random:
             return mean_s, np.zeros(mean_s.size)
         grown = np.column_stack([new, np.maximum(np.diff(self.held[nodes], axis=1), 0)])
         provision = self.instance.cloud.provision_s.deviation_s**2 * (grown[:, 1:] > 0).sum(axis=1)
@@ -111,26 +107,21 @@ class MinimumCharges:
 
     def _stage_variances(self, path: IntArray) -> FloatArray:
         """Return upper bounds of options' variances: of normal trials, that of a chain, which no maximum passes."""
-        variances = self._option_variances[path]
-        unknown = np.isnan(variances)
-        if unknown.any():
-            for option in np.unique(path[unknown]).tolist():
-                self._option_variances[option] = self._find_variance(option)
-            variances = self._option_variances[path]
-        return variances
+        for option in np.unique(path[np.isnan(self._option_variances[path])]).tolist():
+            stage = int(np.searchsorted(self.graph.first_option, option, side="right")) - 1
+            gpus = int(self.gpus[option])
+            one = option_of(self.instance, self.bracket, stage, gpus)
+            trial = trial_time(self.instance, self.instance.brackets[self.bracket][stage], int(one.gpus_per_trial[0]))
+            self._option_variances[option] = (
+                int(one.waves[0]) * trial.deviation_s**2
+                if trial.is_normal
+                else stage_law(self.instance, self.bracket, stage, gpus).deviation_s ** 2
+            )
+        return np.asarray(self._option_variances[path])
 
     @cached_property
     def _option_variances(self) -> FloatArray:
         return np.full(self.gpus.size, np.nan)
-
-    def _find_variance(self, option: int) -> float:
-        stage = int(np.searchsorted(self.graph.first_option, option, side="right")) - 1
-        gpus = int(self.gpus[option])
-        one = option_of(self.instance, self.bracket, stage, gpus)
-        trial = trial_time(self.instance, self.instance.brackets[self.bracket][stage], int(one.gpus_per_trial[0]))
-        if trial.is_normal:
-            return int(one.waves[0]) * trial.deviation_s**2
-        return stage_law(self.instance, self.bracket, stage, gpus).deviation_s ** 2
 
     def _latest_variances(self, new: IntArray) -> FloatArray:
         """Return variances of the latest of so many initialisations."""

@@ -34,7 +34,10 @@ _Found = TypeVar("_Found")
 
 
 class LruCache:
-    """Remembers what was made, up to a size of all together, in the unit of the sizes given."""
+    """Remembers what was made, up to a size of all together; what has not been asked for longest goes first.
+
+    Searches that share a training profile ask again for the same: the judge after the solver, and the next instance.
+    """
 
     def __init__(self, most: int) -> None:
         self.most = most
