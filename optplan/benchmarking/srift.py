@@ -11,7 +11,7 @@ from optplan.benchmarking.boa import compare_rows
 from optplan.benchmarking.rows import Row, measure_solve, peak_mb, reset_peak
 from optplan.errors import UnsupportedError
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution
-from optplan.formulations.srift.exact.incumbents import FleetJudge
+from optplan.formulations.srift.exact.goals import FleetJudge
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_srift
 from optplan.solving import choose_solver, pareto, solve

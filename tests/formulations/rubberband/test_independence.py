@@ -86,7 +86,7 @@ def test_the_growing_search_grows() -> None:
     [
         (f"{_EXACT}.chains", "_run_usd", {}),
         (f"{_EXACT}.costs", "time_allocations", GROWING),
-        (f"{_EXACT}.charges", "missing_s", {}),
+        (f"{_EXACT}.costs", "missing_s", {}),
         (f"{_EXACT}.costs", "expected_latest_s", GROWING),
         (f"{_EXACT}.chains", "growth", GROWING),
     ],

@@ -15,13 +15,14 @@ import numpy as np
 
 from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
-from optplan.formulations.rubberband.exact.charges import (
+from optplan.formulations.rubberband.exact.costs import (
     MinimumCharges,
     find_longest_useful_s,
+    growth,
     lasts,
+    stage_options,
     state_charges,
 )
-from optplan.formulations.rubberband.exact.costs import growth, stage_options
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray

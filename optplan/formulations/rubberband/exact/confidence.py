@@ -28,9 +28,9 @@ from optplan.contracts.result import (
 )
 from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.both_limits import UNITS, solve_held_paths
+from optplan.formulations.rubberband.exact.bracket_choice import find_cheapest, find_fastest
 from optplan.formulations.rubberband.exact.chains import state_chains, write_solution
 from optplan.formulations.rubberband.exact.costs import find_chance
-from optplan.formulations.rubberband.exact.feasibility import find_cheapest, find_fastest
 from optplan.formulations.rubberband.exact.held_paths import solve_chain
 from optplan.formulations.rubberband.laws.confidence import share_of_limit
 from optplan.progress import OutOfTime

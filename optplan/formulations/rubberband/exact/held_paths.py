@@ -30,9 +30,9 @@ from optplan.contracts.result import (
     status_of,
 )
 from optplan.formulations.rubberband.data.instance import BUDGET, Objective, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.exact.bracket_choice import explain_shortfall, find_cheapest, price_limit
 from optplan.formulations.rubberband.exact.chains import Chain, state_chains, write_solution
 from optplan.formulations.rubberband.exact.costs import count_options
-from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, find_cheapest, price_limit
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import Effort, OutOfEffortError

@@ -24,10 +24,11 @@ from optplan.formulations.rubberband.laws.convolutions import (
     GridLaw,
     Law,
     add_laws,
+    expected_chain_maximum,
     expected_law_maximum,
+    expected_maximum,
     law_of_cdf,
 )
-from optplan.formulations.rubberband.laws.maxima import expected_chain_maximum, expected_maximum
 from optplan.schema import FloatArray, IntArray
 
 _Found = TypeVar("_Found")

@@ -96,8 +96,7 @@ from optplan.formulations.rubberband.data.instance import (
     StageAllocation,
 )
 from optplan.formulations.rubberband.exact.chains import list_held
-from optplan.formulations.rubberband.exact.charges import lasts
-from optplan.formulations.rubberband.exact.costs import growth, stage_options
+from optplan.formulations.rubberband.exact.costs import growth, lasts, stage_options
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.solvers.limits import LIMIT_TOLERANCE

@@ -50,8 +50,7 @@ from optplan.formulations.rubberband.exact.bracket_choice import (
 )
 from optplan.formulations.rubberband.exact.costs import stage_options
 from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_costs
-from optplan.formulations.rubberband.laws.draws import Drawn
-from optplan.formulations.rubberband.laws.sampling import sample_plan
+from optplan.formulations.rubberband.laws.sampling import Drawn, sample_plan
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray

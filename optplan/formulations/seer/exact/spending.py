@@ -35,8 +35,7 @@ from optplan.formulations.seer.exact.answers import (
     infeasible_answer,
     training_of,
 )
-from optplan.formulations.seer.exact.node_rows import choose_rows_on_nodes
-from optplan.formulations.seer.exact.rows import BracketRows, SpendProblem, list_rows
+from optplan.formulations.seer.exact.rows import BracketRows, SpendProblem, choose_rows_on_nodes, list_rows
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 

@@ -7,7 +7,7 @@ and get one batch; the *batch* of a VM is shared equally by its GPUs, each of wh
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from optplan.contracts.instance import Instance
+from optplan.contracts.instance import Instance, Solution
 from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective, Problem, TimeAndMoney
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, Bandwidth, LatencyBandwidth, MeasuredBandwidth
 from optplan.formulations.srift.data.profiles import JobProfile
-from optplan.formulations.srift.data.solution import LARGEST_COUNT, Count, SriftSolution, VmGroup
 from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
 from optplan.schema import NUMBER, AmountOrZero, ByName, Fields, FrozenModel, PositiveAmount, WholeNumbers
 from optplan.units import SECONDS_PER_HOUR, Amount
@@ -40,6 +39,54 @@ __all__ = [
     "VmGroup",
     "VmType",
 ]
+
+#: More of a type are a mistake.
+LARGEST_COUNT = 1_000_000
+Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT), NUMBER]
+
+
+class VmGroup(FrozenModel):
+    """VMs of one type with one batch.
+
+    Parameters
+    ----------
+    type
+        Name of the type.
+    count
+        VMs.
+    batch
+        Samples of an iteration on each.
+    """
+
+    type: str
+    count: Count
+    batch: Count
+
+
+class SriftSolution(Solution):
+    """What Srift decides: the fleet.
+
+    Parameters
+    ----------
+    groups
+        In the order of the instance's types, the largest batch first.
+    """
+
+    groups: tuple[VmGroup, ...]
+
+
+def write_fleet(groups: Iterable[VmGroup]) -> str:
+    """Write a fleet as the paper does: ``4 p3.8xlarge@1024 + 8 g3.8xlarge@128``."""
+    return " + ".join(f"{group.count} {group.type}@{group.batch}" for group in groups)
+
+
+def count_vms(groups: Iterable[VmGroup]) -> dict[str, int]:
+    """Return the VMs of a fleet by type."""
+    counts: dict[str, int] = {}
+    for group in groups:
+        counts[group.type] = counts.get(group.type, 0) + group.count
+    return counts
+
 
 _CountOrZero = Annotated[int, Field(ge=0, le=LARGEST_COUNT), NUMBER]
 

@@ -26,10 +26,16 @@ from optplan.contracts.result import (
     closes_gap,
     relative_gap,
 )
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.data.solution import write_fleet
-from optplan.formulations.srift.exact.goals import Goal, LeastGoal
-from optplan.formulations.srift.exact.incumbents import FleetJudge, JudgedFleet
+from optplan.formulations.srift.data.instance import (
+    BUDGET,
+    DEADLINE,
+    Objective,
+    SriftInstance,
+    SriftSolution,
+    VmGroup,
+    write_fleet,
+)
+from optplan.formulations.srift.exact.goals import FleetJudge, Goal, JudgedFleet, LeastGoal
 from optplan.formulations.srift.exact.reachability import find_neighbours, reaches_batch
 from optplan.formulations.srift.exact.search import FleetSpace, SearchEnd
 from optplan.formulations.srift.exact.trees import say_uncertified, write_tree

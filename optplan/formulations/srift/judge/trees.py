@@ -34,9 +34,9 @@ import numpy as np
 from optplan.contracts.judgement import RefutedError
 from optplan.contracts.result import BoundProof, TreeCertificate
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance
+from optplan.formulations.srift.judge.bounds import Offers
 from optplan.formulations.srift.judge.evaluation import TOLERANCE
 from optplan.formulations.srift.judge.exchanges import ExchangeFloor
-from optplan.formulations.srift.judge.offers import Offers
 from optplan.formulations.srift.judge.parts import BoundClaim, KindOfFleets
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray

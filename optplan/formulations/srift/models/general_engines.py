@@ -25,7 +25,7 @@ from optplan.errors import UnsupportedError
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.exact.best_first import FleetSearch, answer_without_fleet
-from optplan.formulations.srift.exact.incumbents import TOLERANCE, FleetJudge, JudgedFleet
+from optplan.formulations.srift.exact.goals import TOLERANCE, FleetJudge, JudgedFleet
 from optplan.formulations.srift.models.statement import ROUNDING, find_least_share, list_cells, list_volumes
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray

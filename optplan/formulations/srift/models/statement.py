@@ -102,7 +102,7 @@ from optplan.contracts.time_and_money import BUDGET, DEADLINE
 from optplan.errors import InfeasibleError
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, volume_factor
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.laws.stragglers import standard_maximum
+from optplan.formulations.srift.laws.iteration import standard_maximum
 from optplan.schema import FloatArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.program import Scaling

@@ -5,8 +5,7 @@ from __future__ import annotations
 from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
 from optplan.contracts.result import SolveRequest, Termination
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution
-from optplan.formulations.srift.exact.goals import FrontierGoal, LeastGoal
-from optplan.formulations.srift.exact.incumbents import JudgedFleet
+from optplan.formulations.srift.exact.goals import FrontierGoal, JudgedFleet, LeastGoal
 from optplan.formulations.srift.exact.search import FleetSpace
 from optplan.progress import Stopwatch
 
