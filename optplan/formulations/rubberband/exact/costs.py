@@ -157,11 +157,7 @@ def find_chance(instance: RubberBandInstance, solution: RubberBandSolution) -> f
 
 
 def describe(instance: RubberBandInstance) -> Description:
-    """Return what solvers are matched against: problem, mode, the number of (stage, option) choices, features.
-
-    The features are what an instance has beyond one cluster billed by instance: ``side-by-side`` for several
-    clusters, ``per-function`` for that billing.
-    """
+    """Return what solvers are matched against; features are what goes beyond one cluster billed by instance."""
     features = {
         "side-by-side": len(instance.brackets) > 1,
         "per-function": not instance.cloud.is_per_instance,

@@ -139,13 +139,11 @@ class _BracketFigures:
 def growth(
     instance: RubberBandInstance, before: int | IntArray, after: int | IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what changing the number of instances held takes: expected seconds, expected US dollars.
+    """Return expected seconds and US dollars of changing how many instances are held; counts may broadcast.
 
     Growing is one request (SCALE), then the initialisation of all new instances at once (INIT_INSTANCE); all trials
-    wait for the last. Instances held before are paid throughout, new ones from the start of their initialisation. With
-    M the expected latest initialisation of k new instances that is price * (before * (E[SCALE] + M) + k * M) + k *
-    data, minimum charges apart; per function the data only. Shrinking takes no time and costs nothing. Counts may be
-    arrays that broadcast.
+    wait for the last. With M the expected latest of k that is price * (before * (E[SCALE] + M) + k * M) + k * data,
+    minimum charges apart; per function the data only. Shrinking takes no time and costs nothing.
     """
     cloud = instance.cloud
     new = np.maximum(np.subtract(after, before), 0)

@@ -105,8 +105,7 @@ def _plan_run(
 def group_held(counts: Sequence[int]) -> tuple[Cohort, ...]:
     """Group instances by when they come and go, from how many are held in each stage; those held longest go first.
 
-    Releasing the oldest first never costs more than another order: no instance gives up before its minimum charge more
-    of it than it must.
+    No other order costs less: no instance gives up before its minimum charge more of it than it must.
     """
     cohorts: list[Cohort] = []
     held: deque[tuple[int, int]] = deque()  # (first stage, count), the oldest first

@@ -147,32 +147,21 @@ def judge_chain(alone: RubberBandInstance, chain: Chain) -> PricedChain:
 
 @keep_both
 def solve_static(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Find the best static cluster (section 3.2): cheapest within the deadline, or fastest within the budget.
-
-    Feasible without a bound, or unknown when no static cluster keeps the limit. The work is too little for a time
-    limit.
-    """
+    """Find the best static cluster (section 3.2): cheapest within the deadline, or fastest within the budget."""
     request.stopwatch.emit("static clusters")
     return _answer(instance, request, list_static_chains, "static cluster")
 
 
 @keep_both
 def solve_naive_elastic(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Find the best plan with one number of GPUs per trial throughout (section 6.3).
-
-    Feasible without a bound, or unknown when no such plan keeps the limit. The work is too little for a time limit.
-    """
+    """Find the best plan with one number of GPUs per trial throughout (section 6.3)."""
     request.stopwatch.emit("constant GPUs per trial")
     return _answer(instance, request, list_naive_chains, "plan with constant GPUs per trial")
 
 
 @keep_both
 def solve_greedy(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Run Algorithm 2 as published: fair steps, driven by the sampled simulator.
-
-    Feasible without a bound, or unknown when no warm start keeps the deadline or the plan found turns out not to.
-    The seed is that of the samples.
-    """
+    """Run Algorithm 2 as published: fair steps, driven by the sampled simulator, whose seed is the request's."""
     drawn: Drawn = {}
 
     def sample_chain(alone: RubberBandInstance, chain: Chain) -> PricedChain:

@@ -45,8 +45,7 @@ UNEVEN_NODES = "uneven-nodes"
 def describe(instance: SeerInstance) -> Description:
     """Return what solvers are matched against: problem, policy, the number of (bracket, row) choices, features.
 
-    The problem is ``spend``, to spend the budget on SEER's own rounds and brackets, or ``informed``, to use a prior.
-    The latter has as many choices as brackets and rounds could be tried; what counts there is the work of sampling one.
+    ``informed`` has as many choices as rounds could be tried; what counts there is the work of sampling one.
     """
     if instance.objective is Objective.QUALITY:
         return Description(problem=Problem.INFORMED.value, policy="brackets", cells=MOST_SAMPLED_ROUNDS)

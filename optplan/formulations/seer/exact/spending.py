@@ -105,11 +105,7 @@ class _Labels:
 
 
 def solve_spend_exact(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
-    """Spend the budget as well as whole trials can, in SEER's rounds and brackets.
-
-    Optimal, ties included, with the objective as bound; where the time or the work ends first, a good choice with
-    the budget as bound.
-    """
+    """Spend the budget as well as whole trials can, ties included; where time or work ends first, with it as bound."""
     published = instance.brackets
     if published is None:
         return infeasible_answer(instance)

@@ -62,10 +62,9 @@ def dual_bound(
     multipliers: dict[str, float],
     stopwatch: Stopwatch | None = None,  # noqa: ARG001 - at once
 ) -> float:
-    """Return the GPU-minutes that no search within the limits can train for, by these multipliers.
+    """Return the GPU-minutes that no search within the limits can train for, by multipliers of budget and deadline.
 
-    They are GPU-minutes of training per GPU-minute of the budget, and per minute of the deadline. Infinite where the
-    budget has one below one; for ``quality`` minus infinity, in loss.
+    Infinite where the budget has one below one; for ``quality`` minus infinity, in loss.
     """
     if instance.objective is Objective.QUALITY:
         return -math.inf

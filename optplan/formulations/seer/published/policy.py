@@ -234,12 +234,9 @@ def start_policy(instance: SeerInstance, solution: SeerSolution, *, seed: int = 
 
 
 def solve_published(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
-    """Return the published numbers of trials.
+    """Return the published numbers of trials; with the budget as bound, the gap says what the floors leave unused.
 
-    The objective is what is spent on training; the bound is the budget, with its certificate, so that the gap says
-    how much of it the floors leave unused. Where quality is the objective, it is the expected final loss, without a
-    bound; the plan is the same, because it knows no prior. With a resize overhead, which the paper leaves out,
-    rounds and brackets are sized with it.
+    With a resize overhead, which the paper leaves out, rounds and brackets are sized with it.
     """
     solution = instance.published
     if solution is None:

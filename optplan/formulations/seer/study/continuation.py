@@ -25,11 +25,10 @@ _MOST_RAISES = 12
 
 
 def continue_plan(instance: SeerInstance, plan: SeerPlan, standing: Standing, solve: Solver) -> Continuation:
-    """Plan the rounds that are left, for the trials that would go on.
+    """Plan the rounds that are left, for the trials that would go on, as an instance of its own.
 
-    The rest is an instance of its own: what is left of the deadline, less the pause with which it begins, in as many
-    rounds as are left and as there are trials to halve; what is left of the budget; and as many GPUs for a trial at
-    least as let the trials that are left spend most.
+    Its deadline is what is left less the pause with which it begins, in as many rounds as are left and as there are
+    trials to halve; trials get as many GPUs at least as let those that are left spend most.
     """
     done = next(
         (number for number, each in enumerate(plan.rounds) if each[0].id not in standing.took), len(plan.rounds)

@@ -69,8 +69,8 @@ def explain_shortfall(
 ) -> Answer[SriftSolution]:
     """Say why no fleet keeps the constraints, and what would do, after the search of a space that found none.
 
-    For each limit that can mend it alone, the least amount that does, and for each other one that it cannot; each with
-    a certificate. What is not proven when time runs out is left out, with a warning.
+    For each limit the least amount that mends it alone, or that none does. What is not proven in time is left out, with
+    a warning.
     """
     instance = space.instance
     stopwatch = request.stopwatch
@@ -209,12 +209,10 @@ def _explain_batch(instance: SriftInstance, certificate: TreeCertificate | None,
 
 
 def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
-    """Find the cheapest, or the fastest, fleet within the limits, with proof.
+    """Find the cheapest, or the fastest, fleet within the limits, with proof by a tree where time is left for it.
 
     Of fleets with the same objective the one with less of the other of time and cost, then the one with fewer VMs.
-    A search that ends proves its bound by a tree, within the time that is left. Where time or memory runs out, the
-    least bound of all that was not looked at is the bound. Infeasible: with the nearest limits, or the nearest
-    global batches, that some fleet can keep.
+    Where time or memory runs out, the least bound of all that was not looked at is the bound.
     """
     goal, space = LeastGoal(instance), FleetSpace(instance)
     end = space.search(goal, request.stopwatch, gap=request.gap)

@@ -14,11 +14,7 @@ from optplan.progress import OutOfTime, Stopwatch
 
 
 def describe(instance: SriftInstance) -> Description:
-    """Return what solvers are matched against: problem, policy, the number of (type, batch, count) choices, features.
-
-    The policy says whether the VMs of a type share one batch; the features are ``interruptions`` for expectations
-    under the loss of spot VMs and ``running`` for VMs that must be kept.
-    """
+    """Return what solvers are matched against; cells are choices of a type, a batch and a count."""
     cells = sum(len(batches) * instance.most_of(name) for name, batches in instance.batches_of.items())
     features = {
         "interruptions": instance.interruptions is not None,

@@ -118,13 +118,11 @@ _ERROR, _MOST_VMS = 1e-6, 1000
 
 
 class StragglerFloor:
-    """The least mean time of the straggler of fleets that have certain VMs at least.
+    """The least mean time of the straggler of fleets with certain VMs at least; of loads (C,) the slowest is last.
 
     ``E[max] = a + integral from a of (1 - F)``, where F(a) is as good as zero; the logarithm of F adds up over VMs.
     Leaving VMs out makes E[max] no larger; nor does taking a VM's mean for what it takes (Jensen's inequality): so a
     slowest VM that hardly deviates is taken for its mean, where the integral then starts.
-
-    Of the (C,) loads that may be in the fleet the slowest is the last.
     """
 
     def __init__(self, loads: Sequence[Load]) -> None:

@@ -129,11 +129,7 @@ EAGER_BUDGET_S = 0.05
 
 
 def solve_exhaustive(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
-    """Look at every fleet that the paper's pruning leaves (section 4.4).
-
-    Feasible without a bound; unknown with a warning when none of the fleets looked at keeps the limits, infeasible when
-    no fleet does.
-    """
+    """Look at every fleet that the paper's pruning leaves (section 4.4)."""
     search = FleetSearch(instance, request.stopwatch)
     listed, favourites = FleetList(instance, _choose_powers_of_two(instance)), _Favourites(instance)
     for level in favourites.levels:
@@ -199,8 +195,7 @@ class _Favourites:
 def solve_eager(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
     """Run the eager mode: allow :data:`EAGER_STEP` VMs of one type more at a time, the best type first (section 4.4).
 
-    The request's time limit, where there is one, is the budget of solving time. Feasible without a bound; unknown with
-    a warning when no fleet looked at keeps the limits, infeasible when no fleet does and the time suffices to see it.
+    The request's time limit, where there is one, is the budget of solving time.
     """
     stopwatch = request.stopwatch
     own_budget = stopwatch.limit_s is None
@@ -269,11 +264,7 @@ def largest_batch(instance: SriftInstance, name: str) -> int:
 
 
 def solve_cost_aware(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
-    """Run the cost-aware policy, CAP: fill the cheapest VMs first (section 5.2).
-
-    Feasible without a bound; without a fleet and with a warning where the policy makes none, or one that breaks a
-    limit. The work is too little for a time limit.
-    """
+    """Run the cost-aware policy, CAP: fill the cheapest VMs first (section 5.2)."""
     return _answer_static(instance, request, "cost-aware policy", fill_cost_aware(instance))
 
 

@@ -18,8 +18,7 @@ _SHARE = 0.05
 def build_pareto(instance: SriftInstance, request: SolveRequest) -> ParetoFrontier:
     """Find the trade-off between time and cost; limits are ignored, the objective says which of them is the limit.
 
-    By increasing deadline with decreasing cost, or by increasing budget with decreasing time; empty where no fleet
-    reaches the global batch. Where the time limit is met, the frontier is not exact and proves nothing.
+    Where the time limit is met, the frontier is not exact and proves nothing.
     """
     limit = instance.traded_limit(request.limit)
     free = instance.replace(deadline_s=None, budget=None)
