@@ -157,36 +157,37 @@ class Level:
 
 
 class Remainders:
-    """Bounds what the levels from each on need to give so many samples to VMs.
+    """Bounds what the levels from each on need to give so many samples to VMs: the larger of two where there are both.
 
     By a table: levels choose independently of each other, so the least of a sum is the sum of the leasts over all
-    splits of the samples; with several levels of one type, what they share of its availability is relaxed. Where
-    samples have too many units for a table, by a line: a VM of a type takes its largest batch at most, and a type has
-    no more VMs than are available; so even if VMs could be divided, the samples would need as much as when they are
-    given to the types in the order of what one sample needs there, each up to its availability.
+    splits of the samples; with several levels of one type, what they share of its availability is relaxed. By a line: a
+    VM of a type takes its largest batch at most, and a type has no more VMs than are available; so even if VMs could be
+    divided, the samples would need as much as when they are given to the types in the order of what one sample needs
+    there, each up to its availability. That says more where levels share a type.
     """
 
     def __init__(self, levels: Sequence[Level], samples: int) -> None:
         self._unit = math.gcd(samples, *(batch for level in levels for batch in level.batches))
-        units = samples // self._unit
-        self._lines, self._tables = list[LinearRelaxation](), list[FloatArray]()
-        if units > MOST_UNITS:
-            self._lines = [LinearRelaxation(levels[start:]) for start in range(len(levels) + 1)]
-            return
-        table = np.full((QUANTITIES, units + 1), np.inf)
-        table[:, 0] = 0.0
-        self._tables.append(table)
-        for level in reversed(levels):
-            self._tables.append(_extend(self._tables[-1], level, self._unit))
-        self._tables.reverse()
+        units, self._lines, self._tables = samples // self._unit, dict[int, LinearRelaxation](), list[FloatArray]()
+        for start in range(len(levels) + 1):
+            if units > MOST_UNITS or len({level.number for level in levels[start:]}) < len(levels) - start:
+                self._lines[start] = LinearRelaxation(levels[start:])
+        if units <= MOST_UNITS:
+            table = np.full((QUANTITIES, units + 1), np.inf)
+            table[:, 0] = 0.0
+            self._tables.append(table)
+            for level in reversed(levels):
+                self._tables.append(_extend(self._tables[-1], level, self._unit))
+            self._tables.reverse()
 
     def least(self, level: int, samples: IntArray) -> FloatArray:
         """Return (3, N) the least price, ranks and VMs of the levels from one on for (N,) samples, or infinity."""
-        if self._lines:
-            return self._lines[level].least(samples)
+        line = self._lines[level].least(samples) if level in self._lines else np.zeros((QUANTITIES, 1))
+        if not self._tables:
+            return line
         found = self._tables[level][:, np.where(samples % self._unit == 0, samples // self._unit, 0)]
         found[:, samples % self._unit != 0] = np.inf
-        return found
+        return np.maximum(found, line)
 
 
 class LinearRelaxation:

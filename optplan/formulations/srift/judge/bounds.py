@@ -170,8 +170,8 @@ class Needs:
     """By number of samples, the least price and ranks with which supplies can have so many.
 
     A table by dynamic programming (supplies choose independently of each other, which relaxes what those of one type
-    share); where samples have too many units for it, what divisible VMs would need: each type fully loaded, the
-    cheapest samples first.
+    share), and what divisible VMs would need: each type fully loaded, the cheapest samples first. The larger of both
+    where supplies share a type; the second alone where samples have too many units for a table.
     """
 
     def __init__(self, supplies: Sequence[Supply], samples: int) -> None:
@@ -189,11 +189,14 @@ class Needs:
 
     def least(self, start: int, samples: IntArray) -> FloatArray:
         """Return (2, N) the least price and ranks of the supplies from one on; infinite where they cannot."""
+        rest, found = self._supplies[start:], np.zeros((2, samples.size))
         if self._tables:
             whole = samples % self._unit == 0
-            return np.where(whole, self._tables[start][:, np.where(whole, samples // self._unit, 0)], np.inf)
-        largest = {one.type: one for one in sorted(self._supplies[start:], key=lambda one: max(one.batches))}
-        return divide(list(largest.values()), samples)
+            found = np.where(whole, self._tables[start][:, np.where(whole, samples // self._unit, 0)], np.inf)
+        largest = {one.type: one for one in sorted(rest, key=lambda one: max(one.batches))}
+        if not self._tables or len(largest) < len(rest):
+            found = np.maximum(found, divide(list(largest.values()), samples))
+        return found
 
     def _add(self, after: FloatArray, supply: Supply) -> FloatArray:
         """Return the table with one supply more: of counts, the digits of binary numbers, each taken or not."""
