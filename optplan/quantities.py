@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Wi
 
 from optplan.errors import UsageError
 from optplan.schema import AMOUNTS, LARGEST_AMOUNT, LEAST_AMOUNT, FloatArray
-from optplan.units import Amount, BudgetUnit, parse_budget, parse_duration
+from optplan.units import SECONDS_PER_MINUTE, Amount, BudgetUnit, parse_budget, parse_duration
 
 #: Digits that processors share. NumPy's exp, log and powers differ in the last of 16 between processors, and a few
 #: more get lost in sums; with 9 a generated table stays as smooth as it was drawn.
@@ -116,6 +116,9 @@ PositiveSeconds = Annotated[float, Field(gt=0), BeforeValidator(read_time(1.0)),
 
 #: Seconds from zero on.
 SecondsOrZero = Annotated[float, Field(ge=0), BeforeValidator(read_time(1.0)), _RANGE, TIME_SCHEMA]
+
+#: Minutes above zero.
+PositiveMinutes = Annotated[float, Field(gt=0), BeforeValidator(read_time(SECONDS_PER_MINUTE)), _RANGE, TIME_SCHEMA]
 
 #: Time-average GPUs above zero.
 PositiveGpus = Annotated[

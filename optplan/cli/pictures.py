@@ -74,7 +74,7 @@ def _print_graphs(instance: Instance, result: Result[Solution]) -> None:
 def _build_graphs(instance: Instance, result: Result[Solution]) -> list[DiGraph]:
     """Build the execution graph of each bracket."""
     from optplan.formulations.rubberband.data.instance import RubberBandSolution
-    from optplan.formulations.rubberband.laws.dag import build_dag
+    from optplan.formulations.rubberband.laws.execution import build_dag
     from optplan.reporting.rubberband.words import require_search
 
     solution = cast(RubberBandSolution, result.solution)

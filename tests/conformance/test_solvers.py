@@ -35,7 +35,7 @@ from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerS
 from optplan.formulations.seer.judge.evaluation import evaluate as evaluate_search
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate as evaluate_fleet
-from optplan.formulations.throughputs.data.instance import ThroughputsInstance
+from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
 from optplan.schema import FloatArray

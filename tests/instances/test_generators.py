@@ -16,7 +16,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.exact.feasibility import least_budget
 from optplan.formulations.srift.data.instance import Objective as FleetObjective
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.exact.description import describe
+from optplan.formulations.srift.exact.reachability import describe
 from optplan.instances.generators import random_boa, random_srift
 from optplan.quantities import round_shared
 from optplan.solving import solve

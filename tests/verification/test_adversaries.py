@@ -20,7 +20,7 @@ from optplan.formulations.boa.judge import listing, peak
 from optplan.formulations.rubberband.judge import bracket_paths
 from optplan.formulations.seer.judge import node_spending
 from optplan.formulations.srift.judge import parts
-from optplan.formulations.srift.judge.offers import Offers
+from optplan.formulations.srift.judge.bounds import Offers
 from optplan.instances.library import build_named
 from optplan.solving import solve
 from optplan.verification import enumeration, verify

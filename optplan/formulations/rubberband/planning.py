@@ -22,8 +22,7 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandSolution,
     StageAllocation,
 )
-from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_shortfall_s, growth
-from optplan.formulations.rubberband.judge.stages import cost_of
+from optplan.formulations.rubberband.judge.evaluation import cost_of, evaluate, expected_shortfall_s, growth
 from optplan.formulations.rubberband.laws.execution import StageRun, group_held, list_runs
 from optplan.formulations.rubberband.laws.lifetimes import expected_latest_s
 from optplan.formulations.rubberband.laws.stages import trial_time

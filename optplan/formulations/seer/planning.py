@@ -17,8 +17,7 @@ from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import DEADLINE, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import Hyperparameter
 from optplan.formulations.seer.judge.evaluation import evaluate
-from optplan.formulations.seer.laws.nodes import count_nodes
-from optplan.formulations.seer.laws.rounds import Round, list_rounds
+from optplan.formulations.seer.laws.rounds import Round, count_nodes, list_rounds
 from optplan.schema import ByName, Count, CountOrZero
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 

@@ -14,8 +14,8 @@ from optplan.contracts.resources import Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.contracts.time_and_money import DEADLINE
 from optplan.errors import UsageError
-from optplan.formulations.throughputs.data.instance import ThroughputsInstance, ThroughputsSolution
-from optplan.formulations.throughputs.judge.evaluation import evaluate
+from optplan.formulations.throughputs.data import ThroughputsInstance, ThroughputsSolution
+from optplan.formulations.throughputs.judge import evaluate
 from optplan.units import SECONDS_PER_HOUR
 
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from optplan.errors import UnsupportedError
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution
-from optplan.formulations.srift.exact.incumbents import FleetJudge
+from optplan.formulations.srift.exact.goals import FleetJudge
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_srift
 from optplan.lab.benchmarks.boa import compare_rows

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from optplan.formulations.rubberband.data.distributions import Distribution, EmpiricalDistribution
-from optplan.formulations.rubberband.laws.dag import Node, Task
-from optplan.formulations.rubberband.laws.execution import StageRun
+from optplan.formulations.rubberband.laws.execution import Node, StageRun, Task
 from optplan.reporting.phrases import count_gpus
 from optplan.reporting.style import BLUE, FONT_SIZE, GREEN, GREY, ORANGE, PURPLE, SHADE, Figure, new_figure
 from optplan.units import format_duration

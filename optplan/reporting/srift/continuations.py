@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance
-from optplan.formulations.srift.data.solution import write_fleet
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance, write_fleet
 from optplan.formulations.srift.study.replanning import FleetContinuation, FleetStanding, name_vms
 from optplan.formulations.srift.study.timelines import Timeline
 from optplan.reporting.pages import Page

@@ -8,8 +8,7 @@ from typing import cast
 
 from optplan.contracts import Instance, ParetoFrontier, Result, Solution
 from optplan.errors import OptplanError
-from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
-from optplan.formulations.srift.data.solution import count_vms
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, count_vms
 from optplan.formulations.srift.study.replanning import FleetContinuation, FleetStanding, continue_run
 from optplan.formulations.srift.study.scarcity import OneMoreVm, value_of_one_more
 from optplan.formulations.srift.study.timelines import Timeline, build_timeline

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
-from optplan.formulations.srift.data.solution import write_fleet
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, write_fleet
 from optplan.formulations.srift.laws.iteration import Iteration, IterationModel, Transfer
 from optplan.reporting import style
 from optplan.reporting.srift.words import format_short

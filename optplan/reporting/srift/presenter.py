@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Instance, ParetoFrontier, Result, Solution
-from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance
-from optplan.formulations.srift.data.solution import write_fleet
+from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance, write_fleet
 from optplan.formulations.srift.study.replanning import FleetContinuation
 from optplan.formulations.srift.study.scarcity import OneMoreVm
 from optplan.formulations.srift.study.timelines import Timeline

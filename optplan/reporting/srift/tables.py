@@ -8,8 +8,7 @@ from typing import cast
 
 from optplan.contracts import Result, Solution
 from optplan.formulations.srift.data.bandwidth import LatencyBandwidth
-from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmType
-from optplan.formulations.srift.data.solution import write_fleet
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmType, write_fleet
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.formulations.srift.planning import SriftPlan, build_plan
 from optplan.reporting.phrases import NOTHING, format_share

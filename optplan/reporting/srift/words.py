@@ -5,8 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from optplan.contracts import Instance, Relaxation, Result, Solution, Status
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution
-from optplan.formulations.srift.data.solution import write_fleet
+from optplan.formulations.srift.data.instance import (
+    BUDGET,
+    DEADLINE,
+    Objective,
+    SriftInstance,
+    SriftSolution,
+    write_fleet,
+)
 from optplan.reporting import time_and_money
 from optplan.reporting.presenters import require_kind
 from optplan.reporting.sections import say_bound

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from optplan.contracts import Instance, Result, Solution
-from optplan.formulations.throughputs.data.instance import ThroughputsInstance
+from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.reporting.pages import Card, Definitions, Page, Section
 from optplan.reporting.plain import compare_results
 from optplan.reporting.presenters import Beside

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from optplan.contracts import Instance, Result, Solution
-from optplan.formulations.throughputs.data.instance import ThroughputsInstance, ThroughputsSolution
-from optplan.formulations.throughputs.exact.choosing import name_choice
+from optplan.formulations.throughputs.data import ThroughputsInstance, ThroughputsSolution
+from optplan.formulations.throughputs.exact import name_choice
 from optplan.reporting import time_and_money
 from optplan.reporting.presenters import require_kind
 from optplan.reporting.sections import say_bound

@@ -9,7 +9,7 @@ import pytest
 
 from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
-from optplan.formulations.rubberband.judge.stages import cost_of
+from optplan.formulations.rubberband.judge.evaluation import cost_of
 
 ListPlans = Callable[[RubberBandInstance], list[RubberBandSolution]]
 

@@ -85,9 +85,9 @@ def test_the_growing_search_grows() -> None:
     ("module", "name", "changes"),
     [
         (f"{_EXACT}.chains", "_run_usd", {}),
-        (f"{_EXACT}.stage_options", "time_allocations", GROWING),
-        (f"{_EXACT}.charges", "missing_s", {}),
-        (f"{_EXACT}.durations", "expected_latest_s", GROWING),
+        (f"{_EXACT}.costs", "time_allocations", GROWING),
+        (f"{_EXACT}.costs", "missing_s", {}),
+        (f"{_EXACT}.costs", "expected_latest_s", GROWING),
         (f"{_EXACT}.chains", "growth", GROWING),
     ],
 )
@@ -120,7 +120,7 @@ def test_wrong_costs_of_the_solver_prove_nothing(
 @pytest.mark.parametrize(
     ("module", "name", "changes"),
     [
-        (f"{_JUDGE}.stages", "option_of", {}),
+        (f"{_JUDGE}.evaluation", "option_of", {}),
         (f"{_JUDGE}.evaluation", "missing_s", {}),
         (f"{_JUDGE}.evaluation", "expected_latest_s", GROWING),
     ],

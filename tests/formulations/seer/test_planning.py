@@ -14,7 +14,7 @@ from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.spending import solve_spend_exact
 from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.formulations.seer.planning import SeerPlan, build_plan
-from optplan.formulations.seer.published.algorithms import solve_published
+from optplan.formulations.seer.published.policy import solve_published
 
 MakeInstance = Callable[..., SeerInstance]
 

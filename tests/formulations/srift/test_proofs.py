@@ -15,11 +15,10 @@ from optplan.contracts.result import BoundProof, Infeasibility, LagrangianCertif
 from optplan.errors import VerificationError
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
 from optplan.formulations.srift.exact.bounds import bound_training
-from optplan.formulations.srift.exact.incumbents import FleetJudge, JudgedFleet
-from optplan.formulations.srift.judge.bounds import StragglerFloor
+from optplan.formulations.srift.exact.goals import FleetJudge, JudgedFleet
+from optplan.formulations.srift.judge.bounds import Needs, StragglerFloor
 from optplan.formulations.srift.judge.evaluation import measure_fleet
 from optplan.formulations.srift.judge.exchanges import Group
-from optplan.formulations.srift.judge.needs import Needs
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray
 

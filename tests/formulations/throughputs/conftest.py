@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from optplan.formulations.throughputs.data.instance import ThroughputsInstance
+from optplan.formulations.throughputs.data import ThroughputsInstance
 
 MakeInstance = Callable[..., ThroughputsInstance]
 

@@ -8,7 +8,7 @@ import networkx
 import pytest
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.laws.dag import Task, build_dag
+from optplan.formulations.rubberband.laws.execution import Task, build_dag
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 

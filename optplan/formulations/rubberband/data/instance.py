@@ -35,6 +35,9 @@ __all__ = [
     "StageAllocation",
 ]
 
+#: The rules by which trees prove something about plans: of budgets with minimum charges; of both limits at once.
+CHARGES, BOTH = "rubberband-charges", "rubberband-both"
+
 
 class Problem(StrEnum):
     """Which of RubberBand's problems is asked."""

@@ -26,8 +26,7 @@ from optplan.contracts.result import (
     Termination,
     TreeCertificate,
 )
-from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.data.rules import BOTH
+from optplan.formulations.rubberband.data.instance import BOTH, BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.exact.held_paths import solve_one_limit
 from optplan.solvers.limits import LIMIT_TOLERANCE, write_apart, write_up
@@ -117,15 +116,7 @@ def _price_ceiling(instance: RubberBandInstance, weighed: LagrangianCertificate)
 
 
 def _refuse(instance: RubberBandInstance, best: _Answer, request: SolveRequest) -> _Answer:
-    """Say that no plan keeps both limits, and what either of them would have to be.
-
-    Parameters
-    ----------
-    best
-        The best without the ceiling, with a bound beyond it; or that no plan keeps the other limit, either.
-    request
-        Time limit, and whether certificates are wanted.
-    """
+    """Say that no plan keeps both limits, and what either would have to be; ``best`` is that without the ceiling."""
     ceiling, traded = instance.ceiling_name, instance.limit_name
     exchanged = solve_one_limit(instance.exchanged().without_ceiling(), replace(request, gap=0.0))
     found = [_look_at(instance, ceiling, best, request), _look_at(instance, traded, exchanged, request)]
@@ -152,17 +143,7 @@ def _look_at(
 ) -> Relaxation | Hopeless | None:
     """Say how much of a limit a plan needs that keeps the other, or that none keeps the other whatever this one is.
 
-    Parameters
-    ----------
-    answer
-        The least of it within the other limit.
-    request
-        Whether certificates are wanted.
-
-    Returns
-    -------
-    Relaxation, Hopeless or None
-        None where time ran out.
+    ``answer`` is about the least of it within the other limit; None where time ran out.
     """
     if answer.infeasibility is not None:
         (other,) = answer.infeasibility.relaxations

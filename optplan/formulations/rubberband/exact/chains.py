@@ -15,15 +15,14 @@ import numpy as np
 
 from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
-from optplan.formulations.rubberband.exact.charges import (
+from optplan.formulations.rubberband.exact.costs import (
     MinimumCharges,
     find_longest_useful_s,
+    growth,
     lasts,
-    may_pay_off,
+    stage_options,
     state_charges,
 )
-from optplan.formulations.rubberband.exact.durations import growth
-from optplan.formulations.rubberband.exact.stage_options import stage_options
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
@@ -38,20 +37,10 @@ _MOST_HELD = 4096
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """One bracket, ready for the engine.
+    """One bracket, ready for the engine: values in US dollars, consumptions in seconds.
 
-    Parameters
-    ----------
-    graph
-        Values in US dollars, consumptions in seconds.
-    held
-        (K,) Instances held at each node.
-    gpus
-        (O,) GPUs of each option.
-    charges
-        Minimum charges; None where no instance can be released before its own.
-    is_paid
-        Whether instances are paid while they are held.
+    ``held`` (K,) are the instances at each node, ``gpus`` (O,) the GPUs of each option; ``charges`` is None where no
+    instance can be released before its minimum charge, and ``is_paid`` says whether instances are paid while held.
     """
 
     graph: HeldGraph
@@ -77,20 +66,7 @@ def state_chains(instance: RubberBandInstance, stopwatch: Stopwatch | None = Non
 
 
 def state_chain(instance: RubberBandInstance, bracket: int, *, stopwatch: Stopwatch | None = None) -> Chain:
-    """State one bracket.
-
-    Parameters
-    ----------
-    instance
-        The problem; its limit is not looked at.
-    stopwatch
-        Ends the statement when it has expired; None for no limit.
-
-    Raises
-    ------
-    OutOfEffortError
-        When time runs out.
-    """
+    """State one bracket, whatever the limit; raises OutOfEffortError when the stopwatch has expired."""
     stages = range(len(instance.brackets[bracket]))
     offered = [stage_options(instance, bracket, stage, stopwatch=stopwatch) for stage in stages]
     lasting = not instance.has_minimum_charges or all(
@@ -119,13 +95,7 @@ def state_chain(instance: RubberBandInstance, bracket: int, *, stopwatch: Stopwa
 
 
 def _require_few(what: str, count: int, most: int) -> None:
-    """Raise when there is more of something than can be held in memory.
-
-    Raises
-    ------
-    UnsupportedError
-        With the number and the limit.
-    """
+    """Raise when there is more of something than can be held in memory."""
     if count > most:
         raise UnsupportedError(
             f"{what.format(f'{count:,}')}, of the {most:,} that are looked at; "
@@ -173,7 +143,7 @@ def _choose_options(
     for number in np.flatnonzero(longest_s > options.expected_s[some]).tolist():
         own, seconds = int(some[number]), options.expected_s
         slower = np.flatnonzero((seconds >= seconds[own]) & (seconds < longest_s[number]))
-        slower = slower[(slower != own) & may_pay_off(instance, bracket, stage, own)[slower]]
+        slower = slower[slower != own]
         rows = np.flatnonzero(place == number)
         counts = np.searchsorted(slower, fits[rows])
         listed += int(counts.sum())

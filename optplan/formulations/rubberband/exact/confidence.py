@@ -5,7 +5,7 @@ The plans looked at are optimal for the means, at amounts of the limit that is t
 between the least amount and what the best of all plans takes, then by bisection between the best of these that keeps
 the limits often enough and its neighbour that does not. Where none does, more are looked at around the likeliest. That
 no other plan is better does not follow. What does is a bound: whatever keeps the limits often enough has a mean within
-somewhat greater ones (:mod:`optplan.formulations.rubberband.laws.variation`), of which the plain problem has a bound.
+somewhat greater ones (:mod:`optplan.formulations.rubberband.laws.confidence`), of which the plain problem has a bound.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from optplan.contracts.result import (
 )
 from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.both_limits import UNITS, solve_held_paths
+from optplan.formulations.rubberband.exact.bracket_choice import find_cheapest, find_fastest
 from optplan.formulations.rubberband.exact.chains import state_chains, write_solution
-from optplan.formulations.rubberband.exact.durations import find_chance
-from optplan.formulations.rubberband.exact.feasibility import find_cheapest, find_fastest
+from optplan.formulations.rubberband.exact.costs import find_chance
 from optplan.formulations.rubberband.exact.held_paths import solve_chain
-from optplan.formulations.rubberband.laws.variation import share_of_limit
+from optplan.formulations.rubberband.laws.confidence import share_of_limit
 from optplan.progress import OutOfTime
 from optplan.solvers.limits import write_apart
 from optplan.solvers.paths.held import HeldShortfall
@@ -63,16 +63,8 @@ class _Plan:
 def solve_with_confidence(instance: RubberBandInstance, request: SolveRequest) -> _Answer:
     """Find a good plan that keeps the instance's limits, all of them, with its confidence.
 
-    Returns
-    -------
-    Answer
-        Infeasible where the plain problem is that bounds it, unknown where no plan was found. Where nothing varies, the
-        optimum of the plain problem.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no limit.
+    Infeasible where the plain problem is that bounds it, unknown where no plan was found. Where nothing varies, the
+    optimum of the plain problem.
     """
     if not instance.is_random:
         return solve_held_paths(instance, request)

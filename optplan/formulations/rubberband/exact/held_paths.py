@@ -2,11 +2,22 @@
 
 Expected times and costs add up over stages, so that a plan is a path and a limit a budget; minimum charges come on top
 and are handled by bounding. With several clusters side by side each has a graph of its own.
+
+Within one budget for all of them, the least time within which all can end is sought: the cheapest plan within a time is
+the sum of each bracket's cheapest, which no longer time makes dearer. So the least time whose cheapest plan keeps the
+budget is found by halving, between the optimum of the convexified problem and the best plan so far; each step is proven
+by the brackets' own bounds.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
 from optplan.contracts.result import (
+    MEETING,
     Answer,
     BoundProof,
     EnumeratedCertificate,
@@ -15,36 +26,181 @@ from optplan.contracts.result import (
     SolveRequest,
     Status,
     Termination,
+    closes_gap,
     status_of,
 )
-from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.data.instance import BUDGET, Objective, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.exact.bracket_choice import explain_shortfall, find_cheapest, price_limit
 from optplan.formulations.rubberband.exact.chains import Chain, state_chains, write_solution
-from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, price_limit
-from optplan.formulations.rubberband.exact.side_by_side import solve_side_by_side
-from optplan.formulations.rubberband.exact.stage_options import count_options
+from optplan.formulations.rubberband.exact.costs import count_options
+from optplan.schema import FloatArray, IntArray
+from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.solvers.paths.frontier import build_frontier
 from optplan.solvers.paths.held import HeldShortfall, HeldSolution, solve_held
 from optplan.solvers.paths.held_labels import exchange_charges
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.paths.single import find_multiplier_range
+
+
+@dataclass(frozen=True)
+class _Convexified:
+    """The optimum of the convexified problem: the least time, and the prices of the budget on either side of it."""
+
+    time_s: float
+    less: float
+    more: float
+
+
+def solve_side_by_side(
+    instance: RubberBandInstance, chains: tuple[Chain, ...], budget_usd: float, request: SolveRequest
+) -> Answer[RubberBandSolution]:
+    """Find the fastest plan of several clusters within a budget for all of them together."""
+    cheapest = [find_cheapest(chain, request) for chain in chains]
+    if math.fsum(one.least for one in cheapest) > budget_usd * (1.0 + LIMIT_TOLERANCE):
+        return explain_shortfall(instance, chains, request)
+    convexified = _solve_convexified(chains, budget_usd)
+    search = _Halving(chains, budget_usd, convexified.time_s, request)
+    search.offer(cheapest)
+    stopped_by = None
+    try:
+        search.run()
+    except OutOfEffortError as stop:
+        stopped_by = stop.limit
+    multipliers = {BUDGET: convexified.more}
+    # At this multiplier the dual bound is the convexified optimum itself.
+    bound_s = min(search.upper_s, search.lower_s)
+    certificates: list[LagrangianCertificate | EnumeratedCertificate] = [
+        LagrangianCertificate(multipliers=multipliers, bound=convexified.time_s)
+    ]
+    proof = BoundProof.LAGRANGIAN
+    if bound_s > convexified.time_s:
+        proof = BoundProof.ENUMERATED
+        certificates.append(
+            EnumeratedCertificate(
+                multipliers=multipliers,
+                allowance=bound_s - convexified.time_s,
+                optimum=search.upper_s if bound_s == search.upper_s else None,
+                bound=bound_s,
+            )
+        )
+    incumbent = search.paths
+    objective_s = None if incumbent is None else search.upper_s
+    return Answer(
+        status=status_of(objective_s, bound_s, request.gap),
+        termination=Termination.COMPLETED if stopped_by is None else Termination.TIME_LIMIT,
+        solution=None if incumbent is None else write_solution(chains, incumbent),
+        objective=objective_s,
+        bound=bound_s,
+        bound_proof=proof,
+        certificates=tuple(certificates),
+        shadow_prices={BUDGET: price_limit(instance, convexified.less, convexified.more)},
+        counters={"steps": float(search.steps)},
+    )
+
+
+def _solve_convexified(chains: tuple[Chain, ...], budget_usd: float) -> _Convexified:
+    """Find the least time at which the brackets' lower hulls together keep the budget, and the slopes there."""
+    hulls = [build_frontier(chain.graph) for chain in chains]
+    earliest = max(float(hull.consumption[0]) for hull in hulls)
+    times = np.unique(np.concatenate([hull.consumption for hull in hulls]))
+    times = np.append(earliest, times[times > earliest])
+    usd = np.sum([np.interp(times, hull.consumption, hull.value) for hull in hulls], axis=0)
+    if usd[0] <= budget_usd * (1.0 + LIMIT_TOLERANCE):
+        # More money gains nothing; less of it costs time only when all of it is needed.
+        at_least = usd[0] >= budget_usd * (1.0 - LIMIT_TOLERANCE)
+        return _Convexified(earliest, _price_after(times, usd, 0) if at_least else 0.0, 0.0)
+    place = int(np.argmax(usd <= budget_usd * (1.0 + LIMIT_TOLERANCE)))
+    slope = (times[place] - times[place - 1]) / (usd[place - 1] - usd[place])
+    time_s = float(times[place] - slope * max(0.0, budget_usd - usd[place]))
+    at_end = abs(usd[place] - budget_usd) <= LIMIT_TOLERANCE * budget_usd
+    return _Convexified(time_s, _price_after(times, usd, place) if at_end else float(slope), float(slope))
+
+
+def _price_after(times: FloatArray, usd: FloatArray, place: int) -> float:
+    """Return the seconds lost per US dollar less than at a breakpoint; infinite where nothing less is enough."""
+    if place + 1 == times.size or usd[place + 1] >= usd[place]:
+        return math.inf
+    return float((times[place + 1] - times[place]) / (usd[place] - usd[place + 1]))
+
+
+class _Halving:
+    """The search for the least time: no plan is faster than ``lower_s``, the best found takes ``upper_s``."""
+
+    def __init__(self, chains: tuple[Chain, ...], budget_usd: float, lower_s: float, request: SolveRequest) -> None:
+        self.chains = chains
+        self.budget_usd = budget_usd * (1.0 + LIMIT_TOLERANCE)
+        self.lower_s = lower_s
+        self.upper_s = math.inf
+        self.paths: list[IntArray] | None = None
+        self.request = request
+        self.steps = 0
+
+    def offer(self, cheapest: list[HeldShortfall]) -> None:
+        """Start from the cheapest plan of all."""
+        paths = [one.options for one in cheapest]
+        if any(one.stopped_by is not None for one in cheapest):
+            return
+        found = [path for path in paths if path is not None]
+        self._take(found)
+
+    def run(self) -> None:
+        """Halve until both ends meet."""
+        while self.upper_s > self.lower_s and not closes_gap(self.upper_s, self.lower_s, self.request.gap):
+            if self.request.stopwatch.expired:
+                raise OutOfEffortError("time")
+            middle = 0.5 * (self.lower_s + self.upper_s)
+            # In the middle, then just below the best plan, in turns: often nothing is better.
+            self._step(self.upper_s * (1.0 - 0.5 * MEETING) if self.steps % 2 else middle)
+            self.request.stopwatch.emit("halving", objective=self.upper_s, bound=self.lower_s)
+
+    def _step(self, within_s: float) -> None:
+        """Decide whether the budget is enough for a time."""
+        self.steps += 1
+        paths: list[IntArray] = []
+        bound_usd = 0.0
+        # The engine adds its tolerance, which would make the best plan fit just below its own time.
+        exactly_s = within_s / (1.0 + LIMIT_TOLERANCE)
+        for chain in self.chains:
+            effort = Effort(self.request.stopwatch)
+            found = solve_held(chain.graph, exactly_s, gap=0.0, effort=effort, charges=chain.charges)
+            if isinstance(found, HeldShortfall):
+                self._exclude(within_s)
+                return
+            bound_usd += found.bound
+            if found.options is not None:
+                paths.append(found.options)
+            if found.stopped_by is not None and bound_usd <= self.budget_usd:
+                raise OutOfEffortError(found.stopped_by)
+        if bound_usd > self.budget_usd:
+            self._exclude(within_s)
+        else:
+            self._take(paths)
+
+    def _exclude(self, within_s: float) -> None:
+        """Note that no plan is so fast."""
+        self.lower_s = max(self.lower_s, within_s)
+        if self.upper_s <= self.lower_s * (1.0 + MEETING):
+            self.lower_s = self.upper_s
+
+    def _take(self, paths: list[IntArray]) -> None:
+        """Make paths the best plan, which keeps the budget."""
+        time_s = max(
+            float(chain.graph.follow(path[None]).used[0]) for chain, path in zip(self.chains, paths, strict=True)
+        )
+        if time_s < self.upper_s:
+            self.paths, self.upper_s = paths, time_s
+        self.lower_s = min(self.lower_s, self.upper_s)
+
 
 #: Allocations that are evaluated in no time, so that without time there is a plan, too.
 _FEW_OPTIONS = 4096
 
 
 def solve_one_limit(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Find the cheapest plan within the deadline, or the fastest within the budget, with proof.
+    """Find the cheapest plan within the deadline, or the fastest within the budget, with proof; without a ceiling.
 
-    Parameters
-    ----------
-    instance
-        Without a confidence, with its limit and no ceiling of the objective.
-
-    Returns
-    -------
-    Answer
-        With a Lagrangian certificate, and an enumerated one where the bound rests on it; one-sided shadow prices of the
-        convexified problem without minimum charges. Infeasible: with the fastest possible time (the least cost) and
-        what it is made of. Unknown: when time runs out before what stages take is known.
+    The prices are one-sided, of the convexified problem without minimum charges. Unknown when time runs out before what
+    stages take is known.
     """
     limit = instance.limits[instance.limit_name]
     try:
@@ -65,15 +221,7 @@ def solve_one_limit(instance: RubberBandInstance, request: SolveRequest) -> Answ
 def solve_chain(
     instance: RubberBandInstance, chain: Chain, limit: float, request: SolveRequest
 ) -> HeldSolution | HeldShortfall:
-    """Find the best path of one bracket within a limit on time or, where the time is the objective, on cost.
-
-    Parameters
-    ----------
-    instance
-        For its objective.
-    limit
-        Seconds, or US dollars.
-    """
+    """Find the best path of one bracket within a limit on time or, where the time is the objective, on cost."""
     effort = Effort(request.stopwatch)
     if instance.objective is Objective.COST:
         return solve_held(chain.graph, limit, gap=request.gap, effort=effort, charges=chain.charges)

@@ -1,6 +1,6 @@
 """The plans of one bracket as paths over instances held, for the judge: best ones under weights, and all near ones.
 
-Written apart from the solver: growths are looked up pair by pair, options are all that the rules allow.
+Written apart from the solver: growths are computed pair by pair, options are all that the rules allow.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ import numpy as np
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE, UnlistedError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.judge.charges import WalkCharges
-from optplan.formulations.rubberband.judge.cuts import Cut, UndominatedPairs
-from optplan.formulations.rubberband.judge.evaluation import growth
-from optplan.formulations.rubberband.judge.paths import Paths, bound_charges, join_paths
-from optplan.formulations.rubberband.judge.stages import list_costs
+from optplan.formulations.rubberband.judge.evaluation import growth, list_costs
+from optplan.formulations.rubberband.judge.paths import (
+    Cut,
+    Paths,
+    UndominatedPairs,
+    WalkCharges,
+    bound_charges,
+    join_paths,
+)
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
 #: Multiples of the weight of the time at which near paths are bounded, too.
 _BESIDE = (0.0, 0.3, 1.0, 3.0)
-#: Most pairs of counts whose growths are tabulated, and most pairs of a path and an option that are made in one go.
-_MOST_PAIRS = 1 << 21
+#: Most pairs of a path and an option that are made in one go.
 _MOST_AT_ONCE = 1 << 20
 #: Most counts of instances by stages, and most numbers of all paths at a time; what leaves more to list proves nothing.
 _MOST_CELLS, _MOST_NUMBERS = 1 << 22, 1 << 25
@@ -170,15 +173,7 @@ class BracketPaths:
 
     def _grow_from(self, node: int) -> tuple[FloatArray, FloatArray]:
         """Return seconds and US dollars of growing from a node to each later one."""
-        if self._growths is not None:
-            return self._growths[0][node, node + 1 :], self._growths[1][node, node + 1 :]
         return growth(self.instance, int(self.held[node]), self.held[node + 1 :])
-
-    @cached_property
-    def _growths(self) -> tuple[FloatArray, FloatArray] | None:
-        if self.held.size**2 > _MOST_PAIRS:
-            return None
-        return growth(self.instance, self.held[:, None], self.held[None, :])
 
     @cached_property
     def _growth_parts(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]] | None:

@@ -20,14 +20,15 @@ of an instance, which depends on its whole life. Constraint families, by the nam
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.contracts.judgement import Check, Evaluation
-from optplan.errors import show_value
-from optplan.formulations.rubberband.data.allocations import explain_refusal
+from optplan.contracts.judgement import JUDGE_TOLERANCE, Check, Evaluation
+from optplan.errors import DataError, show_value
+from optplan.formulations.rubberband.data.allocations import explain_refusal, list_allowed
 from optplan.formulations.rubberband.data.instance import (
     BUDGET,
     DEADLINE,
@@ -36,12 +37,78 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandSolution,
     StageAllocation,
 )
-from optplan.formulations.rubberband.judge.completion import completion_quantile, find_chances, on_time_probability
-from optplan.formulations.rubberband.judge.stages import cost_of
+from optplan.formulations.rubberband.laws.confidence import joint_chance
+from optplan.formulations.rubberband.laws.convolutions import GridLaw
 from optplan.formulations.rubberband.laws.execution import group_held
-from optplan.formulations.rubberband.laws.lifetimes import expected_latest_s, missing_s
+from optplan.formulations.rubberband.laws.lifetimes import completion_law, expected_latest_s, missing_s
+from optplan.formulations.rubberband.laws.stages import StageOptions, option_of, time_allocations
+from optplan.progress import Stopwatch
 from optplan.schema import LARGEST_EXACT, FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
+
+
+def list_costs(
+    instance: RubberBandInstance, bracket: int, stage: int, stopwatch: Stopwatch | None = None
+) -> StageOptions:
+    """Return every allowed allocation of a stage with its costs; cached."""
+    which = instance.brackets[bracket][stage]
+    key = ("costs", which.trials, which.iterations)
+    if key not in instance.judge_cache:
+        watch = stopwatch if stopwatch is not None else Stopwatch()
+        allowed = list_allowed(instance, which.trials)
+        instance.judge_cache[key] = time_allocations(instance, which, allowed, watch.require)
+    costs: StageOptions = instance.judge_cache[key]
+    return costs
+
+
+def cost_of(instance: RubberBandInstance, bracket: int, stage: int, gpus: int) -> StageOptions:
+    """Return the costs of the one allocation of a stage with that many GPUs; refuse one that is not allowed."""
+    which = instance.brackets[bracket][stage]
+    reason = explain_refusal(instance, which, gpus)
+    if reason:
+        raise DataError(f"brackets.{bracket}.{stage}.gpus", f"got {gpus}; {reason}")
+    return option_of(instance, bracket, stage, gpus)
+
+
+def _list_laws(instance: RubberBandInstance, solution: RubberBandSolution) -> list[GridLaw]:
+    """Return the distributions of the brackets' completion times."""
+    return [
+        completion_law(instance, bracket, [each.instances for each in chain], [each.gpus for each in chain])
+        for bracket, chain in enumerate(solution.brackets)
+    ]
+
+
+def on_time_probability(instance: RubberBandInstance, solution: RubberBandSolution, deadline_s: float) -> float:
+    """Return the probability that every bracket completes by a deadline, in seconds from the first request."""
+    reached = np.array([deadline_s * (1 + JUDGE_TOLERANCE)])
+    return math.prod(float(law.cdf(reached)[0]) for law in _list_laws(instance, solution))
+
+
+def find_chances(instance: RubberBandInstance, solution: RubberBandSolution) -> dict[str, float]:
+    """Return the probabilities that each limit is kept, and all of them, of one bracket billed per instance."""
+    limits = {limit: amount * (1 + JUDGE_TOLERANCE) for limit, amount in instance.limits.items()}
+    (chain,) = solution.brackets
+    held, gpus = [each.instances for each in chain], [each.gpus for each in chain]
+    deadline_s, budget_usd = limits.get(DEADLINE, math.inf), limits[BUDGET]
+    chances = {
+        "within_budget_probability": joint_chance(instance, held, gpus, math.inf, budget_usd),
+        "kept_probability": joint_chance(instance, held, gpus, deadline_s, budget_usd),
+    }
+    if DEADLINE in limits:
+        chances["on_time_probability"] = on_time_probability(instance, solution, instance.limits[DEADLINE])
+    return chances
+
+
+def completion_quantile(instance: RubberBandInstance, solution: RubberBandSolution, probability: float) -> float:
+    """Return the time by which every bracket completes with the given probability, above zero and below one."""
+    laws = _list_laws(instance, solution)
+    times = np.unique(np.concatenate([law.values_s + law.step_s / 2 * (not law.is_constant) for law in laws]))
+    chances = np.prod([law.cdf(times) for law in laws], axis=0)
+    reached = int(np.searchsorted(chances, probability))
+    if 0 < reached < times.size and not all(law.is_constant for law in laws):
+        return float(np.interp(probability, chances[reached - 1 : reached + 1], times[reached - 1 : reached + 1]))
+    return float(times[min(reached, times.size - 1)])
+
 
 #: Absolute tolerance on a probability: what the grids of the convolutions may be off.
 _PROBABILITY_TOLERANCE = 1e-6
@@ -72,13 +139,11 @@ class _BracketFigures:
 def growth(
     instance: RubberBandInstance, before: int | IntArray, after: int | IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what changing the number of instances held takes: expected seconds, expected US dollars.
+    """Return expected seconds and US dollars of changing how many instances are held; counts may broadcast.
 
     Growing is one request (SCALE), then the initialisation of all new instances at once (INIT_INSTANCE); all trials
-    wait for the last. Instances held before are paid throughout, new ones from the start of their initialisation. With
-    M the expected latest initialisation of k new instances that is price * (before * (E[SCALE] + M) + k * M) + k *
-    data, minimum charges apart; per function the data only. Shrinking takes no time and costs nothing. Counts may be
-    arrays that broadcast.
+    wait for the last. With M the expected latest of k that is price * (before * (E[SCALE] + M) + k * M) + k * data,
+    minimum charges apart; per function the data only. Shrinking takes no time and costs nothing.
     """
     cloud = instance.cloud
     new = np.maximum(np.subtract(after, before), 0)
@@ -261,3 +326,8 @@ def _check_confidence(wanted: float, chance: float) -> Check:
         holds=wanted <= chance + _PROBABILITY_TOLERANCE,
         message="what is limited must be kept with at least the wanted probability",
     )
+
+
+def share_evidence(instance: RubberBandInstance, solution: RubberBandSolution | None) -> dict[str, float]:  # noqa: ARG001 - one profile for all plans
+    """Return where the one profile of all trials comes from, as the share of all GPUs."""
+    return {instance.training.seconds_per_iteration.comes_from: 1.0}

@@ -19,11 +19,11 @@ from optplan.formulations.rubberband.laws.convolutions import (
     GridLaw,
     Law,
     add_laws,
+    expected_maximum,
     expected_shortfall,
     law_of_cdf,
     least_possible_s,
 )
-from optplan.formulations.rubberband.laws.maxima import expected_maximum
 from optplan.formulations.rubberband.laws.stages import stage_law
 from optplan.schema import FloatArray, IntArray
 

@@ -3,14 +3,15 @@
 These are independent checks of the exact engine, and the answer to "what does a general solver make of it". The model
 leaves out minimum charges, so that its bound holds with them all the same. Plans are priced with them. Where they break
 a budget, the next cheaper plan is asked for some times, and then the least time found by halving within which the
-cheapest plan keeps the budget; the bound stays that of the first solve, and there may be a better plan.
+cheapest plan keeps the budget; the bound stays that of the first solve, and there may be a better plan. Enumeration
+looks at any instances held in any stage, with any allocation worth considering on them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,8 +27,14 @@ from optplan.contracts.result import (
     Termination,
     status_of,
 )
-from optplan.errors import EngineError
-from optplan.formulations.rubberband.data.instance import BUDGET, Objective, RubberBandInstance, RubberBandSolution
+from optplan.errors import EngineError, UnsupportedError
+from optplan.formulations.rubberband.data.instance import (
+    BUDGET,
+    Objective,
+    RubberBandInstance,
+    RubberBandSolution,
+    StageAllocation,
+)
 from optplan.formulations.rubberband.exact.both_limits import keep_both
 from optplan.formulations.rubberband.exact.bracket_choice import (
     PricedChain,
@@ -39,8 +46,9 @@ from optplan.formulations.rubberband.exact.bracket_choice import (
     write_solution,
 )
 from optplan.formulations.rubberband.exact.chains import state_chains
-from optplan.formulations.rubberband.models.every_plan import list_undominated
+from optplan.formulations.rubberband.exact.costs import growth, stage_options
 from optplan.formulations.rubberband.models.statement import state_model
+from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.search import OutOfEffortError
 from optplan.solvers.programs import cpsat, highs
@@ -61,26 +69,13 @@ def solve_highs(instance: RubberBandInstance, request: SolveRequest) -> Answer[R
     """Solve the declarative model, without constraints of anybody's own, with HiGHS.
 
     The bound is HiGHS's word, for the cost without minimum charges.
-
-    Raises
-    ------
-    EngineError
-        When HiGHS fails.
     """
     return _solve(instance, request, partial(_ask, in_cp_sat=False))
 
 
 @keep_both
 def solve_cp_sat(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Solve the same model with CP-SAT; see :mod:`optplan.solvers.programs.cpsat` for what rounding costs.
-
-    The bound is CP-SAT's word, for the cost without minimum charges.
-
-    Raises
-    ------
-    EngineError
-        When CP-SAT fails.
-    """
+    """Solve the same model with CP-SAT; see :mod:`optplan.solvers.programs.cpsat` for what rounding costs."""
     return _solve(instance, request, partial(_ask, in_cp_sat=True))
 
 
@@ -221,15 +216,7 @@ def _answer(
 
 @keep_both
 def solve_enumeration(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Solve by looking at every plan, minimum charges included.
-
-    Optimal; the bound is the objective. The time limit counts only before the plans are looked at.
-
-    Raises
-    ------
-    UnsupportedError
-        When there are too many plans.
-    """
+    """Solve by looking at every plan, :data:`MAX_PLANS` at most; the time limit counts only before that."""
     least = find_least_plans(instance, request)
     if isinstance(least, Answer):
         return least
@@ -267,3 +254,72 @@ def _certify(instance: RubberBandInstance, optimum: float) -> EnumeratedCertific
         optimum=optimum,
         bound=optimum,
     )
+
+
+#: Most plans of a bracket that are looked at: a few arrays of this length are the working set.
+MAX_PLANS = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class _Choices:
+    """What one stage may get: (C,) instances held, GPUs used, expected seconds, US dollars without growth."""
+
+    held: IntArray
+    gpus: IntArray
+    seconds: FloatArray
+    usd: FloatArray
+
+
+def list_undominated(alone: RubberBandInstance) -> tuple[list[PricedChain], int]:
+    """List the plans of an instance with one bracket that no other beats in both time and cost, from the fastest on.
+
+    Minimum charges are included, limit and objective are not looked at; and return how many plans there are.
+    """
+    choices = _list_choices(alone)
+    sizes = tuple(stage.held.size for stage in choices)
+    if math.prod(sizes) > MAX_PLANS:
+        raise UnsupportedError(
+            f"enumeration looks at {MAX_PLANS:,} plans at most and this problem has {math.prod(sizes):.3g}; "
+            "choose a solver that does not look at each of them"
+        )
+    seconds, usd = _total(alone, choices)
+    kept: list[PricedChain] = []
+    least_usd = math.inf
+    for number in np.lexsort((usd, seconds)).tolist():
+        if usd[number] < least_usd:  # minimum charges only add to it
+            picked = zip(choices, np.unravel_index(number, sizes), strict=True)
+            judged = price_chain(
+                alone,
+                tuple(
+                    StageAllocation(instances=int(stage.held[place]), gpus=int(stage.gpus[place]))
+                    for stage, place in picked
+                ),
+            )
+            if judged.usd < least_usd:
+                kept.append(judged)
+                least_usd = judged.usd
+    return kept, math.prod(sizes)
+
+
+def _list_choices(alone: RubberBandInstance) -> list[_Choices]:
+    offered = [stage_options(alone, 0, stage) for stage in range(len(alone.brackets[0]))]
+    counts = np.arange(1, max(int(options.instances.max()) for options in offered) + 1)
+    cloud, choices = alone.cloud, []
+    for options in offered:
+        which, row = np.nonzero(options.instances <= counts[:, None])
+        held, seconds = counts[which], options.expected_s[row]
+        paid_s = held * seconds if cloud.is_per_instance else options.busy_gpu_s[row] / cloud.gpus_per_instance
+        choices.append(_Choices(held, options.gpus[row], seconds, cloud.price_usd_per_s * paid_s))
+    return choices
+
+
+def _total(alone: RubberBandInstance, choices: list[_Choices]) -> tuple[FloatArray, FloatArray]:
+    """Add up time and cost (N,) of every plan, minimum charges left out; plans count places like digits."""
+    counts = np.arange(max(int(stage.held.max()) for stage in choices) + 1)
+    growth_s, growth_usd = growth(alone, counts[:, None], counts)
+    before, seconds, usd = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1)
+    for stage in choices:
+        seconds = (seconds[:, None] + growth_s[before[:, None], stage.held] + stage.seconds).ravel()
+        usd = (usd[:, None] + growth_usd[before[:, None], stage.held] + stage.usd).ravel()
+        before = np.tile(stage.held, before.size)
+    return seconds, usd

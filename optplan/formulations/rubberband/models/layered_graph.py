@@ -20,8 +20,7 @@ from optplan.contracts.judgement import PathCosts
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
 from optplan.formulations.rubberband.exact.bracket_choice import isolate_brackets
 from optplan.formulations.rubberband.exact.chains import list_held
-from optplan.formulations.rubberband.exact.durations import growth
-from optplan.formulations.rubberband.exact.stage_options import stage_options
+from optplan.formulations.rubberband.exact.costs import growth, stage_options
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.layered_graphs import draw_layers
@@ -48,14 +47,8 @@ def draw_graph(instance: RubberBandInstance) -> DiGraph:
 class BracketGraph:
     """One bracket of S stages with K nodes in each layer; a node is at the same number of instances in all layers.
 
-    Parameters
-    ----------
-    held
-        (K,) Instances held.
-    gpus
-        (S, K) GPUs used; 0 where no allocation fits.
-    seconds, usd
-        (S, K) Expected time and cost of running the stage there; +inf where no allocation fits.
+    ``held`` (K,) instances; by stage (S, K) GPUs used, 0 where no allocation fits, and expected seconds and US dollars
+    of running there, then infinite.
     """
 
     held: IntArray

@@ -86,23 +86,19 @@ import numpy as np
 import pyomo.environ as pyo
 
 from optplan.errors import UnsupportedError
-from optplan.formulations.rubberband.data.allocations import read_allocations
+from optplan.formulations.rubberband.data.allocations import list_allowed
 from optplan.formulations.rubberband.data.instance import (
     BUDGET,
     DEADLINE,
-    AllocationRule,
     Objective,
     RubberBandInstance,
     RubberBandSolution,
     StageAllocation,
 )
 from optplan.formulations.rubberband.exact.chains import list_held
-from optplan.formulations.rubberband.exact.charges import lasts
-from optplan.formulations.rubberband.exact.durations import growth
-from optplan.formulations.rubberband.exact.stage_options import stage_options
+from optplan.formulations.rubberband.exact.costs import growth, lasts, stage_options
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
-from optplan.schema import IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.program import Scaling
 from optplan.solvers.programs.statement import Statement, are_whole, list_ones
@@ -112,22 +108,10 @@ _MOST_CHOICES = 500_000
 
 
 def state_model(instance: RubberBandInstance, *, every: bool = True, stopwatch: Stopwatch | None = None) -> Statement:
-    """State an instance in the terms of this module's sheet.
+    """State an instance in the terms of this module's sheet; one with a confidence, or too many choices, is refused.
 
-    Parameters
-    ----------
-    every
-        Whether every allocation is listed that the rules allow: constraints of one's own may make one the best that
-        cannot be without them. Otherwise those that can be best.
-    stopwatch
-        Ends the statement when it has expired; None for no limit.
-
-    Raises
-    ------
-    UnsupportedError
-        When the instance has a confidence, or too many choices.
-    OutOfEffortError
-        When time runs out.
+    With ``every`` all allocations are listed that the rules allow: constraints of one's own may make one the best that
+    cannot be without them; otherwise those that can be best. Raises OutOfEffortError when the stopwatch has expired.
     """
     if instance.confidence is not None and instance.is_random:
         message = f"a confidence ({instance.confidence:g}) is about distributions, which no linear model states"
@@ -135,7 +119,7 @@ def state_model(instance: RubberBandInstance, *, every: bool = True, stopwatch: 
     m = pyo.ConcreteModel(name=instance.name)
     offered = {
         (b, s): stage_options(
-            instance, b - 1, s - 1, _list_allowed(instance, stage.trials) if every else None, stopwatch
+            instance, b - 1, s - 1, np.sort(list_allowed(instance, stage.trials).gpus) if every else None, stopwatch
         )
         for b, chain in enumerate(instance.brackets, start=1)
         for s, stage in enumerate(chain, start=1)
@@ -155,23 +139,6 @@ def state_model(instance: RubberBandInstance, *, every: bool = True, stopwatch: 
         scaling=_scale(m, instance),
         leaves_out="the minimum charges of instances" if may_miss else "",
     )
-
-
-def _list_allowed(instance: RubberBandInstance, trials: int) -> IntArray:
-    """List every number of GPUs that the rule of the mode, the profile and the cloud allow a stage."""
-    training, cloud = instance.training, instance.cloud
-    most = training.largest_gpus
-    if cloud.most_instances is not None:
-        whole = cloud.gpus_per_instance * max(cloud.most_instances // trials, 1)
-        most = whole if most is None else min(most, whole)
-    slots, widths = np.arange(1, trials), np.arange(training.least_gpus, (most or 0) + 1)
-    if instance.mode is AllocationRule.FAIR:
-        slots, widths = slots[trials % slots == 0], widths[widths % training.least_gpus == 0]
-    read = read_allocations(instance, trials, np.unique(np.concatenate([slots * training.least_gpus, widths * trials])))
-    kept = training.knows(read.gpus_per_trial, read.spanned)
-    if cloud.most_instances is not None:
-        kept &= read.instances <= cloud.most_instances
-    return read.gpus[kept]
 
 
 def _add_sets(

@@ -51,27 +51,7 @@ _HALVINGS = 60
 
 @dataclass(frozen=True)
 class SearchParameters:
-    """What Algorithm 1 asks for, with what the paper leaves out.
-
-    Parameters
-    ----------
-    deadline_min, budget_gpu_min
-        T and B.
-    eta, nu
-        How many times fewer trials the next round has; how many times more GPUs the next bracket gives a trial.
-    least_gpus, most_gpus
-        p_min and p_max; None for no upper limit.
-    least_round_min
-        t_min.
-    resize_min
-        Pause at the start of every round but the first.
-    whole_gpus
-        Whether GPUs of a trial are whole numbers.
-    most_gpus_held
-        G, GPUs of all trials at any time; None for no limit.
-    gpus_per_node
-        g, where the budget counts whole nodes; None where it counts the GPUs that trials hold.
-    """
+    """What Algorithm 1 asks for, with what the paper leaves out; fields as of the instance, None for no limit."""
 
     deadline_min: float
     budget_gpu_min: float

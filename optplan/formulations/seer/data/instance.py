@@ -11,16 +11,15 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.seer.data.brackets import SearchBrackets, SearchParameters, size_brackets
 from optplan.formulations.seer.data.prior import SearchPrior
-from optplan.formulations.seer.data.quantities import Budget, Decay, Growth, PositiveMinutes
 from optplan.formulations.seer.data.search_space import Choices, Hyperparameter, Interval
-from optplan.quantities import SecondsOrZero
-from optplan.schema import ByName, Fields, FrozenModel, PositiveAmount
+from optplan.quantities import PositiveMinutes, SecondsOrZero, read_amount, require_range
+from optplan.schema import NUMBER, ByName, Fields, FrozenModel, PositiveAmount
 from optplan.units import MINUTES_PER_HOUR, SECONDS_PER_MINUTE, Amount, BudgetUnit
 
 #: The limits' names in relaxations and in the judge's consumption.
@@ -39,6 +38,45 @@ MOST_SAMPLED_ROUNDS = 8
 #: class with PyTorch under torchrun on two cores (docs/executors-local.md, Measured pauses: 22, 21 and 25 s on 1, 2 and
 #: 4 workers; the median).
 MEASURED_RESIZE_S = 22.0
+
+
+#: What a budget of SEER may count: it is a total for one search, no rate.
+_TOTALS = (BudgetUnit.GPU_MINUTE, BudgetUnit.GPU_HOUR, BudgetUnit.USD)
+_TOTAL = "480gpu-min, 8gpu-h or 20usd"
+
+
+def _require_decay(value: float) -> float:
+    if not value > 1:
+        raise ValueError(f"got {value!r}; a number above 1 is needed: one trial in eta goes on to the next round")
+    return value
+
+
+def _require_growth(value: float) -> float:
+    if not value >= 1:
+        message = f"got {value!r}; a number from 1 on is needed: each bracket gives a trial nu times as many GPUs"
+        raise ValueError(message)
+    return value
+
+
+#: How many times fewer trials the next round has.
+Decay = Annotated[float, NUMBER, AfterValidator(require_range), AfterValidator(_require_decay)]
+
+#: How many times more GPUs the next bracket gives a trial.
+Growth = Annotated[float, NUMBER, AfterValidator(require_range), AfterValidator(_require_growth)]
+
+#: The total that a search may take: GPU-time, or money.
+Budget = Annotated[
+    Amount,
+    BeforeValidator(
+        read_amount(
+            f"a number with its unit, as in {_TOTAL}",
+            units=_TOTALS,
+            otherwise=f", a rate; the total of one search is needed, as in {_TOTAL}",
+        )
+    ),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "examples": ["480gpu-min", "8gpu-h", "20usd"]}),
+]
 
 
 class Objective(StrEnum):

@@ -24,7 +24,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from optplan.errors import DataError, UsageError
-from optplan.formulations.seer.data.quantities import PositiveMinutes
+from optplan.quantities import PositiveMinutes
 from optplan.schema import (
     NUMBER,
     FloatArray,

@@ -1,17 +1,143 @@
-"""From chosen plans to SEER's answers: status, bound and what it rests on, warnings."""
+"""From chosen plans to SEER's answers: status, bound, what it rests on, warnings; and why there is no plan."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from pydantic import JsonValue
+
 from optplan.contracts.instance import Sense
-from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, TreeCertificate, status_of
-from optplan.formulations.seer.data.brackets import SHORTFALL
-from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+from optplan.contracts.packing import pack_integers
+from optplan.contracts.parts import Description
+from optplan.contracts.result import (
+    Answer,
+    BoundProof,
+    Hopeless,
+    Infeasibility,
+    LagrangianCertificate,
+    Relaxation,
+    SolveRequest,
+    Status,
+    Termination,
+    TreeCertificate,
+    status_of,
+)
+from optplan.formulations.seer.data.brackets import SHORTFALL, paid_gpus
+from optplan.formulations.seer.data.instance import (
+    BUDGET,
+    DEADLINE,
+    MOST_SAMPLED_ROUNDS,
+    Objective,
+    Problem,
+    SeerInstance,
+    SeerSolution,
+)
 from optplan.formulations.seer.data.search_space import describe_shortage
-from optplan.formulations.seer.exact.certificates import certify_budget
-from optplan.formulations.seer.laws.nodes import count_nodes
-from optplan.formulations.seer.laws.rounds import list_rounds
+from optplan.formulations.seer.laws.rounds import count_nodes, divide_evenly, list_rounds
+from optplan.schema import FloatArray
+from optplan.solvers.limits import write_up
+
+#: Whole nodes are paid, and trials do not divide them evenly.
+UNEVEN_NODES = "uneven-nodes"
+
+
+def describe(instance: SeerInstance) -> Description:
+    """Return what solvers are matched against: problem, policy, the number of (bracket, row) choices, features.
+
+    ``informed`` has as many choices as rounds could be tried; what counts there is the work of sampling one.
+    """
+    if instance.objective is Objective.QUALITY:
+        return Description(problem=Problem.INFORMED.value, policy="brackets", cells=MOST_SAMPLED_ROUNDS)
+    from optplan.formulations.seer.exact.rows import count_rows  # loads NumPy only where rows are counted
+
+    features = frozenset[str]()
+    if instance.nodes_paid is not None and instance.brackets is not None:
+        evenly = divide_evenly(instance.nodes_paid, [each.gpus for each in instance.brackets.brackets])
+        features = frozenset() if evenly else frozenset({UNEVEN_NODES})
+    cells = count_rows(instance)
+    return Description(problem=Problem.SPEND.value, policy="brackets", cells=cells, features=features)
+
+
+#: The rule of the lists, and the unit of their amounts in all brackets together, relative to budget and bound.
+_RULE, _UNIT = "seer-rows", 2.0**-33
+_NODES_RULE = "seer-nodes"
+#: Most pairs of all lists together: a certificate of up to a megabyte.
+MOST_LISTED = 50_000
+
+
+def certify_budget(instance: SeerInstance) -> LagrangianCertificate:
+    """Make the certificate that the budget is a bound."""
+    return LagrangianCertificate(multipliers={BUDGET: 1.0, DEADLINE: 0.0}, bound=instance.budget_gpu_min)
+
+
+def certify_nodes(bound: float) -> TreeCertificate:
+    """Make the certificate that no search on paid nodes trains for longer; whoever checks it lists all of them."""
+    return TreeCertificate(rule=_NODES_RULE, bound=bound, content={})
+
+
+def certify_rows(instance: SeerInstance, pairs: Sequence[FloatArray], bound: float) -> TreeCertificate | None:
+    """Write down what the best choices for the wider brackets spend and train, as a bound's proof; None if too long.
+
+    ``pairs`` are, for all brackets but the narrowest, from the widest on: (2, L) spent and trained above the published
+    rows, by increasing spending; or (3, L) with what is held between the two.
+    """
+    unit = _UNIT / (len(pairs) + 1)
+    # Of choices that spend more only those that train for longer, or hold less, are worth a line.
+    short = [each[:, np.diff(each[1], prepend=-1.0) > 0.0] if len(each) == 2 else each for each in pairs]
+    if sum(each.shape[1] for each in short) > MOST_LISTED:
+        return None
+    lists: list[JsonValue] = []
+    for *taken, trained in short:
+        most = (instance.budget_gpu_min, instance.most_gpus_held or 1.0)
+        parts = [np.floor(each / (limit * unit)) for each, limit in zip(taken, most, strict=False)]
+        parts.append(np.ceil(trained / (bound * unit)))
+        lists.append([pack_integers(part.astype(np.int64)) for part in parts])
+    return TreeCertificate(rule=_RULE, bound=bound, content={"pairs": lists})
+
+
+def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
+    """Say why no search keeps the limits (T < t_min or B < p_min t_min), and which deadline and budget would do.
+
+    Where both limits fall short, no relaxation of one alone helps, and the reason names both.
+    """
+    paid = paid_gpus(instance.nodes_paid, instance.least_gpus, 1)
+    least = {BUDGET: paid * instance.least_round_min, DEADLINE: instance.least_round_min}
+    quotients = {limit: least[limit] / amount for limit, amount in instance.limits.items()}
+    worst = max(quotients, key=lambda limit: quotients[limit])
+    short = [limit for limit in least if least[limit] > instance.limits[limit] * (1.0 + SHORTFALL)]
+    relaxations = [_relax(instance, limit, quotients[limit]) for limit in short]
+    # Without one limit the other still falls short, unless it is the only one that does.
+    hopeless = {limit: [other for other in short if other != limit] for limit in least}
+    wishes = " and ".join(
+        f"a {each.limit} of at least {write_up(each.least_feasible, each.given)} {each.unit} "
+        f"(given: {each.given:,.12g})"
+        for each in relaxations
+    )
+    gpus = "1 GPU" if paid == 1 else f"{paid:,.12g} GPUs"
+    gpus += "" if instance.nodes_paid is None else " of whole nodes"
+    reason = f"one trial for the shortest round ({instance.least_round_min:,.12g} min on {gpus}) needs {wishes}"
+    return Answer(
+        status=Status.INFEASIBLE,
+        termination=Termination.COMPLETED,
+        infeasibility=Infeasibility(
+            reason=reason,
+            relaxations=tuple(relaxations) if len(relaxations) == 1 else (),
+            hopeless=tuple(
+                Hopeless(limit=limit, multipliers={each: float(each == others[0]) for each in least})
+                for limit, others in hopeless.items()
+                if others
+            ),
+            multipliers={limit: float(limit == worst) for limit in instance.limits},
+            factor=quotients[worst],
+        ),
+    )
+
+
+def _relax(instance: SeerInstance, limit: str, quotient: float) -> Relaxation:
+    least = instance.limit_as_given(limit)[0] * quotient
+    multipliers = {each: float(each == limit) for each in instance.limits}
+    return instance.relax(limit, least, enough=least, parts={"one trial": least}, multipliers=multipliers)
 
 
 def answer_with(

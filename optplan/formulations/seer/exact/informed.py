@@ -24,9 +24,8 @@ from dataclasses import dataclass, field
 
 from optplan.contracts.result import Answer, SolveRequest, Termination
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
-from optplan.formulations.seer.exact.answers import sampled_answer
+from optplan.formulations.seer.exact.answers import infeasible_answer, sampled_answer
 from optplan.formulations.seer.exact.family import Candidate, Family
-from optplan.formulations.seer.exact.feasibility import infeasible_answer
 from optplan.formulations.seer.laws.expectation import (
     ChoiceSamples,
     Search,
@@ -45,11 +44,7 @@ _FIRST_WORK, _MOST_WORK = 15_000_000.0, 100_000_000.0
 
 
 def solve_informed(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
-    """Look for the plan with the least expected final loss; return the published one where none is better.
-
-    Feasible, without a bound: the objective is the mean over fresh samples. The note says what the prior buys, or
-    that it buys nothing.
-    """
+    """Look for the plan with the least expected final loss; return the published one where none is better."""
     published = instance.published
     if published is None:
         return infeasible_answer(instance)

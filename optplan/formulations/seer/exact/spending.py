@@ -28,11 +28,14 @@ from optplan.contracts.instance import Sense
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Termination, closes_gap
 from optplan.formulations.seer.data.brackets import SHORTFALL
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
-from optplan.formulations.seer.exact.answers import answer_with, training_of
-from optplan.formulations.seer.exact.certificates import certify_nodes, certify_rows
-from optplan.formulations.seer.exact.feasibility import infeasible_answer
-from optplan.formulations.seer.exact.node_rows import choose_rows_on_nodes
-from optplan.formulations.seer.exact.rows import BracketRows, SpendProblem, list_rows
+from optplan.formulations.seer.exact.answers import (
+    answer_with,
+    certify_nodes,
+    certify_rows,
+    infeasible_answer,
+    training_of,
+)
+from optplan.formulations.seer.exact.rows import BracketRows, SpendProblem, choose_rows_on_nodes, list_rows
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
@@ -102,11 +105,7 @@ class _Labels:
 
 
 def solve_spend_exact(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
-    """Spend the budget as well as whole trials can, in SEER's rounds and brackets.
-
-    Optimal, ties included, with the objective as bound; where the time or the work ends first, a good choice with
-    the budget as bound.
-    """
+    """Spend the budget as well as whole trials can, ties included; where time or work ends first, with it as bound."""
     published = instance.brackets
     if published is None:
         return infeasible_answer(instance)

@@ -50,8 +50,7 @@ from optplan.formulations.seer.data.instance import (
     SeerInstance,
     SeerSolution,
 )
-from optplan.formulations.seer.laws.nodes import count_nodes
-from optplan.formulations.seer.laws.rounds import Round, list_rounds, sum_spent
+from optplan.formulations.seer.laws.rounds import Round, count_nodes, list_rounds, sum_spent
 from optplan.units import MINUTES_PER_HOUR
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
@@ -183,9 +182,8 @@ def _check_free(instance: SeerInstance, solution: SeerSolution) -> list[Check]:
 def judge_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[float, dict[str, float]]:
     """Sample the expected final loss of a search that breaks no rule, and compare it with the published search.
 
-    Return the mean and, as measures, the ends of its 95 % confidence interval, the mean final loss of the published
-    search, which knows no prior, and what is gained over that, sample by sample, with its own interval. A mean over
-    samples is not the expectation itself, and nothing bounds what other searches could reach.
+    Return the mean, and as measures its 95 % confidence interval and what is gained over the published search, which
+    knows no prior, sample by sample. Nothing bounds what other searches could reach.
     """
     # loads NumPy's sampling only where needed
     from optplan.formulations.seer.laws.expectation import Search, estimate_mean, require_prior, sample_report

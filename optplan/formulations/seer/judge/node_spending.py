@@ -27,7 +27,7 @@ from optplan.contracts.result import TreeCertificate
 from optplan.formulations.seer.data.brackets import SearchBrackets, SizedBracket
 from optplan.formulations.seer.data.instance import Objective, SeerInstance
 from optplan.formulations.seer.judge.evaluation import SAME, TOLERANCE
-from optplan.formulations.seer.laws.nodes import count_nodes, divide_evenly
+from optplan.formulations.seer.laws.rounds import count_nodes, divide_evenly
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 

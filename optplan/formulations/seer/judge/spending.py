@@ -1,4 +1,14 @@
-"""The rule ``seer-rows``: no search trains for longer, shown by lists of pairs that cover all choices of trials.
+"""What no search can do: take less than one trial, or train for longer than multipliers or lists of pairs allow.
+
+For multipliers mu of the budget and nu of the deadline, no search that keeps both trains for more than
+
+    sup over all searches of (training - mu spent - nu time) + mu B + nu T
+
+GPU-minutes. Spending is training and pausing, and what nodes have besides where the budget counts them, so with
+mu >= 1 the supremum is that of no search at all, zero, and the bound mu B + nu T; with less, longer searches gain
+without end. The best choice is mu = 1 and nu = 0: the budget. Of an expected final loss nothing is proven.
+
+The rule ``seer-rows`` proves more, by lists of pairs that cover all choices of trials.
 
 Rounds and brackets are the published ones; a *row* of a bracket is a number of trials for each round that the family
 ``halving`` allows, no less than published. Brackets are taken from the widest to the narrowest. For each but the
@@ -37,14 +47,51 @@ import numpy as np
 
 from optplan.contracts.judgement import RefutedError
 from optplan.contracts.packing import unpack_integers
-from optplan.contracts.result import TreeCertificate
-from optplan.formulations.seer.data.brackets import SearchBrackets, SizedBracket
-from optplan.formulations.seer.data.instance import Objective, SeerInstance
+from optplan.contracts.result import BoundProof, TreeCertificate
+from optplan.formulations.seer.data.brackets import SearchBrackets, SizedBracket, paid_gpus
+from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Objective, SeerInstance
 from optplan.formulations.seer.judge.evaluation import SAME, TOLERANCE
 from optplan.formulations.seer.judge.node_spending import RULE as NODES_RULE
 from optplan.formulations.seer.judge.node_spending import check_nodes
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
+
+
+def dual_bound(
+    instance: SeerInstance,
+    multipliers: dict[str, float],
+    stopwatch: Stopwatch | None = None,  # noqa: ARG001 - at once
+) -> float:
+    """Return the GPU-minutes that no search within the limits can train for, by multipliers of budget and deadline.
+
+    Infinite where the budget has one below one; for ``quality`` minus infinity, in loss.
+    """
+    if instance.objective is Objective.QUALITY:
+        return -math.inf
+    if multipliers[BUDGET] < 1.0:
+        return math.inf
+    return multipliers[BUDGET] * instance.budget_gpu_min + multipliers[DEADLINE] * instance.deadline_min
+
+
+def least_consumption(
+    instance: SeerInstance,
+    weights: FloatArray,
+    stopwatch: Stopwatch | None = None,  # noqa: ARG001 - at once
+) -> dict[str, float]:
+    """Return the least weighted consumption of any search: that of one trial for the shortest round on p_min GPUs.
+
+    ``weights`` are (2,), in the order of ``instance.limits``, which are not looked at.
+    """
+    gpu_min = paid_gpus(instance.nodes_paid, instance.least_gpus, 1) * instance.least_round_min
+    return {"one trial": float(weights[0] * gpu_min + weights[1] * instance.least_round_min)}
+
+
+def list_proofs(instance: SeerInstance) -> frozenset[BoundProof]:
+    """Return the kinds of certificate that prove anything: the budget bounds training, and says nothing of a loss."""
+    if instance.objective is Objective.QUALITY:
+        return frozenset()
+    return frozenset({BoundProof.LAGRANGIAN, BoundProof.TREE})
+
 
 RULE = "seer-rows"
 #: What covering allows for rounding in all brackets together, relative to the budget and to the claim.

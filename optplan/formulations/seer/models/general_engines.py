@@ -16,8 +16,7 @@ import numpy as np
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination
 from optplan.errors import EngineError, UnsupportedError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
-from optplan.formulations.seer.exact.answers import answer_with
-from optplan.formulations.seer.exact.feasibility import infeasible_answer
+from optplan.formulations.seer.exact.answers import answer_with, infeasible_answer
 from optplan.formulations.seer.exact.rows import SpendProblem, list_rows
 from optplan.formulations.seer.exact.spending import TIE
 from optplan.formulations.seer.models.statement import state_rows
@@ -34,11 +33,6 @@ def solve_cp_sat(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSo
 
     The bound is CP-SAT's word. Ties are broken as long as the time lasts. One worker, so the same request gives the
     same answer.
-
-    Raises
-    ------
-    EngineError
-        When CP-SAT refuses the model or fails.
     """
     published = instance.brackets
     if published is None:
@@ -94,15 +88,7 @@ def _list_goals(problem: SpendProblem) -> Iterator[tuple[list[FloatArray], float
 
 
 def solve_enumeration(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
-    """Spend the budget by looking at every choice of rows.
-
-    Optimal, ties included; the bound is the objective. The work is limited by :data:`MOST_CHOICES`, not by time.
-
-    Raises
-    ------
-    UnsupportedError
-        When there are too many choices.
-    """
+    """Spend the budget by looking at every choice of rows, ties included; up to :data:`MOST_CHOICES`."""
     published = instance.brackets
     if published is None:
         return infeasible_answer(instance)

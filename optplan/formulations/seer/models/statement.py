@@ -80,22 +80,14 @@ import pyomo.environ as pyo
 from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.seer.data.instance import Objective, SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.rows import SpendProblem, list_rows
-from optplan.formulations.seer.laws.nodes import divide_evenly
+from optplan.formulations.seer.laws.rounds import divide_evenly
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.program import Scaling
 from optplan.solvers.programs.statement import Statement, are_whole
 
 
 def state_model(instance: SeerInstance) -> Statement:
-    """State an instance in the terms of this module's sheet.
-
-    Raises
-    ------
-    UnsupportedError
-        When the objective is ``quality``, or there are more rows than can be listed.
-    InfeasibleError
-        When not even one trial of the shortest round fits.
-    """
+    """State an instance in the terms of this module's sheet; ``quality``, and too many rows, are refused."""
     if instance.objective is Objective.QUALITY:
         message = "the objective 'quality' is sampled, and no linear model states it; set objective to 'spend'"
         raise UnsupportedError(message)

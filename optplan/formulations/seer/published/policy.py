@@ -19,9 +19,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar
 
+from optplan.contracts.result import Answer, SolveRequest
 from optplan.errors import UsageError, show_value
-from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+from optplan.formulations.seer.data.instance import Objective, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import Configuration, draw_configurations
+from optplan.formulations.seer.exact.answers import answer_with, infeasible_answer, sampled_answer
+from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
 
 ConfigurationT = TypeVar("ConfigurationT")
@@ -228,3 +231,16 @@ def start_policy(instance: SeerInstance, solution: SeerSolution, *, seed: int = 
     """
     places = sum(bracket.trials[0] for bracket in solution.brackets)
     return SeerPolicy(instance, solution, draw_configurations(instance.search_space, places, seed=seed))
+
+
+def solve_published(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
+    """Return the published numbers of trials; with the budget as bound, the gap says what the floors leave unused.
+
+    With a resize overhead, which the paper leaves out, rounds and brackets are sized with it.
+    """
+    solution = instance.published
+    if solution is None:
+        return infeasible_answer(instance)
+    if instance.objective is Objective.QUALITY:
+        return sampled_answer(instance, solution, evaluate(instance, solution).objective)
+    return answer_with(instance, request, solution)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
 
 from optplan.contracts.result import Infeasibility, Relaxation
-from optplan.contracts.standing import Continuation, Solver, Standing
-from optplan.errors import UnsupportedError
+from optplan.contracts.standing import Continuation, MeasuredTrial, Solver, Standing
+from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations.seer.data.brackets import paid_gpus
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Bracket, Objective, SeerInstance, SeerSolution
+from optplan.formulations.seer.data.prior import TrialScaling
 from optplan.formulations.seer.laws.rounds import Round, list_rounds, sum_spent
 from optplan.formulations.seer.planning import SeerPlan, SkewedSegment, write_round
 from optplan.solvers.limits import LIMIT_TOLERANCE
@@ -21,11 +25,10 @@ _MOST_RAISES = 12
 
 
 def continue_plan(instance: SeerInstance, plan: SeerPlan, standing: Standing, solve: Solver) -> Continuation:
-    """Plan the rounds that are left, for the trials that would go on.
+    """Plan the rounds that are left, for the trials that would go on, as an instance of its own.
 
-    The rest is an instance of its own: what is left of the deadline, less the pause with which it begins, in as many
-    rounds as are left and as there are trials to halve; what is left of the budget; and as many GPUs for a trial at
-    least as let the trials that are left spend most.
+    Its deadline is what is left less the pause with which it begins, in as many rounds as are left and as there are
+    trials to halve; trials get as many GPUs at least as let those that are left spend most.
     """
     done = next(
         (number for number, each in enumerate(plan.rounds) if each[0].id not in standing.took), len(plan.rounds)
@@ -187,3 +190,51 @@ def _list_ended(plan: SeerPlan, standing: Standing, done: int) -> Iterator[Skewe
         cost_usd = segment.expected.cost_usd if took.cost_usd is None else took.cost_usd
         times = {"start_s": took.start_s, "seconds": took.seconds, "cost_usd": cost_usd}
         yield segment.replace(expected=segment.expected.replace(**times))
+
+
+#: Relative differences below it are none.
+_SAME = 1e-3
+
+
+def calibrate(instance: SeerInstance, plan: SeerPlan, standing: Standing) -> tuple[SeerInstance, tuple[str, ...]]:
+    """Write what was measured into an instance; without anything measured, refuse.
+
+    ``resize_s`` becomes the mean time until trials trained again in rounds after the first, and where there is a prior,
+    its scaling the iterations a second at the widths that trials had.
+    """
+    rounds = {segment.id: segment.round for segment in plan.segments}
+    again = [trial.start_s for trial in standing.trials if rounds.get(trial.segment, 1) > 1]
+    scaling = None if instance.prior is None else _scale(instance.prior.scaling, standing.trials)
+    if not again and scaling is None:
+        raise UsageError("nothing was measured: no trial has trained in a round after the first")
+    said: list[str] = []
+    fields: dict[str, Any] = {}
+    if again:
+        fields["resize_s"] = float(np.mean(again))
+        said.append(f"resize_s: {format_duration(fields['resize_s'])}, was {format_duration(instance.resize_s)}")
+    if instance.prior is not None and scaling is not None:
+        fields["prior"] = instance.prior.replace(scaling=scaling)
+        for gpus, speedup in zip(scaling.gpus.tolist(), scaling.speedup.tolist(), strict=True):
+            before = instance.prior.scaling.of(gpus)
+            if not math.isclose(speedup, before, rel_tol=_SAME):
+                said.append(f"prior.scaling on {gpus} GPUs: {speedup:.3g}, was {before:.3g}")
+    return instance.replace(**fields), tuple(said)
+
+
+def _scale(scaling: TrialScaling, trials: Sequence[MeasuredTrial]) -> TrialScaling | None:
+    """Put measured speedups where there are any; relative to the narrowest width measured, which stays as it was."""
+    by_width: dict[int, list[MeasuredTrial]] = {}
+    for trial in trials:
+        if trial.iteration_s > 0:
+            by_width.setdefault(trial.gpus, []).append(trial)
+    if len(by_width) < 2:
+        return None
+    rates = {
+        gpus: sum(t.iterations for t in own) / sum(t.iterations * t.iteration_s for t in own)
+        for gpus, own in sorted(by_width.items())
+    }
+    first = min(rates)
+    measured = {gpus: scaling.of(first) * rate / rates[first] for gpus, rate in rates.items()}
+    gpus = sorted({1, *map(int, scaling.gpus), *measured})
+    speedup = [1.0 if each == 1 else measured.get(each, scaling.of(each)) for each in gpus]
+    return TrialScaling(gpus=np.array(gpus), speedup=np.array(speedup))

@@ -44,8 +44,7 @@ def build_pareto(instance: SeerInstance, request: SolveRequest) -> ParetoFrontie
 def build_budget_frontier(instance: SeerInstance, request: SolveRequest) -> ParetoFrontier:
     """Spend each budget of a grid, :data:`BUDGET_STEPS` times the instance's own, the deadline kept.
 
-    By GPU-minutes spent, as many points as there are feasible budgets that spend different amounts. Each is the best of
-    its own budget; budgets between them are not looked at, so ``exact`` is false.
+    Each point is the best of its own budget; budgets between them are not looked at, so ``exact`` is false.
     """
     points = spend_budgets(instance, BUDGET_STEPS, request)
     seconds = request.stopwatch.elapsed_s
@@ -81,9 +80,8 @@ def spend_budgets(instance: SeerInstance, steps: Sequence[float], request: Solve
 def build_quality_frontier(instance: SeerInstance, limit: str, request: SolveRequest) -> ParetoFrontier:
     """Choose a plan for each of some amounts of a limit, :data:`STEPS` times the instance's own, the other limit kept.
 
-    Objectives are means over the report's samples, with 95 % intervals; the measures have what is gained over the
-    published plan of the same amount. Amounts that buy nothing, that are too large to be sampled, or for which the time
-    was too short are left out, so ``exact`` is false.
+    Objectives are means over the report's samples. Amounts that buy nothing, that are too large to be sampled, or for
+    which the time was too short are left out, so ``exact`` is false.
     """
     points = []
     for number, step in enumerate(STEPS):

@@ -7,7 +7,7 @@ and get one batch; the *batch* of a VM is shared equally by its GPUs, each of wh
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from optplan.contracts.instance import Instance
+from optplan.contracts.instance import Instance, Solution
 from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective, Problem, TimeAndMoney
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, Bandwidth, LatencyBandwidth, MeasuredBandwidth
 from optplan.formulations.srift.data.profiles import JobProfile
-from optplan.formulations.srift.data.solution import LARGEST_COUNT, Count, SriftSolution, VmGroup
 from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
 from optplan.schema import NUMBER, AmountOrZero, ByName, Fields, FrozenModel, PositiveAmount, WholeNumbers
 from optplan.units import SECONDS_PER_HOUR, Amount
@@ -40,6 +39,54 @@ __all__ = [
     "VmGroup",
     "VmType",
 ]
+
+#: More of a type are a mistake.
+LARGEST_COUNT = 1_000_000
+Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT), NUMBER]
+
+
+class VmGroup(FrozenModel):
+    """VMs of one type with one batch.
+
+    Parameters
+    ----------
+    type
+        Name of the type.
+    count
+        VMs.
+    batch
+        Samples of an iteration on each.
+    """
+
+    type: str
+    count: Count
+    batch: Count
+
+
+class SriftSolution(Solution):
+    """What Srift decides: the fleet.
+
+    Parameters
+    ----------
+    groups
+        In the order of the instance's types, the largest batch first.
+    """
+
+    groups: tuple[VmGroup, ...]
+
+
+def write_fleet(groups: Iterable[VmGroup]) -> str:
+    """Write a fleet as the paper does: ``4 p3.8xlarge@1024 + 8 g3.8xlarge@128``."""
+    return " + ".join(f"{group.count} {group.type}@{group.batch}" for group in groups)
+
+
+def count_vms(groups: Iterable[VmGroup]) -> dict[str, int]:
+    """Return the VMs of a fleet by type."""
+    counts: dict[str, int] = {}
+    for group in groups:
+        counts[group.type] = counts.get(group.type, 0) + group.count
+    return counts
+
 
 _CountOrZero = Annotated[int, Field(ge=0, le=LARGEST_COUNT), NUMBER]
 
@@ -276,13 +323,7 @@ class SriftInstance(TimeAndMoney, Instance):
                 raise DataError(f"{path}.batches", problem, "the profile covers no other")
 
     def require_profiles(self) -> None:
-        """Refuse types of whose GPUs the job has no profile: nothing can be predicted of their fleets.
-
-        Raises
-        ------
-        DataError
-            Naming those GPUs and types, what measures them, and what leaves the types out.
-        """
+        """Refuse types of whose GPUs the job has no profile; say what measures them and what leaves them out."""
         unknown: dict[str, list[str]] = {}
         for name, vm in self.types.items():
             if vm.gpu not in self.job.devices:
@@ -361,13 +402,7 @@ class SriftInstance(TimeAndMoney, Instance):
         return Policy.ONE_BATCH if self.one_batch_per_type else Policy.ANY_BATCHES
 
     def fields_of_policy(self, policy: str) -> dict[str, object]:
-        """Return the fields to change so that another kind of fleet is asked.
-
-        Raises
-        ------
-        UsageError
-            When there is no such policy.
-        """
+        """Return the fields to change so that another kind of fleet is asked."""
         if policy not in list(Policy):
             raise UsageError(f"policy: got {policy!r}; {nearest_name_hint(policy, list(Policy))}")
         return {"one_batch_per_type": policy == Policy.ONE_BATCH}

@@ -1,14 +1,24 @@
 """The exact solver: branch and bound over all fleets, best first with plunging, proven by a tree.
 
 Land and Doig ("An automatic method of solving discrete programming problems", Econometrica 28, 1960), each node being
-fleets of which some types are decided.
+fleets of which some types are decided. When no fleet will do: why, and the nearest deadline, budget or global batch
+that some fleet can keep, in words; and what planners share that look at fleets one by one.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
 from optplan.contracts.result import (
     Answer,
     BoundProof,
+    Hopeless,
+    Infeasibility,
     SolveRequest,
     Status,
     Termination,
@@ -16,20 +26,193 @@ from optplan.contracts.result import (
     closes_gap,
     relative_gap,
 )
-from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
-from optplan.formulations.srift.exact.feasibility import explain_shortfall
-from optplan.formulations.srift.exact.goals import LeastGoal
+from optplan.formulations.srift.data.instance import (
+    BUDGET,
+    DEADLINE,
+    Objective,
+    SriftInstance,
+    SriftSolution,
+    VmGroup,
+    write_fleet,
+)
+from optplan.formulations.srift.exact.goals import FleetJudge, Goal, JudgedFleet, LeastGoal
+from optplan.formulations.srift.exact.reachability import find_neighbours, reaches_batch
 from optplan.formulations.srift.exact.search import FleetSpace, SearchEnd
 from optplan.formulations.srift.exact.trees import say_uncertified, write_tree
+from optplan.progress import Stopwatch
+from optplan.schema import FloatArray
+from optplan.solvers.limits import write_apart, write_digits
+
+#: The objective that a limit is on.
+_OBJECTIVES = {DEADLINE: Objective.TIME, BUDGET: Objective.COST}
+
+
+@dataclass(frozen=True)
+class _Nearest:
+    """The fleet with the least of what a limit is on, all other limits kept; None where no fleet keeps those."""
+
+    limit: str
+    fleet: JudgedFleet | None
+    proven: bool
+    certificate: TreeCertificate | None = None
+
+    @property
+    def least(self) -> float:
+        """How much of the limit the fleet takes."""
+        if self.fleet is None:
+            return math.inf
+        return self.fleet.time_s if self.limit == DEADLINE else self.fleet.cost_usd
+
+
+def explain_shortfall(
+    space: FleetSpace, request: SolveRequest, counters: dict[str, float] | None = None
+) -> Answer[SriftSolution]:
+    """Say why no fleet keeps the constraints, and what would do, after the search of a space that found none.
+
+    For each limit the least amount that mends it alone, or that none does. What is not proven in time is left out, with
+    a warning.
+    """
+    instance = space.instance
+    stopwatch = request.stopwatch
+    certificate = write_tree(space, None, stopwatch) if request.certify else None
+    warnings = [] if certificate or not request.certify else [say_uncertified(request)]
+    proven = True
+    if not reaches_batch(instance):
+        found = _explain_batch(instance, certificate, stopwatch)
+        proven = not stopwatch.expired
+    elif not instance.limits:
+        reason = "no fleet ever ends: interruptions undo the work between two checkpoints again and again"
+        found = Infeasibility(reason=reason, relaxations=(), certificate=certificate)
+    else:
+        nearest = [find_nearest(instance, limit, request) for limit in instance.limits]
+        proven = all(one.proven for one in nearest)
+        factor = None
+        if proven and all(one.fleet is None for one in nearest):
+            factor, proven = _find_factor(instance, stopwatch)
+        found = _explain_limits(instance, nearest, factor, certificate)
+    if not proven:
+        warnings.append("time ran out before all that would help was known: give it more time")
+    return Answer(
+        status=Status.INFEASIBLE,
+        termination=Termination.COMPLETED,
+        infeasibility=found,
+        counters=counters or {},
+        warnings=tuple(warnings),
+    )
+
+
+def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> _Nearest:
+    """Find the fleet with the least of what one limit is on, all other limits kept."""
+    freed = {"deadline_s": None} if limit == DEADLINE else {"budget": None}
+    question = instance.replace(objective=_OBJECTIVES[limit], **freed)
+    goal, space = LeastGoal(question), FleetSpace(question)
+    if space.search(goal, request.stopwatch).termination is not Termination.COMPLETED:
+        return _Nearest(limit, goal.best, proven=False)
+    certificate = write_tree(space, goal.objective, request.stopwatch, limit=limit) if request.certify else None
+    return _Nearest(limit, goal.best, proven=True, certificate=certificate)
+
+
+class _FactorGoal(Goal):
+    """The fleet that exceeds the limits by the least factor, the same for all."""
+
+    def __init__(self, limits: dict[str, float]) -> None:
+        self._most_s, self._most_usd = limits.get(DEADLINE, math.inf), limits.get(BUDGET, math.inf)
+        self.least = math.inf
+
+    def keeps(self, time_s: FloatArray, cost_usd: FloatArray, vms: FloatArray) -> NDArray[np.bool_]:
+        """Say which fleets could exceed the limits by less."""
+        del vms
+        return np.isfinite(cost_usd) & (self.rank(time_s, cost_usd) < self.least)
+
+    def rank(self, time_s: FloatArray, cost_usd: FloatArray) -> FloatArray:
+        """Return by which factor limits are exceeded."""
+        excess = np.zeros(time_s.size)
+        for used, most in ((time_s, self._most_s), (cost_usd, self._most_usd)):
+            if math.isfinite(most):
+                excess = np.maximum(excess, used / most)
+        return excess
+
+    def offer(self, fleet: JudgedFleet) -> None:
+        """Note a lesser factor."""
+        if math.isfinite(fleet.cost_usd):
+            self.least = min(self.least, max(fleet.time_s / self._most_s, fleet.cost_usd / self._most_usd))
+            self.found = True
+
+    def ends(self, rank: float) -> bool:
+        """Whether the rank is no less."""
+        return rank >= self.least
+
+
+def _find_factor(instance: SriftInstance, stopwatch: Stopwatch) -> tuple[float | None, bool]:
+    """Return by which factor all limits would have to grow together, and whether that is proven."""
+    goal = _FactorGoal(instance.limits)
+    end = FleetSpace(instance.replace(deadline_s=None, budget=None)).search(goal, stopwatch)
+    proven = goal.found and end.termination is Termination.COMPLETED
+    return goal.least if proven else None, proven
+
+
+def _explain_limits(
+    instance: SriftInstance, found: list[_Nearest], factor: float | None, certificate: TreeCertificate | None
+) -> Infeasibility:
+    sentences, relaxations, hopeless = [], [], []
+    for one in found:
+        others = [limit for limit in instance.limits if limit != one.limit]
+        if one.fleet is None:
+            if one.proven:
+                hopeless.append(Hopeless(limit=one.limit, certificate=one.certificate))
+                sentences.append(f"no {one.limit} alone would do: no fleet keeps the {' and the '.join(others)}")
+            continue
+        if not one.proven:
+            continue
+        given, unit = instance.limit_as_given(one.limit)
+        within = "".join(
+            f" within {write_digits(instance.limits[other], 4)} {instance.limit_as_given(other)[1]}" for other in others
+        )
+        least = f"{write_apart(one.least, given)} {unit}"
+        which, verb = ("fastest", "takes") if one.limit == DEADLINE else ("cheapest", "costs")
+        sentences.append(
+            f"the {which} fleet{within}, {write_fleet(one.fleet.groups)}, {verb} {least}; "
+            f"the {one.limit} is {write_apart(given, one.least)} {unit}"
+        )
+        relaxations.append(instance.relax(one.limit, one.least, enough=one.least, certificate=one.certificate))
+    if factor is not None:
+        limits = " and ".join(
+            f"{write_digits(amount, 4)} {instance.limit_as_given(limit)[1]}"
+            for limit, amount in instance.limits.items()
+        )
+        sentences.append(f"{limits} would both have to grow by a factor of {factor:.4g}")
+    return Infeasibility(
+        reason="; ".join(sentences) or "no fleet keeps the limits",
+        relaxations=tuple(relaxations),
+        hopeless=tuple(hopeless),
+        certificate=certificate,
+    )
+
+
+def _explain_batch(instance: SriftInstance, certificate: TreeCertificate | None, stopwatch: Stopwatch) -> Infeasibility:
+    """Say what is nearest to a global batch that no fleet has, and which VMs are missing."""
+    near = find_neighbours(instance, stopwatch)
+    sides = [str(side) for side in (near.below, near.above) if side is not None]
+    reason = f"no fleet has a global batch of exactly {instance.global_batch}"
+    if near.above is None and near.below is not None:
+        reason += f": all that is available has {near.below} at most"
+    elif sides:
+        reason += f": the nearest {'is' if len(sides) == 1 else 'are'} {' and '.join(sides)}"
+    if near.more and near.above is None:
+        more = " or ".join(f"{count} more {name}" for name, count in near.more.items())
+        reason += f"; {more} would do"
+    # Where no fleet has the batch, no limit matters: it is the same proof with one dropped.
+    hopeless = tuple(
+        Hopeless(limit=limit, certificate=certificate and certificate.replace(limit=limit)) for limit in instance.limits
+    )
+    return Infeasibility(reason=reason, relaxations=(), hopeless=hopeless, certificate=certificate)
 
 
 def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
-    """Find the cheapest, or the fastest, fleet within the limits, with proof.
+    """Find the cheapest, or the fastest, fleet within the limits, with proof by a tree where time is left for it.
 
     Of fleets with the same objective the one with less of the other of time and cost, then the one with fewer VMs.
-    A search that ends proves its bound by a tree, within the time that is left. Where time or memory runs out, the
-    least bound of all that was not looked at is the bound. Infeasible: with the nearest limits, or the nearest
-    global batches, that some fleet can keep.
+    Where time or memory runs out, the least bound of all that was not looked at is the bound.
     """
     goal, space = LeastGoal(instance), FleetSpace(instance)
     end = space.search(goal, request.stopwatch, gap=request.gap)
@@ -89,3 +272,89 @@ def _say_what_helps(instance: SriftInstance, end: SearchEnd) -> str:
     if any(vm.available is None for vm in instance.types.values()):
         means.append("the number of VMs that can be had")
     return f"what would: {'; '.join(means)}"
+
+
+#: A gap that any fleet closes.
+_ANY_GAP = 1e9
+
+
+class FleetSearch:
+    """The best fleet seen that keeps the limits."""
+
+    def __init__(self, instance: SriftInstance, stopwatch: Stopwatch) -> None:
+        self.instance = instance
+        self.stopwatch = stopwatch
+        self.best: JudgedFleet | None = None
+        #: Fleets judged so far.
+        self.judged = 0
+        self._judge = FleetJudge(instance)
+        self._longest_s = 0.0
+
+    @property
+    def objective(self) -> float | None:
+        """The best fleet's; None before there is one."""
+        return None if self.best is None else self.best.objective
+
+    def judge(self, groups: tuple[VmGroup, ...]) -> JudgedFleet:
+        """Return what a fleet takes and costs, and count it."""
+        self.judged += 1
+        return self._judge.judge(groups)
+
+    def offer(self, judged: JudgedFleet) -> None:
+        """Keep a fleet that reaches the batch if it is better than the best one and keeps the limits."""
+        if judged.keeps_limits and judged.objective < (math.inf if self.best is None else self.best.objective):
+            self.best = judged
+
+    def look_at(
+        self, fleets: Iterable[tuple[VmGroup, ...]], wanted: Callable[[tuple[VmGroup, ...]], bool] | None = None
+    ) -> bool:
+        """Judge the wanted ones of fleets that reach the batch; return False when time has run out before the last one.
+
+        The clock is looked at before each fleet: where less is left than judging two has taken so far, it is over.
+        """
+        for groups in fleets:
+            before_s = self.stopwatch.elapsed_s
+            left_s = self.stopwatch.remaining_s
+            if left_s is not None and left_s <= 2.0 * self._longest_s:
+                return False
+            if wanted is None or wanted(groups):
+                self.offer(self.judge(groups))
+                self._longest_s = max(self._longest_s, self.stopwatch.elapsed_s - before_s)
+        return True
+
+    def answer(
+        self, request: SolveRequest, what: str, termination: Termination, *, engine: tuple[str, str] = ("optplan", "")
+    ) -> Answer[SriftSolution]:
+        """Answer with the best fleet and without a bound; without one, say that there is no such fleet."""
+        counters = {"fleets": float(self.judged)}
+        if self.best is None:
+            return answer_without_fleet(
+                self.instance, request, f"no {what} reaches the batch within the limits", termination, counters
+            )
+        return Answer(
+            status=Status.FEASIBLE,
+            termination=termination,
+            solution=SriftSolution(groups=self.best.groups),
+            objective=self.best.objective,
+            counters=counters,
+            engine=engine[0],
+            engine_version=engine[1],
+        )
+
+
+def answer_without_fleet(
+    instance: SriftInstance,
+    request: SolveRequest,
+    message: str,
+    termination: Termination = Termination.COMPLETED,
+    counters: dict[str, float] | None = None,
+) -> Answer[SriftSolution]:
+    """Answer where a planner has found nothing: infeasible where nobody can, otherwise unknown, with a warning.
+
+    Whether there is a fleet at all is asked of the exact search, within what is left of the time.
+    """
+    if not request.stopwatch.expired:
+        known = solve_best_first(instance, replace(request, gap=_ANY_GAP))
+        if known.status is Status.INFEASIBLE:
+            return replace(known, counters=counters or {})
+    return Answer(Status.UNKNOWN, termination, counters=counters or {}, warnings=(message,))

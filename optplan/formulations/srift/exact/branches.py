@@ -1,24 +1,129 @@
 """The fleets of one kind, decided type by type, the slowest choice first: what can be chosen, and lower bounds.
 
-Where the VMs of a type may get several batches, each batch is a level of its own.
+A kind of fleets has one slowest choice and one network of least capacity; every fleet is of one kind. Where the VMs of
+a type may get several batches, each batch is a level of its own. Many fleets of which only the first types are decided
+are looked at together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.formulations.srift.data.instance import VmGroup
-from optplan.formulations.srift.exact.bounds import Choice, StragglerBound, bound_training
-from optplan.formulations.srift.exact.exchanges import MOST_NETWORKS
-from optplan.formulations.srift.exact.kinds import Kind, Setting, list_others
-from optplan.formulations.srift.exact.partial_fleets import Nodes
-from optplan.formulations.srift.exact.remainders import QUANTITIES, Level, Remainders
+from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
+from optplan.formulations.srift.exact.bounds import (
+    QUANTITIES,
+    Choice,
+    Level,
+    Remainders,
+    StragglerBound,
+    bound_training,
+)
+from optplan.formulations.srift.exact.exchanges import MOST_NETWORKS, ExchangeBound
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import ROUNDING
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all branches of an instance share."""
+
+    instance: SriftInstance
+    choices: list[Choice]  # the quickest first
+    order: list[int]  # (M,) numbers of the types in the order of decisions
+    exchange: ExchangeBound
+
+    @cached_property
+    def amounts(self) -> FloatArray:
+        """(M, 3) Price in US dollars per second, ranks and VMs of one VM of each type."""
+        return np.array([[vm.price_usd_per_s, float(vm.gpus), 1.0] for vm in self.instance.types.values()])
+
+    @cached_property
+    def most(self) -> list[int]:
+        """(M,) VMs of each type that a fleet can have."""
+        return [self.instance.most_of(name) for name in self.instance.types]
+
+
+@dataclass(frozen=True, order=True)
+class Kind:
+    """What the fleets of a branch have in common."""
+
+    position: int  # of the slowest choice
+    network: int | None  # the one with the least capacity, which is there; None: not told apart
+
+
+def list_kinds(setting: Setting) -> list[Kind]:
+    """List the kinds of fleets; every fleet is of one kind."""
+    exchange, found = setting.exchange, []
+    for position, slowest in enumerate(setting.choices):
+        own = exchange.network_of[slowest.number]
+        if exchange.networks > MOST_NETWORKS:
+            found.append(Kind(position, None))
+            continue
+        present = {exchange.network_of[choice.number] for choice in setting.choices[:position]} | {own}
+        if not setting.instance.mixed:
+            present = {own}
+        found += [Kind(position, network) for network in sorted(present) if network <= own]
+    return found
+
+
+def list_others(setting: Setting, kind: Kind) -> list[Choice]:
+    """List the choices that fleets of a kind can have besides the slowest."""
+    own, network = setting.choices[kind.position].number, kind.network
+    found = setting.choices[: kind.position]
+    # A type's VMs have one batch where the instance says so, and the slowest choice has that of its own type.
+    if setting.instance.one_batch_per_type:
+        found = [each for each in found if each.number != own]
+    if not setting.instance.mixed:
+        found = [each for each in found if each.number == own]
+    return [each for each in found if network is None or setting.exchange.network_of[each.number] >= network]
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Fleets that are decided up to one level of one branch; arrays over them."""
+
+    #: (N,) Places among all that the fleets one level before could become: place of that fleet times the number of
+    #: options, plus the number of the option.
+    numbers: IntArray
+    picks: IntArray  # (N, levels) number of the option at each level
+    rest: IntArray  # (N,) samples that no VM has yet
+    amounts: FloatArray  # (3, N) price in US dollars per second, ranks and VMs so far
+    used: IntArray  # (N,) VMs of the last type so far
+    launched: IntArray  # (N,) whether VMs are launched
+    risk: FloatArray  # (N,) interruptions per hour so far
+    networks: IntArray  # (N,) bits of the networks that are there
+    #: (N,) Lower bounds of what any fleet takes that each can become; none before they are known.
+    time_s: FloatArray = field(default_factory=lambda: np.zeros(0))
+    cost_usd: FloatArray = field(default_factory=lambda: np.zeros(0))
+    vms: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    def __len__(self) -> int:
+        return self.rest.size
+
+    @property
+    def level(self) -> int:
+        """The first level that is undecided."""
+        return int(self.picks.shape[1])
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Return the fleets of all parts, in their order."""
+        columns = {each.name: [getattr(part, each.name) for part in parts] for each in fields(cls)}
+        last = {"amounts": 1}
+        return cls(**{name: np.concatenate(each, axis=last.get(name, 0)) for name, each in columns.items()})
+
+    def take(self, which: IntArray | slice) -> Self:
+        """Return some of the fleets."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        amounts = values.pop("amounts")
+        return type(self)(amounts=amounts[:, which], **{name: value[which] for name, value in values.items()})
+
 
 #: Says of fleets, by lower bounds of their time, cost and VMs, which are worth keeping.
 Keeps = Callable[[FloatArray, FloatArray, FloatArray], NDArray[np.bool_]]

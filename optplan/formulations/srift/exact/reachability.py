@@ -1,12 +1,31 @@
-"""Which global batches the VMs on offer can have: subset sums by dynamic programming, as bits of whole numbers."""
+"""What can be chosen: how many choices there are, and which global batches the VMs on offer can have.
+
+The latter are subset sums by dynamic programming, as bits of whole numbers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from optplan.contracts.parts import Description
 from optplan.formulations.srift.data.instance import LARGEST_COUNT, SriftInstance
 from optplan.progress import OutOfTime, Stopwatch
+
+
+def describe(instance: SriftInstance) -> Description:
+    """Return what solvers are matched against; cells are choices of a type, a batch and a count."""
+    cells = sum(len(batches) * instance.most_of(name) for name, batches in instance.batches_of.items())
+    features = {
+        "interruptions": instance.interruptions is not None,
+        "running": any(vm.running for vm in instance.types.values()),
+    }
+    return Description(
+        problem=instance.problem.value,
+        policy=instance.policy.value,
+        cells=cells,
+        features=frozenset(name for name, present in features.items() if present),
+    )
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,10 @@ import numpy as np
 
 from optplan.contracts.result import Termination
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.exact.bounds import Choice, bound_training, list_choices
-from optplan.formulations.srift.exact.branches import Branch
+from optplan.formulations.srift.exact.bounds import Choice, Level, LinearRelaxation, bound_training, list_choices
+from optplan.formulations.srift.exact.branches import Branch, Kind, Nodes, Setting, list_kinds, list_others
 from optplan.formulations.srift.exact.exchanges import ExchangeBound
-from optplan.formulations.srift.exact.goals import SAME, Goal
-from optplan.formulations.srift.exact.incumbents import FleetJudge, JudgedFleet
-from optplan.formulations.srift.exact.kinds import Kind, Setting, list_kinds, list_others
-from optplan.formulations.srift.exact.partial_fleets import Nodes
-from optplan.formulations.srift.exact.remainders import Level, LinearRelaxation
+from optplan.formulations.srift.exact.goals import SAME, FleetJudge, Goal, JudgedFleet
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray

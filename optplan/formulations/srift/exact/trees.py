@@ -15,10 +15,8 @@ from pydantic import JsonValue
 
 from optplan.contracts.result import SolveRequest, TreeCertificate
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance
-from optplan.formulations.srift.exact.branches import Branch
-from optplan.formulations.srift.exact.goals import Goal
-from optplan.formulations.srift.exact.incumbents import TOLERANCE, JudgedFleet
-from optplan.formulations.srift.exact.partial_fleets import Nodes
+from optplan.formulations.srift.exact.branches import Branch, Nodes
+from optplan.formulations.srift.exact.goals import TOLERANCE, Goal, JudgedFleet
 from optplan.formulations.srift.exact.search import FleetSpace
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray

@@ -30,8 +30,15 @@ from collections import Counter
 from collections.abc import Sequence
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE, Check, Evaluation
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.data.solution import count_vms
+from optplan.formulations.srift.data.instance import (
+    BUDGET,
+    DEADLINE,
+    Objective,
+    SriftInstance,
+    SriftSolution,
+    VmGroup,
+    count_vms,
+)
 from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.formulations.srift.laws.iteration import IterationModel
 

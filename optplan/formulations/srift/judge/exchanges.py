@@ -19,7 +19,7 @@ import numpy as np
 
 from optplan.contracts.judgement import JUDGE_ROUNDING as ROUNDING
 from optplan.formulations.srift.data.bandwidth import MeasuredBandwidth, volume_factor
-from optplan.formulations.srift.judge.offers import Offers
+from optplan.formulations.srift.judge.bounds import Offers
 from optplan.formulations.srift.laws.exchange import Exchange
 from optplan.schema import FloatArray, IntArray
 

@@ -9,13 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import RefutedError
-from optplan.formulations.srift.data.instance import VmGroup
-from optplan.formulations.srift.data.solution import write_fleet
-from optplan.formulations.srift.judge.bounds import ROUNDING, StragglerFloor
+from optplan.formulations.srift.data.instance import VmGroup, write_fleet
+from optplan.formulations.srift.judge.bounds import ROUNDING, Kind, Needs, Offers, StragglerFloor, Supply, divide
 from optplan.formulations.srift.judge.evaluation import measure_fleet
 from optplan.formulations.srift.judge.exchanges import ExchangeFloor
-from optplan.formulations.srift.judge.needs import Needs, Supply, divide
-from optplan.formulations.srift.judge.offers import Kind, Offers
 from optplan.formulations.srift.laws.interruptions import expect_training
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray

@@ -5,7 +5,7 @@ samples of an iteration each of them gets, for the least cost within a deadline 
 
 The time of an iteration is no linear function of the fleet: which gradients wait for which, and who straggles, depends
 on all of it. The model has what bounds it from below, by tables for each type, batch and number of VMs and for each
-number of ranks (:mod:`optplan.formulations.srift.models.fleet_tables`). So it is a **relaxation**: every fleet keeps
+number of ranks (:mod:`optplan.formulations.srift.models.statement`). So it is a **relaxation**: every fleet keeps
 it, at no more than its true time and cost, and a fleet that keeps it may in truth be late or dear.
 
 Sets
@@ -91,35 +91,76 @@ Source: Srift, sections 4.2 to 4.4.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyomo.environ as pyo
 
 from optplan.contracts.time_and_money import BUDGET, DEADLINE
 from optplan.errors import InfeasibleError
-from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT
+from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, volume_factor
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.models.fleet_tables import (
-    ROUNDING,
-    FleetCell,
-    find_least_share,
-    list_cells,
-    list_volumes,
-)
+from optplan.formulations.srift.laws.iteration import standard_maximum
+from optplan.schema import FloatArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.program import Scaling
 from optplan.solvers.programs.statement import Statement, are_whole, list_ones
 from optplan.units import SECONDS_PER_HOUR
 
+#: What rounding may add to a computed time.
+ROUNDING = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class FleetCell:
+    """One type with one batch: counts of VMs from 0 to ``most``, and the least compute seconds (most + 1,) of each."""
+
+    name: str
+    batch: int
+    most: int
+    compute_s: FloatArray
+
+
+def list_cells(instance: SriftInstance) -> list[FleetCell]:
+    """List the types and batches that a fleet can have, the largest batch of a type first."""
+    cells = []
+    for name, batches in instance.batches_of.items():
+        vm = instance.types[name]
+        profile = instance.job.devices[vm.gpu]
+        for batch in reversed(batches):
+            most = min(instance.most_of(name), instance.global_batch // batch)
+            if most:
+                raw_s = profile.forward_after(batch / vm.gpus) + profile.backward_after(batch / vm.gpus)
+                slowest = [1.0 + profile.deviation * standard_maximum(count) for count in range(1, most + 1)]
+                cells.append(FleetCell(name, batch, most, raw_s * np.array([0.0, *slowest])))
+    return cells
+
+
+def list_volumes(instance: SriftInstance) -> FloatArray:
+    """Return (R + 1,) bytes that a rank exchanges in an iteration, by the number of ranks."""
+    most_ranks = min(instance.global_batch, sum(vm.gpus * instance.most_of(n) for n, vm in instance.types.items()))
+    layers = instance.job.layers
+    chance = np.ones(layers.ready.size) if layers.probability is None else layers.probability
+    total = float(layers.gradient_bytes @ chance)
+    return np.array([0.0, 0.0, *(volume_factor(ranks) * total for ranks in range(2, most_ranks + 1))])
+
+
+def find_least_share(instance: SriftInstance, cells: Sequence[FleetCell]) -> float:
+    """Return the least share of an iteration's compute time after which any gradient can be ready."""
+    shares = []
+    for cell in cells:
+        vm = instance.types[cell.name]
+        profile, batch = instance.job.devices[vm.gpu], cell.batch / vm.gpus
+        forward, backward = profile.forward_after(batch), profile.backward_after(batch)
+        first = float(instance.job.ready_on(vm.gpu)[0])
+        shares.append((forward + first * backward) / (forward + backward) if forward + backward else 0.0)
+    return min(shares, default=0.0)
+
 
 def state_model(instance: SriftInstance) -> Statement:
-    """State the relaxation of an instance in the terms of this module's sheet.
-
-    Raises
-    ------
-    InfeasibleError
-        When there is no VM to be had.
-    """
+    """State the relaxation of an instance in the terms of this module's sheet."""
     cells = list_cells(instance)
     if not cells:
         raise InfeasibleError("there are no VMs to be had of any type; raise types.*.available")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 from optplan.contracts.result import Answer, SolveRequest, Termination
 from optplan.errors import MissingExtraError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.exact.fleet_by_fleet import FleetSearch
+from optplan.formulations.srift.exact.best_first import FleetSearch
 
 if TYPE_CHECKING:
     from bayes_opt import BayesianOptimization
@@ -38,12 +38,7 @@ _MOST_DRAWS = 200
 
 
 def solve_bayesian(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
-    """Look for a good fleet by Bayesian optimisation; all VMs of a type get one batch.
-
-    The clock is looked at between evaluations. With ``mend``, one count is moved so that the fleet reaches the batch.
-    Feasible without a bound; unknown with a warning when none of the fleets looked at keeps batch and limits,
-    infeasible when no fleet does.
-    """
+    """Look for a good fleet by Bayesian optimisation; all VMs of a type get one batch."""
     search = FleetSearch(instance, request.stopwatch)
     places = _Places(instance)
     black_box = _BlackBox(search, places, request.seed)

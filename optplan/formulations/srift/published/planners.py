@@ -1,7 +1,8 @@
 """The paper's own planners: exhaustive search with its pruning, the eager mode, and the two static policies (4.4, 5.2).
 
-All fleets are judged by the same evaluator, whoever made them; none of these planners has a bound. The paper says that
-its pruning keeps the optimum. It does not, so each of its rules can be switched off (:class:`Pruning`). Where the
+All fleets are judged by the same evaluator, whoever made them; none of these planners has a bound, and all VMs of a
+type get one batch. The paper says that its pruning keeps the optimum. It does not. Its rules: batches are powers of two
+on each GPU; one type before several; of a kind of GPU the largest VMs first; spot VMs before on-demand ones. Where the
 printed text leaves a choice, this is what is done:
 
 - *Favourites.* Rules that favour a kind of fleet "if capacity allows" order the search: fleets that go against a rule
@@ -22,18 +23,104 @@ Running VMs are part of every fleet; the static policies load them first.
 from __future__ import annotations
 
 import itertools
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
-from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.data.solution import write_fleet
-from optplan.formulations.srift.exact.fleet_by_fleet import FleetSearch, answer_without_fleet
+from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup, write_fleet
+from optplan.formulations.srift.exact.best_first import FleetSearch, answer_without_fleet
 from optplan.formulations.srift.judge.evaluation import evaluate
-from optplan.formulations.srift.models.fleets import CountRange, FleetList
 from optplan.progress import Stopwatch
+
+#: (type, count, batch) of a group.
+_Choice = tuple[str, int, int]
+
+
+@dataclass(frozen=True)
+class CountRange:
+    """How many VMs of a type a fleet may have; a least count of zero allows fleets without the type."""
+
+    name: str
+    least: int
+    most: int
+
+
+class FleetList:
+    """Lists every fleet that reaches an instance's global batch exactly, one by one without a dead end.
+
+    Sums of samples that the first types can reach are kept as the bits of a whole number, so that types are gone
+    through from the last to the first and every choice leaves a remainder that the types before can reach. ``batches``
+    are the samples per VM to choose from, by type, ascending.
+    """
+
+    def __init__(self, instance: SriftInstance, batches: Mapping[str, tuple[int, ...]]) -> None:
+        self._instance, self._order = instance, {name: number for number, name in enumerate(instance.types)}
+        self._unit = math.gcd(instance.global_batch, *(batch for choices in batches.values() for batch in choices))
+        self._batches = {name: [batch // self._unit for batch in choices] for name, choices in batches.items()}
+        self._target = instance.global_batch // self._unit
+        self._mask = (1 << (self._target + 1)) - 1
+        self._reach: dict[tuple[CountRange, ...], int] = {(): 1}
+
+    def fleets(self, ranges: Sequence[CountRange]) -> Iterator[tuple[VmGroup, ...]]:
+        """List the fleets with so many VMs of each type and none of any other; lists with a common beginning are quick.
+
+        In the order of the instance's types.
+        """
+        for allowed in self._split(tuple(ranges)):
+            if self._reached_by(allowed) >> self._target & 1:
+                for choices in self._choose(allowed, self._target):
+                    yield self._write(choices)
+
+    def _split(self, ranges: tuple[CountRange, ...]) -> list[tuple[CountRange, ...]]:
+        """Where types must not be mixed, make a list of its own for each type."""
+        if self._instance.mixed:
+            return [ranges]
+        needed = [each for each in ranges if each.least]
+        if len(needed) > 1:
+            return []
+        return [(CountRange(each.name, max(1, each.least), each.most),) for each in needed or ranges]
+
+    def _reached_by(self, ranges: tuple[CountRange, ...]) -> int:
+        """Return the sums that some types can reach together: bit s stands for s units of samples."""
+        known = self._reach.get(ranges)
+        if known is None:
+            before, last = self._reached_by(ranges[:-1]), ranges[-1]
+            known = self._reach[ranges] = self._extend(before, last)
+        return known
+
+    def _extend(self, before: int, last: CountRange) -> int:
+        reached = before if last.least == 0 else 0
+        for batch in self._batches[last.name]:
+            for count in range(max(1, last.least), min(last.most, self._target // batch) + 1):
+                reached |= before << (batch * count)
+        return reached & self._mask
+
+    def _choose(self, ranges: tuple[CountRange, ...], units: int) -> Iterator[list[_Choice]]:
+        """List the choices of some types that reach so many units together."""
+        if not ranges:
+            yield []
+            return
+        before, last = self._reached_by(ranges[:-1]), ranges[-1]
+        for rest, chosen in self._pick(before, last, units):
+            for earlier in self._choose(ranges[:-1], rest):
+                yield earlier + chosen
+
+    def _pick(self, before: int, last: CountRange, units: int) -> Iterator[tuple[int, list[_Choice]]]:
+        """List the choices of a type: the units that they leave to the types before, and the groups."""
+        if last.least == 0 and before >> units & 1:
+            yield units, []
+        for batch in reversed(self._batches[last.name]):
+            for count in range(max(1, last.least), min(last.most, units // batch) + 1):
+                if before >> (units - batch * count) & 1:
+                    yield units - batch * count, [(last.name, count, batch * self._unit)]
+
+    def _write(self, choices: list[_Choice]) -> tuple[VmGroup, ...]:
+        ordered = sorted(choices, key=lambda choice: self._order[choice[0]])
+        return tuple(VmGroup(type=name, count=count, batch=batch) for name, count, batch in ordered)
+
 
 #: VMs of a type that the eager mode allows at each step, K.
 EAGER_STEP = 8
@@ -41,36 +128,10 @@ EAGER_STEP = 8
 EAGER_BUDGET_S = 0.05
 
 
-@dataclass(frozen=True)
-class Pruning:
-    """Which of the paper's rules the exhaustive search follows (section 4.4); by default all."""
-
-    powers_of_two: bool = True  # only batches that are powers of two on each GPU
-    #: All VMs of a type get the same batch. Where the instance itself says so, this makes no difference.
-    one_batch_per_type: bool = True
-    homogeneous_first: bool = True  # one type before several
-    larger_first: bool = True  # the largest VMs of a kind of GPU before smaller ones with the same kind
-    spot_first: bool = True  # spot VMs before on-demand ones
-
-
-ALL_RULES = Pruning()
-
-
-def solve_exhaustive(
-    instance: SriftInstance, request: SolveRequest, *, pruning: Pruning = ALL_RULES
-) -> Answer[SriftSolution]:
-    """Look at every fleet that the paper's pruning leaves (section 4.4).
-
-    Feasible without a bound; unknown with a warning when none of the fleets looked at keeps the limits, infeasible when
-    no fleet does.
-    """
+def solve_exhaustive(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
+    """Look at every fleet that the paper's pruning leaves (section 4.4)."""
     search = FleetSearch(instance, request.stopwatch)
-    listed = FleetList(
-        instance,
-        _choose_batches(instance, powers_only=pruning.powers_of_two),
-        one_batch=instance.one_batch_per_type or pruning.one_batch_per_type,
-    )
-    favourites = _Favourites(instance, pruning)
+    listed, favourites = FleetList(instance, _choose_powers_of_two(instance)), _Favourites(instance)
     for level in favourites.levels:
         request.stopwatch.emit("fleets", objective=search.objective)
         for ranges in favourites.ranges(level):
@@ -81,9 +142,8 @@ def solve_exhaustive(
     return search.answer(request, "fleet within the paper's pruning", Termination.COMPLETED)
 
 
-def _choose_batches(instance: SriftInstance, *, powers_only: bool) -> dict[str, tuple[int, ...]]:
-    if not powers_only:
-        return instance.batches_of
+def _choose_powers_of_two(instance: SriftInstance) -> dict[str, tuple[int, ...]]:
+    """Return the choices of batches that are powers of two on each GPU."""
     return {
         name: tuple(batch for batch in batches if (batch // instance.types[name].gpus).bit_count() == 1)
         for name, batches in instance.batches_of.items()
@@ -97,23 +157,20 @@ _Level = tuple[bool, bool, bool]
 class _Favourites:
     """The kinds of fleets, in the order in which they are favoured."""
 
-    def __init__(self, instance: SriftInstance, pruning: Pruning) -> None:
+    def __init__(self, instance: SriftInstance) -> None:
         self.instance = instance
-        self.pruning = pruning
         types = {name: vm for name, vm in instance.types.items() if instance.most_of(name)}
-        self._on_demand = {name for name, vm in types.items() if not vm.spot} if pruning.spot_first else set()
+        self._on_demand = {name for name, vm in types.items() if not vm.spot}
         largest: dict[tuple[str, bool], int] = {}
         for vm in types.values():
             largest[vm.gpu, vm.spot] = max(vm.gpus, largest.get((vm.gpu, vm.spot), 0))
-        smaller = {name for name, vm in types.items() if vm.gpus < largest[vm.gpu, vm.spot]}
-        self._smaller = smaller if pruning.larger_first else set()
+        self._smaller = {name for name, vm in types.items() if vm.gpus < largest[vm.gpu, vm.spot]}
         self.levels: list[_Level] = list(itertools.product((False, True), (False, True), (False, True)))
 
     def is_of(self, level: _Level, fleet: tuple[VmGroup, ...]) -> bool:
         """Whether a fleet goes against just the rules of a level."""
         names = {group.type for group in fleet}
-        several = self.pruning.homogeneous_first and len(names) > 1
-        return level == (bool(names & self._on_demand), several, bool(names & self._smaller))
+        return level == (bool(names & self._on_demand), len(names) > 1, bool(names & self._smaller))
 
     def ranges(self, level: _Level) -> Iterator[list[CountRange]]:
         """Return lists of ranges that hold the fleets of a level, and others that follow more of the rules."""
@@ -127,26 +184,25 @@ class _Favourites:
             for name, vm in self.instance.types.items()
             if name not in excluded
         ]
-        if self.pruning.homogeneous_first and not several:
-            for each in allowed:
-                if running <= {each.name}:
-                    yield [CountRange(each.name, max(1, each.least), each.most)]
-        elif self.pruning.homogeneous_first or not several:
+        if several:
             yield allowed
+            return
+        for each in allowed:
+            if running <= {each.name}:
+                yield [CountRange(each.name, max(1, each.least), each.most)]
 
 
 def solve_eager(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
     """Run the eager mode: allow :data:`EAGER_STEP` VMs of one type more at a time, the best type first (section 4.4).
 
-    The request's time limit, where there is one, is the budget of solving time. Feasible without a bound; unknown with
-    a warning when no fleet looked at keeps the limits, infeasible when no fleet does and the time suffices to see it.
+    The request's time limit, where there is one, is the budget of solving time.
     """
     stopwatch = request.stopwatch
     own_budget = stopwatch.limit_s is None
     if own_budget:
         stopwatch = Stopwatch(EAGER_BUDGET_S, stopwatch.listener, time.thread_time)  # the same on a busy machine
     search = FleetSearch(instance, stopwatch)
-    listed = FleetList(instance, instance.batches_of, one_batch=instance.one_batch_per_type)
+    listed = FleetList(instance, instance.batches_of)
     every = True
     for ranges in _allow_stepwise(instance):
         stopwatch.emit("eager steps", objective=search.objective)
@@ -208,11 +264,7 @@ def largest_batch(instance: SriftInstance, name: str) -> int:
 
 
 def solve_cost_aware(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
-    """Run the cost-aware policy, CAP: fill the cheapest VMs first (section 5.2).
-
-    Feasible without a bound; without a fleet and with a warning where the policy makes none, or one that breaks a
-    limit. The work is too little for a time limit.
-    """
+    """Run the cost-aware policy, CAP: fill the cheapest VMs first (section 5.2)."""
     return _answer_static(instance, request, "cost-aware policy", fill_cost_aware(instance))
 
 

@@ -24,8 +24,7 @@ def calibrate(instance: SriftInstance, plan: SriftPlan, standing: Standing) -> t
     """Write what was measured into an instance; without anything measured, refuse.
 
     That is the mean of launches; where VMs may be lost, the mean time until training went on; and passes on the fleet's
-    GPUs are multiplied by the one factor with which an iteration takes what it took. How that divides into computing
-    and exchanging gradients an iteration as a whole does not show.
+    GPUs are multiplied by the one factor with which an iteration takes what it took.
     """
     trials = [trial for trial in standing.trials if trial.iteration_s > 0]
     if not trials and not standing.nodes:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
 from optplan.contracts.result import SolveRequest, Termination
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution
-from optplan.formulations.srift.exact.goals import FrontierGoal, LeastGoal
-from optplan.formulations.srift.exact.incumbents import JudgedFleet
+from optplan.formulations.srift.exact.goals import FrontierGoal, JudgedFleet, LeastGoal
 from optplan.formulations.srift.exact.search import FleetSpace
 from optplan.progress import Stopwatch
 
@@ -19,8 +18,7 @@ _SHARE = 0.05
 def build_pareto(instance: SriftInstance, request: SolveRequest) -> ParetoFrontier:
     """Find the trade-off between time and cost; limits are ignored, the objective says which of them is the limit.
 
-    By increasing deadline with decreasing cost, or by increasing budget with decreasing time; empty where no fleet
-    reaches the global batch. Where the time limit is met, the frontier is not exact and proves nothing.
+    Where the time limit is met, the frontier is not exact and proves nothing.
     """
     limit = instance.traded_limit(request.limit)
     free = instance.replace(deadline_s=None, budget=None)

@@ -209,10 +209,9 @@ def continue_run(instance: SriftInstance, state: FleetStanding, solve: Solve) ->
 def succeed(
     instance: SriftInstance, plan: SriftPlan, state: FleetStanding, solve: Solve
 ) -> tuple[SriftPlan | None, Infeasibility | None]:
-    """Plan the rest of a run anew, within the limits that hold now.
+    """Plan the rest of a run anew, within the limits that hold now; or say why they cannot be kept, and which could.
 
-    Return a plan of what is left, which holds its problem and names the plan that it supersedes; or None and why the
-    limits cannot be kept, and what they would have to be.
+    The plan holds its problem and names the plan that it supersedes.
     """
     continuation = continue_run(instance, state, solve)
     if continuation.infeasibility is not None:

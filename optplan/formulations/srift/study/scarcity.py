@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from optplan.contracts.result import Result, Termination
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.exact.goals import LeastGoal
-from optplan.formulations.srift.exact.incumbents import FleetJudge
+from optplan.formulations.srift.exact.goals import FleetJudge, LeastGoal
 from optplan.formulations.srift.exact.search import FleetSpace
 from optplan.progress import Stopwatch
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from optplan.errors import UsageError
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance, SriftSolution
-from optplan.formulations.srift.data.solution import count_vms
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance, SriftSolution, count_vms
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.study.replanning import (
     FleetStanding,

@@ -8,8 +8,8 @@ import pytest
 from optplan.errors import DataError
 from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.exact.stage_options import stage_options
-from optplan.formulations.rubberband.judge.stages import cost_of, list_costs
+from optplan.formulations.rubberband.exact.costs import stage_options
+from optplan.formulations.rubberband.judge.evaluation import cost_of, list_costs
 
 TABLE = {1: 12.0, 2: 7.0, 4: 4.0, 8: 2.5, 16: 2.0}
 

@@ -7,7 +7,7 @@ import pytest
 
 from optplan.errors import DataError, UsageError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.exact.description import describe
+from optplan.formulations.rubberband.exact.costs import describe
 
 
 def _data(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of any kind

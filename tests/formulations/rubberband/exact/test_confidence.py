@@ -13,9 +13,8 @@ from optplan.contracts.result import BoundProof, SolveRequest, Status, Terminati
 from optplan.errors import DataError, UsageError
 from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.confidence import solve_with_confidence
-from optplan.formulations.rubberband.judge.completion import on_time_probability
-from optplan.formulations.rubberband.judge.evaluation import evaluate
-from optplan.formulations.rubberband.laws.joint_probability import joint_chance
+from optplan.formulations.rubberband.judge.evaluation import evaluate, on_time_probability
+from optplan.formulations.rubberband.laws.confidence import joint_chance
 from optplan.formulations.rubberband.laws.sampling import sample_plan
 from optplan.progress import Stopwatch
 from optplan.reporting.rubberband.words import say_how_good

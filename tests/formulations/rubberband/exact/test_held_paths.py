@@ -25,8 +25,7 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance, Ru
 from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.judge.duality import dual_bound, least_consumption, least_within
-from optplan.formulations.rubberband.judge.evaluation import evaluate, growth
-from optplan.formulations.rubberband.judge.stages import cost_of
+from optplan.formulations.rubberband.judge.evaluation import cost_of, evaluate, growth
 from optplan.formulations.rubberband.study.pareto import build_pareto
 from optplan.instances.files import read_instance
 from optplan.progress import Stopwatch

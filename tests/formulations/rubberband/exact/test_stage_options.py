@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.exact.stage_options import stage_options
-from optplan.formulations.rubberband.laws.stages import option_of, stage_cdf, stage_law
-from optplan.formulations.rubberband.laws.trials import count_chains
+from optplan.formulations.rubberband.exact.costs import stage_options
+from optplan.formulations.rubberband.laws.stages import count_chains, option_of, stage_cdf, stage_law
 from optplan.schema import FloatArray
 
 TABLE = {1: 12.0, 2: 7.0, 4: 4.0, 8: 2.5, 16: 2.0}

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from optplan.contracts.judgement import Evaluation
 from optplan.formulations.rubberband.data.distributions import Distribution
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.judge.completion import (
+from optplan.formulations.rubberband.judge.evaluation import (
     completion_quantile,
+    evaluate,
+    expected_shortfall_s,
+    growth,
     on_time_probability,
 )
-from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_shortfall_s, growth
 from optplan.formulations.rubberband.laws.lifetimes import completion_law, expected_latest_s, latest_law
 from optplan.schema import FloatArray
 

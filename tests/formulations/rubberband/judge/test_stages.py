@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.exact import durations
-from optplan.formulations.rubberband.exact.stage_options import stage_options
-from optplan.formulations.rubberband.judge.evaluation import growth
-from optplan.formulations.rubberband.judge.stages import cost_of, list_costs
+from optplan.formulations.rubberband.exact import costs
+from optplan.formulations.rubberband.exact.costs import stage_options
+from optplan.formulations.rubberband.judge.evaluation import cost_of, growth, list_costs
 from optplan.progress import OutOfTime, Stopwatch
 
 NOISES: list[dict[str, Any]] = [
@@ -77,7 +76,7 @@ def test_both_statements_agree_where_both_have_an_allocation(noise: dict[str, An
 def test_both_statements_of_growth_agree(before: int, after: int) -> None:
     """Seconds and US dollars of changing the number of instances held."""
     instance = _make(6, 4, "any", {}, 8)
-    for own, other in zip(growth(instance, before, after), durations.growth(instance, before, after), strict=True):
+    for own, other in zip(growth(instance, before, after), costs.growth(instance, before, after), strict=True):
         assert float(own) == pytest.approx(float(other), rel=1e-12)
 
 

@@ -12,13 +12,16 @@ import pytest
 
 from optplan.contracts.judgement import RefutedError
 from optplan.contracts.result import BoundProof, Status, TreeCertificate
-from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.data.rules import BOTH, CHARGES
-from optplan.formulations.rubberband.judge.completion import on_time_probability
-from optplan.formulations.rubberband.judge.duality import dual_bound, least_consumption, least_within
-from optplan.formulations.rubberband.judge.evaluation import evaluate
-from optplan.formulations.rubberband.judge.trees import check_tree, list_proofs
-from optplan.formulations.rubberband.laws import variation
+from optplan.formulations.rubberband.data.instance import BOTH, CHARGES, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.judge.duality import (
+    check_tree,
+    dual_bound,
+    least_consumption,
+    least_within,
+    list_proofs,
+)
+from optplan.formulations.rubberband.judge.evaluation import evaluate, on_time_probability
+from optplan.formulations.rubberband.laws import confidence
 from optplan.instances.files import read_instance
 from optplan.progress import OutOfTime, Stopwatch
 from optplan.solving import solve
@@ -166,7 +169,7 @@ def test_nothing_is_proven_where_durations_vary_too_much(monkeypatch: pytest.Mon
     """What is not known of the mean is not claimed, and what is claimed all the same is refused."""
     proven = solve(_vary(confidence=0.9))
     assert proven.certificates
-    monkeypatch.setattr(variation, "_MOST_DURATIONS", 1)
+    monkeypatch.setattr(confidence, "_MOST_DURATIONS", 1)
     instance = _vary(confidence=0.9)
     assert solve(instance).bound is None
     assert not verify(instance, proven).nothing_wrong

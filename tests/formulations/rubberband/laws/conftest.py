@@ -8,7 +8,7 @@ from typing import Any
 import networkx
 import pytest
 
-from optplan.formulations.rubberband.laws.dag import Node
+from optplan.formulations.rubberband.laws.execution import Node
 
 
 @pytest.fixture(scope="session")

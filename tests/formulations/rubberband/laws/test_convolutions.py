@@ -17,11 +17,12 @@ from optplan.formulations.rubberband.data.distributions import (
 from optplan.formulations.rubberband.laws.convolutions import (
     ClippedLaw,
     add_laws,
+    expected_chain_maximum,
     expected_law_maximum,
+    expected_maximum,
     expected_shortfall,
     law_of_cdf,
 )
-from optplan.formulations.rubberband.laws.maxima import expected_chain_maximum, expected_maximum
 
 NORMAL = NormalDistribution(mean_s=40.0, sd_s=3.0)
 CLIPPED = NormalDistribution(mean_s=4.0, sd_s=10.0)

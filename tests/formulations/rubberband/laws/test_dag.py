@@ -12,7 +12,7 @@ import pytest
 
 from optplan.errors import DataError, MissingExtraError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.laws.dag import Node, Task, build_dag
+from optplan.formulations.rubberband.laws.execution import Node, Task, build_dag
 
 FinishTimes = Callable[[Any, Mapping[Node, float]], dict[Node, float]]
 
@@ -143,7 +143,7 @@ def test_each_bracket_has_its_graph() -> None:
 
 def test_networkx_loads_on_use() -> None:
     """Importing the module leaves networkx alone."""
-    program = "import sys, optplan.formulations.rubberband.laws.dag; sys.exit('networkx' in sys.modules)"
+    program = "import sys, optplan.formulations.rubberband.laws.execution; sys.exit('networkx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

@@ -15,7 +15,7 @@ from optplan.formulations.rubberband.data.distributions import (
     LogNormalDistribution,
     NormalDistribution,
 )
-from optplan.formulations.rubberband.laws.draws import FEW, draw_sum, draw_uniforms, open_stream
+from optplan.formulations.rubberband.laws.sampling import FEW, draw_sum, draw_uniforms, open_stream
 from optplan.schema import FloatArray
 
 #: Samples of the statistical tests.

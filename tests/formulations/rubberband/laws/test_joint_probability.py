@@ -10,7 +10,7 @@ import pytest
 from scipy.special import ndtr
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
-from optplan.formulations.rubberband.laws.joint_probability import joint_chance
+from optplan.formulations.rubberband.laws.confidence import joint_chance
 from optplan.formulations.rubberband.laws.sampling import sample_plan
 
 

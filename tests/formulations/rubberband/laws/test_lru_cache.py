@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from optplan.formulations.rubberband.data.distributions import ConstantDistribution, NormalDistribution
-from optplan.formulations.rubberband.laws import trials
-from optplan.formulations.rubberband.laws.lru_cache import LruCache
-from optplan.formulations.rubberband.laws.trials import TrialTime
+from optplan.formulations.rubberband.laws import stages
+from optplan.formulations.rubberband.laws.stages import LruCache, TrialTime
 
 
 def test_what_was_not_asked_for_longest_goes_first() -> None:
@@ -44,7 +43,7 @@ def test_what_is_larger_than_the_shelf_is_found_until_the_next() -> None:
 
 def test_equal_trials_share_distributions_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two records of the same trial have one distribution; with another mean or number of iterations it is another."""
-    monkeypatch.setattr(trials, "_CACHE", LruCache(1 << 20))
+    monkeypatch.setattr(stages, "_CACHE", LruCache(1 << 20))
 
     def make(mean_s: float, iterations: int) -> TrialTime:
         start, pace = ConstantDistribution(value_s=1.0), ConstantDistribution(value_s=mean_s)

@@ -14,13 +14,18 @@ from hypothesis import given, settings
 
 from optplan.errors import DataError, UsageError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.judge.completion import on_time_probability
-from optplan.formulations.rubberband.judge.evaluation import evaluate
+from optplan.formulations.rubberband.judge.evaluation import evaluate, on_time_probability
 from optplan.formulations.rubberband.laws import sampling
-from optplan.formulations.rubberband.laws.dag import Node, Task, build_dag
-from optplan.formulations.rubberband.laws.draws import Drawn, StageLatencies, StageSource
-from optplan.formulations.rubberband.laws.execution import list_runs
-from optplan.formulations.rubberband.laws.sampling import Queue, Samples, estimate_mean, sample_plan
+from optplan.formulations.rubberband.laws.execution import Node, Task, build_dag, list_runs
+from optplan.formulations.rubberband.laws.sampling import (
+    Drawn,
+    Queue,
+    Samples,
+    StageLatencies,
+    StageSource,
+    estimate_mean,
+    sample_plan,
+)
 from optplan.schema import FloatArray
 
 FinishTimes = Callable[[Any, Mapping[Node, float]], dict[Node, float]]

@@ -10,8 +10,8 @@ import pytest
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.judge.evaluation import evaluate
-from optplan.formulations.rubberband.laws import variation
-from optplan.formulations.rubberband.laws.variation import share_of_limit
+from optplan.formulations.rubberband.laws import confidence
+from optplan.formulations.rubberband.laws.confidence import share_of_limit
 
 from ..conftest import ListPlans
 
@@ -53,7 +53,7 @@ def test_two_values_leave_no_room() -> None:
 
 def test_nothing_is_known_of_more_durations_than_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two, an allocation and an initialisation, are more than one: no share is above zero."""
-    monkeypatch.setattr(variation, "_MOST_DURATIONS", 1)
+    monkeypatch.setattr(confidence, "_MOST_DURATIONS", 1)
     assert share_of_limit(_make()) == -math.inf
 
 

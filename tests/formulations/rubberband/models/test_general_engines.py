@@ -18,8 +18,12 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance, Ru
 from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.formulations.rubberband.exact.bracket_choice import isolate_brackets
 from optplan.formulations.rubberband.judge.evaluation import evaluate
-from optplan.formulations.rubberband.models.every_plan import list_undominated
-from optplan.formulations.rubberband.models.general_engines import solve_cp_sat, solve_enumeration, solve_highs
+from optplan.formulations.rubberband.models.general_engines import (
+    list_undominated,
+    solve_cp_sat,
+    solve_enumeration,
+    solve_highs,
+)
 from optplan.formulations.rubberband.models.layered_graph import state_bracket
 from optplan.progress import Stopwatch
 from optplan.solvers.programs import cpsat, highs

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.formulations.rubberband.exact.bracket_choice import PricedChain
-from optplan.formulations.rubberband.published.greedy import (
+from optplan.formulations.rubberband.published.planners import (
     Ladder,
     Rungs,
     benefit,

@@ -20,7 +20,7 @@ from optplan.formulations.seer.data.brackets import (
     minutes_per_trial,
     size_brackets,
 )
-from optplan.formulations.seer.laws.nodes import count_nodes
+from optplan.formulations.seer.laws.rounds import count_nodes
 
 
 def sized(parameters: SearchParameters) -> SearchBrackets:

@@ -10,7 +10,7 @@ import pytest
 from optplan.contracts import Description, Sense
 from optplan.errors import DataError
 from optplan.formulations.seer.data.instance import SeerInstance
-from optplan.formulations.seer.exact.description import describe
+from optplan.formulations.seer.exact.answers import describe
 from optplan.instances.library import build_named
 
 MakeInstance = Callable[..., SeerInstance]

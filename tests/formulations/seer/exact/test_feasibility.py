@@ -8,8 +8,8 @@ import pytest
 
 from optplan.contracts import Relaxation, SolveRequest, Status
 from optplan.formulations.seer.data.instance import SeerInstance
-from optplan.formulations.seer.exact.feasibility import infeasible_answer
-from optplan.formulations.seer.published.algorithms import solve_published
+from optplan.formulations.seer.exact.answers import infeasible_answer
+from optplan.formulations.seer.published.policy import solve_published
 
 MakeInstance = Callable[..., SeerInstance]
 

@@ -19,7 +19,7 @@ from optplan.formulations.seer.exact.informed import solve_informed
 from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.formulations.seer.laws.expectation import ChoiceSamples, Search, require_prior
 from optplan.formulations.seer.planning import SeerPlan
-from optplan.formulations.seer.published.algorithms import solve_published
+from optplan.formulations.seer.published.policy import solve_published
 from optplan.progress import Stopwatch
 from optplan.solving import build_plan, choose_solver, solve
 from optplan.verification import verify

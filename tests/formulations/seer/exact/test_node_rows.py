@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from optplan.contracts import BoundProof, SolveRequest, Status, Termination
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
-from optplan.formulations.seer.exact import node_rows
-from optplan.formulations.seer.exact.description import describe
+from optplan.formulations.seer.exact import rows
+from optplan.formulations.seer.exact.answers import describe
 from optplan.formulations.seer.exact.spending import solve_spend_exact
 from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.formulations.seer.models.general_engines import solve_cp_sat, solve_enumeration
-from optplan.formulations.seer.published.algorithms import solve_published
+from optplan.formulations.seer.published.policy import solve_published
 from optplan.solving import solve
 from optplan.verification import verify
 
@@ -145,7 +145,7 @@ def test_what_was_not_looked_at_bounds(
     make_instance: MakeInstance, monkeypatch: pytest.MonkeyPatch, limit: str, bound: float
 ) -> None:
     """Where choices are left out the budget is the bound, and where nodes are not counted, what trains longest."""
-    monkeypatch.setattr(node_rows, limit, 0)
+    monkeypatch.setattr(rows, limit, 0)
     answer = solve_spend_exact(make_instance(gpus_per_node=4, budget_counts="nodes"), SolveRequest())
     assert answer.termination is Termination.WORK_LIMIT
     assert answer.status is Status.FEASIBLE

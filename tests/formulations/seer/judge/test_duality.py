@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optplan.formulations.seer.data.instance import SeerInstance
-from optplan.formulations.seer.judge.duality import dual_bound, least_consumption
+from optplan.formulations.seer.judge.spending import dual_bound, least_consumption
 
 MakeInstance = Callable[..., SeerInstance]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.formulations.seer.laws.nodes import count_nodes
+from optplan.formulations.seer.laws.rounds import count_nodes
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from optplan.contracts import SolveRequest
 from optplan.errors import DataWarning, UsageError
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.spending import solve_spend_exact
-from optplan.formulations.seer.published.algorithms import solve_published
-from optplan.formulations.seer.published.policy import SeerPolicy, Stage, start_policy
+from optplan.formulations.seer.published.policy import SeerPolicy, Stage, solve_published, start_policy
 
 MakeInstance = Callable[..., SeerInstance]
 

@@ -9,7 +9,7 @@ import pytest
 from optplan.contracts import Description
 from optplan.errors import DataError, UsageError
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.exact.description import describe
+from optplan.formulations.srift.exact.reachability import describe
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.instances.changes import apply_changes, parse_change
 from optplan.solving import solve

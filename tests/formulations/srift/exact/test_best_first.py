@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from optplan.contracts.result import BoundProof, SolveRequest, Status, Termination
-from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.data.solution import write_fleet
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup, write_fleet
 from optplan.formulations.srift.exact import search
 from optplan.formulations.srift.exact.best_first import solve_best_first
-from optplan.formulations.srift.exact.goals import LeastGoal
-from optplan.formulations.srift.exact.incumbents import JudgedFleet
+from optplan.formulations.srift.exact.goals import JudgedFleet, LeastGoal
 from optplan.formulations.srift.exact.search import FleetSpace
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.progress import Stopwatch

@@ -8,8 +8,7 @@ import pytest
 
 from optplan.contracts.result import Infeasibility, SolveRequest, Status
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.exact.best_first import solve_best_first
-from optplan.formulations.srift.exact.feasibility import explain_shortfall
+from optplan.formulations.srift.exact.best_first import explain_shortfall, solve_best_first
 from optplan.formulations.srift.exact.search import FleetSpace
 from optplan.progress import Stopwatch
 

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from optplan.formulations.srift.exact import remainders
-from optplan.formulations.srift.exact.remainders import Level, Remainders
+from optplan.formulations.srift.exact import bounds
+from optplan.formulations.srift.exact.bounds import Level, Remainders
 
 
 def level(number: int, batches: tuple[int, ...], price: float, *, least: int = 0, most: int = 3) -> Level:
@@ -56,7 +56,7 @@ def test_tables_are_exact_and_lines_below_them(monkeypatch: pytest.MonkeyPatch) 
             if total < 37:
                 best[total] = min(best[total], price)
         np.testing.assert_allclose(Remainders(levels, 36).least(0, samples)[0], best)
-        monkeypatch.setattr(remainders, "MOST_UNITS", 0)
+        monkeypatch.setattr(bounds, "MOST_UNITS", 0)
         line = Remainders(levels, 36).least(0, samples)[0]
         monkeypatch.undo()
         assert (line <= best * (1 + 1e-9)).all()

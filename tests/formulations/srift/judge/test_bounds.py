@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
-from optplan.formulations.srift.judge.bounds import StragglerFloor
+from optplan.formulations.srift.judge.bounds import Load, Offers, StragglerFloor
 from optplan.formulations.srift.judge.exchanges import ExchangeFloor
-from optplan.formulations.srift.judge.offers import Load, Offers
-from optplan.formulations.srift.laws.iteration import IterationModel
-from optplan.formulations.srift.laws.stragglers import expected_maximum
+from optplan.formulations.srift.laws.iteration import IterationModel, expected_maximum
 
 DrawInstance = Callable[[int], SriftInstance]
 JudgeAll = Callable[[SriftInstance], list[tuple[float, float, tuple[VmGroup, ...]]]]

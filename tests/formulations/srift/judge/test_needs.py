@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from optplan.formulations.srift.judge import needs
-from optplan.formulations.srift.judge.needs import Needs, Supply, divide
+from optplan.formulations.srift.judge import bounds
+from optplan.formulations.srift.judge.bounds import Needs, Supply, divide
 
 
 def draw(stream: np.random.Generator, *, shared: bool) -> list[Supply]:
@@ -46,7 +46,7 @@ def list_choices(supplies: list[Supply]) -> Iterator[tuple[int, float, float]]:
 @pytest.mark.parametrize("most_units", [1000, 0])
 def test_no_choice_takes_less(monkeypatch: pytest.MonkeyPatch, shared: bool, most_units: int) -> None:
     """From any supply on; with a table and types of their own, exactly the least of all choices."""
-    monkeypatch.setattr(needs, "_MOST_UNITS", most_units)
+    monkeypatch.setattr(bounds, "_MOST_UNITS", most_units)
     stream = np.random.default_rng(5)
     for _ in range(60):
         supplies = draw(stream, shared=shared)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
-from optplan.formulations.srift.judge.reach import has_batch
+from optplan.formulations.srift.judge.trees import has_batch
 from optplan.progress import OutOfTime, Stopwatch
 
 DrawInstance = Callable[[int], SriftInstance]

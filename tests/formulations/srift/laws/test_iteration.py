@@ -9,8 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
-from optplan.formulations.srift.laws.iteration import IterationModel, predict_iteration, trace_iteration
-from optplan.formulations.srift.laws.stragglers import standard_maximum
+from optplan.formulations.srift.laws.iteration import (
+    IterationModel,
+    predict_iteration,
+    standard_maximum,
+    trace_iteration,
+)
 
 MakeInstance = Callable[..., SriftInstance]
 

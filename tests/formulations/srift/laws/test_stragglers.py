@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.errors import UsageError
-from optplan.formulations.srift.laws.stragglers import expected_maximum, standard_maximum
+from optplan.formulations.srift.laws.iteration import expected_maximum, standard_maximum
 from optplan.schema import FloatArray
 
 _GROUP = st.tuples(st.floats(0.1, 2.0), st.floats(0.0, 0.3), st.integers(1, 64))

@@ -13,7 +13,7 @@ from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Terminat
 from optplan.errors import EngineError, UnsupportedError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
-from optplan.formulations.srift.models import fleet_model, general_engines
+from optplan.formulations.srift.models import general_engines
 from optplan.formulations.srift.models.general_engines import solve_cp_sat, solve_enumeration
 from optplan.progress import Stopwatch
 
@@ -154,7 +154,7 @@ def test_the_relaxation_is_one(data: st.DataObject, tiny_instances: st.SearchStr
     """Every fleet of the model is proposed before one with a lower bound, and none is better than its bound."""
     instance = data.draw(tiny_instances)
     unlimited = instance.replace(deadline_s=None, budget=None)
-    model = fleet_model.FleetModel(unlimited, REQUEST)
+    model = general_engines.FleetModel(unlimited, REQUEST)
     seen: list[tuple[VmGroup, ...]] = []
     while (proposed := model.propose()) is not None and len(seen) < 6:
         evaluation = evaluate(unlimited, SriftSolution(groups=proposed))

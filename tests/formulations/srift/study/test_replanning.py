@@ -12,7 +12,7 @@ from optplan.contracts.result import BoundProof
 from optplan.errors import DataError
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
-from optplan.formulations.srift.models.fleets import CountRange, FleetList
+from optplan.formulations.srift.published.planners import CountRange, FleetList
 from optplan.formulations.srift.study.replanning import FleetStanding, continue_run, derive_spent_usd, replan
 
 MakeInstance = Callable[..., SriftInstance]
@@ -41,7 +41,7 @@ def make_state(**fields: Any) -> FleetStanding:  # noqa: ANN401 - fields of a st
 
 def enumerate_fleets(instance: SriftInstance) -> Result[SriftSolution]:
     """Solve by looking at every fleet; infeasible limits get their least alone."""
-    fleets = FleetList(instance, instance.batches_of, instance.one_batch_per_type)
+    fleets = FleetList(instance, instance.batches_of)
     ranges = [CountRange(name, vm.running, instance.most_of(name)) for name, vm in instance.types.items()]
     found = [(evaluate(instance, one), one) for one in map(_as_solution, fleets.fleets(ranges))]
     feasible = [(judged.objective, one) for judged, one in found if all(check.holds for check in judged.checks)]

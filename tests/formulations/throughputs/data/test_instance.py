@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from optplan.errors import DataError
-from optplan.formulations.throughputs.data.instance import ThroughputsInstance
+from optplan.formulations.throughputs.data import ThroughputsInstance
 
 MakeInstance = Callable[..., ThroughputsInstance]
 _ROW = {"type": "small", "vms": 1, "samples_per_s": 100}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optplan.contracts import BoundProof, Status
-from optplan.formulations.throughputs.data.instance import ThroughputsInstance
+from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.solving import build_plan, pareto, solve
 from optplan.verification import verify
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from optplan.contracts import BoundProof, Result, Solution, Status, TreeCertificate
-from optplan.formulations.throughputs.data.instance import ThroughputsInstance, ThroughputsSolution
-from optplan.formulations.throughputs.judge.evaluation import evaluate
+from optplan.formulations.throughputs.data import ThroughputsInstance, ThroughputsSolution
+from optplan.formulations.throughputs.judge import evaluate
 from optplan.solving import solve
 from optplan.verification import verify
 

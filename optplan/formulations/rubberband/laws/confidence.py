@@ -1,9 +1,10 @@
-"""The probability that a run keeps a deadline and a budget, both.
+"""What a confidence asks: the probability that a run keeps both limits, and what a probability says of the mean.
 
-With billing per instance, what a bracket takes and what it pays are two sums of the same independent durations: of each
-duration X that passes while w instances are paid, X counts towards the time and w * X towards the instance-seconds. Of
-a request (SCALE) those instances are paid that were held before it; of the last initialisation, and of a stage, all.
-So durations of one weight add up first (:func:`~optplan.formulations.rubberband.laws.convolutions.add_laws`), and
+*Both limits.* With billing per instance, what a bracket takes and what it pays are two sums of the same independent
+durations: of each duration X that passes while w instances are paid, X counts towards the time and w * X towards the
+instance-seconds. Of a request (SCALE) those instances are paid that were held before it; of the last initialisation,
+and of a stage, all. So durations of one weight add up first
+(:func:`~optplan.formulations.rubberband.laws.convolutions.add_laws`), and
 
     P(T <= D, C <= B) = E[F(min(D - T', (B - C') / w))],
 
@@ -11,19 +12,25 @@ where F is the distribution of the weight that varies most, and T' and C' are th
 leaves a sum over a line, two a sum over a plane; more are added up on a grid whose step is one of time, and so, weights
 being whole numbers, one of instance-seconds, too: nothing is rounded twice. Putting a distribution on the grid widens
 it; a second difference takes that back. Compared with finer grids, the result is off by less than 1e-5, and by
-less than 1e-4 where measured values jump. Solver and judge decide by the same figure.
+less than 1e-4 where measured values jump. Solver and judge decide by the same figure. Data, and the expected minimum
+charges, are paid on top: they are numbers, and do not vary.
 
-Data, and the expected minimum charges, are paid on top: they are numbers, and do not vary.
+*The mean.* A plan's time is a sum of independent durations, and so is its cost, each weighted by what is paid
+meanwhile. When no duration's standard deviation is more than c of its mean, neither is that of a sum: standard
+deviations add up at most, as means do, and what does not vary only adds to the mean. By Cantelli's inequality (1928) a
+sum is at most its mean less k standard deviations with a probability of at most 1 / (1 + k^2). So what keeps a limit L
+with a probability p has a mean of at most L / (1 - c sqrt((1 - p) / p)).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from optplan.formulations.rubberband.data.allocations import list_allowed
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.laws.convolutions import GridLaw, Law, add_laws, weigh
 from optplan.formulations.rubberband.laws.execution import group_held
@@ -165,3 +172,52 @@ def _regrid(law: GridLaw, low: float, step: float) -> GridLaw:
     added = weigh(law.mass, share * (1.0 - share))
     curved = np.convolve(mass, [1.0, -2.0, 1.0], "same")
     return GridLaw(low - step, step, mass - 0.5 * added * curved)
+
+
+#: Durations that are looked at; nothing is known of an instance that has more.
+_MOST_DURATIONS = 8_192
+#: By how much a plan that counts may fall short of the confidence, with what its probability may be off; and by how
+#: much, relatively, a deviation on a grid may be too small.
+_SHORT_OF, _NARROWED = 1e-4, 1e-3
+
+
+def share_of_limit(instance: RubberBandInstance, go_on: Callable[[], None] = lambda: None) -> float:
+    """Return s > 0 such that every plan that keeps a limit L with the confidence has a mean of at most L / s; cached.
+
+    At most 1; zero or less where nothing follows. ``go_on``, called all along, raises to end the work.
+    """
+    if "share" not in instance.law_cache:
+        probability = (instance.confidence or 0.0) - _SHORT_OF
+        most = (1.0 + _NARROWED) * _vary(instance, go_on)
+        instance.law_cache["share"] = 1.0 - most * math.sqrt(1.0 / probability - 1.0)
+    share: float = instance.law_cache["share"]
+    return share
+
+
+def _vary(instance: RubberBandInstance, go_on: Callable[[], None]) -> float:
+    """Return the greatest coefficient of variation of any duration of any plan; infinite where there are too many."""
+    stages = [
+        (number, stage, list_allowed(instance, which.trials))
+        for number, chain in enumerate(instance.brackets)
+        for stage, which in enumerate(chain)
+    ]
+    cloud = instance.cloud
+    # More instances than some stage needs never are worth their price.
+    most = max(int(allowed.instances.max()) for _, _, allowed in stages)
+    counts = [1] if cloud.initialise_s.is_constant else range(1, most + 1)
+    if sum(allowed.gpus.size for _, _, allowed in stages) + len(counts) > _MOST_DURATIONS:
+        return math.inf
+    found = _vary_of(cloud.provision_s)
+    for added in counts:
+        go_on()
+        found = max(found, _vary_of(latest_law(instance, added)))
+    for number, stage, allowed in stages:
+        for gpus in allowed.gpus.tolist():
+            go_on()
+            found = max(found, _vary_of(stage_law(instance, number, stage, gpus)))
+    return found
+
+
+def _vary_of(law: Law) -> float:
+    """Return the coefficient of variation of a duration; none where it takes no time."""
+    return law.deviation_s / law.expected_s if law.expected_s > 0.0 else 0.0

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
-from optplan.formulations.srift.models.fleets import CountRange, FleetList
+from optplan.formulations.srift.published.planners import CountRange, FleetList
 
 MakeInstance = Callable[..., SriftInstance]
 Fleet = tuple[tuple[str, int, int], ...]
@@ -21,7 +20,7 @@ def write(fleet: tuple[VmGroup, ...]) -> Fleet:
     return tuple((group.type, group.count, group.batch) for group in fleet)
 
 
-def look_at_all(instance: SriftInstance, ranges: list[CountRange], *, one_batch: bool) -> set[Fleet]:
+def look_at_all(instance: SriftInstance, ranges: list[CountRange]) -> set[Fleet]:
     """List fleets by going through the counts of all (type, batch)."""
     cells = [(each.name, batch, each.most) for each in ranges for batch in reversed(instance.batches_of[each.name])]
     found = set()
@@ -32,7 +31,7 @@ def look_at_all(instance: SriftInstance, ranges: list[CountRange], *, one_batch:
         if (
             sum(count * batch for _, count, batch in groups) == instance.global_batch
             and all(each.least <= total <= each.most for each, total in totals.items())
-            and (not one_batch or len(set(names)) == len(names))
+            and len(set(names)) == len(names)
             and (instance.mixed or len(set(names)) == 1)
         ):
             found.add(tuple(sorted(groups, key=lambda group: (list(instance.types).index(group[0]), -group[2]))))
@@ -44,7 +43,7 @@ def test_fleets_of_two_types(make_instance: MakeInstance) -> None:
     instance = make_instance(
         types={"big": {"gpu": "fast", "gpus": 2, "batches": [16, 32]}, "small": {"batches": [16, 32]}}
     )
-    listed = FleetList(instance, instance.batches_of, one_batch=True)
+    listed = FleetList(instance, instance.batches_of)
     found = {write(fleet) for fleet in listed.fleets([CountRange("big", 0, 1), CountRange("small", 0, 3)])}
     assert found == {
         (("big", 1, 16), ("small", 3, 16)),
@@ -57,14 +56,14 @@ def test_fleets_of_two_types(make_instance: MakeInstance) -> None:
 def test_a_batch_that_nothing_reaches_has_no_fleet(make_instance: MakeInstance) -> None:
     """Sums of even batches are never odd."""
     instance = make_instance(global_batch=63, types={"a": {"batches": [4, 6]}, "b": {"batches": [2]}})
-    listed = FleetList(instance, instance.batches_of, one_batch=True)
+    listed = FleetList(instance, instance.batches_of)
     assert not list(listed.fleets([CountRange("a", 0, 20), CountRange("b", 0, 40)]))
 
 
 def test_types_that_must_not_be_mixed(make_instance: MakeInstance) -> None:
     """Where types must not be mixed, two that are both needed make no fleet."""
     instance = make_instance(mixed=False, types={"a": {"batches": [16, 32]}, "b": {"batches": [32]}})
-    listed = FleetList(instance, instance.batches_of, one_batch=True)
+    listed = FleetList(instance, instance.batches_of)
     both = {write(fleet) for fleet in listed.fleets([CountRange("a", 0, 9), CountRange("b", 0, 9)])}
     assert both == {(("a", 4, 16),), (("a", 2, 32),), (("b", 2, 32),)}
     needed = {write(fleet) for fleet in listed.fleets([CountRange("a", 0, 9), CountRange("b", 1, 9)])}
@@ -72,9 +71,8 @@ def test_types_that_must_not_be_mixed(make_instance: MakeInstance) -> None:
     assert not list(listed.fleets([CountRange("a", 1, 9), CountRange("b", 1, 9)]))
 
 
-@pytest.mark.parametrize("one_batch", [True, False])
 @given(data=st.data())
-def test_every_fleet_is_listed_once(*, one_batch: bool, data: st.DataObject, make_instance: MakeInstance) -> None:
+def test_every_fleet_is_listed_once(data: st.DataObject, make_instance: MakeInstance) -> None:
     """Against the product of all counts, for any ranges and batches."""
     number = data.draw(st.integers(1, 3))
     types, ranges = {}, []
@@ -85,6 +83,6 @@ def test_every_fleet_is_listed_once(*, one_batch: bool, data: st.DataObject, mak
         ranges.append(CountRange(name, least, data.draw(st.integers(least, 4))))
     samples = data.draw(st.integers(1, 40))
     instance = make_instance(global_batch=samples, types=types, mixed=data.draw(st.booleans()))
-    listed = [write(fleet) for fleet in FleetList(instance, instance.batches_of, one_batch).fleets(ranges)]
+    listed = [write(fleet) for fleet in FleetList(instance, instance.batches_of).fleets(ranges)]
     assert len(listed) == len(set(listed))
-    assert set(listed) == look_at_all(instance, ranges, one_batch=one_batch)
+    assert set(listed) == look_at_all(instance, ranges)

@@ -61,8 +61,8 @@ import pyomo.environ as pyo
 
 from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
 from optplan.errors import InfeasibleError
-from optplan.formulations.throughputs.data.instance import ThroughputsInstance, ThroughputsSolution
-from optplan.formulations.throughputs.exact.choosing import VmChoices, list_choices
+from optplan.formulations.throughputs.data import ThroughputsInstance, ThroughputsSolution
+from optplan.formulations.throughputs.exact import VmChoices, list_choices
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.program import Scaling
 from optplan.solvers.programs.statement import Statement, are_whole, list_ones
@@ -70,13 +70,7 @@ from optplan.units import SECONDS_PER_HOUR
 
 
 def state_model(instance: ThroughputsInstance) -> Statement:
-    """State an instance in the terms of this module's sheet.
-
-    Raises
-    ------
-    InfeasibleError
-        When nothing can be chosen, whatever the limits.
-    """
+    """State an instance in the terms of this module's sheet."""
     choices = list_choices(instance)
     if not choices.vms.size:
         raise InfeasibleError("there is nothing to choose from: fewer VMs are available than were measured")

@@ -12,7 +12,7 @@ from optplan.contracts.limits import Hopeless, Infeasibility, Relaxation
 from optplan.contracts.parts import Description
 from optplan.contracts.proofs import BoundProof, TreeCertificate
 from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
-from optplan.formulations.throughputs.data.instance import Setup, ThroughputsInstance, ThroughputsSolution
+from optplan.formulations.throughputs.data import Setup, ThroughputsInstance, ThroughputsSolution
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.units import SECONDS_PER_HOUR
@@ -25,17 +25,7 @@ SAME = 1e-10
 
 @dataclass(frozen=True)
 class VmChoices:
-    """All choices that can be had.
-
-    Attributes
-    ----------
-    setups
-        Types and configurations.
-    setup, vms
-        (C,) Number of each choice's setup, and its VMs.
-    used
-        (C,) Seconds and US dollars, by the name of the limit on them.
-    """
+    """All choices (C,): number of the setup, VMs, and ``used``, seconds and US dollars by the limit on them."""
 
     setups: list[Setup]
     setup: IntArray

@@ -1,1 +1,0 @@
-"""The instance, its parts and its decisions: frozen, validated, with units in the names."""

@@ -1,1 +1,0 @@
-"""Our exact solvers, with their own statement of the costs."""

@@ -1,1 +1,0 @@
-"""What decisions amount to and what no decisions can beat, written without sight of any solver."""

@@ -1,1 +1,0 @@
-"""The sheet, and the statement of the problem for general engines."""

@@ -1,1 +1,0 @@
-"""Explaining, sensitivity and frontiers: what stands above the solvers."""
