@@ -41,7 +41,7 @@ from optplan.contracts.result import TreeCertificate
 from optplan.formulations.boa.data.instance import QUOTA, BoaInstance, Policy
 from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.evaluation import ROUNDING, TOLERANCE
-from optplan.formulations.boa.judge.run_loops import ClassRuns
+from optplan.formulations.boa.judge.loops import ClassRuns
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
