@@ -16,12 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.contracts.judgement import PathCosts
-from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
+from optplan.formulations.boa.data.instance import QUOTA, BoaInstance, Policy, Problem, has_real_widths
 from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import least_path
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup
 from optplan.units import SECONDS_PER_HOUR
+
+#: The least quota that solvers keep, as a fraction of the least use of its type: a plan cannot tell it from nothing.
+_NEXT_TO_NOTHING = 5e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +158,33 @@ def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: 
         run, enter = _cost_class(instance, name).weighted(multipliers, value=value_weight)
         least[name] = least_path(run, enter, instance.options(name).group if len(enter) > 1 else None)[0]
     return least
+
+
+def list_amounts(instance: BoaInstance) -> FloatArray:
+    """Return the amounts (L,) of the limits that solvers keep: of a quota of nothing next to nothing.
+
+    So multipliers exist that say what its type is worth. No pure plan can use it, and of mixed ones such a share of the
+    jobs that :func:`~optplan.formulations.boa.exact.feasibility.clear_mixture` takes it out again.
+    """
+    closed = {f"{QUOTA}{gpu_type}": least for gpu_type, least in list_closed(instance).items()}
+    return np.array(list((instance.limits | closed).values()))
+
+
+def list_closed(instance: BoaInstance) -> dict[str, float]:
+    """Return the GPU types with a quota of nothing, each with what solvers keep as its quota."""
+    kept = {gpu_type: _NEXT_TO_NOTHING * find_least_use(instance, gpu_type) for gpu_type in instance.quotas}
+    return {gpu_type: kept[gpu_type] for gpu_type, quota in instance.quotas.items() if quota < kept[gpu_type]}
+
+
+def find_least_use(instance: BoaInstance, gpu_type: str) -> float:
+    """Return the least time-average GPUs that any use of a type takes; 1 where no class runs on it."""
+    uses = []
+    for name in instance.classes:
+        options, own = instance.options(name), instance.options(name).of_type(gpu_type)
+        used = load_of(instance, name)[:, None] * cost_options(instance, name).gpus[own] / options.speeds[:, own]
+        uses.append(float(used.min(initial=np.inf)))
+    least = min(uses)
+    return least if np.isfinite(least) else 1.0
 
 
 def bound_at(instance: BoaInstance, multipliers: FloatArray) -> float:

@@ -10,12 +10,12 @@ import numpy as np
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Policy, Problem
-from optplan.formulations.boa.exact.costs import cost_steps, find_least
+from optplan.formulations.boa.exact.costs import cost_steps, find_least, list_amounts
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.figures import count_digits, write_digits, write_down, write_up
 from optplan.solvers.limits import most_within
-from optplan.solvers.paths import switching
+from optplan.solvers.paths import mixtures, switching
 from optplan.solvers.paths.effort import Effort
 from optplan.units import Amount, BudgetUnit
 
@@ -82,7 +82,18 @@ def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = No
 
 def state_linked(instance: BoaInstance) -> switching.LinkedGraphs:
     """State whole widths as one layered graph per class, with the limits of the instance."""
-    return switching.LinkedGraphs.from_costs(cost_steps(instance), np.array(list(instance.limits.values())))
+    return switching.LinkedGraphs.from_costs(cost_steps(instance), list_amounts(instance))
+
+
+def clear_mixture(instance: BoaInstance, mixture: mixtures.Mixture) -> mixtures.Mixture:
+    """Return a mixture without the paths on types with a quota of nothing, which have next to no share of the jobs."""
+    nothing = list_amounts(instance) > np.array(list(instance.limits.values()))
+    kept = ~(mixture.columns.consumption[:, nothing] > 0.0).any(axis=1)
+    if kept.all():
+        return mixture
+    graph, fraction = mixture.graph[kept], mixture.fraction[kept]
+    fraction = fraction / np.bincount(graph, weights=fraction)[graph]
+    return mixtures.mix_columns(graph, fraction, mixture.columns.take(np.flatnonzero(kept)))
 
 
 def state_runs(instance: BoaInstance, costs: Sequence[PathCosts], limits: FloatArray) -> run_problem.RunProblem | None:

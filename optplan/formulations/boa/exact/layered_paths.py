@@ -150,7 +150,7 @@ def build_whole_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Frontie
     Parameters
     ----------
     instance
-        Without quotas of nothing; its budget, its policy and its limit on the GPUs at once are ignored.
+        Its budget, its policy and its limit on the GPUs at once are ignored.
     stopwatch
         With quotas, or types that cost to leave, points that are not known when it has expired are left out.
     """

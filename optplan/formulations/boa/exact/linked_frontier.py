@@ -21,8 +21,14 @@ import numpy as np
 from optplan.contracts import Frontier, FrontierPoint, LagrangianCertificate
 from optplan.errors import EngineError, InfeasibleError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_budget, too_fast, too_little
+from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
+from optplan.formulations.boa.exact.feasibility import (
+    clear_mixture,
+    explain_shortfall,
+    least_budget,
+    too_fast,
+    too_little,
+)
 from optplan.formulations.boa.exact.linked_limits import certify, find_price, write_price
 from optplan.formulations.boa.exact.paths import write_mixture
 from optplan.progress import Stopwatch
@@ -47,7 +53,7 @@ class _Solver:
 
     def __init__(self, instance: BoaInstance) -> None:
         self.instance = instance.replace(budget=None)
-        self._others = list(instance.further_limits.values())
+        self._others = list_amounts(self.at_budget(1.0))[1:]
         # Budgets differ in one limit: what the graphs are is stated once.
         self._graphs = switching.LinkedGraphs.from_costs(cost_steps(self.instance))
         self.solve = lru_cache(maxsize=1024)(self._solve)
@@ -270,7 +276,7 @@ class _Line:
             raise InfeasibleError(too_little(self._instance, self._least, budget))
         if found.mixture is None:
             raise EngineError(f"HiGHS could not tell whether a budget of {budget:.6g} can be kept")
-        return found, found.mixture
+        return found, clear_mixture(self._solver.at_budget(float(found.limits[0])), found.mixture)
 
     def at(self, budget: float) -> FrontierPoint:
         """Return the point at a budget."""

@@ -21,7 +21,7 @@ from optplan.contracts import Answer, Infeasibility, Relaxation, SolveRequest, S
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import Hopeless
 from optplan.formulations.boa.data.instance import FLOOR, BoaInstance, BoaSolution
-from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
 from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, name_others, say_wishes, state_runs
 from optplan.formulations.boa.exact.paths import write_columns
 from optplan.schema import FloatArray
@@ -189,4 +189,4 @@ def _turn(instance: BoaInstance, limit: str) -> tuple[list[PathCosts], FloatArra
         )
         for steps in cost_steps(instance)
     ]
-    return turned, np.array(list(instance.limits.values()))[others]
+    return turned, list_amounts(instance)[others]

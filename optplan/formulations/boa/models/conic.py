@@ -38,11 +38,11 @@ import numpy as np
 
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, status_of
 from optplan.errors import EngineError, UnsupportedError
-from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
+from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.answers import certificate_at, price_at
+from optplan.formulations.boa.exact.costs import find_least, list_closed
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, least_budget
 from optplan.formulations.boa.exact.orders import in_order
-from optplan.formulations.boa.exact.presolve import without_closed
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
@@ -58,6 +58,8 @@ _MANY_ROWS = 2_000
 _ROOM = 1e-7
 #: A limit of which more than this share is left is not used up.
 _SPENT = 1e-6
+#: Steps in which the price of a quota of nothing is found, and values that are the same, relatively.
+_DOUBLINGS, _HALVINGS, _SAME = 100, 50, 1e-12
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,6 @@ class _Found:
 
 
 @in_order
-@without_closed
 def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the continuous problem with CVXPY and Clarabel.
 
@@ -113,7 +114,8 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
             is_large=pieces.gpus.size >= _MANY_ROWS,
             otherwise=_out_of_time(pieces),
         )
-    certificate = certificate_at(instance, *found.multipliers.tolist())
+    multipliers = _raise_closed(instance, found.multipliers)
+    certificate = certificate_at(instance, *multipliers.tolist())
     solution = objective = None
     if found.division is not None:
         kept = pieces.keep_limits(found.division, leanest)
@@ -121,10 +123,13 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         objective = pieces.value(kept)
         # What is not used up is worth nothing, of which an interior point leaves a little.
         spent = pieces.consumption(kept) >= pieces.limits * (1.0 - _SPENT)
-        without = certificate_at(instance, *np.where(spent, found.multipliers, 0.0).tolist())
+        closed = pieces.limits > np.array(list(instance.limits.values()))
+        without = certificate_at(instance, *np.where(spent | closed, multipliers, 0.0).tolist())
         certificate = max(without, certificate, key=lambda proof: proof.bound)
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
     prices = {limit: price_at(instance, limit, certificate.multipliers) for limit in instance.limit_names}
+    for limit in [limit for limit, amount in instance.limits.items() if not amount]:
+        prices[limit] = prices[limit].replace(less=None, less_multipliers={})
     if pieces.limits[0] <= least_budget(instance)[0] * (1.0 + LIMIT_TOLERANCE):
         alone = {limit: float(limit == BUDGET) for limit in instance.limit_names}
         prices[BUDGET] = prices[BUDGET].replace(less=None, less_multipliers={} if len(alone) == 1 else alone)
@@ -143,6 +148,30 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         engine_version=version("clarabel"),
         warnings=() if status is Status.OPTIMAL else found.outcome.warnings,  # what is proven leaves nothing to warn of
     )
+
+
+def _raise_closed(instance: BoaInstance, multipliers: FloatArray) -> FloatArray:
+    """Return multipliers (L,) with those of quotas of nothing just so high that using their types gains nothing."""
+    raised = multipliers.copy()
+    places = [instance.limit_names.index(f"{QUOTA}{gpu_type}") for gpu_type in list_closed(instance)]
+
+    def find_value(factor: float = 1.0) -> float:
+        factors = np.where(np.isin(np.arange(raised.size), places), factor, 1.0)
+        return sum(find_least(instance, factors * raised).values())
+
+    raised[places] = 1.0
+    for _ in range(_DOUBLINGS * len(places)):
+        if find_value() >= find_value(2.0):
+            break
+        raised[places] *= 2.0
+    best = find_value() * (1.0 - _SAME)
+    for place in places:
+        low, high = 0.0, float(raised[place])
+        for _ in range(_HALVINGS):
+            raised[place] = 0.5 * (low + high)
+            low, high = (low, float(raised[place])) if find_value() >= best else (float(raised[place]), high)
+        raised[place] = high
+    return raised
 
 
 def _end(termination: Termination) -> ProgramOutcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,11 +20,13 @@ from optplan.contracts.result import (
 from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.exact.answers import certificate_at, price_at
-from optplan.formulations.boa.exact.costs import bound_at, cost_steps
+from optplan.formulations.boa.exact.costs import bound_at, cost_steps, list_amounts
 from optplan.formulations.boa.exact.feasibility import raise_to_least, state_linked, state_runs
-from optplan.formulations.boa.models.flows import Choice, add_up, mix_within, write_solution
+from optplan.formulations.boa.exact.paths import write_mixture
+from optplan.formulations.boa.models.flows import Strand, mix_strands, mix_within
 from optplan.schema import FloatArray
 from optplan.solvers.limits import LIMIT_TOLERANCE, is_within
+from optplan.solvers.paths import mixtures
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.programs.program import ProgramOutcome
 
@@ -40,13 +43,13 @@ class Found:
     outcome
         What it says; the bound is in seconds.
     choice
-        The best plan found, as paths; None without any.
+        The best plan found, as paths of each class; None without any.
     multipliers
         (L,) Dual values of the limits of a linear program, in seconds per unit; None of others.
     """
 
     outcome: ProgramOutcome
-    choice: Choice | None = None
+    choice: Sequence[Sequence[Strand]] | None = None
     multipliers: FloatArray | None = None
 
 
@@ -76,10 +79,9 @@ def answer_from(instance: BoaInstance, request: SolveRequest, found: Found, proo
     outcome, multipliers = found.outcome, found.multipliers
     if outcome.status is Status.INFEASIBLE:
         return _exclude_pure(instance, request, outcome.engine)
-    if found.choice is not None and instance.policy is Policy.MIXED:
-        limits = np.array(list(raise_to_least(instance).limits.values()))
-        found = replace(found, choice=mix_within(list(cost_steps(instance)), found.choice, limits) or found.choice)
-    objective, used = _price(instance, found)
+    plan = _read_plan(raise_to_least(instance), found)
+    objective, used = None if plan is None else plan.value, np.array(list(instance.limits.values()))
+    used = used if plan is None else plan.consumption
     bound = outcome.bound
     certificates: tuple[LagrangianCertificate, ...] = ()
     if multipliers is not None or bound is None:
@@ -93,35 +95,36 @@ def answer_from(instance: BoaInstance, request: SolveRequest, found: Found, proo
     return Answer(
         status=status_of(objective, bound, request.gap),
         termination=outcome.termination,
-        solution=None if found.choice is None else write_solution(instance, found.choice),
+        solution=None if plan is None else write_mixture(instance, plan),
         objective=objective,
         bound=bound,
         bound_proof=proof,
         certificates=certificates,
-        shadow_prices=_list_prices(instance, found, used),
+        shadow_prices={} if plan is None else _list_prices(instance, found.multipliers, plan),
         counters=outcome.counters,
         engine=outcome.engine,
         engine_version=outcome.engine_version,
     )
 
 
-def _price(instance: BoaInstance, found: Found) -> tuple[float | None, FloatArray]:
-    """Return the objective of the plan, and what it takes of each limit (L,); all of it where there is none.
+def _read_plan(instance: BoaInstance, found: Found) -> mixtures.Mixture | None:
+    """Return the plan that was found, if any; of mixed ones the best that its paths make.
 
     Raises
     ------
     EngineError
-        When it takes more.
+        When it takes more of a limit than there is.
     """
-    limits = raise_to_least(instance).limits
     if found.choice is None:
-        return None, np.array(list(limits.values()))
-    objective, used = add_up(list(cost_steps(instance)), found.choice)
-    for limit, amount in zip(instance.limit_names, used.tolist(), strict=True):
-        if not is_within(amount, limits[limit]):
-            message = f"returned a plan that takes {amount!r} of a limit ({limit}) of {limits[limit]!r}"
+        return None
+    costs = cost_steps(instance)
+    plan = mix_within(instance, costs, found.choice) if instance.policy is Policy.MIXED else None
+    plan = plan or mix_strands(costs, found.choice)
+    for (limit, most), amount in zip(instance.limits.items(), plan.consumption.tolist(), strict=True):
+        if not is_within(amount, most):
+            message = f"returned a plan that takes {amount!r} of a limit ({limit}) of {most!r}"
             raise EngineError(f"{found.outcome.engine} {message}")
-    return objective, used
+    return plan
 
 
 def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> Answer[BoaSolution]:
@@ -137,7 +140,7 @@ def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> 
 
     found = None
     if len(instance.limit_names) > 1 and instance.policy is Policy.PURE:
-        costs, limits = cost_steps(instance), np.array(list(instance.limits.values()))
+        costs, limits = cost_steps(instance), list_amounts(instance)
         found = closing.solve_pure(
             state_linked(instance), effort=Effort(request.stopwatch), runs=lambda: state_runs(instance, costs, limits)
         )
@@ -147,24 +150,27 @@ def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> 
     return replace(answer, engine=engine)
 
 
-def _list_prices(instance: BoaInstance, found: Found, used: FloatArray) -> dict[str, ShadowPrice]:
+def _list_prices(
+    instance: BoaInstance, multipliers: FloatArray | None, plan: mixtures.Mixture
+) -> dict[str, ShadowPrice]:
     """Return the engine's multipliers where they are slopes on both sides.
 
     Of a limit that is not used up the slope is zero. The others have one slope when the vertex is not degenerate: when
-    there is one path more than classes for each of them.
+    there is one path more than classes for each of them. A limit of nothing has but one side.
     """
-    if found.multipliers is None or found.choice is None:
+    if multipliers is None:
         return {}
-    spent = used >= np.array(list(raise_to_least(instance).limits.values())) * (1.0 - LIMIT_TOLERANCE)
-    more_paths = sum(len(mixture) - 1 for mixture in found.choice)
+    amounts = np.array(list(raise_to_least(instance).limits.values()))
+    spent = plan.consumption >= amounts * (1.0 - LIMIT_TOLERANCE)
+    more_paths = plan.graph.size - len(instance.classes)
     prices = {}
-    named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
-    best = bound_at(instance, found.multipliers)
+    named = dict(zip(instance.limit_names, multipliers.tolist(), strict=True))
+    best = bound_at(instance, multipliers)
     for (limit, multiplier), is_spent in zip(named.items(), spent.tolist(), strict=True):
         without = named | {limit: 0.0}
         if not is_spent and multiplier > 0.0 and bound_at(instance, np.array(list(without.values()))) < best * _SAME:
             continue  # where there is hardly anything to spend, an engine may leave it and charge for it nevertheless
-        if not is_spent or more_paths == np.count_nonzero(spent):
+        if instance.limits[limit] and (not is_spent or more_paths == np.count_nonzero(spent & (amounts > 0.0))):
             price = multiplier if is_spent else 0.0
             prices[limit] = price_at(instance, limit, named | {limit: price})
     return prices

@@ -15,9 +15,8 @@ from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, T
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least
-from optplan.formulations.boa.exact.presolve import without_closed
 from optplan.formulations.boa.models.engine_answers import Found, answer_from
-from optplan.formulations.boa.models.flows import WeightedPath, add_up
+from optplan.formulations.boa.models.flows import mix_strands
 from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
@@ -32,7 +31,6 @@ from optplan.solvers.programs.program import ProgramOutcome, ReadModel, Scaling,
 _MANY_CELLS = 2_000
 
 
-@without_closed
 def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the declarative model, for mixed plans a linear program, with HiGHS.
 
@@ -49,7 +47,6 @@ def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     return _solve_model(instance, request, in_cp_sat=False)
 
 
-@without_closed
 def solve_cp_sat(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the declarative model with CP-SAT; see :mod:`optplan.solvers.programs.cpsat` for what rounding costs.
 
@@ -160,7 +157,6 @@ class _Reading:
         return multipliers
 
 
-@without_closed
 def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve by looking at every pure plan.
 
@@ -179,11 +175,11 @@ def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
         request.stopwatch.emit("enumeration")
         costs, limits = list(cost_steps(instance)), raise_to_least(instance).limits
         paths, count = enumerate_choices(costs, most_within(np.array(list(limits.values()))))
-        choice = None if paths is None else tuple((WeightedPath(1.0, columns),) for columns in paths)
+        choice = None if paths is None else [[(1.0, columns.tolist())] for columns in paths]
         outcome = ProgramOutcome(
             Status.INFEASIBLE if choice is None else Status.OPTIMAL,
             Termination.COMPLETED,
-            bound=None if choice is None else add_up(costs, choice)[0],
+            bound=None if choice is None else mix_strands(costs, choice).value,
             counters={"choices": float(count)},
             engine="optplan",
         )

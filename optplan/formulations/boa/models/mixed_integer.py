@@ -152,6 +152,7 @@ from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
+from optplan.formulations.boa.exact.costs import find_least_use, list_closed
 from optplan.formulations.boa.models.model_data import add_data
 from optplan.progress import Stopwatch
 from optplan.solvers.paths.effort import Effort
@@ -278,8 +279,11 @@ def scale_model(model: Any, instance: BoaInstance) -> Scaling:  # noqa: ANN401 -
     m = model
     epochs = float(_count_epochs(m))
     rows = {id(m.budget): m.b.value / epochs}
-    for family, amounts in ((m.quota, m.q), (m.due, m.D), (m.floor, m.f)):
-        rows |= {id(family[name]): (amounts[name] or 1.0) / epochs for name in family}
+    for family, amounts in ((m.due, m.D), (m.floor, m.f)):
+        rows |= {id(family[name]): amounts[name] / epochs for name in family}
+    closed = list_closed(instance)
+    for h in m.quota:
+        rows[id(m.quota[h])] = (find_least_use(instance, h) if h in closed else m.q[h]) / epochs
     wall, work, speed = (each.extract_values() for each in (m.wall, m.X, m.s))
     rates = {i: m.w[i] * m.arrivals[i] for i in m.CLASSES}
     hours: dict[tuple[str, int], float] = {}

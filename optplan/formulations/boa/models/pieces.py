@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, has_real_widths
-from optplan.formulations.boa.exact.costs import count_types, load_of, seconds_per_hour
+from optplan.formulations.boa.exact.costs import count_types, list_amounts, list_closed, load_of, seconds_per_hour
 from optplan.formulations.boa.exact.divisions import Share, write_divisions
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, lower_left_hull
@@ -158,7 +158,7 @@ class Pieces:
     @cached_property
     def limits(self) -> FloatArray:
         """(L,) Amounts of the limits."""
-        return np.array(list(self.instance.limits.values()))
+        return list_amounts(self.instance)
 
     @cached_property
     def rows(self) -> dict[str, slice]:
@@ -306,13 +306,16 @@ def collect_pieces(instance: BoaInstance) -> Pieces:
     points: list[tuple[FloatArray, ...]] = []
     curves: list[tuple[FloatArray, ...]] = []
     gpus, seconds, first = [], [], 0
+    closed = list_closed(instance).keys()
     for name, job_class in instance.classes.items():
+        usable = set(instance.options(name).gpu_types)
+        usable = usable - closed or usable
         gpus.append(load_of(instance, name))
         seconds.append(seconds_per_hour(instance, name) * gpus[-1])
         rows = np.arange(first, first + job_class.num_epochs)
         first += rows.size
         for which, gpu_type in enumerate(instance.gpu_types):
-            if gpu_type not in instance.options(name).gpu_types:
+            if gpu_type not in usable:
                 continue
             if has_real_widths(instance, name, gpu_type):
                 constant, curve = _split_curve(instance, name, gpu_type, rows)

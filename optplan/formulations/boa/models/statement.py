@@ -8,8 +8,10 @@ import numpy as np
 
 from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem
+from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import least_budget, raise_to_least
-from optplan.formulations.boa.models.flows import Choice, Flow, WeightedPath, list_strands, write_solution
+from optplan.formulations.boa.exact.paths import write_mixture
+from optplan.formulations.boa.models.flows import Flow, Strand, list_strands, mix_strands
 from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.statement import Statement, are_whole
@@ -41,19 +43,19 @@ def state_model(instance: BoaInstance) -> Statement:
     )
 
 
-def read_choice(native: Any, instance: BoaInstance) -> Choice | None:  # noqa: ANN401 - Pyomo has no types
+def read_choice(native: Any, instance: BoaInstance) -> list[list[Strand]] | None:  # noqa: ANN401 - Pyomo has no types
     """Read a path for each class, or of mixed plans the paths that the flow is made of."""
     flows = _read_flows(native, instance).values()
     if instance.policy is Policy.MIXED:
-        return tuple(list_strands(flow) for flow in flows)
+        return [list_strands(flow) for flow in flows]
     if not are_whole((native.x,)):
         return None
-    return tuple((WeightedPath(1.0, flow.at.argmax(axis=1)),) for flow in flows)
+    return [[(1.0, flow.at.argmax(axis=1).tolist())] for flow in flows]
 
 
 def _read(native: Any, instance: BoaInstance) -> BoaSolution | None:  # noqa: ANN401 - Pyomo has no types
     choice = read_choice(native, instance)
-    return None if choice is None else write_solution(instance, choice)
+    return None if choice is None else write_mixture(instance, mix_strands(cost_steps(instance), choice))
 
 
 def _read_flows(model: Any, instance: BoaInstance) -> dict[str, Flow]:  # noqa: ANN401 - Pyomo has no types

@@ -30,9 +30,8 @@ from optplan.contracts import SolveRequest, TreeCertificate
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.peak_limit import PeakLimit
-from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
 from optplan.formulations.boa.exact.peak.demand import list_stays
-from optplan.formulations.boa.exact.presolve import find_closed
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import least_path
 from optplan.solvers.paths import linked_dual, switching
@@ -101,8 +100,6 @@ def prove_bound(
         Seconds of (weighted) mean completion time, and its certificate; None where the plan breaks no condition, or
         they prove nothing.
     """
-    if find_closed(instance):  # limits of nothing are none that others can be added to
-        return None
     conditions = [
         condition
         for kind, numbers in (("width", _list_widths(instance, limit)), ("slope", _SLOPES / limit.gpus))
@@ -118,7 +115,7 @@ def prove_bound(
     costs = cost_steps(instance)
     for condition in taken:
         costs = [weigh_jobs(instance, each, _weights(instance, each.name, condition)) for each in costs]
-    amounts = np.array([*instance.limits.values(), *(condition.most for condition in taken)])
+    amounts = np.array([*list_amounts(instance), *(condition.most for condition in taken)])
     family = switching.LinkedGraphs.from_costs(costs, amounts)
     found = linked_dual.maximise_bound(family, effort=Effort(request.stopwatch))
     if not isinstance(found, linked_dual.LinkedBound) or not np.isfinite(found.bound) or found.bound <= 0.0:
