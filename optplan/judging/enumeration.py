@@ -40,30 +40,8 @@ def least_within(
 ) -> float:
     """Enumerate what lies within an allowance of the graphs' best paths; return the least value within the limits.
 
-    Parameters
-    ----------
-    graphs
-        What the steps of each graph's paths cost.
-    prices
-        (1 + L,) Of value and consumptions.
-    allowance
-        Cost at these prices above the graphs' best paths that a choice may have.
-    most
-        (L,) The most that the total consumptions may be.
-    stopwatch
-        When to end; no limit when None.
-
-    Returns
-    -------
-    float
-        Infinity when nothing within the allowance keeps the limits.
-
-    Raises
-    ------
-    OutOfTime
-        When the stopwatch's limit passes before the end.
-    UnlistedError
-        When there is too much to list.
+    Costs are at ``prices`` (1 + L,) of value and consumptions, of which the totals may be ``most`` (L,). Infinity when
+    nothing within the allowance keeps the limits; an UnlistedError when there is too much to list.
     """
     stopwatch = stopwatch or Stopwatch()
     suffixes: list[FloatArray] = []

@@ -49,20 +49,10 @@ def find_least_path(run: Floats, enter: Floats, group: Places, best: Floats, lea
 class EndLists:
     """Ends of a graph's paths, layer after layer from the last one.
 
-    Parameters
-    ----------
-    steps
-        (E, K, 1 + L) Value and consumptions of being at a node of a layer.
-    entries
-        (F, E, K, 1 + L) The same of coming to it from a group.
-    group
-        (K,) Group of each node.
-    prices
-        (1 + L,) What the numbers of a point count.
-    allowance
-        What a path may cost more than the cheapest one at these prices.
-    stopwatch
-        Its ``require`` is called now and then.
+    ``steps`` (E, K, 1 + L) are value and consumptions of being at a node of a layer, ``entries`` (F, E, K, 1 + L) the
+    same of coming to it from a group, ``group`` (K,) that of each node, and ``prices`` (1 + L,) what the numbers of a
+    point count. A path may cost ``allowance`` more than the cheapest one. The stopwatch's ``require`` is called now and
+    then.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from optplan.contracts import Infeasibility, Result
 from optplan.contracts.judgement import Evaluation
 from optplan.errors import DataError, OptplanError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
-from optplan.formulations.boa.judge.evidence import share_evidence
+from optplan.formulations.boa.judge.evaluation import share_evidence
 from optplan.formulations.boa.planning import as_run
 from optplan.online.events import OnlineEvent
 from optplan.online.knowledge import Knowledge

@@ -37,22 +37,10 @@ UNCHECKED = (OutOfTime, MemoryError)
 
 @dataclass
 class Findings:
-    """The checks of one result.
+    """The checks of one result, and what is on trust, never checked and unlisted, as in a Verification.
 
-    Parameters
-    ----------
-    formulation, instance, result
-        What is judged.
-    stopwatch
-        When to end: what is not checked by then is named, and taken on trust.
-    checks, on_trust, never_checked, unlisted
-        As in :class:`~optplan.contracts.Verification`.
-    evaluation
-        What the decisions amount to; None without decisions that can be evaluated.
-    evidence
-        As in :class:`~optplan.contracts.Verification`.
-    end
-        What was too short for the last thing that was not checked; empty when all was.
+    ``evaluation`` is what the decisions amount to; None without decisions that can be evaluated. ``end`` says what was
+    too short for the last thing that was not checked; it is empty when all was.
     """
 
     formulation: Formulation

@@ -31,16 +31,9 @@ _NEXT_TO_NOTHING = 5e-10
 class OptionCosts:
     """What an hour of one job an hour costs on each option of its class.
 
-    Parameters
-    ----------
-    seconds
-        (K,) In the objective.
-    gpus
-        (K,) GPUs of the option's type that are paid for.
-    counts
-        (B, K) What one such GPU counts in the budget and in each quota.
-    due
-        (D, K) Seconds of the mean completion time that each due date is about; zero where it is another class's.
+    ``seconds`` (K,) in the objective; ``gpus`` (K,) of the option's type that are paid for; ``counts`` (B, K), what one
+    of these counts in the budget and in each quota; ``due`` (D, K), seconds of each due date, zero where it is another
+    class's.
     """
 
     seconds: FloatArray
@@ -91,10 +84,7 @@ def cost_options(instance: BoaInstance, name: str) -> OptionCosts:
 def cost_steps(instance: BoaInstance) -> list[PathCosts]:
     """Return what each step of a path through each class's epochs costs, whole widths on all types.
 
-    Parameters
-    ----------
-    instance
-        Its limits' amounts are not looked at. Without rescaling (problem whole) entering costs nothing.
+    The amounts of limits are not looked at. Without rescaling (problem whole) entering costs nothing.
     """
     return [_cost_class(instance, name) for name in instance.classes]
 
@@ -142,14 +132,8 @@ def _for_all_layers(costs: FloatArray, layers: int) -> FloatArray:
 def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: float = 1.0) -> dict[str, float]:
     """Return by class the least of ``value_weight`` times its part of the objective plus weighted consumptions.
 
-    Parameters
-    ----------
-    instance
-        The problem; its limits' amounts are not looked at.
-    multipliers
-        (L,) Weights of the consumptions, in the order of ``instance.limit_names``.
-    value_weight
-        Weight of the objective; 0 asks what plans need at least.
+    ``multipliers`` (L,) are the weights of the consumptions; the amounts of limits are not looked at. ``value_weight``
+    0 asks what plans need at least.
     """
     if instance.problem is Problem.CONTINUOUS:
         return {name: _find_least_apart(instance, name, multipliers, value_weight) for name in instance.classes}

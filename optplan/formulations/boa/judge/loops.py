@@ -21,18 +21,10 @@ Levels = NDArray[np.int32]
 class ClassRuns:
     """A class: epochs E, options K by GPU type, 1 + L numbers that add up along a path.
 
-    Parameters
-    ----------
-    steps
-        (1 + L, E, K) Value and consumptions of an epoch on an option.
-    entries
-        (1 + L, P, K) The same of coming to an option from each type (P = F), or from any (P = 1), and of beginning.
-    kinds
-        (F + 1,) Where the options of each type begin.
-    own
-        (F,) Which consumption only a type's options have, from 1 on; 0 where there is none that is limited.
-    takes
-        (F, 1 + L) Which of the numbers are other than zero somewhere on a type's options.
+    ``steps`` (1 + L, E, K) are value and consumptions of an epoch on an option, ``entries`` (1 + L, P, K) the same of
+    coming to it from each type (P = F), or from any (P = 1), and of beginning. A type's options begin at ``kinds`` (F +
+    1,); ``own`` (F,) is which consumption only they have, from 1 on, or 0 where none is limited, and ``takes`` (F, 1 +
+    L) which numbers are other than zero on some of them.
     """
 
     def __init__(self, steps: Floats, entries: Floats, kinds: Places, own: Places, takes: Flags) -> None:

@@ -56,22 +56,7 @@ _MOST_STEPS = 200_000_000
 
 
 def check_runs(instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
-    """Check a division of the pure plans with whole widths by parts that are bounded by runs.
-
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, policy pure, with a budget.
-    certificate
-        Of the rule ``boa-runs``; anything may stand in it.
-
-    Raises
-    ------
-    RefutedError
-        When the certificate does not prove its bound.
-    OutOfTime
-        When the stopwatch has run out.
-    """
+    """Check a division of the pure plans by parts that are bounded by runs; anything may stand in it."""
     bound = certificate.bound
     if instance.policy is not Policy.PURE:
         raise RefutedError(f"{RULE} proves bounds of pure plans")
@@ -85,15 +70,7 @@ def check_runs(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
 
 
 class _Part:
-    """The part that a walk is at: by class what is open, and what runs that leaves possible.
-
-    Parameters
-    ----------
-    instance, bound, dropped
-        What the certificate is about: bounds of the objective, or of the consumption of a limit that is dropped.
-    stopwatch
-        Its time must suffice.
-    """
+    """The part that a walk is at: by class what is open, and what runs that leaves possible."""
 
     def __init__(self, instance: BoaInstance, bound: float | None, dropped: str, stopwatch: Stopwatch) -> None:
         self.bound, self.stopwatch = bound, stopwatch

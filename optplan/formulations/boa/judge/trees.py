@@ -34,22 +34,10 @@ _MOST_WORTH = 1e6
 
 
 def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
-    """Check what is said about all plans with whole widths.
+    """Check what is said about all plans with whole widths; policy pure where plans are listed.
 
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, with a budget; policy pure where plans are listed.
-    certificate
-        Of the rule ``boa-branches``, or of one that a module beside this one explains: ``boa-runs`` (``runs``) or
-        ``boa-peak`` (``peak``); anything may stand in it.
-
-    Raises
-    ------
-    RefutedError
-        When the certificate does not prove its bound.
-    OutOfTime
-        When the stopwatch has run out.
+    The rule is ``boa-branches``, or one that a module beside this one explains: ``boa-runs`` (``runs``) or ``boa-peak``
+    (``peak``). Anything may stand in the certificate; a RefutedError where it does not prove its bound.
     """
     if certificate.rule == runs.RULE:
         runs.check_runs(instance, certificate, stopwatch)

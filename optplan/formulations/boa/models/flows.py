@@ -1,21 +1,22 @@
-"""From flows through layered graphs, which is what linear programs return, to mixtures of paths.
+"""From shares, which is what linear programs return, to mixtures of paths and to branches.
 
 A path that stays at its node pays nothing for it. Where entering a node costs the same whatever node a path leaves, the
 cheapest of all ways to take a flow apart into paths are those in which as much as possible stays. Where it depends on
-the group left, the linear program says who goes where, and paths follow that. Source: Ahuja, Magnanti and Orlin,
-Network Flows, theorem 3.5 (flow decomposition).
+the group left, the linear program says who goes where, and paths follow that (flow decomposition: Ahuja, Magnanti and
+Orlin, Network Flows, theorem 3.5). Where epochs choose apart, cutting a class at all their fractions at once gives rows
+over all epochs, one more than there are cuts (the north-west corner rule of transportation problems).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from optplan.contracts.judgement import PathCosts
-from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.instance import BoaInstance, Branch
 from optplan.formulations.boa.exact.costs import list_amounts
 from optplan.formulations.boa.exact.feasibility import clear_mixture
 from optplan.progress import Stopwatch
@@ -39,16 +40,8 @@ Strand: TypeAlias = tuple[float, list[int]]
 class Flow:
     """What flows through a graph.
 
-    Parameters
-    ----------
-    at
-        (E, K) Share at each node; the shares of a layer add up to one, to within an engine's tolerance.
-    stay
-        (E - 1, K) Share that stays at each node from one layer to the next.
-    enter
-        (E - 1, F, K) Share that comes to each node from other nodes, by the group that it leaves.
-    group
-        (K,) Group of each node.
+    ``at`` (E, K) is the share at each node, ``stay`` (E - 1, K) that which stays at it from one layer to the next, and
+    ``enter`` (E - 1, F, K) that which comes to it from other nodes, by the ``group`` (K,) that it leaves.
     """
 
     at: FloatArray
@@ -144,3 +137,37 @@ def mix_within(
             kept = np.flatnonzero(found.fractions)
             return mixtures.mix_columns(known.graph[kept], found.fractions[kept], columns.take(kept))
     return None
+
+
+#: Cuts closer than this are the same, and a smaller fraction is none.
+_SAME_CUT = 1e-12
+
+
+class Share(NamedTuple):
+    """A fraction of the jobs in one epoch, and what they hold."""
+
+    fraction: float
+    gpu_type: str
+    width: float
+
+
+def write_divisions(instance: BoaInstance, epochs: Sequence[Sequence[Share]]) -> tuple[Branch, ...]:
+    """Write what the jobs of a class hold in each epoch (E,), in fractions that add up to 1, as branches."""
+    ends = [np.cumsum([share.fraction for share in shares]) for shares in epochs]
+    cuts = np.unique(np.concatenate([np.zeros(1), *(each[:-1] for each in ends)]))
+    cuts = cuts[(np.diff(cuts, prepend=-1.0) > _SAME_CUT) & (cuts < 1.0 - _SAME_CUT)]
+    branches = []
+    for start, end in zip(cuts.tolist(), [*cuts[1:].tolist(), 1.0], strict=True):
+        middle = 0.5 * (start + end)
+        held = [
+            shares[min(int(np.searchsorted(each, middle)), len(shares) - 1)]
+            for shares, each in zip(epochs, ends, strict=True)
+        ]
+        branches.append(
+            Branch(
+                fraction=end - start,
+                widths=np.array([share.width for share in held]),
+                gpu_types=tuple(share.gpu_type for share in held) if len(instance.gpu_types) > 1 else None,
+            )
+        )
+    return tuple(branches)

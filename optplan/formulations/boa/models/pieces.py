@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, has_real_widths
 from optplan.formulations.boa.exact.costs import count_types, list_amounts, list_closed, load_of, seconds_per_hour
-from optplan.formulations.boa.exact.divisions import Share, write_divisions
+from optplan.formulations.boa.models.flows import Share, write_divisions
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, lower_left_hull
 
@@ -54,18 +54,9 @@ class Points:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Closed forms (C,) in which a width is to be decided.
+    """Closed forms (C,) in which a width is to be decided, between different bounds.
 
-    Parameters
-    ----------
-    row, gpu_type
-        As in :class:`Points`.
-    is_power
-        Whether the form is a power law; Amdahl otherwise.
-    parameter
-        Exponent or serial fraction, between 0 and 1, exclusively.
-    least, largest
-        Bounds of the width, different.
+    A power law or Amdahl's, with an exponent or a serial fraction strictly between 0 and 1.
     """
 
     row: IntArray
@@ -109,16 +100,9 @@ class Curves:
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """How the jobs of all rows are divided.
+    """How the jobs of all rows are divided: fractions at points (P,) and on curves (C,).
 
-    Parameters
-    ----------
-    points
-        (P,) Fraction at each point.
-    curves
-        (C,) Fraction on each curve.
-    use
-        (C,) GPU-time of that fraction, per unit of work of the row.
+    ``use`` (C,) is the GPU-time of the latter, per unit of work of the row.
     """
 
     points: FloatArray
@@ -137,16 +121,9 @@ class Division:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Problem (7).
+    """Problem (7): points and curves that rows (N,) divide their jobs among.
 
-    Parameters
-    ----------
-    instance
-        Whose problem it is.
-    gpus, seconds
-        (N,) What a unit of u and of z counts in each row: GPUs, and seconds of (weighted) mean completion time.
-    points, curves
-        What the rows divide their jobs among.
+    A unit of u and of z counts ``gpus`` GPUs and ``seconds`` of (weighted) mean completion time.
     """
 
     instance: BoaInstance
@@ -296,13 +273,7 @@ class Pieces:
 
 
 def collect_pieces(instance: BoaInstance) -> Pieces:
-    """State problem (7).
-
-    Parameters
-    ----------
-    instance
-        Problem continuous, with a budget.
-    """
+    """State problem (7); of an instance with a budget."""
     points: list[tuple[FloatArray, ...]] = []
     curves: list[tuple[FloatArray, ...]] = []
     gpus, seconds, first = [], [], 0

@@ -29,7 +29,7 @@ from pydantic import JsonValue
 from optplan.contracts import SolveRequest, TreeCertificate
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.data.peak_limit import PeakLimit
+from optplan.formulations.boa.data.problems import PeakLimit
 from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
 from optplan.formulations.boa.exact.peak.demand import list_stays
 from optplan.schema import FloatArray
@@ -52,15 +52,7 @@ _PARTS = 64
 
 @dataclass(frozen=True)
 class Condition:
-    """No plan that keeps the limit has more.
-
-    Parameters
-    ----------
-    kind, number
-        ``width`` or ``slope``, and which.
-    most
-        The amount.
-    """
+    """No plan that keeps the limit has more than ``most`` of a kind (``width`` or ``slope``) and number."""
 
     kind: str
     number: float
@@ -85,20 +77,9 @@ class Condition:
 def prove_bound(
     instance: BoaInstance, limit: PeakLimit, solution: BoaSolution, request: SolveRequest
 ) -> tuple[float, TreeCertificate] | None:
-    """Bound all plans that keep the limit by the conditions that a plan breaks most.
+    """Bound all plans that keep the limit, in seconds, by the conditions that the best plan without it breaks most.
 
-    Parameters
-    ----------
-    instance, limit
-        The problem with whole widths, and the limit.
-    solution
-        The best plan without the limit.
-
-    Returns
-    -------
-    tuple or None
-        Seconds of (weighted) mean completion time, and its certificate; None where the plan breaks no condition, or
-        they prove nothing.
+    None where it breaks none, or they prove nothing.
     """
     conditions = [
         condition
@@ -126,14 +107,7 @@ def prove_bound(
 def find_least_reach(instance: BoaInstance, probability: float, scale: float) -> tuple[float, float]:
     """Return GPUs such that no plan keeps a lower limit, whatever its budget, and the slope that proves it.
 
-    Parameters
-    ----------
-    instance
-        Its limits are not looked at.
-    probability
-        Of the limit.
-    scale
-        GPUs, about as many as that.
+    ``scale`` is about as many GPUs.
     """
     from scipy.optimize import brentq
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from optplan.contracts import BoundProof, Status
 from optplan.errors import UnsupportedError
-from optplan.formulations.boa.data.arrivals import ArrivalPattern
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
-from optplan.formulations.boa.data.job_classes import JobClass
+from optplan.formulations.boa.data.job_classes import ArrivalPattern, JobClass
 from optplan.formulations.boa.exact.peak.capped import find_least_peak
 from optplan.formulations.boa.exact.peak.demand import find_demand
 from optplan.formulations.boa.judge.evaluation import evaluate
