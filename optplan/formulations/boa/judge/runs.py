@@ -50,6 +50,8 @@ RULE = "boa-runs"
 #: The most that rounding may add to what a part proves, and that limits may be worth by weights, relative to the bound.
 _MOST_MARGIN = 1e-6
 _MOST_WORTH = 1e6
+#: Where limits are worth nothing: plans that take nothing keep them.
+_MORE_THAN_NOTHING = 1e-300
 #: Divisions that lie within one another, and steps of one pass over a class: a proof that needs more is none.
 _MOST_DEPTH = 10_000
 _MOST_STEPS = 200_000_000
@@ -157,7 +159,7 @@ class _Part:
         """Return what better plans within the limits stay below, weighted; None where weights can prove nothing."""
         paid = float(weights[1:] @ self.limits)
         if weights[0] == 0.0:
-            most = paid * (1.0 + TOLERANCE)
+            most = max(paid * (1.0 + TOLERANCE), _MORE_THAN_NOTHING)
         else:
             if self.bound is None or not paid / weights[0] <= _MOST_WORTH * self.bound:
                 return None
