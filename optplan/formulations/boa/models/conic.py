@@ -95,10 +95,9 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         return infeasible
     request.stopwatch.emit("conic")
     pieces = collect_pieces(instance)
-    is_plain = not instance.is_typed and not instance.quotas
     leanest, factor = pieces.find_leanest()
-    is_least = is_plain and factor >= 1.0 - LIMIT_TOLERANCE
-    if is_plain and (is_least or pieces.are_settled):
+    is_least = pieces.are_plain and factor >= 1.0 - LIMIT_TOLERANCE
+    if pieces.are_plain and (is_least or pieces.are_settled):
         # Nothing is to be decided; at the least budget the program has no interior either.
         steepest = pieces.find_steepest() if is_least else 0.0
         found = _Found(_end(Termination.COMPLETED), leanest, np.array([steepest]))
@@ -115,7 +114,7 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     solution = objective = None
     if found.division is not None:
         kept = pieces.keep_limits(found.division, leanest)
-        solution = pieces.write_widths(kept) if is_plain else pieces.write_solution(kept)
+        solution = pieces.write(kept)
         objective = pieces.value(kept)
         # What is not used up is worth nothing, of which an interior point leaves a little.
         spent = pieces.consumption(kept) >= pieces.limits * (1.0 - _SPENT)
@@ -273,8 +272,7 @@ def _name(
 def _write(pieces: Pieces, division: Division) -> BoaSolution:
     """Write the shares as widths, moved towards the leanest plan by as much as limits are exceeded."""
     kept = pieces.keep_limits(division, pieces.find_leanest()[0])
-    is_plain = not pieces.instance.is_typed and not pieces.instance.quotas
-    return pieces.write_widths(kept) if is_plain else pieces.write_solution(kept)
+    return pieces.write(kept)
 
 
 def _least_times(pieces: Pieces) -> FloatArray:

@@ -167,30 +167,13 @@ _BUDGET_SLACK = 5e-10
 
 
 def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = None) -> pyo.ConcreteModel:
-    """State the problem in Pyomo, in the terms of this module's sheet.
+    """State the problem whole or rescaling in Pyomo, in the terms and units of this module's sheet.
 
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, with a budget. The policy decides on the domain of x.
-    stopwatch
-        Time limit, which is looked at before each part of the model; none when None.
-
-    Returns
-    -------
-    pyomo.environ.ConcreteModel
-        With the sets, variables and parameters of the sheet, the constraints ``budget``, ``quota``, ``due``, ``floor``,
-        ``row_length``, ``width_change``, ``entered``, ``kept`` and ``left``, and the expressions ``mean_jct_s``
-        (seconds), ``jct_s`` (seconds, by class with a due date), ``gpus_running`` (time-average GPUs, by class with a
-        floor), ``gpus`` (by type) and ``width`` (GPUs, by class and epoch). All in the
-        units of the sheet; :func:`scale_model` has what engines divide by.
-
-    Raises
-    ------
-    UnsupportedError
-        When the problem is the continuous one.
-    OutOfEffortError
-        When time runs out before the model is complete.
+    With its sets, variables and parameters, the constraints ``budget``, ``quota``, ``due``, ``floor``, ``row_length``,
+    ``width_change``, ``entered``, ``kept`` and ``left``, and the expressions ``mean_jct_s`` (seconds), ``jct_s``
+    (seconds, by class with a due date), ``gpus_running`` (time-average GPUs, by class with a floor), ``gpus`` (by type)
+    and ``width`` (GPUs, by class and epoch); :func:`scale_model` has what engines divide by. The stopwatch is looked at
+    before each part of the model; an OutOfEffortError where it has run out.
     """
     if instance.problem is Problem.CONTINUOUS:
         raise UnsupportedError(

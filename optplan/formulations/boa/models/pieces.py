@@ -232,7 +232,16 @@ class Pieces:
         steps = (used[over] - self.limits[over]) / (used[over] - least[over])
         return division.move(leanest, min(1.0, float(steps.max(initial=0.0))))
 
-    def write_widths(self, division: Division) -> BoaSolution:
+    @property
+    def are_plain(self) -> bool:
+        """Whether there is one GPU type, and no limit but the budget."""
+        return not self.instance.is_typed and not self.instance.quotas
+
+    def write(self, division: Division) -> BoaSolution:
+        """Write a division as widths."""
+        return self._write_widths(division) if self.are_plain else self._write_branches(division)
+
+    def _write_widths(self, division: Division) -> BoaSolution:
         """Write a division among the widths of one GPU type as one real width of each row, k = u / z."""
         on = np.flatnonzero(division.curves > 0.0)
         curves, share = self.curves.take(on), division.curves[on]
@@ -246,7 +255,7 @@ class Pieces:
             branches[name] = (Branch(widths=np.clip(use[rows] / time[rows], widths[0], widths[-1])),)
         return BoaSolution(branches=branches)
 
-    def write_solution(self, division: Division) -> BoaSolution:
+    def _write_branches(self, division: Division) -> BoaSolution:
         """Write a division as branches."""
         types = list(self.instance.gpu_types)
         shares: list[list[Share]] = [[] for _ in self.gpus]
