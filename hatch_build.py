@@ -20,9 +20,8 @@ KERNELS = (
     "optplan/solvers/paths/kernel",
     "optplan/solvers/paths/runs",
     "optplan/solvers/paths/simplex",
-    "optplan/verification/loops",
+    "optplan/judging/loops",
     "optplan/formulations/boa/judge/loops",
-    "optplan/formulations/boa/judge/run_loops",
     "optplan/formulations/srift/laws/exchange",
 )
 #: The same bits as Python on every processor: no operation is fused with another.

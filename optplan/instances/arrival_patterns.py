@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from optplan.formulations.boa.data.arrivals import HOURS_OF_DAY, ArrivalPattern
+from optplan.formulations.boa.data.job_classes import HOURS_OF_DAY, ArrivalPattern
 from optplan.schema import FloatArray
 
 #: Bins of an hour in which arrivals are counted for the dispersion: longer ones would take the day for clumps.

@@ -6,7 +6,6 @@ its own, everything within the certificate's allowance.
 """
 
 from optplan.verification.capped import verify_capped
-from optplan.verification.enumeration import least_within
 from optplan.verification.judge import evaluate, require_own, verify
 
-__all__ = ["evaluate", "least_within", "require_own", "verify", "verify_capped"]
+__all__ = ["evaluate", "require_own", "verify", "verify_capped"]

@@ -17,8 +17,8 @@ from optplan.contracts import (
 from optplan.contracts.judgement import JUDGE_ROUNDING, UnlistedError
 from optplan.contracts.registry import is_outside
 from optplan.contracts.result import CERTIFIED
-from optplan.verification.enumeration import least_within
-from optplan.verification.findings import TOLERANCE, UNCHECKED, Findings
+from optplan.judging.enumeration import least_within
+from optplan.verification.findings import ROUNDING, TOLERANCE, UNCHECKED, Findings
 
 #: How far a general engine's bound may lie above the objective: engines stop at tolerances of about this.
 ENGINE_TOLERANCE = 1e-6
@@ -132,8 +132,9 @@ class BoundJudge:
             judged = found.formulation.least_within
             return float(judged(found.instance, multipliers, allowance, found.stopwatch))
         graphs = found.formulation.path_costs(found.instance)
-        weights = np.array([multipliers[limit] for limit in found.limits])
-        return least_within(graphs, weights, allowance, np.array(list(found.limits.values())), found.stopwatch)
+        prices = np.array([1.0, *(multipliers[limit] for limit in found.limits)])
+        most = np.array(list(found.limits.values())) * (1 + TOLERANCE - ROUNDING)
+        return least_within(graphs, prices, allowance, most, found.stopwatch)
 
     def check_bound(self) -> None:
         """Hold the stated bound against its certificates and the objective, or name it as taken on trust."""

@@ -36,37 +36,75 @@ UNCHECKED = (OutOfTime, MemoryError)
 
 
 @dataclass
-class Findings:
-    """The checks of one result.
+class Checks:
+    """What was checked, what is on trust and what is never checked, as in a Verification."""
 
-    Parameters
-    ----------
-    formulation, instance, result
-        What is judged.
-    stopwatch
-        When to end: what is not checked by then is named, and taken on trust.
-    checks, on_trust, never_checked, unlisted
-        As in :class:`~optplan.contracts.Verification`.
-    evaluation
-        What the decisions amount to; None without decisions that can be evaluated.
-    evidence
-        As in :class:`~optplan.contracts.Verification`.
-    end
-        What was too short for the last thing that was not checked; empty when all was.
+    checks: list[Check] = field(default_factory=list, kw_only=True)
+    on_trust: list[str] = field(default_factory=list, kw_only=True)
+    never_checked: list[str] = field(default_factory=list, kw_only=True)
+    _failures: int = field(default=0, kw_only=True)
+
+    def compare(
+        self, family: str, index: str, claimed: float, recomputed: float, tolerance: float, message: str
+    ) -> None:
+        """Check that two figures are the same."""
+        holds = bool(abs(claimed - recomputed) <= tolerance)
+        self._add(family, index, (claimed, recomputed, tolerance), message, holds=holds)
+
+    def at_most(self, family: str, index: str, left: float, right: float, tolerance: float, message: str) -> None:
+        """Check that one figure is no larger than another."""
+        self._add(family, index, (left, right, tolerance), message, holds=bool(left <= right + tolerance))
+
+    def hold(self, family: str, index: str, message: str) -> None:
+        """Note something that holds and has no figures."""
+        self._add(family, index, (0.0, 0.0, 0.0), message, holds=True)
+
+    def fail(self, family: str, index: str, message: str) -> None:
+        """Note something that does not hold and has no figures."""
+        self._add(family, index, (1.0, 0.0, 0.0), message, holds=False)
+
+    def list_checks(self) -> list[Check]:
+        """Return all checks, failures first."""
+        more = self._failures - _MOST_FAILURES
+        message = f"{more:,} further claims do not hold"
+        rest = [Check.exactly("further", message, holds=False, sides=(more, 0))] if more > 0 else []
+        return sorted([*self.checks, *rest], key=lambda check: check.holds)
+
+    def _add(self, family: str, index: str, sides: tuple[float, float, float], message: str, *, holds: bool) -> None:
+        # A NaN or an infinity is not fit for JSON; the check has failed already, and says so by ``holds``.
+        self._failures += not holds
+        if not holds and self._failures > _MOST_FAILURES:
+            return
+        left, right, tolerance = (float(side) if np.isfinite(side) else 0.0 for side in sides)
+        self.checks.append(
+            Check(
+                family=family,
+                index=index,
+                left=left,
+                right=right,
+                tolerance=tolerance,
+                holds=holds,
+                message=message,
+            )
+        )
+
+
+@dataclass
+class Findings(Checks):
+    """The checks of one result, and what is on trust, never checked and unlisted, as in a Verification.
+
+    ``evaluation`` is what the decisions amount to; None without decisions that can be evaluated. ``end`` says what was
+    too short for the last thing that was not checked; it is empty when all was.
     """
 
     formulation: Formulation
     instance: Instance
     result: Result[Solution]
     stopwatch: Stopwatch
-    checks: list[Check] = field(default_factory=list)
-    on_trust: list[str] = field(default_factory=list)
-    never_checked: list[str] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
     evaluation: Evaluation | None = None
     evidence: dict[str, float] = field(default_factory=dict)
     end: str = ""
-    _failures: int = 0
     _duals: dict[tuple[float, ...], float] = field(default_factory=dict)
 
     @cached_property
@@ -132,51 +170,7 @@ class Findings:
         self.end = "the memory there is" if isinstance(error, MemoryError) else in_time
         self.on_trust.append(f"{what} not checked within {self.end}")
 
-    def compare(
-        self, family: str, index: str, claimed: float, recomputed: float, tolerance: float, message: str
-    ) -> None:
-        """Check that two figures are the same."""
-        holds = bool(abs(claimed - recomputed) <= tolerance)
-        self._add(family, index, (claimed, recomputed, tolerance), message, holds=holds)
-
-    def at_most(self, family: str, index: str, left: float, right: float, tolerance: float, message: str) -> None:
-        """Check that one figure is no larger than another."""
-        self._add(family, index, (left, right, tolerance), message, holds=bool(left <= right + tolerance))
-
     def no_better(self, family: str, index: str, claimed: float, known: float, tolerance: float, message: str) -> None:
         """Check that a bound does not claim more than is known: no higher where less is better, else no lower."""
         ends = (claimed, known) if self.minimises else (known, claimed)
         self.at_most(family, index, *ends, tolerance, message)
-
-    def hold(self, family: str, index: str, message: str) -> None:
-        """Note something that holds and has no figures."""
-        self._add(family, index, (0.0, 0.0, 0.0), message, holds=True)
-
-    def fail(self, family: str, index: str, message: str) -> None:
-        """Note something that does not hold and has no figures."""
-        self._add(family, index, (1.0, 0.0, 0.0), message, holds=False)
-
-    def list_checks(self) -> list[Check]:
-        """Return all checks, failures first."""
-        more = self._failures - _MOST_FAILURES
-        message = f"{more:,} further claims do not hold"
-        rest = [Check.exactly("further", message, holds=False, sides=(more, 0))] if more > 0 else []
-        return sorted([*self.checks, *rest], key=lambda check: check.holds)
-
-    def _add(self, family: str, index: str, sides: tuple[float, float, float], message: str, *, holds: bool) -> None:
-        # A NaN or an infinity is not fit for JSON; the check has failed already, and says so by ``holds``.
-        self._failures += not holds
-        if not holds and self._failures > _MOST_FAILURES:
-            return
-        left, right, tolerance = (float(side) if np.isfinite(side) else 0.0 for side in sides)
-        self.checks.append(
-            Check(
-                family=family,
-                index=index,
-                left=left,
-                right=right,
-                tolerance=tolerance,
-                holds=holds,
-                message=message,
-            )
-        )

@@ -4,62 +4,37 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
-from optplan.contracts import Check, Frontier, FrontierPoint, Instance, Verification
-from optplan.contracts.judgement import JUDGE_TOLERANCE
+from optplan.contracts import Frontier, FrontierPoint, Instance, Verification
 from optplan.contracts.registry import Formulation
 from optplan.contracts.time_and_money import BUDGET
 from optplan.errors import UsageError
 from optplan.formulations import formulation_of
 from optplan.progress import OutOfTime, Stopwatch
 from optplan.units import Amount, BudgetUnit
+from optplan.verification.findings import TOLERANCE, Checks
 
 #: How far the chord may lie above what certificates prove where a frontier is said to be exact between its points.
 _ON_CHORD = 1e-6
 
 
 @dataclass
-class _Findings:
+class _Findings(Checks):
     """Checks and claims of one frontier."""
 
     formulation: Formulation
     instance: Instance
     stopwatch: Stopwatch
-    checks: list[Check] = field(default_factory=list)
-    on_trust: list[str] = field(default_factory=list)
-    never_checked: list[str] = field(default_factory=list)
-
-    def at_most(self, family: str, index: str, left: float, right: float, scale: float, message: str) -> None:
-        """Check that one figure is no larger than another, up to the judge's tolerance of a scale."""
-        tolerance = JUDGE_TOLERANCE * abs(scale)
-        holds = left <= right + tolerance
-        check = Check(
-            family=family, index=index, left=left, right=right, tolerance=tolerance, holds=holds, message=message
-        )
-        self.checks.append(check)
-
-    def equal(self, family: str, index: str, claimed: float, known: float, message: str) -> None:
-        """Check that two figures are the same."""
-        self.at_most(family, index, abs(claimed - known), 0.0, max(abs(claimed), abs(known)), message)
 
 
 def verify_frontier(instance: Instance, frontier: Frontier, *, time_limit_s: float | None) -> Verification:
-    """Check every point of a frontier.
+    """Check every point of a frontier, and what lies between two.
 
-    Parameters
-    ----------
-    frontier
-        Each point's decisions keep its budget and reach its objective, its certificate proves that none is better, and
-        between two points no plan lies below the chord by more than is said.
-    time_limit_s
-        Seconds of processor time after which the points that are left are taken on trust; None for no limit.
-
-    Raises
-    ------
-    UsageError
-        When the frontier belongs to another instance.
+    Each point's decisions keep its budget and reach its objective, its certificate proves that none is better, and
+    between two points no plan lies below the chord by more than is said. What is left after ``time_limit_s`` seconds of
+    processor time is taken on trust.
     """
     start = time.perf_counter()
     if frontier.instance_hash != instance.content_hash():
@@ -69,7 +44,7 @@ def verify_frontier(instance: Instance, frontier: Frontier, *, time_limit_s: flo
     found = _Findings(formulation_of(instance), instance, Stopwatch(time_limit_s, clock=time.thread_time))
     _check_points(found, frontier)
     return Verification(
-        checks=tuple(sorted(found.checks, key=lambda check: check.holds)),
+        checks=tuple(found.list_checks()),
         on_trust=tuple(found.on_trust),
         never_checked=tuple(found.never_checked),
         seconds=time.perf_counter() - start,
@@ -95,21 +70,22 @@ def _check_point(found: _Findings, frontier: Frontier, point: FrontierPoint, ind
     own = found.instance.replace(budget=Amount(point.budget, BudgetUnit(frontier.budget_unit)))
     evaluation = found.formulation.evaluate(own, frontier.solution_at(point.budget))
     found.checks += [check.replace(index=f"{index} {check.index}".strip()) for check in evaluation.checks]
-    found.equal("objective", index, point.objective, evaluation.objective, "the point's decisions must reach it")
+    message, reached = "the point's decisions must reach it", evaluation.objective
+    tolerance = TOLERANCE * max(abs(point.objective), abs(reached))
+    found.compare("objective", index, point.objective, reached, tolerance, message)
     multipliers = dict(point.certificate.multipliers)
     if set(multipliers) != set(own.limits):
-        message = f"multipliers must name exactly {', '.join(own.limits)}"
-        found.checks.append(Check.exactly("certificate", message, holds=False, sides=(1, 0), index=index))
+        found.fail("certificate", index, f"multipliers must name exactly {', '.join(own.limits)}")
         return
     dual = float(found.formulation.dual_bound(own, multipliers, found.stopwatch))
     # What rounding errors are relative to: the objective, and what the multipliers weigh.
     scale = abs(point.objective) + 2.0 * sum(multipliers[limit] * amount for limit, amount in own.limits.items())
     message = "the certificate must prove that nothing is better within the budget"
-    found.at_most("certificate", index, point.objective, dual, scale, message)
+    found.at_most("certificate", index, point.objective, dual, TOLERANCE * scale, message)
     ends = point.shadow_price
     if ends.less is not None:
         message = "a price may not rise with the budget"
-        found.at_most("shadow-price", index, ends.more, ends.less, max(ends.more, ends.less), message)
+        found.at_most("shadow-price", index, ends.more, ends.less, TOLERANCE * abs(max(ends.more, ends.less)), message)
 
 
 def _check_between(found: _Findings, frontier: Frontier, points: Sequence[FrontierPoint]) -> None:
@@ -119,21 +95,12 @@ def _check_between(found: _Findings, frontier: Frontier, points: Sequence[Fronti
         index = f"points {number} to {number + 1}"
         message = "budgets must rise, and objectives fall"
         found.at_most("order", index, left.budget, right.budget, 0.0, message)
-        found.at_most("order", index, right.objective, left.objective, left.objective, message)
+        found.at_most("order", index, right.objective, left.objective, TOLERANCE * abs(left.objective), message)
         room = _find_room(left, right) / abs(left.objective)
         widest = max(widest, room)
         if frontier.exact_between:
             message = "between two points nothing may lie below the chord, which mixtures of the two reach"
-            check = Check(
-                family="between",
-                index=index,
-                left=room,
-                right=0.0,
-                tolerance=_ON_CHORD,
-                holds=room <= _ON_CHORD,
-                message=message,
-            )
-            found.checks.append(check)
+            found.at_most("between", index, room, 0.0, _ON_CHORD, message)
     if not frontier.exact_between and len(points) > 1:
         found.never_checked.append(
             f"between two points plans lie on or below the chord, which mixtures reach: by at most {widest:.2%}"

@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from optplan.solving import solve
+
+from .tampering import CASES, Case, named
+
 _STATUS = Path("/proc/self/status")
 
 
@@ -53,3 +57,13 @@ def measure() -> Measure:
             taken.megabytes = _read_megabytes("VmHWM") - before_mb
 
     return measured
+
+
+@pytest.fixture(scope="session")
+def cases() -> dict[str, Case]:
+    """Return an instance and its result for each of the cases."""
+    made: dict[str, Case] = {}
+    for key, (name, solver, changes) in CASES.items():
+        instance = named(name, **changes)
+        made[key] = (instance, solve(instance, solver=solver, check=False))
+    return made

@@ -16,14 +16,15 @@ from optplan.contracts.limits import Infeasibility, Relaxation
 from optplan.contracts.packing import pack_integers
 from optplan.contracts.result import Status
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.judge import listing, peak
+from optplan.formulations.boa.judge import peak
 from optplan.formulations.rubberband.judge import bracket_paths
 from optplan.formulations.seer.judge import node_spending
 from optplan.formulations.srift.judge import parts
 from optplan.formulations.srift.judge.bounds import Offers
 from optplan.instances.library import build_named
+from optplan.judging import enumeration
 from optplan.solving import solve
-from optplan.verification import enumeration, verify
+from optplan.verification import verify
 
 if TYPE_CHECKING:
     from tests.verification.conftest import Measure
@@ -202,12 +203,7 @@ def test_many_remedies_and_a_long_reason(measure: Measure) -> None:
 @pytest.mark.parametrize(
     ("module", "cap", "name", "said"),
     [
-        (
-            listing,
-            "_MOST_NUMBERS",
-            "near plans listed",
-            "a listed part has more beginnings of paths than are looked at",
-        ),
+        (enumeration, "_MOST_NUMBERS", "near plans listed", "the allowance leaves more plans than are listed"),
         (enumeration, "_MOST_NUMBERS", "near plans enumerated", "the allowance leaves more plans than are listed"),
         (peak, "_MOST_JOBS", "as many jobs as are looked at", "4096 GPUs are those of more than 16 jobs"),
         (bracket_paths, "_MOST_CELLS", "all searches enumerated", "stages are more than are looked at"),

@@ -24,7 +24,7 @@ from optplan.execution.online.terms import Terms
 from optplan.execution.online.weighing import find_excess, rows_of, solution_of, weigh
 from optplan.execution.online.width_table import WidthTable
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
-from optplan.formulations.boa.judge.evidence import share_evidence
+from optplan.formulations.boa.judge.evaluation import share_evidence
 from optplan.formulations.boa.planning import as_run
 from optplan.schema import FrozenModel
 from optplan.solving import solve

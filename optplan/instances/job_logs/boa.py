@@ -12,8 +12,7 @@ import numpy as np
 from optplan.errors import DataError, DataWarning, nearest_name_hint
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.data.job_classes import JobClass, Widths
-from optplan.formulations.boa.data.logged_jobs import LoggedJobs
+from optplan.formulations.boa.data.job_classes import JobClass, LoggedJobs, Widths
 from optplan.instances.arrival_patterns import learn_patterns, tell_patterns
 from optplan.instances.job_counts import warn_few_jobs
 from optplan.instances.job_logs.naming import Classes

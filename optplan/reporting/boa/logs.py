@@ -6,7 +6,7 @@ from functools import partial
 
 from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.data.logged_jobs import LoggedJobs
+from optplan.formulations.boa.data.job_classes import LoggedJobs
 from optplan.reporting.boa.breakdown import break_down, price_usd_per_hour
 from optplan.reporting.pages import Block, Items, Section
 from optplan.reporting.phrases import NOTHING, format_gpus, format_share, format_usd

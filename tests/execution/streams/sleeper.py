@@ -18,6 +18,8 @@ def train(configuration: Mapping[str, Any], session: Session) -> Iterator[dict[s
         (folder / "done").write_text(str(done), encoding="utf-8")
 
     session.save = save
+    while "wait_for" in configuration and not Path(configuration["wait_for"]).exists():
+        time.sleep(0.01)
     while True:
         time.sleep(configuration["epoch_s"] / session.gpus ** configuration.get("power", 0.9))
         done += 1

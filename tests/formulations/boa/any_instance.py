@@ -107,7 +107,7 @@ def _limit(rng: Generator, fields: dict[str, Any]) -> BoaInstance:
     for name, each in fields["gpu_types"].items():
         quota = _near(rng, used[f"{QUOTA}{name}"])
         del each["quota_gpus"]
-        if quota > 0.0 and rng.random() < 0.5:  # floors beside quotas of nothing are refused
+        if rng.random() < 0.5:
             each["quota_gpus"] = quota
     return BoaInstance.parse(fields)
 

@@ -155,7 +155,7 @@ def test_frontier_plan_and_explanation() -> None:
 
 
 def test_who_cannot_take_floors_refuses() -> None:
-    """Solvers without the feature, real widths, wrong estimates and quotas of nothing say so; other amounts, too."""
+    """Solvers without the feature, real widths and wrong estimates say so; other amounts, too."""
     with pytest.raises(UnsupportedError, match="cannot handle floors"):
         solve(two_streams(light=1.1), solver="layered-paths")
     with pytest.raises(DataError, match="floors need whole widths; solve whole or rescaling"):
@@ -168,11 +168,19 @@ def test_who_cannot_take_floors_refuses() -> None:
     instance = two_streams(light=1.1)
     with pytest.raises(UnsupportedError, match="floors"):
         analyse_sensitivity(instance, solve(instance), {"speedup": 0.1}, samples=2)
+
+
+@pytest.mark.parametrize("policy", ["pure", "mixed"])
+def test_floors_go_with_a_quota_of_nothing(policy: str) -> None:
+    """A type that nobody may use changes no plan, whoever could run on it."""
+    instance = two_streams(light=1.1).replace(policy=policy)
     fields = instance.to_json_data()
     fields["gpu_types"]["none"] = {"quota_gpus": 0.0}
     fields["classes"]["heavy"]["speedup"]["none"] = {"form": "table", "gpus": [1], "speedup": [1.0]}
-    with pytest.raises(UnsupportedError, match=r"floors \(least_mean_gpus\) do not go with a quota of nothing"):
-        solve(BoaInstance.parse(fields))
+    closed = BoaInstance.parse(fields)
+    result = solve(closed)
+    assert result.objective == pytest.approx(solve(instance).objective, rel=1e-9)
+    assert verify(closed, result).ok
 
 
 def test_instances_without_floors_keep_their_ids() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from optplan.formulations.boa.data.arrivals import ArrivalPattern
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.data.job_classes import JobClass
+from optplan.formulations.boa.data.job_classes import ArrivalPattern, JobClass
 from optplan.reporting.boa.demand import draw_demand, list_demand, say_demand, tell_demand
 from optplan.solving import solve
 from optplan.speedup import TableSpeedup

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from optplan.contracts.judgement import PathCosts
-from optplan.formulations.boa.judge import run_loops
+from optplan.formulations.boa.judge import loops
 from optplan.solvers.layered_graphs import path_totals
 from optplan.solvers.paths import branch_price, run_problem, runs, simplex
 from optplan.solvers.paths.search import Effort
@@ -119,7 +119,7 @@ def test_runs_leave_room_for_layers_that_hold_the_kind_too(interpret: Interpret,
     weights = np.array([1.0, 0.0])
     assert made.price(0, weights) == 2.0
     assert np.asarray(made.path)[0].tolist() == [1, 0, 0, 1]
-    judged = (interpret(run_loops) if interpreted else run_loops).ClassRuns(
+    judged = (interpret(loops) if interpreted else loops).ClassRuns(
         steps, entries, begins, own, np.ones((2, 2), dtype=np.uint8)
     )
     for epoch in (0, 3):
@@ -194,7 +194,7 @@ def test_the_judge_finds_the_same_sums(interpret: Interpret, interpreted: bool, 
         own_numbers = own[g] + 1
         takes = np.ones((own_numbers.size, 1 + limits.size), dtype=np.uint8)
         begins = np.searchsorted(kinds[g], np.arange(own_numbers.size + 1))
-        judged = (interpret(run_loops) if interpreted else run_loops).ClassRuns(
+        judged = (interpret(loops) if interpreted else loops).ClassRuns(
             steps, np.ascontiguousarray(entries), begins, own_numbers, takes
         )
         for h in range(own_numbers.size):

@@ -20,11 +20,16 @@ from optplan.contracts.instance import Instance
 from optplan.errors import DataError, DataWarning, UsageError
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
-from optplan.formulations.boa.data.options import Options, list_options
-from optplan.formulations.boa.data.peak_limit import PeakLimit
-from optplan.formulations.boa.data.problems import Budget, Policy, Problem
-from optplan.formulations.boa.data.solution import BoaSolution, Branch
-from optplan.formulations.boa.data.widths import check_curve, check_finishing, check_reference, is_concave, list_allowed
+from optplan.formulations.boa.data.options import (
+    Options,
+    check_curve,
+    check_finishing,
+    check_reference,
+    is_concave,
+    list_allowed,
+    list_options,
+)
+from optplan.formulations.boa.data.problems import BoaSolution, Branch, Budget, PeakLimit, Policy, Problem
 from optplan.schema import ByName, Fields, FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, TableSpeedup, describe_hull_changes
 from optplan.units import PERIOD_HOURS, Amount, BudgetUnit

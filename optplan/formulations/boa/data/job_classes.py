@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, field_validator, model_validator
 
-from optplan.formulations.boa.data.arrivals import ArrivalPattern
-from optplan.formulations.boa.data.logged_jobs import LoggedJobs
 from optplan.quantities import PositiveGpus, PositiveSeconds
 from optplan.schema import (
     NUMBER,
@@ -22,13 +20,112 @@ from optplan.schema import (
     FloatArray,
     FrozenModel,
     IntArray,
+    NumberRow,
     Numbers,
     PositiveAmount,
     WholeNumbers,
     freeze,
     require_amounts,
+    require_positive,
 )
 from optplan.speedup import Speedup
+
+#: A relative standard error; beyond 2 an estimate says nothing.
+_Error = Annotated[float, Field(ge=0, le=2), NUMBER]
+
+
+class LoggedJobs(FrozenModel):
+    """The jobs of a class in a log.
+
+    Parameters
+    ----------
+    jobs
+        That arrived.
+    measured_jobs
+        Of these, those whose run counts for the sizes.
+    span_hours
+        In which they arrived.
+    rate_low_per_hour, rate_high_per_hour
+        95 % interval of the arrival rate, as of a Poisson process.
+    dispersion
+        Variance over mean of the arrivals in a bin of time: 1 unless it is more than chance explains.
+    size_spread
+        Standard deviation of the size of a single job, relative to the mean.
+    gpus
+        Mean width of the measured jobs.
+    run_s
+        Their mean time on GPUs.
+    wait_s
+        Mean time from submission to start; None where the log does not say it.
+    gpu_hours
+        That a measured job held on average.
+    arrival_error, size_error, speedup_error
+        Relative standard errors of the arrival rate, the sizes, and the speed at the widest width that ran, as far as
+        the log says them.
+    """
+
+    jobs: Annotated[int, Field(ge=1), NUMBER]
+    measured_jobs: Annotated[int, Field(ge=1), NUMBER]
+    span_hours: PositiveAmount
+    rate_low_per_hour: AmountOrZero
+    rate_high_per_hour: AmountOrZero
+    dispersion: Annotated[float, Field(ge=1), NUMBER] = 1.0
+    size_spread: AmountOrZero
+    gpus: PositiveAmount
+    run_s: PositiveAmount
+    wait_s: AmountOrZero | None = None
+    gpu_hours: PositiveAmount
+    arrival_error: _Error
+    size_error: _Error
+    speedup_error: _Error = 0.0
+
+
+HOURS_OF_DAY = 24
+#: Beyond this, most jobs of a class would come in one clump, and a log says nothing of the next.
+_MOST_DISPERSION = 1000.0
+
+
+class ArrivalPattern(FrozenModel):
+    """How arrivals differ from a steady Poisson stream.
+
+    Parameters
+    ----------
+    hourly
+        (24,) The rate in each hour of the day relative to the mean; what is given is divided by its mean. All classes
+        count the same hours.
+    dispersion
+        Variance over mean of the class's arrivals in a short time within an hour of the day, at least 1: jobs come in
+        clumps of (dispersion + 1) / 2 on average.
+    """
+
+    hourly: NumberRow
+    dispersion: Annotated[float, Field(ge=1, le=_MOST_DISPERSION), NUMBER] = 1.0
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(self, *, hourly: ArrayLike = ..., dispersion: float = ...) -> None: ...
+
+    @field_validator("hourly")
+    @classmethod
+    def _check_hours(cls, hourly: FloatArray) -> FloatArray:
+        if hourly.size != HOURS_OF_DAY:
+            raise ValueError(f"{hourly.size} numbers; {HOURS_OF_DAY} are needed, one for each hour of the day")
+        require_positive(hourly, strictly=False)
+        if hourly.sum() <= 0.0:
+            raise ValueError("no hour has arrivals; at least one number above zero is needed")
+        return freeze(hourly)
+
+    @property
+    def relative(self) -> FloatArray:
+        """(24,) The same with mean 1."""
+        relative: FloatArray = self.hourly / self.hourly.mean()
+        return relative
+
+    @property
+    def repeat(self) -> float:
+        """Chance that a job of a clump is followed by one more: sizes are geometric with variance as the dispersion."""
+        return (self.dispersion - 1.0) / (self.dispersion + 1.0)
+
 
 #: Largest width that a rule may allow: its widths are listed one by one, and a slip of the pen must not fill memory.
 _LARGEST_WIDTH = 1_000_000

@@ -1,13 +1,15 @@
-"""Which of BOA's problems is asked, for which plans, within which budget."""
+"""Which of BOA's problems is asked, for which plans, within which limits; and what decides it: branches of classes."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+from optplan.contracts.instance import Solution
 from optplan.quantities import read_amount
+from optplan.schema import NUMBER, ByName, FrozenModel, Numbers, PositiveAmount
 from optplan.units import Amount, BudgetUnit
 
 
@@ -37,3 +39,49 @@ Budget = Annotated[
     PlainSerializer(str),
     WithJsonSchema({"type": "string", "examples": ["120gpu", "45usd/hour", "1000usd/day", "30000usd/month"]}),
 ]
+
+
+class PeakLimit(FrozenModel):
+    """At most so many GPUs at once, for that share of the time.
+
+    Parameters
+    ----------
+    gpus
+        Of all types together.
+    probability
+        Least share of the time in which no more are in use, hours of the day and clumps of arrivals included. From 1e-6
+        to 1 - 1e-6: shares are known to 1e-9.
+    """
+
+    gpus: PositiveAmount
+    probability: Annotated[float, Field(ge=1e-6, le=1.0 - 1e-6), NUMBER] = 0.95
+
+
+class Branch(FrozenModel):
+    """One row of widths.
+
+    Parameters
+    ----------
+    fraction
+        Of the class's jobs.
+    widths
+        (E,) GPUs in each epoch; whole numbers except in the continuous problem.
+    gpu_types
+        (E,) Their type in each epoch; None where the instance has one type.
+    """
+
+    fraction: Annotated[float, Field(gt=0, le=1), NUMBER] = 1.0
+    widths: Numbers
+    gpu_types: tuple[str, ...] | None = None
+
+
+class BoaSolution(Solution):
+    """What BOA decides: for each class the widths of each epoch, for each fraction of its jobs.
+
+    Parameters
+    ----------
+    branches
+        By class; fractions add up to one.
+    """
+
+    branches: ByName[tuple[Branch, ...]]

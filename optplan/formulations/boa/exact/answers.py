@@ -13,31 +13,15 @@ from optplan.solvers.limits import is_lost
 
 
 def certificate_at(instance: BoaInstance, *multipliers: float) -> LagrangianCertificate:
-    """Return what multipliers of the limits prove, whoever found them.
+    """Return what multipliers of the limits prove, in the order of ``instance.limit_names`` and whoever found them.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its budget.
-    multipliers
-        In the order of ``instance.limit_names``: seconds of mean completion time per unit of the limit, at least zero.
-        Where rounding leaves nothing of what they prove, zeros take their place.
+    Where rounding leaves nothing of that, zeros take their place.
     """
     return certify_bound(instance, bound_at(instance, np.array(multipliers)), *multipliers)
 
 
 def certify_bound(instance: BoaInstance, bound: float, *multipliers: float) -> LagrangianCertificate:
-    """Return the certificate of a bound, or of what zeros prove where rounding leaves nothing of it.
-
-    Parameters
-    ----------
-    instance
-        The problem, with its budget.
-    bound
-        What the multipliers prove.
-    multipliers
-        As for :func:`certificate_at`.
-    """
+    """Return the certificate of a bound, or of what zeros prove where rounding leaves nothing of it."""
     weights = np.array(multipliers)
     if is_lost(bound, float(weights @ np.array(list(instance.limits.values())))):
         weights = np.zeros(weights.size)

@@ -16,28 +16,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.contracts.judgement import PathCosts
-from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
+from optplan.formulations.boa.data.instance import QUOTA, BoaInstance, Policy, Problem, has_real_widths
 from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import least_path
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup
 from optplan.units import SECONDS_PER_HOUR
 
+#: The least quota that solvers keep, as a fraction of the least use of its type: a plan cannot tell it from nothing.
+_NEXT_TO_NOTHING = 5e-10
+
 
 @dataclass(frozen=True, eq=False)
 class OptionCosts:
     """What an hour of one job an hour costs on each option of its class.
 
-    Parameters
-    ----------
-    seconds
-        (K,) In the objective.
-    gpus
-        (K,) GPUs of the option's type that are paid for.
-    counts
-        (B, K) What one such GPU counts in the budget and in each quota.
-    due
-        (D, K) Seconds of the mean completion time that each due date is about; zero where it is another class's.
+    ``seconds`` (K,) in the objective; ``gpus`` (K,) of the option's type that are paid for; ``counts`` (B, K), what one
+    of these counts in the budget and in each quota; ``due`` (D, K), seconds of each due date, zero where it is another
+    class's.
     """
 
     seconds: FloatArray
@@ -88,10 +84,7 @@ def cost_options(instance: BoaInstance, name: str) -> OptionCosts:
 def cost_steps(instance: BoaInstance) -> list[PathCosts]:
     """Return what each step of a path through each class's epochs costs, whole widths on all types.
 
-    Parameters
-    ----------
-    instance
-        Its limits' amounts are not looked at. Without rescaling (problem whole) entering costs nothing.
+    The amounts of limits are not looked at. Without rescaling (problem whole) entering costs nothing.
     """
     return [_cost_class(instance, name) for name in instance.classes]
 
@@ -139,14 +132,8 @@ def _for_all_layers(costs: FloatArray, layers: int) -> FloatArray:
 def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: float = 1.0) -> dict[str, float]:
     """Return by class the least of ``value_weight`` times its part of the objective plus weighted consumptions.
 
-    Parameters
-    ----------
-    instance
-        The problem; its limits' amounts are not looked at.
-    multipliers
-        (L,) Weights of the consumptions, in the order of ``instance.limit_names``.
-    value_weight
-        Weight of the objective; 0 asks what plans need at least.
+    ``multipliers`` (L,) are the weights of the consumptions; the amounts of limits are not looked at. ``value_weight``
+    0 asks what plans need at least.
     """
     if instance.problem is Problem.CONTINUOUS:
         return {name: _find_least_apart(instance, name, multipliers, value_weight) for name in instance.classes}
@@ -155,6 +142,33 @@ def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: 
         run, enter = _cost_class(instance, name).weighted(multipliers, value=value_weight)
         least[name] = least_path(run, enter, instance.options(name).group if len(enter) > 1 else None)[0]
     return least
+
+
+def list_amounts(instance: BoaInstance) -> FloatArray:
+    """Return the amounts (L,) of the limits that solvers keep: of a quota of nothing next to nothing.
+
+    So multipliers exist that say what its type is worth. No pure plan can use it, and of mixed ones such a share of the
+    jobs that :func:`~optplan.formulations.boa.exact.feasibility.clear_mixture` takes it out again.
+    """
+    closed = {f"{QUOTA}{gpu_type}": least for gpu_type, least in list_closed(instance).items()}
+    return np.array(list((instance.limits | closed).values()))
+
+
+def list_closed(instance: BoaInstance) -> dict[str, float]:
+    """Return the GPU types with a quota of nothing, each with what solvers keep as its quota."""
+    kept = {gpu_type: _NEXT_TO_NOTHING * find_least_use(instance, gpu_type) for gpu_type in instance.quotas}
+    return {gpu_type: kept[gpu_type] for gpu_type, quota in instance.quotas.items() if quota < kept[gpu_type]}
+
+
+def find_least_use(instance: BoaInstance, gpu_type: str) -> float:
+    """Return the least time-average GPUs that any use of a type takes; 1 where no class runs on it."""
+    uses = []
+    for name in instance.classes:
+        options, own = instance.options(name), instance.options(name).of_type(gpu_type)
+        used = load_of(instance, name)[:, None] * cost_options(instance, name).gpus[own] / options.speeds[:, own]
+        uses.append(float(used.min(initial=np.inf)))
+    least = min(uses)
+    return least if np.isfinite(least) else 1.0
 
 
 def bound_at(instance: BoaInstance, multipliers: FloatArray) -> float:

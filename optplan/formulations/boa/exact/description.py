@@ -1,9 +1,13 @@
-"""What solvers are matched against."""
+"""What solvers are matched against, and in which order they look at the parts of a problem."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+
+from optplan.contracts import Answer, SolveRequest
 from optplan.contracts.parts import Description
-from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, any_real_widths
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem, any_real_widths
 
 
 def describe(instance: BoaInstance) -> Description:
@@ -32,3 +36,34 @@ def describe(instance: BoaInstance) -> Description:
         cells=int(cells),
         features=frozenset(name for name, needed in features.items() if needed),
     )
+
+
+Solve = Callable[[BoaInstance, SolveRequest], Answer[BoaSolution]]
+
+
+def in_order(solve: Solve) -> Solve:
+    """Make a solver look at classes and types in the order of their names."""
+
+    @wraps(solve)
+    def solve_in_order(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+        return solve(put_in_order(instance), request)
+
+    return solve_in_order
+
+
+def put_in_order(instance: BoaInstance) -> BoaInstance:
+    """Return the instance with classes and types in the order of their names; itself with one type, or whole widths.
+
+    Where choices are equally good, solvers take the first: so that is the same one in whatever order a file lists them,
+    as the hash of its content is.
+    """
+    if len(instance.gpu_types) == 1 or instance.problem is not Problem.CONTINUOUS:
+        return instance
+    fields = {name: getattr(instance, name) for name in type(instance).model_fields}
+    fields["gpu_types"] = dict(sorted(instance.gpu_types.items()))
+    fields["classes"] = {
+        name: job_class.model_copy(update={"speedup": dict(sorted(job_class.speedup.items()))})
+        for name, job_class in sorted(instance.classes.items())
+    }
+    # What was validated in one order is valid in any.
+    return BoaInstance.model_construct(**fields)

@@ -10,11 +10,12 @@ import numpy as np
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Policy, Problem
-from optplan.formulations.boa.exact.costs import cost_steps, find_least
+from optplan.formulations.boa.exact.costs import cost_steps, find_least, list_amounts
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.limits import count_digits, most_within, write_digits, write_down, write_up
 from optplan.solvers.paths import switching
+from optplan.solvers.paths.families import Mixture, mix_columns
 from optplan.solvers.paths.search import Effort
 from optplan.units import Amount, BudgetUnit
 
@@ -36,20 +37,10 @@ PROBLEM_WORDS = {
 
 
 def least_budget(instance: BoaInstance) -> tuple[float, dict[str, float]]:
-    """Compute the least budget for which the problem has a plan.
+    """Return the least budget for which the problem has a plan, and what each class needs of it.
 
-    Parameters
-    ----------
-    instance
-        The problem; its budget is not looked at.
-
-    Returns
-    -------
-    total : float
-        In ``instance.budget_unit``, quotas not regarded. With one type it is the load for tables that are nowhere
-        superlinear, less than it for others; with rescaling, the first starts are part of it.
-    parts : dict of str to float
-        What each class needs of it.
+    In ``instance.budget_unit``, quotas not regarded. With one type it is the load for tables that are nowhere
+    superlinear, less than it for others; with rescaling, the first starts are part of it.
     """
     weights = np.zeros(len(instance.limit_names))
     weights[0] = 1.0
@@ -58,14 +49,9 @@ def least_budget(instance: BoaInstance) -> tuple[float, dict[str, float]]:
 
 
 def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = None) -> Answer[BoaSolution] | None:
-    """Return the answer that no plan keeps the budget, or None when one does.
+    """Return the answer that no plan keeps the limits; None when one does, or time ran out before that was known.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its budget. A budget equal to the least one within a relative 1e-9 is enough.
-    stopwatch
-        Time limit. With several limits the answer may be None when it runs out, because nobody knows yet.
+    A budget equal to the least one within a relative 1e-9 is enough.
     """
     from optplan.solvers.paths import linked_dual
 
@@ -81,20 +67,24 @@ def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = No
 
 def state_linked(instance: BoaInstance) -> switching.LinkedGraphs:
     """State whole widths as one layered graph per class, with the limits of the instance."""
-    return switching.LinkedGraphs.from_costs(cost_steps(instance), np.array(list(instance.limits.values())))
+    return switching.LinkedGraphs.from_costs(cost_steps(instance), list_amounts(instance))
+
+
+def clear_mixture(instance: BoaInstance, mixture: Mixture) -> Mixture:
+    """Return a mixture without the paths on types with a quota of nothing, which have next to no share of the jobs."""
+    nothing = list_amounts(instance) > np.array(list(instance.limits.values()))
+    kept = ~(mixture.columns.consumption[:, nothing] > 0.0).any(axis=1)
+    if kept.all():
+        return mixture
+    graph, fraction = mixture.graph[kept], mixture.fraction[kept]
+    fraction = fraction / np.bincount(graph, weights=fraction)[graph]
+    return mix_columns(graph, fraction, mixture.columns.take(np.flatnonzero(kept)))
 
 
 def state_runs(instance: BoaInstance, costs: Sequence[PathCosts], limits: FloatArray) -> run_problem.RunProblem | None:
     """State graphs by runs on one GPU type, each of which has to fit into its quota; None where that is too large.
 
-    Parameters
-    ----------
-    instance
-        Its options and quotas.
-    costs
-        One per class; a run value of +inf forbids an option.
-    limits
-        (L,) Amounts of the costs' limits, above 0.
+    In ``costs`` a run value of +inf forbids an option; ``limits`` (L,) are above 0.
     """
     from optplan.solvers.paths import run_problem
 
@@ -108,11 +98,7 @@ def state_runs(instance: BoaInstance, costs: Sequence[PathCosts], limits: FloatA
 def raise_to_least(instance: BoaInstance) -> BoaInstance:
     """Return the instance with a budget of at least the least one.
 
-    Parameters
-    ----------
-    instance
-        The problem, with a budget that falls short of the least one by no more than rounding: it is feasible by the
-        tolerance, and this says so to engines that have other tolerances.
+    What falls short of that by rounding is feasible by the tolerance; engines have other tolerances.
     """
     total, _ = least_budget(instance)
     if total <= instance.budget_amount():
@@ -121,20 +107,7 @@ def raise_to_least(instance: BoaInstance) -> BoaInstance:
 
 
 def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, float]) -> Answer[BoaSolution]:
-    """Say why no plan keeps the budget, and which budget would do.
-
-    Parameters
-    ----------
-    instance
-        The problem, with a budget below the least one.
-    total, parts
-        The least budget and its parts, from :func:`least_budget`.
-
-    Returns
-    -------
-    Answer
-        With status INFEASIBLE; reason and relaxation are in the unit of the instance's own budget.
-    """
+    """Say why no plan keeps the budget, and which would do, in the instance's own unit; from :func:`least_budget`."""
     given = instance.budget_amount()
     budget = instance.budget or Amount(given, instance.budget_unit)
     least = total * (budget.value / given)
@@ -172,23 +145,9 @@ def explain_shortfall(
 ) -> Answer[BoaSolution]:
     """Say why no plan keeps the budget and the other limits, and which of them, raised alone, would do.
 
-    Parameters
-    ----------
-    instance
-        The problem, with a budget.
-    family
-        Its statement; limits in the order of ``instance.limit_names``.
-    shortfall
-        The proof that no plan keeps them.
-    relax
-        Finds what pure plans need of a limit, or None where the time is too short for that; where mixed plans are
-        asked for, or none is given, it is what mixed plans need. Of pure plans that is not known to be enough.
-
-    Returns
-    -------
-    Answer
-        With status INFEASIBLE; figures are in the units of the instance's own fields. Where the budget is the only
-        limit, it is that of :func:`infeasible_answer`.
+    Figures are in the units of the instance's own fields. ``relax`` finds what pure plans need of a limit, or None
+    where the time is too short for that; where there is none, or mixed plans are asked for, it is what mixed plans
+    need, of which pure ones are not known to have enough.
     """
     from optplan.solvers.paths import linked_dual
 

@@ -37,7 +37,7 @@ from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.exact.answers import certify_bound, price_of
 from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.description import describe, in_order
 from optplan.formulations.boa.exact.feasibility import (
     answer_if_infeasible,
     infeasible_answer,
@@ -45,7 +45,6 @@ from optplan.formulations.boa.exact.feasibility import (
     too_fast,
     too_little,
 )
-from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.exact.paths import write_branch, write_columns, write_mixture
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray
@@ -147,12 +146,8 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
 def build_whole_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Frontier:
     """Compute the whole frontier of mixed plans, of any problem but closed forms.
 
-    Parameters
-    ----------
-    instance
-        Without quotas of nothing; its budget, its policy and its limit on the GPUs at once are ignored.
-    stopwatch
-        With quotas, or types that cost to leave, points that are not known when it has expired are left out.
+    Budget, policy and the limit on the GPUs at once are ignored. With quotas, or types that cost to leave, points that
+    are not known when the stopwatch has expired are left out.
     """
     if not describe(instance).features <= {"gpu-types", "whole-nodes", "most-gpus"}:
         from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
@@ -200,14 +195,7 @@ def build_whole_frontier(instance: BoaInstance, stopwatch: Stopwatch) -> Frontie
 
 
 def state_graphs(instance: BoaInstance) -> switching.LinkedGraphs:
-    """State the problem as one layered graph per class, in the order of the classes.
-
-    Returns
-    -------
-    LinkedGraphs
-        Values in seconds of (weighted) mean completion time, consumption in ``instance.budget_unit`` (Lemma 4.8 with
-        weights).
-    """
+    """State the problem as one layered graph per class: (weighted) seconds of mean completion time, and the budget."""
     return switching.LinkedGraphs.from_costs(cost_steps(instance))
 
 

@@ -21,8 +21,14 @@ import numpy as np
 from optplan.contracts import Frontier, FrontierPoint, LagrangianCertificate
 from optplan.errors import EngineError, InfeasibleError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_budget, too_fast, too_little
+from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
+from optplan.formulations.boa.exact.feasibility import (
+    clear_mixture,
+    explain_shortfall,
+    least_budget,
+    too_fast,
+    too_little,
+)
 from optplan.formulations.boa.exact.linked_limits import certify, find_price, write_price
 from optplan.formulations.boa.exact.paths import write_mixture
 from optplan.progress import Stopwatch
@@ -47,7 +53,7 @@ class _Solver:
 
     def __init__(self, instance: BoaInstance) -> None:
         self.instance = instance.replace(budget=None)
-        self._others = list(instance.further_limits.values())
+        self._others = list_amounts(self.at_budget(1.0))[1:]
         # Budgets differ in one limit: what the graphs are is stated once.
         self._graphs = switching.LinkedGraphs.from_costs(cost_steps(self.instance))
         self.solve = lru_cache(maxsize=1024)(self._solve)
@@ -87,13 +93,7 @@ class _Solver:
         return self.instance.replace(budget=Amount(budget, self.instance.budget_unit))
 
     def find_least(self) -> float:
-        """Return the least budget with which quotas and due dates can be kept.
-
-        Raises
-        ------
-        InfeasibleError
-            When no budget helps.
-        """
+        """Return the least budget with which quotas and due dates can be kept; InfeasibleError where none helps."""
         total, _ = least_budget(self.instance)
         family = self.family(0.5 * total)
         shortfall = self.solve(0.5 * total)
@@ -213,27 +213,15 @@ class Ends(NamedTuple):
 
 
 def find_ends(instance: BoaInstance) -> Ends:
-    """Find the ends of the frontier of mixed plans; those of real widths, which are at whole ones, too.
-
-    Raises
-    ------
-    InfeasibleError
-        When no budget is enough for quotas and due dates.
-    """
+    """Find the ends of the frontier of mixed plans; those of real widths, which are at whole ones, too."""
     return _Solver(instance).find_ends()
 
 
 def reach(objective_s: float, start: float, tangent_at: Callable[[float], tuple[float, float]]) -> float:
-    """Return the least budget with which a convex frontier has an objective: Newton's method.
+    """Return the least budget with which a convex frontier has an objective that is reached somewhere: Newton's method.
 
-    Parameters
-    ----------
-    objective_s
-        One that is reached somewhere.
-    start
-        A budget with which it is not, or just so.
-    tangent_at
-        Returns the objective at a budget, and what it loses per unit more.
+    With the budget ``start`` it is not, or just so; ``tangent_at`` returns the objective at a budget, and what it loses
+    per unit more.
     """
     budget = start
     while True:
@@ -270,7 +258,7 @@ class _Line:
             raise InfeasibleError(too_little(self._instance, self._least, budget))
         if found.mixture is None:
             raise EngineError(f"HiGHS could not tell whether a budget of {budget:.6g} can be kept")
-        return found, found.mixture
+        return found, clear_mixture(self._solver.at_budget(float(found.limits[0])), found.mixture)
 
     def at(self, budget: float) -> FrontierPoint:
         """Return the point at a budget."""
@@ -310,22 +298,8 @@ class _Line:
 def build_linked_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None) -> Frontier:
     """Compute the frontier of mixed plans; queries between its points are look-ups, or solved where they are too many.
 
-    Parameters
-    ----------
-    instance
-        Any problem but closed forms; its budget and policy are ignored.
-    stopwatch
-        Points that are not known when it has expired are left out; queries between the others are solved.
-
-    Returns
-    -------
-    Frontier
-        Budgets in ``instance.budget_unit``, objectives in seconds of (weighted) mean completion time.
-
-    Raises
-    ------
-    InfeasibleError
-        When no budget is enough for quotas and due dates.
+    Of any problem but closed forms; budget and policy are ignored. Points that are not known when the stopwatch has
+    expired are left out.
     """
     start, stopwatch = time.perf_counter(), stopwatch or Stopwatch()
     line = _Line(instance, _Solver(instance), stopwatch)

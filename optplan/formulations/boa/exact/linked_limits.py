@@ -24,25 +24,23 @@ from optplan.contracts import (
 from optplan.contracts.result import status_of
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.answers import price_of
-from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.feasibility import explain_shortfall, state_runs
-from optplan.formulations.boa.exact.orders import in_order
+from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
+from optplan.formulations.boa.exact.description import in_order
+from optplan.formulations.boa.exact.feasibility import clear_mixture, explain_shortfall, state_runs
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
-from optplan.formulations.boa.exact.presolve import without_closed
 from optplan.formulations.boa.exact.trees import explain_division, relax_limit, write_runs
 from optplan.solvers.paths import closing, families, linked_dual, switching
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 
 
 @in_order
-@without_closed
 def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve exactly with any limits and changes: whole widths, and real ones of tables.
 
     With a Lagrangian certificate, and an enumerated one or a tree where the bound of a pure plan rests on it;
     one-sided shadow prices, of the mixed problem, of every limit.
     """
-    costs, limits = cost_steps(instance), np.array(list(instance.limits.values()))
+    costs, limits = cost_steps(instance), list_amounts(instance)
     family, effort = switching.LinkedGraphs.from_costs(costs, limits), Effort(request.stopwatch)
     if not instance.is_mixed:
         closed = closing.solve_pure(
@@ -111,6 +109,8 @@ def write_price(instance: BoaInstance, limit: str, ends: linked_dual.PriceRange)
         dict(zip(instance.limit_names, each.tolist(), strict=True))
         for each in (ends.less_multipliers, ends.more_multipliers)
     ]
+    if not instance.limits[limit]:  # there is nothing less than nothing
+        return price.replace(less=None, more_multipliers=named[1])
     return price.replace(less_multipliers=named[0], more_multipliers=named[1])
 
 
@@ -118,7 +118,7 @@ def _answer_mixed(
     instance: BoaInstance, request: SolveRequest, family: switching.LinkedGraphs, found: linked_dual.LinkedBound
 ) -> Answer[BoaSolution]:
     """Answer with the mixed plan that attains the bound."""
-    mixture, certificate = found.mixture, certify(instance, found)
+    mixture, certificate = found.mixture and clear_mixture(instance, found.mixture), certify(instance, found)
     objective = None if mixture is None else mixture.value
     prices = find_prices(instance, family, found, Effort(request.stopwatch))
     return Answer(

@@ -21,7 +21,7 @@ from optplan.contracts import Answer, Infeasibility, Relaxation, SolveRequest, S
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import Hopeless
 from optplan.formulations.boa.data.instance import FLOOR, BoaInstance, BoaSolution
-from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
 from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, name_others, say_wishes, state_runs
 from optplan.formulations.boa.exact.paths import write_columns
 from optplan.schema import FloatArray
@@ -39,21 +39,10 @@ _SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
 def write_runs(
     root: branch_price.Part, bound: float | None, least: float | None = None, limit: str = ""
 ) -> TreeCertificate | None:
-    """Write a division by branch and price as a certificate of the rule ``boa-runs``.
+    """Write a division by branch and price as a certificate of the rule ``boa-runs``; None beyond a megabyte.
 
-    Parameters
-    ----------
-    bound
-        No plan within the limits is better; None where none keeps them.
-    least
-        Where all that was divided is too much for a certificate, one of a lower bound will do, if it is above this.
-    limit
-        Of which limit values are the consumption; empty where they are the objective.
-
-    Returns
-    -------
-    TreeCertificate or None
-        None when it would be larger than a megabyte.
+    No plan within the limits is better than ``bound``; None where none keeps them. Where all that was divided is too
+    much, a bound above ``least`` will do. Values are the consumption of ``limit``, or of an empty one the objective.
     """
     if bound is None or least is None:
         return _write_parts(root, bound, limit)
@@ -90,19 +79,8 @@ def explain_division(
 ) -> Answer[BoaSolution]:
     """Say why no pure plan keeps the limits although mixed ones do, and what change of one limit would help.
 
-    Parameters
-    ----------
-    instance
-        The problem, policy pure, with a budget and quotas or due dates.
-    found
-        The search that excluded all plans; None where another engine says so, which is taken on trust.
-    request
-        For the time that is left; limits for which it is too short are not spoken of.
-
-    Returns
-    -------
-    Answer
-        With status INFEASIBLE.
+    ``found`` is the search that excluded all plans; None where another engine says so, which is taken on trust. Limits
+    for which the time left is too short are not spoken of.
     """
     certificate = None
     if found is not None and found.part is not None and request.certify:
@@ -189,4 +167,4 @@ def _turn(instance: BoaInstance, limit: str) -> tuple[list[PathCosts], FloatArra
         )
         for steps in cost_steps(instance)
     ]
-    return turned, np.array(list(instance.limits.values()))[others]
+    return turned, list_amounts(instance)[others]

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from optplan.contracts.judgement import PathCosts, keep_latest
 from optplan.contracts.result import BoundProof
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
-from optplan.formulations.boa.judge.loops import find_least_path
 from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
 from optplan.formulations.boa.laws.demand import Stay
+from optplan.judging.enumeration import least_path
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup
@@ -174,7 +174,7 @@ def least_weighted(
     paths = {} if instance.problem is Problem.CONTINUOUS else {costs.name: costs for costs in path_costs(instance)}
     for name in instance.classes:
         watch.require()
-        found = least_path(paths[name], weights, value=value) if paths else None
+        found = least_path(paths[name], np.append(value, weights)) if paths else None
         least[name] = _least_continuous(instance, name, weights, value) if found is None else found
     return least
 
@@ -184,14 +184,6 @@ def least_consumption(
 ) -> dict[str, float]:
     """Return by class the least weighted consumption (weights (L,)) of any plan: what infeasibility is judged by."""
     return least_weighted(instance, weights, value=0.0, stopwatch=stopwatch)
-
-
-def least_path(costs: PathCosts, weights: FloatArray, *, value: float = 1.0) -> float:
-    """Return the least weighted cost of a path, by going through the layers one by one."""
-    run, enter = costs.weighted(weights, value=value)
-    group = np.ascontiguousarray(costs.group, dtype=np.intp)
-    best, least = np.empty(group.size), np.empty(len(enter))
-    return find_least_path(np.ascontiguousarray(run), np.ascontiguousarray(enter), group, best, least)
 
 
 def _least_continuous(instance: BoaInstance, name: str, weights: FloatArray, value: float) -> float:

@@ -31,7 +31,7 @@ from optplan.contracts.judgement import PathCosts, RefutedError
 from optplan.contracts.result import TreeCertificate
 from optplan.errors import show_value
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.data.peak_limit import PeakLimit
+from optplan.formulations.boa.data.problems import PeakLimit
 from optplan.formulations.boa.judge.demand import recur
 from optplan.formulations.boa.judge.duality import Weigh, list_stays_at_least, path_costs
 from optplan.formulations.boa.judge.evaluation import TOLERANCE

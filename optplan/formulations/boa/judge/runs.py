@@ -41,7 +41,7 @@ from optplan.contracts.result import TreeCertificate
 from optplan.formulations.boa.data.instance import QUOTA, BoaInstance, Policy
 from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.evaluation import ROUNDING, TOLERANCE
-from optplan.formulations.boa.judge.run_loops import ClassRuns
+from optplan.formulations.boa.judge.loops import ClassRuns
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
@@ -50,28 +50,15 @@ RULE = "boa-runs"
 #: The most that rounding may add to what a part proves, and that limits may be worth by weights, relative to the bound.
 _MOST_MARGIN = 1e-6
 _MOST_WORTH = 1e6
+#: Where limits are worth nothing: plans that take nothing keep them.
+_MORE_THAN_NOTHING = 1e-300
 #: Divisions that lie within one another, and steps of one pass over a class: a proof that needs more is none.
 _MOST_DEPTH = 10_000
 _MOST_STEPS = 200_000_000
 
 
 def check_runs(instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
-    """Check a division of the pure plans with whole widths by parts that are bounded by runs.
-
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, policy pure, with a budget.
-    certificate
-        Of the rule ``boa-runs``; anything may stand in it.
-
-    Raises
-    ------
-    RefutedError
-        When the certificate does not prove its bound.
-    OutOfTime
-        When the stopwatch has run out.
-    """
+    """Check a division of the pure plans by parts that are bounded by runs; anything may stand in it."""
     bound = certificate.bound
     if instance.policy is not Policy.PURE:
         raise RefutedError(f"{RULE} proves bounds of pure plans")
@@ -85,15 +72,7 @@ def check_runs(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
 
 
 class _Part:
-    """The part that a walk is at: by class what is open, and what runs that leaves possible.
-
-    Parameters
-    ----------
-    instance, bound, dropped
-        What the certificate is about: bounds of the objective, or of the consumption of a limit that is dropped.
-    stopwatch
-        Its time must suffice.
-    """
+    """The part that a walk is at: by class what is open, and what runs that leaves possible."""
 
     def __init__(self, instance: BoaInstance, bound: float | None, dropped: str, stopwatch: Stopwatch) -> None:
         self.bound, self.stopwatch = bound, stopwatch
@@ -180,7 +159,7 @@ class _Part:
         """Return what better plans within the limits stay below, weighted; None where weights can prove nothing."""
         paid = float(weights[1:] @ self.limits)
         if weights[0] == 0.0:
-            most = paid * (1.0 + TOLERANCE)
+            most = max(paid * (1.0 + TOLERANCE), _MORE_THAN_NOTHING)
         else:
             if self.bound is None or not paid / weights[0] <= _MOST_WORTH * self.bound:
                 return None

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from optplan.contracts.judgement import RefutedError
+from optplan.contracts.judgement import PathCosts, RefutedError
 from optplan.contracts.result import TreeCertificate
 from optplan.formulations.boa.data.instance import BoaInstance, Policy
 from optplan.formulations.boa.judge import peak, runs
 from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.evaluation import ROUNDING, TOLERANCE
-from optplan.formulations.boa.judge.listing import OpenPaths, find_least_plan
+from optplan.judging.enumeration import least_path, least_within
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
@@ -34,22 +34,10 @@ _MOST_WORTH = 1e6
 
 
 def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
-    """Check what is said about all plans with whole widths.
+    """Check what is said about all plans with whole widths; policy pure where plans are listed.
 
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, with a budget; policy pure where plans are listed.
-    certificate
-        Of the rule ``boa-branches``, or of one that a module beside this one explains: ``boa-runs`` (``runs``) or
-        ``boa-peak`` (``peak``); anything may stand in it.
-
-    Raises
-    ------
-    RefutedError
-        When the certificate does not prove its bound.
-    OutOfTime
-        When the stopwatch has run out.
+    The rule is ``boa-branches``, or one that a module beside this one explains: ``boa-runs`` (``runs``) or ``boa-peak``
+    (``peak``). Anything may stand in the certificate; a RefutedError where it does not prove its bound.
     """
     if certificate.rule == runs.RULE:
         runs.check_runs(instance, certificate, stopwatch)
@@ -72,9 +60,9 @@ def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
     weights, listed = _read_part(certificate.content.get("tree"), 1 + len(costs[0].limits))
     if listed and instance.policy is Policy.MIXED:
         raise RefutedError("mixed plans are not listed: the part is closed by weights")
-    graphs = [OpenPaths.of_costs(each, weights) for each in costs]
     with np.errstate(all="ignore"):  # absurd weights overflow, and prove nothing by that
-        _check_closed(graphs, np.array([limits[name] for name in costs[0].limits]), bound, stopwatch, listed=listed)
+        kept = np.array([limits[name] for name in costs[0].limits])
+        _check_closed(costs, weights, kept, bound, stopwatch, listed=listed)
 
 
 def _read_part(tree: object, size: int) -> tuple[FloatArray, bool]:
@@ -90,27 +78,39 @@ def _read_part(tree: object, size: int) -> tuple[FloatArray, bool]:
 
 
 def _check_closed(
-    graphs: list[OpenPaths], limits: FloatArray, bound: float | None, stopwatch: Stopwatch, *, listed: bool
+    graphs: list[PathCosts],
+    weights: FloatArray,
+    limits: FloatArray,
+    bound: float | None,
+    stopwatch: Stopwatch,
+    *,
+    listed: bool,
 ) -> None:
     """Refute unless weights, or a list of what they leave, exclude all plans that are said not to exist."""
-    weights = graphs[0].weights
     least = 0.0
     for graph in graphs:
         stopwatch.require()
-        least += graph.find_least()[0]
-    if _is_beyond(float(weights[0]), least, float(weights[1:] @ limits), bound):
+        least += least_path(graph, weights)
+    paid = float(weights[1:] @ limits)
+    if _is_beyond(float(weights[0]), least, paid, bound):
         return
     if not listed:
         raise RefutedError(f"the least weighted sum is {least!r}, which leaves room for what is said not to exist")
     if bound is None:
         if weights[0] > 0.0:
             raise RefutedError("a part without plans is listed with weight 0 of the objective")
-        found = find_least_plan(graphs, np.inf, limits * (1.0 + TOLERANCE - ROUNDING), stopwatch)
+        limits = limits * (1.0 + TOLERANCE - ROUNDING)
+    ceiling = float(weights[0]) * (bound or 0.0) + float(weights[1:] @ limits)
+    room = ceiling * (1.0 + ROUNDING) - least
+    if not room >= 0.0:
+        return
+    if not np.isfinite(room):
+        raise RefutedError("weights such as these leave everything to list")
+    found = least_within(graphs, weights, room, limits, stopwatch)
+    if bound is None:
         if np.isfinite(found):
             raise RefutedError("a part that is said to have no plan within the limits has one")
-        return
-    found = find_least_plan(graphs, bound, limits, stopwatch)
-    if found < bound * (1.0 - TOLERANCE):
+    elif found < bound * (1.0 - TOLERANCE):
         raise RefutedError(f"a listed part has a plan of {found!r}")
 
 

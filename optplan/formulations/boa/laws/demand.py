@@ -16,8 +16,8 @@ from functools import cached_property
 
 import numpy as np
 
-from optplan.formulations.boa.data.arrivals import HOURS_OF_DAY
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.job_classes import HOURS_OF_DAY
 from optplan.schema import FloatArray
 
 #: What is told of every plan; with this in front as if arrivals were steady.

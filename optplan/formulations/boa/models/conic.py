@@ -31,24 +31,31 @@ ends in the middle of a set of optima, so more rows may be divided than limits b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, status_of
 from optplan.errors import EngineError, UnsupportedError
-from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
+from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.answers import certificate_at, price_at
+from optplan.formulations.boa.exact.costs import find_least, list_closed
+from optplan.formulations.boa.exact.description import in_order
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, least_budget
-from optplan.formulations.boa.exact.orders import in_order
-from optplan.formulations.boa.exact.presolve import without_closed
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray
+from optplan.schema import FloatArray, IntArray
 from optplan.solvers.engine_process import Report, call_bounded
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.programs.program import ProgramOutcome
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+    from optplan.solvers.programs.convex import ConvexStatement
 
 #: Name of the engine in answers.
 _ENGINE = "Clarabel through CVXPY"
@@ -58,6 +65,8 @@ _MANY_ROWS = 2_000
 _ROOM = 1e-7
 #: A limit of which more than this share is left is not used up.
 _SPENT = 1e-6
+#: Steps in which the price of a quota of nothing is found, and values that are the same, relatively.
+_DOUBLINGS, _HALVINGS, _SAME = 100, 50, 1e-12
 
 
 @dataclass(frozen=True)
@@ -70,25 +79,13 @@ class _Found:
 
 
 @in_order
-@without_closed
 def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the continuous problem with CVXPY and Clarabel.
 
     With one GPU type and no quota there is one row of real widths per class, otherwise there are branches; nothing when
-    time ran out before the engine had the program. The method has no randomness.
-
-    Returns
-    -------
-    Answer
-        The bound is what the engine's dual values of the limits prove. Shadow prices are these dual values; where the
-        optimum has a kink, they lie between the prices of the two sides, and are not proven.
-
-    Raises
-    ------
-    UnsupportedError
-        When the problem is not the continuous one.
-    EngineError
-        When the engine fails.
+    time ran out before the engine had the program. The method has no randomness. The bound is what the engine's dual
+    values of the limits prove. Shadow prices are these; where the optimum has a kink, they lie between the prices of
+    the two sides, and are not proven.
     """
     if instance.problem is not Problem.CONTINUOUS:
         message = f"the conic program has real widths; the problem {instance.problem.value!r} needs another solver"
@@ -98,10 +95,9 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         return infeasible
     request.stopwatch.emit("conic")
     pieces = collect_pieces(instance)
-    is_plain = not instance.is_typed and not instance.quotas
     leanest, factor = pieces.find_leanest()
-    is_least = is_plain and factor >= 1.0 - LIMIT_TOLERANCE
-    if is_plain and (is_least or pieces.are_settled):
+    is_least = pieces.are_plain and factor >= 1.0 - LIMIT_TOLERANCE
+    if pieces.are_plain and (is_least or pieces.are_settled):
         # Nothing is to be decided; at the least budget the program has no interior either.
         steepest = pieces.find_steepest() if is_least else 0.0
         found = _Found(_end(Termination.COMPLETED), leanest, np.array([steepest]))
@@ -113,18 +109,22 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
             is_large=pieces.gpus.size >= _MANY_ROWS,
             otherwise=_out_of_time(pieces),
         )
-    certificate = certificate_at(instance, *found.multipliers.tolist())
+    multipliers = _raise_closed(instance, found.multipliers)
+    certificate = certificate_at(instance, *multipliers.tolist())
     solution = objective = None
     if found.division is not None:
         kept = pieces.keep_limits(found.division, leanest)
-        solution = pieces.write_widths(kept) if is_plain else pieces.write_solution(kept)
+        solution = pieces.write(kept)
         objective = pieces.value(kept)
         # What is not used up is worth nothing, of which an interior point leaves a little.
         spent = pieces.consumption(kept) >= pieces.limits * (1.0 - _SPENT)
-        without = certificate_at(instance, *np.where(spent, found.multipliers, 0.0).tolist())
+        closed = pieces.limits > np.array(list(instance.limits.values()))
+        without = certificate_at(instance, *np.where(spent | closed, multipliers, 0.0).tolist())
         certificate = max(without, certificate, key=lambda proof: proof.bound)
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
     prices = {limit: price_at(instance, limit, certificate.multipliers) for limit in instance.limit_names}
+    for limit in [limit for limit, amount in instance.limits.items() if not amount]:
+        prices[limit] = prices[limit].replace(less=None, less_multipliers={})
     if pieces.limits[0] <= least_budget(instance)[0] * (1.0 + LIMIT_TOLERANCE):
         alone = {limit: float(limit == BUDGET) for limit in instance.limit_names}
         prices[BUDGET] = prices[BUDGET].replace(less=None, less_multipliers={} if len(alone) == 1 else alone)
@@ -145,6 +145,30 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     )
 
 
+def _raise_closed(instance: BoaInstance, multipliers: FloatArray) -> FloatArray:
+    """Return multipliers (L,) with those of quotas of nothing just so high that using their types gains nothing."""
+    raised = multipliers.copy()
+    places = [instance.limit_names.index(f"{QUOTA}{gpu_type}") for gpu_type in list_closed(instance)]
+
+    def find_value(factor: float = 1.0) -> float:
+        factors = np.where(np.isin(np.arange(raised.size), places), factor, 1.0)
+        return sum(find_least(instance, factors * raised).values())
+
+    raised[places] = 1.0
+    for _ in range(_DOUBLINGS * len(places)):
+        if find_value() >= find_value(2.0):
+            break
+        raised[places] *= 2.0
+    best = find_value() * (1.0 - _SAME)
+    for place in places:
+        low, high = 0.0, float(raised[place])
+        for _ in range(_HALVINGS):
+            raised[place] = 0.5 * (low + high)
+            low, high = (low, float(raised[place])) if find_value() >= best else (float(raised[place]), high)
+        raised[place] = high
+    return raised
+
+
 def _end(termination: Termination) -> ProgramOutcome:
     return ProgramOutcome(Status.UNKNOWN, termination, counters={"iterations": 0.0})
 
@@ -161,7 +185,7 @@ def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: 
     del report
     if stopwatch.expired:
         return _out_of_time(pieces)
-    from optplan.formulations.boa.models.convex_statement import state_pieces
+    from optplan.formulations.boa.models.conic import state_pieces
     from optplan.solvers.programs.convex import solve_convex
 
     statement, read = state_pieces(pieces, limits)
@@ -176,3 +200,112 @@ def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: 
         return replace(_out_of_time(pieces), outcome=outcome)
     multipliers = np.maximum(0.0, np.asarray(within.dual_value)) * statement.unit / limits
     return _Found(replace(outcome, values=None), read(), multipliers)
+
+
+def state_convex_model(instance: BoaInstance) -> ConvexStatement | None:
+    """State the continuous problem; None of the problems with whole widths, which are linear.
+
+    Variables ``y``, ``p`` are the shares of the jobs of each (class, epoch) at points and on curves; expressions ``U``
+    and ``Z`` are the GPU-time and the time per unit of work on the curves, ``gpus`` the time-average GPUs of each
+    (class, epoch), and ``mean_jct_s`` the objective in seconds.
+    """
+    if instance.problem is not Problem.CONTINUOUS:
+        return None
+    pieces = collect_pieces(instance)
+    return state_pieces(pieces, pieces.limits)[0]
+
+
+def state_pieces(pieces: Pieces, limits: FloatArray) -> tuple[ConvexStatement, Callable[[], Division]]:
+    """State the program within limits (L,), divided so that these and the objective are about one.
+
+    The first constraint is that of the limits, the second that all jobs are divided. With the statement comes what
+    reads the division that the variables stand for.
+    """
+    import cvxpy as cp
+
+    from optplan.solvers.programs.convex import ConvexStatement
+
+    points, curves = pieces.points, pieces.curves
+    y = cp.Variable(points.row.size, nonneg=True, name="y")
+    p = cp.Variable(curves.row.size, nonneg=True, name="p")
+    time, use, kept = _state_curves(pieces, p)
+    scale_s = float((pieces.seconds * _least_times(pieces)).sum())
+    seconds = (pieces.seconds[points.row] * points.time) @ y + pieces.seconds[curves.row] @ time
+    used = pieces.point_consumption / limits[:, None] @ y + pieces.curve_consumption / limits[:, None] @ use
+    whole = pieces.add_up(points.row) @ y + pieces.add_up(curves.row) @ p == 1.0
+    at_points = cp.multiply(pieces.gpus[points.row] * points.use, y)
+    gpus = pieces.add_up(points.row) @ at_points
+    gpus += pieces.add_up(curves.row) @ cp.multiply(pieces.gpus[curves.row], use)
+
+    def read() -> Division:
+        values = (np.asarray(each.value, dtype=np.float64).reshape(-1) for each in (y, p, use))
+        return pieces.settle(Division(*values))
+
+    statement = ConvexStatement(
+        native=cp.Problem(cp.Minimize(seconds / scale_s), [used <= 1.0, whole, *kept]),
+        read=lambda: _write(pieces, read()),
+        index={
+            "y": _name(pieces, points.row, points.gpu_type, points.width),
+            "p": _name(pieces, curves.row, curves.gpu_type),
+            "gpus": _name(pieces, np.arange(pieces.gpus.size)),
+        },
+        unit=scale_s,
+        expressions={"U": use, "Z": time, "gpus": gpus, "mean_jct_s": seconds},
+    )
+    return statement, read
+
+
+def _name(
+    pieces: Pieces, rows: IntArray, types: IntArray | None = None, widths: FloatArray | None = None
+) -> list[tuple[object, ...]]:
+    """List class, epoch, and where there are such type and width, of the entries of a variable."""
+    cells = [(name, epoch) for name, own in pieces.rows.items() for epoch in range(1, own.stop - own.start + 1)]
+    known = list(pieces.instance.gpu_types)
+    named = [cells[row] for row in rows.tolist()]
+    if types is not None:
+        named = [(*each, known[int(which)]) for each, which in zip(named, types.tolist(), strict=True)]
+    if widths is not None:
+        named = [(*each, width) for each, width in zip(named, widths.tolist(), strict=True)]
+    return named
+
+
+def _write(pieces: Pieces, division: Division) -> BoaSolution:
+    """Write the shares as widths, moved towards the leanest plan by as much as limits are exceeded."""
+    kept = pieces.keep_limits(division, pieces.find_leanest()[0])
+    return pieces.write(kept)
+
+
+def _least_times(pieces: Pieces) -> FloatArray:
+    """Return the least time (N,) of each row."""
+    least = np.full(pieces.gpus.size, np.inf)
+    np.minimum.at(least, pieces.points.row, pieces.points.time)
+    np.minimum.at(least, pieces.curves.row, pieces.curves.time_at(pieces.curves.largest))
+    return least
+
+
+def _state_curves(pieces: Pieces, p: cp.Variable) -> tuple[cp.Expression, cp.Expression, list[cp.Constraint]]:
+    """Return time and GPU-time (C,) of the fractions on the curves, and what they have to keep."""
+    import cvxpy as cp
+
+    curves = pieces.curves
+    if not curves.row.size:
+        return p, p, []
+    a = curves.parameter
+    middle = np.sqrt(curves.least * curves.largest)
+    # Per curve how wide its jobs run, and GPU-time and time of them, in units of those at the middle width.
+    wide, spent, long = cp.Variable(a.size), cp.Variable(a.size, nonneg=True), cp.Variable(a.size, nonneg=True)
+    ends = [np.where(curves.is_power, np.log(end / middle), end / middle) for end in (curves.least, curves.largest)]
+    kept = [wide >= cp.multiply(ends[0], p), wide <= cp.multiply(ends[1], p)]
+    amdahl, power = np.flatnonzero(~curves.is_power), np.flatnonzero(curves.is_power)
+    if amdahl.size:
+        sides = cp.vstack([2.0 * p[amdahl], wide[amdahl] - long[amdahl]])
+        kept += [cp.SOC(wide[amdahl] + long[amdahl], sides, axis=0), spent[amdahl] == wide[amdahl]]
+    if power.size:
+        b = a[power]
+        kept.append(cp.ExpCone(cp.multiply(-b, wide[power]), p[power], long[power]))
+        kept.append(cp.ExpCone(cp.multiply(1.0 - b, wide[power]), p[power], spent[power]))
+    own = np.where(curves.is_power, 0.0, 1.0)
+    time = cp.multiply(own * a, p) + cp.multiply(np.where(curves.is_power, middle**-a, (1.0 - a) / middle), long)
+    use = cp.multiply(own * (1.0 - a), p)
+    use += cp.multiply(np.where(curves.is_power, middle ** (1.0 - a), a * middle), spent)
+    return time, use, kept

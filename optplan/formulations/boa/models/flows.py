@@ -1,67 +1,46 @@
-"""From flows through layered graphs, which is what linear programs return, to mixtures of paths.
+"""From shares, which is what linear programs return, to mixtures of paths and to branches.
 
 A path that stays at its node pays nothing for it. Where entering a node costs the same whatever node a path leaves, the
 cheapest of all ways to take a flow apart into paths are those in which as much as possible stays. Where it depends on
-the group left, the linear program says who goes where, and paths follow that. Source: Ahuja, Magnanti and Orlin,
-Network Flows, theorem 3.5 (flow decomposition).
+the group left, the linear program says who goes where, and paths follow that (flow decomposition: Ahuja, Magnanti and
+Orlin, Network Flows, theorem 3.5). Where epochs choose apart, cutting a class at all their fractions at once gives rows
+over all epochs, one more than there are cuts (the north-west corner rule of transportation problems).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from optplan.contracts.judgement import PathCosts
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.exact.paths import write_branch
+from optplan.formulations.boa.data.instance import BoaInstance, Branch
+from optplan.formulations.boa.exact.costs import list_amounts
+from optplan.formulations.boa.exact.feasibility import clear_mixture
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.layered_graphs import least_path, path_totals
+from optplan.solvers.paths.column_generation import Master
+from optplan.solvers.paths.families import Mixture, PathBatch, mix_columns
 
 #: Flows below this are rounding noise of a linear program.
 _NO_FLOW = 1e-9
-#: Fractions below this are rounding noise of a mixture.
-_NO_FRACTION = 1e-12
-#: Absolute tolerance of the linear program over paths, in which every limit is one, and by how much limits may be
-#: larger where they cannot be kept otherwise; together they are less than LIMIT_TOLERANCE.
-_TOLERANCE, _SLACK = 1e-10, 8e-10
+#: By how much limits may be larger where they cannot be kept otherwise; less than LIMIT_TOLERANCE.
+_SLACK = 8e-10
 
 
-@dataclass(frozen=True)
-class WeightedPath:
-    """One path through a graph.
-
-    Parameters
-    ----------
-    fraction
-        Share of whatever flows through the graph; the fractions of a graph's paths add up to one.
-    columns
-        (E,) Column of the node in each layer; ``graph.labels`` says what the nodes mean.
-    """
-
-    fraction: float
-    columns: IntArray
-
-
-#: A mixture for each graph; a pure choice has one path per graph.
-Choice = tuple[tuple[WeightedPath, ...], ...]
+#: A path through a graph: the share of what flows there, and the column of the node in each layer.
+Strand: TypeAlias = tuple[float, list[int]]
 
 
 @dataclass(frozen=True, eq=False)
 class Flow:
     """What flows through a graph.
 
-    Parameters
-    ----------
-    at
-        (E, K) Share at each node; the shares of a layer add up to one, to within an engine's tolerance.
-    stay
-        (E - 1, K) Share that stays at each node from one layer to the next.
-    enter
-        (E - 1, F, K) Share that comes to each node from other nodes, by the group that it leaves.
-    group
-        (K,) Group of each node.
+    ``at`` (E, K) is the share at each node, ``stay`` (E - 1, K) that which stays at it from one layer to the next, and
+    ``enter`` (E - 1, F, K) that which comes to it from other nodes, by the ``group`` (K,) that it leaves.
     """
 
     at: FloatArray
@@ -78,7 +57,7 @@ class Flow:
         return cls(at, stay, (at[1:] - stay)[:, None], np.zeros(at.shape[1], dtype=np.int64))
 
 
-def list_strands(flow: Flow) -> tuple[WeightedPath, ...]:
+def list_strands(flow: Flow) -> list[Strand]:
     """Take a flow apart into paths, layer by layer: what stays stays, and the rest goes on by the group that it leaves.
 
     Shares below a relative 1e-9 are taken for rounding noise.
@@ -86,8 +65,8 @@ def list_strands(flow: Flow) -> tuple[WeightedPath, ...]:
     strands = [(float(share), [int(node)]) for node, share in enumerate(flow.at[0]) if share > _NO_FLOW]
     for stay, enter in zip(flow.stay, flow.enter, strict=True):
         room = stay.copy()
-        kept: list[tuple[float, list[int]]] = []
-        leaving: list[list[tuple[float, list[int]]]] = [[] for _ in enter]
+        kept: list[Strand] = []
+        leaving: list[list[Strand]] = [[] for _ in enter]
         for share, path in strands:
             stays = min(share, float(room[path[-1]]))
             room[path[-1]] -= stays
@@ -99,10 +78,10 @@ def list_strands(flow: Flow) -> tuple[WeightedPath, ...]:
         for paths, shares in zip(leaving, enter, strict=True):
             strands = strands + _redirect(paths, shares)
     total = sum(share for share, _ in strands)
-    return tuple(WeightedPath(share / total, np.array(path, dtype=np.int64)) for share, path in strands)
+    return [(share / total, path) for share, path in strands]
 
 
-def _redirect(leaving: list[tuple[float, list[int]]], missing: FloatArray) -> list[tuple[float, list[int]]]:
+def _redirect(leaving: list[Strand], missing: FloatArray) -> list[Strand]:
     """Send what leaves its nodes to the nodes where something is missing, both in order."""
     strands = []
     entered = iter(np.flatnonzero(missing > _NO_FLOW).tolist())
@@ -120,66 +99,74 @@ def _redirect(leaving: list[tuple[float, list[int]]], missing: FloatArray) -> li
     return strands
 
 
-def add_up(costs: Sequence[PathCosts], choice: Choice) -> tuple[float, FloatArray]:
-    """Return total value and total consumption (L,) of a choice."""
-    value, consumption = 0.0, np.zeros(len(costs[0].limits))
-    for graph, mixture in zip(costs, choice, strict=True):
-        for path in mixture:
-            path_value, path_consumption = path_totals(graph, path.columns)
-            value += path.fraction * path_value
-            consumption += path.fraction * path_consumption
-    return value, consumption
+def mix_strands(costs: Sequence[PathCosts], strands: Sequence[Sequence[Strand]]) -> Mixture:
+    """Return the mixture of the paths of each graph."""
+    paths = [(number, *strand) for number, own in enumerate(strands) for strand in own]
+    totals = [path_totals(costs[number], np.array(columns)) for number, _, columns in paths]
+    nodes = np.zeros((len(paths), max(len(columns) for *_, columns in paths)), dtype=np.int32)
+    for place, (*_, columns) in enumerate(paths):
+        nodes[place, : len(columns)] = columns
+    batch = PathBatch(np.array([value for value, _ in totals]), np.array([used for _, used in totals]), nodes)
+    return mix_columns(np.array([each[0] for each in paths]), np.array([each[1] for each in paths]), batch)
 
 
-def mix_within(costs: Sequence[PathCosts], choice: Choice, limits: FloatArray) -> Choice | None:
-    """Return the best mixture of a choice's paths, and of those that take least of a limit, within limits (L,).
+def mix_within(
+    instance: BoaInstance, costs: Sequence[PathCosts], strands: Sequence[Sequence[Strand]]
+) -> Mixture | None:
+    """Return the best mixture within the limits of paths, and of those that take least of a limit; None without any.
 
-    Near the least budget what an engine's tolerance takes beyond it may be worth far more than rounding: this linear
-    program is small, and its vertices have one path per graph and one more per limit. None where it finds nothing.
+    Near the least budget what an engine's tolerance takes beyond it may be worth far more than rounding. This linear
+    program is small, and its basis is computed anew: it has one path per graph and one more per limit.
     """
-    from scipy.optimize import linprog
-
-    paths = [
+    least = [
         [
-            *(path.columns for path in mixture),
-            *(
-                least_path(*each, graph.group)[1]
-                for each in zip(graph.run_consumption, graph.enter_consumption, strict=True)
-            ),
+            (0.0, least_path(*each, graph.group)[1].tolist())
+            for each in zip(graph.run_consumption, graph.enter_consumption, strict=True)
         ]
-        for graph, mixture in zip(costs, choice, strict=True)
+        for graph in costs
     ]
-    owner = np.repeat(np.arange(len(paths)), [len(own) for own in paths])
-    totals = [path_totals(graph, each) for graph, own in zip(costs, paths, strict=True) for each in own]
-    value, shares = np.array([value for value, _ in totals]), np.array([used for _, used in totals]).T / limits[:, None]
-    for most in (1.0, 1.0 + _SLACK):
-        found = linprog(
-            value / (np.abs(value).max() or 1.0),
-            A_ub=shares,
-            b_ub=np.full(limits.size, most),
-            A_eq=(owner == np.arange(len(paths))[:, None]).astype(float),
-            b_eq=np.ones(len(paths)),
-            method="highs-ds",
-            options={"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE},
-        )
-        if found.x is not None:
-            fractions = np.where(found.x > _NO_FRACTION, found.x, 0.0)
-            return tuple(
-                tuple(
-                    WeightedPath(float(fraction / fractions[owner == number].sum()), columns)
-                    for fraction, columns in zip(fractions[owner == number].tolist(), own, strict=True)
-                    if fraction
-                )
-                for number, own in enumerate(paths)
-            )
+    known = mix_strands(costs, [[*own, *others] for own, others in zip(strands, least, strict=True)])
+    known, amounts = clear_mixture(instance, known), list_amounts(instance)
+    columns = known.columns
+    for limits in (amounts, amounts * (1.0 + _SLACK)):
+        master = Master(len(costs), limits, float(columns.value.max()) or 1.0, most=columns.consumption.max(axis=0))
+        master.add(known.graph, columns.value, columns.consumption)
+        found = master.solve(Stopwatch())
+        if found is not None:
+            kept = np.flatnonzero(found.fractions)
+            return mix_columns(known.graph[kept], found.fractions[kept], columns.take(kept))
     return None
 
 
-def write_solution(instance: BoaInstance, choice: Choice) -> BoaSolution:
-    """Write a choice of paths as widths by class, with GPU types where there are several."""
-    return BoaSolution(
-        branches={
-            name: tuple(write_branch(instance, name, path.columns, path.fraction) for path in mixture)
-            for name, mixture in zip(instance.classes, choice, strict=True)
-        }
-    )
+#: Cuts closer than this are the same, and a smaller fraction is none.
+_SAME_CUT = 1e-12
+
+
+class Share(NamedTuple):
+    """A fraction of the jobs in one epoch, and what they hold."""
+
+    fraction: float
+    gpu_type: str
+    width: float
+
+
+def write_divisions(instance: BoaInstance, epochs: Sequence[Sequence[Share]]) -> tuple[Branch, ...]:
+    """Write what the jobs of a class hold in each epoch (E,), in fractions that add up to 1, as branches."""
+    ends = [np.cumsum([share.fraction for share in shares]) for shares in epochs]
+    cuts = np.unique(np.concatenate([np.zeros(1), *(each[:-1] for each in ends)]))
+    cuts = cuts[(np.diff(cuts, prepend=-1.0) > _SAME_CUT) & (cuts < 1.0 - _SAME_CUT)]
+    branches = []
+    for start, end in zip(cuts.tolist(), [*cuts[1:].tolist(), 1.0], strict=True):
+        middle = 0.5 * (start + end)
+        held = [
+            shares[min(int(np.searchsorted(each, middle)), len(shares) - 1)]
+            for shares, each in zip(epochs, ends, strict=True)
+        ]
+        branches.append(
+            Branch(
+                fraction=end - start,
+                widths=np.array([share.width for share in held]),
+                gpu_types=tuple(share.gpu_type for share in held) if len(instance.gpu_types) > 1 else None,
+            )
+        )
+    return tuple(branches)

@@ -6,25 +6,38 @@ decomposition is used.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination
-from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Problem
-from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least
-from optplan.formulations.boa.exact.presolve import without_closed
-from optplan.formulations.boa.models.engine_answers import Found, answer_from
-from optplan.formulations.boa.models.flows import WeightedPath, add_up
+from optplan.contracts.result import (
+    Answer,
+    BoundProof,
+    LagrangianCertificate,
+    ShadowPrice,
+    SolveRequest,
+    Status,
+    Termination,
+    status_of,
+)
+from optplan.errors import EngineError
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Policy, Problem
+from optplan.formulations.boa.exact.answers import certificate_at, price_at
+from optplan.formulations.boa.exact.costs import bound_at, cost_steps, list_amounts
+from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least, state_linked, state_runs
+from optplan.formulations.boa.exact.paths import write_mixture
+from optplan.formulations.boa.models.flows import Strand, mix_strands, mix_within
 from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, scale_model
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.engine_process import Report, call_bounded
 from optplan.solvers.layered_graphs import enumerate_choices
-from optplan.solvers.limits import most_within
-from optplan.solvers.paths.search import OutOfEffortError
+from optplan.solvers.limits import LIMIT_TOLERANCE, is_within, most_within
+from optplan.solvers.paths.families import Mixture
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.programs import cpsat, highs
 from optplan.solvers.programs.program import ProgramOutcome, ReadModel, Scaling, read_program
 
@@ -32,33 +45,19 @@ from optplan.solvers.programs.program import ProgramOutcome, ReadModel, Scaling,
 _MANY_CELLS = 2_000
 
 
-@without_closed
 def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the declarative model, for mixed plans a linear program, with HiGHS.
 
     The bound of a pure plan is HiGHS's word; that of a mixed plan is re-derived from HiGHS's multipliers. When time
     runs out before HiGHS has the model, there is no plan, and the bound is that of limits which are no object.
-
-    Raises
-    ------
-    UnsupportedError
-        When the problem is the continuous one.
-    EngineError
-        When HiGHS fails.
     """
     return _solve_model(instance, request, in_cp_sat=False)
 
 
-@without_closed
 def solve_cp_sat(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the declarative model with CP-SAT; see :mod:`optplan.solvers.programs.cpsat` for what rounding costs.
 
     The bound is CP-SAT's word, for the real problem.
-
-    Raises
-    ------
-    EngineError
-        When CP-SAT fails.
     """
     return _solve_model(instance, request, in_cp_sat=True)
 
@@ -92,16 +91,9 @@ def run_model(
     stopwatch: Stopwatch,
     report: Report[Found] | None = None,
 ) -> Found:
-    """State the model and solve it in this process.
+    """State the model and solve it in this process, with CP-SAT or HiGHS.
 
-    Parameters
-    ----------
-    instance, gap, seed, stopwatch
-        What the solver is asked.
-    in_cp_sat
-        Whether CP-SAT is the engine, and not HiGHS.
-    report
-        Called with better incumbents and bounds as the engine finds them; None where nobody listens.
+    ``report`` is called with better incumbents and bounds as the engine finds them.
     """
     try:
         model = build_pyomo_model(raise_to_least(instance), stopwatch=stopwatch)
@@ -160,16 +152,10 @@ class _Reading:
         return multipliers
 
 
-@without_closed
 def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Solve by looking at every pure plan.
+    """Solve by looking at every pure plan: optimal, and the bound is the objective.
 
-    Optimal; the bound is the objective. The time limit counts only before the plans are looked at.
-
-    Raises
-    ------
-    UnsupportedError
-        When there are too many plans.
+    The time limit counts only before the plans are looked at; an UnsupportedError where there are too many.
     """
     infeasible = answer_if_infeasible(instance, request.stopwatch)
     if infeasible is not None:
@@ -179,13 +165,124 @@ def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
         request.stopwatch.emit("enumeration")
         costs, limits = list(cost_steps(instance)), raise_to_least(instance).limits
         paths, count = enumerate_choices(costs, most_within(np.array(list(limits.values()))))
-        choice = None if paths is None else tuple((WeightedPath(1.0, columns),) for columns in paths)
+        choice = None if paths is None else [[(1.0, columns.tolist())] for columns in paths]
         outcome = ProgramOutcome(
             Status.INFEASIBLE if choice is None else Status.OPTIMAL,
             Termination.COMPLETED,
-            bound=None if choice is None else add_up(costs, choice)[0],
+            bound=None if choice is None else mix_strands(costs, choice).value,
             counters={"choices": float(count)},
             engine="optplan",
         )
         found = Found(outcome, choice)
     return answer_from(instance, request, found, BoundProof.SEARCHED)
+
+
+#: Bounds that differ by less, relatively, are the same.
+_SAME = 1.0 - 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What an engine found: its outcome, with the bound in seconds, and the paths of each class, None without any.
+
+    ``multipliers`` (L,) are the dual values of the limits of a linear program, in seconds per unit; None of others.
+    """
+
+    outcome: ProgramOutcome
+    choice: Sequence[Sequence[Strand]] | None = None
+    multipliers: FloatArray | None = None
+
+
+def answer_from(instance: BoaInstance, request: SolveRequest, found: Found, proof: BoundProof) -> Answer[BoaSolution]:
+    """Turn what an engine found into an answer; ``proof`` is what its own bound rests on.
+
+    A plan that keeps the limits exists, mixed ones included. For mixtures the bound is re-derived from the engine's
+    multipliers and carries a certificate. Where the engine has neither bound nor multipliers, the bound is that of
+    limits which are no object (multipliers zero). With several limits it may be that mixed plans keep them and pure
+    ones do not: then the status is INFEASIBLE, with the proof that our own search finds in the time that is left;
+    without one the engine's word is taken.
+    """
+    outcome, multipliers = found.outcome, found.multipliers
+    if outcome.status is Status.INFEASIBLE:
+        return _exclude_pure(instance, request, outcome.engine)
+    plan = _read_plan(raise_to_least(instance), found)
+    objective, used = None if plan is None else plan.value, np.array(list(instance.limits.values()))
+    used = used if plan is None else plan.consumption
+    bound = outcome.bound
+    certificates: tuple[LagrangianCertificate, ...] = ()
+    if multipliers is not None or bound is None:
+        certificate = certificate_at(instance, *(np.zeros(used.size) if multipliers is None else multipliers).tolist())
+        bound, proof, certificates = certificate.bound, BoundProof.LAGRANGIAN, (certificate,)
+        # Within the tolerance of a limit a plan may lie below the bound; then the two agree.
+        bound = bound if objective is None else min(bound, objective)
+    elif objective is not None and outcome.status is Status.OPTIMAL:
+        # Where the engine has closed the gap, what is left is rounding on its own scale.
+        bound = objective if abs(bound - objective) <= LIMIT_TOLERANCE * objective else bound
+    return Answer(
+        status=status_of(objective, bound, request.gap),
+        termination=outcome.termination,
+        solution=None if plan is None else write_mixture(instance, plan),
+        objective=objective,
+        bound=bound,
+        bound_proof=proof,
+        certificates=certificates,
+        shadow_prices={} if plan is None else _list_prices(instance, found.multipliers, plan),
+        counters=outcome.counters,
+        engine=outcome.engine,
+        engine_version=outcome.engine_version,
+    )
+
+
+def _read_plan(instance: BoaInstance, found: Found) -> Mixture | None:
+    """Return the plan that was found, if any; of mixed ones the best that its paths make."""
+    if found.choice is None:
+        return None
+    costs = cost_steps(instance)
+    plan = mix_within(instance, costs, found.choice) if instance.policy is Policy.MIXED else None
+    plan = plan or mix_strands(costs, found.choice)
+    for (limit, most), amount in zip(instance.limits.items(), plan.consumption.tolist(), strict=True):
+        if not is_within(amount, most):
+            message = f"returned a plan that takes {amount!r} of a limit ({limit}) of {most!r}"
+            raise EngineError(f"{found.outcome.engine} {message}")
+    return plan
+
+
+def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> Answer[BoaSolution]:
+    """Answer that no pure plan keeps limits which mixed plans keep, as an engine says."""
+    from optplan.formulations.boa.exact.trees import explain_division
+    from optplan.solvers.paths import closing
+
+    found = None
+    if len(instance.limit_names) > 1 and instance.policy is Policy.PURE:
+        costs, limits = cost_steps(instance), list_amounts(instance)
+        found = closing.solve_pure(
+            state_linked(instance), effort=Effort(request.stopwatch), runs=lambda: state_runs(instance, costs, limits)
+        )
+    if not isinstance(found, closing.LinkedSolution) or found.paths is not None:
+        raise EngineError(f"{engine} finds no plan within the limits, although there is one")
+    answer = explain_division(instance, found if math.isinf(found.bound) else None, request)
+    return replace(answer, engine=engine)
+
+
+def _list_prices(instance: BoaInstance, multipliers: FloatArray | None, plan: Mixture) -> dict[str, ShadowPrice]:
+    """Return the engine's multipliers where they are slopes on both sides.
+
+    Of a limit that is not used up the slope is zero. The others have one slope when the vertex is not degenerate: when
+    there is one path more than classes for each of them. A limit of nothing has but one side.
+    """
+    if multipliers is None:
+        return {}
+    amounts = np.array(list(raise_to_least(instance).limits.values()))
+    spent = plan.consumption >= amounts * (1.0 - LIMIT_TOLERANCE)
+    more_paths = plan.graph.size - len(instance.classes)
+    prices = {}
+    named = dict(zip(instance.limit_names, multipliers.tolist(), strict=True))
+    best = bound_at(instance, multipliers)
+    for (limit, multiplier), is_spent in zip(named.items(), spent.tolist(), strict=True):
+        without = named | {limit: 0.0}
+        if not is_spent and multiplier > 0.0 and bound_at(instance, np.array(list(without.values()))) < best * _SAME:
+            continue  # where there is hardly anything to spend, an engine may leave it and charge for it nevertheless
+        if instance.limits[limit] and (not is_spent or more_paths == np.count_nonzero(spent & (amounts > 0.0))):
+            price = multiplier if is_spent else 0.0
+            prices[limit] = price_at(instance, limit, named | {limit: price})
+    return prices

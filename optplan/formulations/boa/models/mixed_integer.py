@@ -152,6 +152,7 @@ from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
+from optplan.formulations.boa.exact.costs import find_least_use, list_closed
 from optplan.formulations.boa.models.model_data import add_data
 from optplan.progress import Stopwatch
 from optplan.solvers.paths.search import Effort
@@ -166,30 +167,13 @@ _BUDGET_SLACK = 5e-10
 
 
 def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = None) -> pyo.ConcreteModel:
-    """State the problem in Pyomo, in the terms of this module's sheet.
+    """State the problem whole or rescaling in Pyomo, in the terms and units of this module's sheet.
 
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, with a budget. The policy decides on the domain of x.
-    stopwatch
-        Time limit, which is looked at before each part of the model; none when None.
-
-    Returns
-    -------
-    pyomo.environ.ConcreteModel
-        With the sets, variables and parameters of the sheet, the constraints ``budget``, ``quota``, ``due``, ``floor``,
-        ``row_length``, ``width_change``, ``entered``, ``kept`` and ``left``, and the expressions ``mean_jct_s``
-        (seconds), ``jct_s`` (seconds, by class with a due date), ``gpus_running`` (time-average GPUs, by class with a
-        floor), ``gpus`` (by type) and ``width`` (GPUs, by class and epoch). All in the
-        units of the sheet; :func:`scale_model` has what engines divide by.
-
-    Raises
-    ------
-    UnsupportedError
-        When the problem is the continuous one.
-    OutOfEffortError
-        When time runs out before the model is complete.
+    With its sets, variables and parameters, the constraints ``budget``, ``quota``, ``due``, ``floor``, ``row_length``,
+    ``width_change``, ``entered``, ``kept`` and ``left``, and the expressions ``mean_jct_s`` (seconds), ``jct_s``
+    (seconds, by class with a due date), ``gpus_running`` (time-average GPUs, by class with a floor), ``gpus`` (by type)
+    and ``width`` (GPUs, by class and epoch); :func:`scale_model` has what engines divide by. The stopwatch is looked at
+    before each part of the model; an OutOfEffortError where it has run out.
     """
     if instance.problem is Problem.CONTINUOUS:
         raise UnsupportedError(
@@ -278,8 +262,11 @@ def scale_model(model: Any, instance: BoaInstance) -> Scaling:  # noqa: ANN401 -
     m = model
     epochs = float(_count_epochs(m))
     rows = {id(m.budget): m.b.value / epochs}
-    for family, amounts in ((m.quota, m.q), (m.due, m.D), (m.floor, m.f)):
-        rows |= {id(family[name]): (amounts[name] or 1.0) / epochs for name in family}
+    for family, amounts in ((m.due, m.D), (m.floor, m.f)):
+        rows |= {id(family[name]): amounts[name] / epochs for name in family}
+    closed = list_closed(instance)
+    for h in m.quota:
+        rows[id(m.quota[h])] = (find_least_use(instance, h) if h in closed else m.q[h]) / epochs
     wall, work, speed = (each.extract_values() for each in (m.wall, m.X, m.s))
     rates = {i: m.w[i] * m.arrivals[i] for i in m.CLASSES}
     hours: dict[tuple[str, int], float] = {}

@@ -11,15 +11,7 @@ from optplan.units import SECONDS_PER_HOUR
 
 
 def add_data(model: Any, instance: BoaInstance) -> None:  # noqa: ANN401 - Pyomo has no types
-    """Add sets and parameters to a Pyomo model, which has none yet.
-
-    Parameters
-    ----------
-    model
-        A ``pyomo.environ.ConcreteModel``.
-    instance
-        Problem whole or rescaling.
-    """
+    """Add sets and parameters to a Pyomo model, which has none yet; problem whole or rescaling."""
     import pyomo.environ as pyo
 
     classes, gpu_types = instance.classes, instance.gpu_types

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, has_real_widths
-from optplan.formulations.boa.exact.costs import count_types, load_of, seconds_per_hour
-from optplan.formulations.boa.exact.divisions import Share, write_divisions
+from optplan.formulations.boa.exact.costs import count_types, list_amounts, list_closed, load_of, seconds_per_hour
+from optplan.formulations.boa.models.flows import Share, write_divisions
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, lower_left_hull
 
@@ -54,18 +54,9 @@ class Points:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Closed forms (C,) in which a width is to be decided.
+    """Closed forms (C,) in which a width is to be decided, between different bounds.
 
-    Parameters
-    ----------
-    row, gpu_type
-        As in :class:`Points`.
-    is_power
-        Whether the form is a power law; Amdahl otherwise.
-    parameter
-        Exponent or serial fraction, between 0 and 1, exclusively.
-    least, largest
-        Bounds of the width, different.
+    A power law or Amdahl's, with an exponent or a serial fraction strictly between 0 and 1.
     """
 
     row: IntArray
@@ -109,16 +100,9 @@ class Curves:
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """How the jobs of all rows are divided.
+    """How the jobs of all rows are divided: fractions at points (P,) and on curves (C,).
 
-    Parameters
-    ----------
-    points
-        (P,) Fraction at each point.
-    curves
-        (C,) Fraction on each curve.
-    use
-        (C,) GPU-time of that fraction, per unit of work of the row.
+    ``use`` (C,) is the GPU-time of the latter, per unit of work of the row.
     """
 
     points: FloatArray
@@ -137,16 +121,9 @@ class Division:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Problem (7).
+    """Problem (7): points and curves that rows (N,) divide their jobs among.
 
-    Parameters
-    ----------
-    instance
-        Whose problem it is.
-    gpus, seconds
-        (N,) What a unit of u and of z counts in each row: GPUs, and seconds of (weighted) mean completion time.
-    points, curves
-        What the rows divide their jobs among.
+    A unit of u and of z counts ``gpus`` GPUs and ``seconds`` of (weighted) mean completion time.
     """
 
     instance: BoaInstance
@@ -158,7 +135,7 @@ class Pieces:
     @cached_property
     def limits(self) -> FloatArray:
         """(L,) Amounts of the limits."""
-        return np.array(list(self.instance.limits.values()))
+        return list_amounts(self.instance)
 
     @cached_property
     def rows(self) -> dict[str, slice]:
@@ -255,7 +232,16 @@ class Pieces:
         steps = (used[over] - self.limits[over]) / (used[over] - least[over])
         return division.move(leanest, min(1.0, float(steps.max(initial=0.0))))
 
-    def write_widths(self, division: Division) -> BoaSolution:
+    @property
+    def are_plain(self) -> bool:
+        """Whether there is one GPU type, and no limit but the budget."""
+        return not self.instance.is_typed and not self.instance.quotas
+
+    def write(self, division: Division) -> BoaSolution:
+        """Write a division as widths."""
+        return self._write_widths(division) if self.are_plain else self._write_branches(division)
+
+    def _write_widths(self, division: Division) -> BoaSolution:
         """Write a division among the widths of one GPU type as one real width of each row, k = u / z."""
         on = np.flatnonzero(division.curves > 0.0)
         curves, share = self.curves.take(on), division.curves[on]
@@ -269,7 +255,7 @@ class Pieces:
             branches[name] = (Branch(widths=np.clip(use[rows] / time[rows], widths[0], widths[-1])),)
         return BoaSolution(branches=branches)
 
-    def write_solution(self, division: Division) -> BoaSolution:
+    def _write_branches(self, division: Division) -> BoaSolution:
         """Write a division as branches."""
         types = list(self.instance.gpu_types)
         shares: list[list[Share]] = [[] for _ in self.gpus]
@@ -296,23 +282,20 @@ class Pieces:
 
 
 def collect_pieces(instance: BoaInstance) -> Pieces:
-    """State problem (7).
-
-    Parameters
-    ----------
-    instance
-        Problem continuous, with a budget.
-    """
+    """State problem (7); of an instance with a budget."""
     points: list[tuple[FloatArray, ...]] = []
     curves: list[tuple[FloatArray, ...]] = []
     gpus, seconds, first = [], [], 0
+    closed = list_closed(instance).keys()
     for name, job_class in instance.classes.items():
+        usable = set(instance.options(name).gpu_types)
+        usable = usable - closed or usable
         gpus.append(load_of(instance, name))
         seconds.append(seconds_per_hour(instance, name) * gpus[-1])
         rows = np.arange(first, first + job_class.num_epochs)
         first += rows.size
         for which, gpu_type in enumerate(instance.gpu_types):
-            if gpu_type not in instance.options(name).gpu_types:
+            if gpu_type not in usable:
                 continue
             if has_real_widths(instance, name, gpu_type):
                 constant, curve = _split_curve(instance, name, gpu_type, rows)

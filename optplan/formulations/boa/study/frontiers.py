@@ -6,7 +6,7 @@ A closed form uses least at its least width and is quickest at its largest, so t
 from __future__ import annotations
 
 import time
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.exact.feasibility import too_fast, too_little
 from optplan.formulations.boa.exact.layered_paths import build_whole_frontier
 from optplan.formulations.boa.exact.linked_frontier import Ends, find_ends, reach
-from optplan.formulations.boa.exact.presolve import find_closed, frontier_without_closed
 from optplan.progress import Stopwatch
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.units import Amount
@@ -31,8 +30,6 @@ def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None)
     forms, points that are not known when the stopwatch has expired are left out; with closed forms at real widths
     points are those of a convex program, to its accuracy, about 1e-8.
     """
-    if find_closed(instance):
-        return frontier_without_closed(instance, partial(build_frontier, stopwatch=stopwatch))
     build = _build_curved_frontier if "real-widths" in describe(instance).features else build_whole_frontier
     return build(instance, stopwatch or Stopwatch())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.exact.divisions import Share, write_divisions
+from optplan.formulations.boa.models.flows import Share, write_divisions
 
 ONE = {"form": "table", "gpus": [1, 2], "speedup": [1.0, 1.5]}
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Result, Solution
 from optplan.errors import DataError
-from optplan.formulations.boa.data.arrivals import ArrivalPattern
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Problem
-from optplan.formulations.boa.data.job_classes import JobClass, Widths
+from optplan.formulations.boa.data.job_classes import ArrivalPattern, JobClass, Widths
 from optplan.formulations.boa.exact.peak import demand as forecasting
 from optplan.formulations.boa.judge import demand as judging
 from optplan.formulations.boa.judge.evaluation import evaluate

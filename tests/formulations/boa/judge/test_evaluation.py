@@ -15,7 +15,7 @@ from optplan.contracts import Evaluation, PathCosts
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
-from optplan.formulations.boa.judge.duality import dual_bound, least_path, path_costs
+from optplan.formulations.boa.judge.duality import dual_bound, path_costs
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.judge.following import speeds_along
 from optplan.instances.generators import random_boa
@@ -389,22 +389,6 @@ def test_the_continuous_dual_bound_is_the_least_on_a_fine_grid(
     bound = dual_bound(instance, {"budget": mu}) + mu * 20.0
     assert bound <= least * (1 + 1e-12)
     assert bound == pytest.approx(least, rel=1e-7)
-
-
-def test_the_least_path_by_hand() -> None:
-    """Epochs cost (1, 5) and (9, 2) at the two nodes, entering 1 and later 3.
-
-    Changing: 1 + 1, then 3 + 2, is 7. Staying at the second node: 1 + 5 + 2 = 8; at the first: 1 + 1 + 9 = 11.
-    """
-    costs = PathCosts.of_one_limit(
-        name="hand",
-        nodes=[1, 2],
-        run_value=np.array([[1.0, 5.0], [9.0, 2.0]]),
-        run_consumption=np.zeros((2, 2)),
-        enter_value=np.array([[1.0, 1.0], [3.0, 3.0]]),
-        enter_consumption=np.zeros((2, 2)),
-    )
-    assert least_path(costs, np.zeros(1)) == 7.0
 
 
 @given(

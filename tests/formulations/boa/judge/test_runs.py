@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import JsonValue
 
 from optplan.contracts import BoundProof, PathCosts, Status, TreeCertificate
 from optplan.contracts.judgement import RefutedError
@@ -257,19 +258,32 @@ def test_a_library_instance_is_proven_by_a_small_division() -> None:
     assert verify(instance, result).ok
 
 
-def test_types_with_a_quota_of_nothing_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Options of a type that none can use are closed first, and the rest of the proof is that without them."""
+def test_no_run_fits_into_a_quota_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is proven without a type that none can use is proven with it: the judge closes its options itself."""
     monkeypatch.setattr(closing._Closing, "enumerate_all", lambda _: None)
     seen = 0
     for seed in range(60):
         instance = draw_instance(seed)
         gpu_types = instance.gpu_types | {"b": instance.gpu_types["b"].replace(quota_gpus=0.0)}
-        if instance.floors:
-            continue
         result = solve(instance.replace(gpu_types=gpu_types))
         assert verify(instance.replace(gpu_types=gpu_types), result).ok, seed
         seen += result.bound_proof is BoundProof.TREE
     assert seen >= 5
+
+
+@pytest.mark.parametrize("tree", [[0, 0], [1, 0, 0, 0]])
+def test_a_quota_of_nothing_alone_proves_nothing(tree: list[int]) -> None:
+    """Plans that take nothing of it keep it: no part is closed by weights of it alone, and no option."""
+    instance = build_named("boa-newtrace-quotas")
+    assert isinstance(instance, BoaInstance)
+    kinds = dict(instance.gpu_types) | {"a100": instance.gpu_types["a100"].replace(quota_gpus=0.0)}
+    closed = instance.replace(gpu_types=kinds, policy="pure")
+    weights: JsonValue = [float(limit == "quota.a100") for limit in ("", *closed.limits)]
+    best = solve(closed).objective
+    assert best is not None
+    for bound in (2.0 * best, None):
+        content: dict[str, JsonValue] = {"weights": [weights], "tree": list(tree)}
+        assert not is_proven(closed, TreeCertificate(rule="boa-runs", bound=bound, content=content))
 
 
 def test_what_a_limit_has_to_be_is_proven_and_no_more() -> None:

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from optplan.contracts import BoundProof, PathCosts, SolveRequest, Status, TreeCertificate
@@ -19,7 +17,6 @@ from optplan.contracts.judgement import RefutedError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
 from optplan.formulations.boa.judge.duality import path_costs
-from optplan.formulations.boa.judge.listing import OpenPaths, find_least_plan, find_undominated
 from optplan.formulations.boa.judge.trees import check_tree
 from optplan.instances.library import build_named
 from optplan.progress import OutOfTime, Stopwatch
@@ -29,7 +26,6 @@ from optplan.solving import solve
 from optplan.verification import verify
 
 CASES = Path(__file__).parents[3] / "cases"
-SEEDS = st.integers(0, 10_000)
 
 
 def draw_instance(seed: int, problem: str = "rescaling", names: str = "abc") -> BoaInstance:
@@ -245,31 +241,3 @@ def test_time_ends_the_check(tree: tuple[BoaInstance, TreeCertificate]) -> None:
     """A stopwatch that has run out ends it."""
     with pytest.raises(OutOfTime):
         check_tree(*tree, Stopwatch(0.0))
-
-
-@settings(max_examples=60)
-@given(seed=SEEDS)
-def test_listing_finds_the_best_plan(seed: int) -> None:
-    """Whatever the weights, listing finds the least value of all plans."""
-    rng = np.random.default_rng(seed)
-    instance = draw_instance(seed)
-    weights, total = np.array([1.0, *rng.uniform(0.0, 2000.0, 3)]), every_plan(instance)
-    limits = np.array(list(instance.limits.values())) * rng.uniform(0.7, 2.0)
-    # A little above some plan's value: sums in another order may differ in the last bit.
-    most = float(rng.choice(total[:, 0])) * (1.0 + 1e-12)
-    expected = total[(total[:, 1:] <= limits).all(axis=1) & (total[:, 0] <= most), 0].min(initial=np.inf)
-    graphs = [OpenPaths.of_costs(costs, weights) for costs in path_costs(instance)]
-    found = find_least_plan(graphs, most, limits, Stopwatch())
-    assert found == pytest.approx(expected, rel=1e-12) or (found > most and expected == np.inf)
-
-
-@given(seed=SEEDS)
-def test_undominated_is_what_nothing_undercuts(seed: int) -> None:
-    """Small whole numbers have many ties: of equals one stays, and of those that another undercuts none."""
-    rng = np.random.default_rng(seed)
-    sums = rng.integers(0, 4, (int(rng.integers(1, 40)), 3)).astype(float)
-    place = rng.integers(0, 3, len(sums))
-    kept = find_undominated(place, sums).tolist()
-    for i in range(len(sums)):
-        better = [j for j in kept if j != i and place[j] == place[i] and (sums[j] <= sums[i]).all()]
-        assert (i in kept) == (not better)

@@ -33,7 +33,7 @@ from optplan.contracts import (
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import Hopeless, status_of
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.data.peak_limit import PeakLimit
+from optplan.formulations.boa.data.problems import PeakLimit
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.exact.feasibility import MAY_DO, WOULD_DO

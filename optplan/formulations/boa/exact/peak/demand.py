@@ -29,21 +29,11 @@ _MOST_CELLS = 10_000_000
 
 
 def forecast_demand(instance: BoaInstance, solution: BoaSolution, over: Sequence[float] = ()) -> dict[str, float]:
-    """Forecast how many GPUs a plan has in use at once.
+    """Forecast how many GPUs widths have in use at once, and the share of the time with more than ``over``.
 
-    Parameters
-    ----------
-    instance, solution
-        The problem, and widths that keep its rules.
-    over
-        Numbers of GPUs: the share of the time in which more are in use is told, too.
-
-    Returns
-    -------
-    dict
-        ``p50``, ``p95``, ``p99``, ``busiest_p95`` and ``over_N``, with ``.type`` behind them for one of several types;
-        with ``steady_`` in front of them as if arrivals were steady. Without patterns of arrivals these are all.
-        Empty where more GPUs are in use than can be listed one by one.
+    ``p50``, ``p95``, ``p99``, ``busiest_p95`` and ``over_N``, with ``.type`` behind them for one of several types; with
+    ``steady_`` in front of them as if arrivals were steady. Without patterns of arrivals these are all. Empty where
+    more GPUs are in use than can be listed one by one.
     """
     stays = list_stays(instance, solution)
     all_steady = gather_crowd(instance, stays, steady=True)

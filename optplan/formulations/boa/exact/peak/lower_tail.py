@@ -29,10 +29,9 @@ from pydantic import JsonValue
 from optplan.contracts import SolveRequest, TreeCertificate
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.data.peak_limit import PeakLimit
-from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.data.problems import PeakLimit
+from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
 from optplan.formulations.boa.exact.peak.demand import list_stays
-from optplan.formulations.boa.exact.presolve import find_closed
 from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import least_path
 from optplan.solvers.paths import linked_dual, switching
@@ -53,15 +52,7 @@ _PARTS = 64
 
 @dataclass(frozen=True)
 class Condition:
-    """No plan that keeps the limit has more.
-
-    Parameters
-    ----------
-    kind, number
-        ``width`` or ``slope``, and which.
-    most
-        The amount.
-    """
+    """No plan that keeps the limit has more than ``most`` of a kind (``width`` or ``slope``) and number."""
 
     kind: str
     number: float
@@ -86,23 +77,10 @@ class Condition:
 def prove_bound(
     instance: BoaInstance, limit: PeakLimit, solution: BoaSolution, request: SolveRequest
 ) -> tuple[float, TreeCertificate] | None:
-    """Bound all plans that keep the limit by the conditions that a plan breaks most.
+    """Bound all plans that keep the limit, in seconds, by the conditions that the best plan without it breaks most.
 
-    Parameters
-    ----------
-    instance, limit
-        The problem with whole widths, and the limit.
-    solution
-        The best plan without the limit.
-
-    Returns
-    -------
-    tuple or None
-        Seconds of (weighted) mean completion time, and its certificate; None where the plan breaks no condition, or
-        they prove nothing.
+    None where it breaks none, or they prove nothing.
     """
-    if find_closed(instance):  # limits of nothing are none that others can be added to
-        return None
     conditions = [
         condition
         for kind, numbers in (("width", _list_widths(instance, limit)), ("slope", _SLOPES / limit.gpus))
@@ -118,7 +96,7 @@ def prove_bound(
     costs = cost_steps(instance)
     for condition in taken:
         costs = [weigh_jobs(instance, each, _weights(instance, each.name, condition)) for each in costs]
-    amounts = np.array([*instance.limits.values(), *(condition.most for condition in taken)])
+    amounts = np.array([*list_amounts(instance), *(condition.most for condition in taken)])
     family = switching.LinkedGraphs.from_costs(costs, amounts)
     found = linked_dual.maximise_bound(family, effort=Effort(request.stopwatch))
     if not isinstance(found, linked_dual.LinkedBound) or not np.isfinite(found.bound) or found.bound <= 0.0:
@@ -129,14 +107,7 @@ def prove_bound(
 def find_least_reach(instance: BoaInstance, probability: float, scale: float) -> tuple[float, float]:
     """Return GPUs such that no plan keeps a lower limit, whatever its budget, and the slope that proves it.
 
-    Parameters
-    ----------
-    instance
-        Its limits are not looked at.
-    probability
-        Of the limit.
-    scale
-        GPUs, about as many as that.
+    ``scale`` is about as many GPUs.
     """
     from scipy.optimize import brentq
 

@@ -1,6 +1,11 @@
 # The types with which Cython compiles loops.py.
 cimport cython
 
+@cython.locals(endless=double, nodes=Py_ssize_t, groups=Py_ssize_t, layer=Py_ssize_t, k=Py_ssize_t, f=Py_ssize_t,
+    reached=double, found=double)
+cpdef double find_least_path(const double[:, ::1] run, const double[:, :, ::1] enter, const Py_ssize_t[::1] group,
+    double[::1] best, double[::1] least) noexcept
+
 cdef class EndLists:
     cdef const double[:, :, ::1] steps
     cdef const double[:, :, :, ::1] entries

@@ -1,4 +1,4 @@
-"""The judge's compiled loops: ends of paths within an allowance, held against all paths, and the same as Python."""
+"""The judges' compiled loops: least paths, and ends of paths within an allowance, held against all paths and Python."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from optplan.judging import loops
 from optplan.progress import Stopwatch
-from optplan.verification import loops
 
 Interpret = Callable[[ModuleType], ModuleType]
 
@@ -33,6 +33,28 @@ def list_paths(
     for layer in range(len(graph[0]) - 1, 0, -1):
         ends.go_back(layer)
     return np.asarray(ends.list_paths())
+
+
+def find_least(module: ModuleType, seed: int) -> tuple[float, float]:
+    """Return what the loops say of a small random graph, and the least of all its paths."""
+    random = np.random.default_rng(seed)
+    layers, nodes, groups = (int(random.integers(1, most)) for most in (5, 5, 4))
+    run, enter = random.uniform(0.0, 5.0, (layers, nodes)), random.uniform(0.0, 2.0, (groups, layers, nodes))
+    group = np.sort(random.integers(0, groups, nodes)).astype(np.intp)
+    costs = []
+    for path in product(range(nodes), repeat=layers):
+        cost = enter[group[path[0]], 0, path[0]] + run[0, path[0]]
+        for layer, (left, node) in enumerate(pairwise(path), start=1):
+            cost += run[layer, node] + (enter[group[left], layer, node] if node != left else 0.0)
+        costs.append(cost)
+    return module.find_least_path(run, enter, group, np.empty(nodes), np.empty(groups)), min(costs)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_least_path_is_the_least_of_all(seed: int) -> None:
+    """No path costs less than what the loops say, and some path costs that."""
+    found, least = find_least(loops, seed)
+    assert found == pytest.approx(least, rel=1e-12)
 
 
 @pytest.mark.parametrize("limits", [1, 2, 3])
@@ -59,8 +81,9 @@ def test_every_undominated_path_within_the_allowance_is_listed(seed: int, limits
 @pytest.mark.parametrize("seed", range(10))
 def test_compiled_and_interpreted_agree_to_the_bit(interpret: Interpret, seed: int, limits: int) -> None:
     """Nothing is fused, reordered or rounded differently by the compiler."""
-    graph = draw(seed, limits)
-    assert list_paths(loops, graph, 4.3).tolist() == list_paths(interpret(loops), graph, 4.3).tolist()
+    graph, interpreted = draw(seed, limits), interpret(loops)
+    assert list_paths(loops, graph, 4.3).tolist() == list_paths(interpreted, graph, 4.3).tolist()
+    assert find_least(loops, seed) == find_least(interpreted, seed)
 
 
 def test_a_long_list_minds_the_stopwatch() -> None:

@@ -1,4 +1,4 @@
-"""The judge's listing of paths from their ends on: the loops in which a check spends its time.
+"""The loops in which a check spends its time: the least path of a graph, and the listing of paths from their ends on.
 
 ``loops.pxd`` has the types with which Cython compiles this file; without a compiler it runs as it stands, slower.
 Written without sight of any solver, and shares no line with one.
@@ -21,23 +21,38 @@ Places = NDArray[np.intp]
 _COMPARED_AT_ONCE = 1 << 18
 
 
+def find_least_path(run: Floats, enter: Floats, group: Places, best: Floats, least: Floats) -> float:
+    """Return the least cost of a path, layer by layer.
+
+    Being at a node costs ``run`` (E, K), coming to it from a group ``enter`` (F, E, K); ``best`` (K,) and ``least``
+    (F,) are room to work in.
+    """
+    endless = 1e300 * 1e300
+    nodes, groups = run.shape[1], enter.shape[0]
+    for layer in range(run.shape[0]):
+        for k in range(nodes):
+            reached = enter[group[k], 0, k] if layer == 0 else best[k]
+            if layer > 0:
+                for f in range(groups):
+                    reached = min(reached, least[f] + enter[f, layer, k])
+            best[k] = run[layer, k] + reached
+        for f in range(groups):
+            least[f] = endless
+        for k in range(nodes):
+            least[group[k]] = min(least[group[k]], best[k])
+    found = endless
+    for f in range(groups):
+        found = min(found, least[f])
+    return found
+
+
 class EndLists:
     """Ends of a graph's paths, layer after layer from the last one.
 
-    Parameters
-    ----------
-    steps
-        (E, K, 1 + L) Value and consumptions of being at a node of a layer.
-    entries
-        (F, E, K, 1 + L) The same of coming to it from a group.
-    group
-        (K,) Group of each node.
-    prices
-        (1 + L,) What the numbers of a point count.
-    allowance
-        What a path may cost more than the cheapest one at these prices.
-    stopwatch
-        Its ``require`` is called now and then.
+    ``steps`` (E, K, 1 + L) are value and consumptions of being at a node of a layer, ``entries`` (F, E, K, 1 + L) the
+    same of coming to it from a group, ``group`` (K,) that of each node, and ``prices`` (1 + L,) what the numbers of a
+    point count. A path may cost ``allowance`` more than the cheapest one. The stopwatch's ``require`` is called now and
+    then.
     """
 
     def __init__(

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import PathCosts
+from optplan.judging import enumeration
+from optplan.judging.enumeration import least_path, least_within
 from optplan.schema import FloatArray
-from optplan.verification import enumeration, least_within
 
 
 def paths_through(graph: PathCosts) -> list[tuple[float, FloatArray]]:
@@ -53,22 +54,22 @@ def families(draw: st.DrawFn) -> list[PathCosts]:
 @settings(max_examples=300)
 @given(
     drawn=families(),
-    multipliers=st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=2, max_size=2),
+    prices=st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=3, max_size=3),
     allowance=st.integers(0, 12).map(lambda n: n + 0.25),
     amounts=st.lists(st.integers(0, 20), min_size=2, max_size=2),
 )
 def test_least_within_agrees_with_all_combinations(
-    drawn: list[PathCosts], multipliers: list[float], allowance: float, amounts: list[int]
+    drawn: list[PathCosts], prices: list[float], allowance: float, amounts: list[int]
 ) -> None:
-    """The least value within the limits of all combinations whose reduced cost is within the allowance, or infinity."""
-    weights = np.array(multipliers[: len(drawn[0].limits)])
-    limits = np.array(amounts[: weights.size], dtype=float)
+    """The least value within the limits of all combinations whose cost is within the allowance, or infinity."""
+    weights = np.array(prices[: 1 + len(drawn[0].limits)])
+    limits = np.array(amounts[: weights.size - 1], dtype=float)
     per_graph = [paths_through(graph) for graph in drawn]
-    least = sum(min(value + float(weights @ use) for value, use in totals) for totals in per_graph)
+    least = sum(min(float(weights @ [value, *use]) for value, use in totals) for totals in per_graph)
     best = float("inf")
     for combination in itertools.product(*per_graph):
         value, use = sum(v for v, _ in combination), np.sum([u for _, u in combination], axis=0)
-        if value + float(weights @ use) <= least + allowance and (use <= limits).all():
+        if float(weights @ [value, *use]) <= least + allowance and (use <= limits).all():
             best = min(best, value)
     assert least_within(drawn, weights, allowance, limits) == best
 
@@ -80,7 +81,23 @@ def test_least_within_takes_a_choice_exactly_at_the_budget() -> None:
     )
     other = PathCosts.of_one_limit("b", [1], *(np.array([[cost]]) for cost in (1.0, 0.2, 0.0, 0.0)))
     for budget, least in ((0.3, 2.0), (0.29, 6.0), (0.1, float("inf"))):
-        assert least_within([graph, other], np.zeros(1), 10.0, np.array([budget])) == least
+        assert least_within([graph, other], np.eye(2)[0], 10.0, np.array([budget]) * (1 + 1e-9)) == least
+
+
+def test_the_least_path_by_hand() -> None:
+    """Epochs cost (1, 5) and (9, 2) at the two nodes, entering 1 and later 3.
+
+    Changing: 1 + 1, then 3 + 2, is 7. Staying at the second node: 1 + 5 + 2 = 8; at the first: 1 + 1 + 9 = 11.
+    """
+    costs = PathCosts.of_one_limit(
+        name="hand",
+        nodes=[1, 2],
+        run_value=np.array([[1.0, 5.0], [9.0, 2.0]]),
+        run_consumption=np.zeros((2, 2)),
+        enter_value=np.array([[1.0, 1.0], [3.0, 3.0]]),
+        enter_consumption=np.zeros((2, 2)),
+    )
+    assert least_path(costs, np.eye(2)[0]) == 7.0
 
 
 def test_the_longest_list_is_joined_last_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +108,7 @@ def test_the_longest_list_is_joined_last_and_not_held(monkeypatch: pytest.Monkey
     short = [make_choice(f"c{n}", np.array([0.0, 2.0**-n]), np.array([2.0 ** (1 - n), 0.0])) for n in range(1, 6)]
     for graphs in ([long, *short], [*short, long]):
         # The long graph takes 62 for 76, and leaves 0.4375 = 1 / 4 + 1 / 8 + 1 / 16 for the last three others.
-        assert least_within(graphs, np.zeros(1), 1000.0, np.array([62.4375])) == 76.0 + 0.5 + 0.25
+        assert least_within(graphs, np.eye(2)[0], 1000.0, np.array([62.4375])) == 76.0 + 0.5 + 0.25
 
 
 def make_choice(name: str, value: FloatArray, consumption: FloatArray) -> PathCosts:

@@ -1,4 +1,8 @@
-"""Enumerating paths anew, to check what an enumerated certificate says; written without sight of any solver."""
+"""Enumerating paths anew, to check what a certificate says that leaves some open; written without sight of any solver.
+
+A plan that keeps the limits b and is better than U has w0 value + w . consumption <= w0 U + w . b for any prices w from
+0 on. So its paths exceed the graphs' least sums by no more than these leave room for together: the allowance.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,9 @@ import numpy as np
 
 from optplan.contracts import PathCosts
 from optplan.contracts.judgement import UnlistedError
+from optplan.judging.loops import EndLists, find_least_path
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.verification.findings import ROUNDING, TOLERANCE
-from optplan.verification.loops import EndLists
 
 #: Pairs of totals and paths that are formed at once: bounds the memory, 40 MB or so with two limits.
 _MOST_PAIRS = 1_000_000
@@ -20,61 +23,46 @@ _MOST_NUMBERS = 1 << 23
 _TOO_MANY = "the allowance leaves more plans than are listed"
 
 
+def least_path(graph: PathCosts, prices: FloatArray) -> float:
+    """Return the least cost of a graph's paths at prices (1 + L,) of value and consumptions."""
+    run, enter = graph.weighted(prices[1:], value=float(prices[0]))
+    group = np.ascontiguousarray(graph.group, dtype=np.intp)
+    best, least = np.empty(group.size), np.empty(len(enter))
+    return find_least_path(np.ascontiguousarray(run), np.ascontiguousarray(enter), group, best, least)
+
+
 def least_within(
     graphs: list[PathCosts],
-    weights: FloatArray,
+    prices: FloatArray,
     allowance: float,
-    amounts: FloatArray,
+    most: FloatArray,
     stopwatch: Stopwatch | None = None,
 ) -> float:
-    """Enumerate what lies within an allowance of the dual bound and return the least value that keeps the limits.
+    """Enumerate what lies within an allowance of the graphs' best paths; return the least value within the limits.
 
-    Parameters
-    ----------
-    graphs
-        What the steps of each graph's paths cost.
-    weights
-        (L,) The multipliers of the limits.
-    allowance
-        Total reduced cost above the graphs' best paths that a choice may have.
-    amounts
-        (L,) The limits on the total consumptions.
-    stopwatch
-        When to end; no limit when None.
-
-    Returns
-    -------
-    float
-        Infinity when nothing within the allowance keeps the limits.
-
-    Raises
-    ------
-    OutOfTime
-        When the stopwatch's limit passes before the end.
-    UnlistedError
-        When there is too much to list.
+    Costs are at ``prices`` (1 + L,) of value and consumptions, of which the totals may be ``most`` (L,). Infinity when
+    nothing within the allowance keeps the limits; an UnlistedError when there is too much to list.
     """
     stopwatch = stopwatch or Stopwatch()
     suffixes: list[FloatArray] = []
     for graph in graphs:
-        suffixes.append(_suffixes_within(graph, weights, allowance, stopwatch))
+        suffixes.append(_suffixes_within(graph, prices, allowance, stopwatch))
         _require_room(suffixes)
     if not all(len(points) for points in suffixes):
         return float("inf")
     suffixes.sort(key=len)  # the longest one last, whose sums are not held against each other
-    prices = np.concatenate(([1.0], weights))
-    least_left = np.cumsum([np.zeros(weights.size), *(p[:, 1:].min(axis=0) for p in reversed(suffixes))], axis=0)[::-1]
+    least_left = np.cumsum([np.zeros(most.size), *(p[:, 1:].min(axis=0) for p in reversed(suffixes))], axis=0)[::-1]
     best_left = np.append(np.cumsum([(p @ prices).min() for p in reversed(suffixes)])[::-1], 0.0)
     ceiling = best_left[0] + allowance
-    points = np.zeros((1, weights.size + 1))
+    points = np.zeros((1, prices.size))
     for number, more in enumerate(suffixes, start=1):
-        kept = np.zeros((0, weights.size + 1))
-        step = max(1, 2 * _MOST_PAIRS // (weights.size + 1) // max(1, len(more)))
+        kept = np.zeros((0, prices.size))
+        step = max(1, 2 * _MOST_PAIRS // prices.size // max(1, len(more)))
         for start in range(0, len(points), step):
             stopwatch.require()
-            sums = (points[start : start + step, None, :] + more[None, :, :]).reshape(-1, weights.size + 1)
+            sums = (points[start : start + step, None, :] + more[None, :, :]).reshape(-1, prices.size)
             near = sums @ prices + best_left[number] <= ceiling
-            fits = (sums[:, 1:] + least_left[number] <= amounts * (1 + TOLERANCE - ROUNDING)).all(axis=1)
+            fits = (sums[:, 1:] + least_left[number] <= most).all(axis=1)
             kept = np.concatenate([kept, sums[near & fits]])
             is_last = number == len(suffixes)
             kept = kept[kept[:, 0].argsort(kind="stable")[:1]] if is_last else _undominated(kept, stopwatch)
@@ -91,7 +79,7 @@ def _require_room(kept: Iterable[FloatArray]) -> None:
         raise UnlistedError(_TOO_MANY)
 
 
-def _suffixes_within(graph: PathCosts, weights: FloatArray, allowance: float, stopwatch: Stopwatch) -> FloatArray:
+def _suffixes_within(graph: PathCosts, prices: FloatArray, allowance: float, stopwatch: Stopwatch) -> FloatArray:
     """List undominated (value, consumptions) of a graph's paths within the allowance, from the last layer backwards."""
     steps = np.concatenate([graph.run_value[None], graph.run_consumption])
     entries = np.concatenate([graph.enter_value[None], graph.enter_consumption])
@@ -99,13 +87,13 @@ def _suffixes_within(graph: PathCosts, weights: FloatArray, allowance: float, st
         np.ascontiguousarray(np.moveaxis(steps, 0, -1)),
         np.ascontiguousarray(np.moveaxis(entries, 0, -1)),
         np.ascontiguousarray(graph.group, dtype=np.intp),
-        np.concatenate(([1.0], weights)),
+        prices,
         allowance,
         stopwatch,
     )
     for layer in range(len(graph.run_value) - 1, 0, -1):
         stopwatch.require()
-        if ends.go_back(layer) * (1 + weights.size) > _MOST_NUMBERS:
+        if ends.go_back(layer) * prices.size > _MOST_NUMBERS:
             raise UnlistedError(_TOO_MANY)
     return _undominated(ends.list_paths(), stopwatch)
 
