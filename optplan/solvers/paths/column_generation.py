@@ -73,7 +73,7 @@ class Master:
     """
 
     def __init__(
-        self, num_graphs: int, limits: FloatArray, cost_unit: float, *, with_factor: bool, most: FloatArray
+        self, num_graphs: int, limits: FloatArray, cost_unit: float, *, most: FloatArray, with_factor: bool = False
     ) -> None:
         self.num_graphs = num_graphs
         self.limits = limits

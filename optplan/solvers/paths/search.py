@@ -8,8 +8,8 @@ of limits.
 
 Handler and Zang, "A dual algorithm for the constrained shortest path problem", Networks 10, 1980, close the gap by the
 next shortest paths; Carlyle, Royset and Wood ("Lagrangian relaxation and enumeration for solving constrained
-shortest-path problems", Networks 52, 2008) enumerate within an allowance, as here; here for many graphs that share the
-limits, with Pareto sets instead of single paths.
+shortest-path problems", Networks 52, 2008) enumerate within an allowance. Here that is done for many graphs that share
+the limits, with Pareto sets instead of single paths.
 """
 
 from __future__ import annotations
