@@ -1,10 +1,9 @@
 """The names of ``optplan.contracts``, each written once: type checkers read them here, the package where they are."""
 
 from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
-from optplan.contracts.frontier import Frontier, FrontierPoint
+from optplan.contracts.frontier import Frontier, FrontierPoint, ParetoFrontier, ParetoPoint
 from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.contracts.judgement import Check, Evaluation, PathCosts, Verification
-from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
 from optplan.contracts.parts import Description
 from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
 from optplan.contracts.resources import Billing, Price, Resource

@@ -19,8 +19,7 @@ from optplan.schema import FloatArray
 
 if TYPE_CHECKING:
     from optplan.contracts.explanation import Explanation
-    from optplan.contracts.frontier import Frontier
-    from optplan.contracts.pareto import ParetoFrontier
+    from optplan.contracts.frontier import Frontier, ParetoFrontier
     from optplan.contracts.plan import Plan
     from optplan.contracts.sensitivity import Sensitivity, SensitivityRequest
     from optplan.contracts.standing import Continuation, Solver, Standing

@@ -4,8 +4,6 @@ A file is JSON, ``{"metadata": {"gap_seconds": 300}, "data": [4, 4, 3, ...]}``: 
 was wanted all the time. Traces of *preemption* count VMs that were held and replaced when lost; traces of
 *availability* count VMs that could be had when asked for, and say nothing certain about those that are held.
 
-Prices of one spot VM over time have the same form, with dollars per hour in the place of VMs.
-
 A fall from one tick to the next is a loss of as many VMs; losses that are made up for within a tick are not seen, so
 that a rate is, if anything, too low.
 
@@ -28,15 +26,13 @@ import numpy as np
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance
 from optplan.instances.plain_data import read_data
-from optplan.schema import LARGEST_AMOUNT, FloatArray, IntArray, freeze
+from optplan.schema import LARGEST_AMOUNT, IntArray, freeze
 from optplan.units import SECONDS_PER_HOUR
 
 #: VMs of a trace at a time, which the simulator tells apart.
 MOST_VMS = 1_000_000
 #: Share of intervals that hold the true rate, were losses a compound Poisson process.
 CONFIDENCE = 0.95
-#: A time to within this share of itself is the time of a price.
-_SAME = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,27 +65,6 @@ class SpotTrace:
     def losses(self) -> IntArray:
         """(T - 1,) VMs lost from each tick to the next."""
         return np.asarray(np.maximum(0, -np.diff(self.alive)), dtype=np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class SpotPrices:
-    """Prices of one spot VM over time.
-
-    Attributes
-    ----------
-    gap_s
-        Seconds from one price to the next.
-    usd_per_hour
-        (N,) The last one holds on.
-    """
-
-    gap_s: float
-    usd_per_hour: FloatArray
-
-    def at(self, times_s: FloatArray) -> FloatArray:
-        """(T,) The prices that hold at some times."""
-        numbers = np.floor(times_s / self.gap_s * (1.0 + _SAME)).astype(np.int64)
-        return self.usd_per_hour[np.minimum(numbers, self.usd_per_hour.size - 1)]
 
 
 @dataclass(frozen=True)
@@ -147,7 +122,7 @@ def read_spot_trace(path: Path | str, *, wanted: int | None = None) -> SpotTrace
         When more were alive than are said to have been wanted.
     """
     path = Path(path)
-    tick_s, ticks = _read_ticks(path)
+    tick_s, ticks = read_ticks(path)
     if not isinstance(ticks, list) or len(ticks) < 2:
         raise DataError(str(path), "data has fewer than two ticks", "list the VMs alive at each tick")
     for number, count in enumerate(ticks):
@@ -164,26 +139,7 @@ def read_spot_trace(path: Path | str, *, wanted: int | None = None) -> SpotTrace
     return SpotTrace(path.stem, tick_s, alive, most if wanted is None else wanted)
 
 
-def read_spot_prices(path: Path | str) -> SpotPrices:
-    """Read the prices of one spot VM over time, in dollars per hour.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read or holds no such prices.
-    """
-    path = Path(path)
-    gap_s, prices = _read_ticks(path)
-    if not isinstance(prices, list) or not prices:
-        raise DataError(str(path), "data has no price", "list the dollars per hour at each tick")
-    for number, price in enumerate(prices):
-        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price <= LARGEST_AMOUNT:
-            problem = f"data[{number}] is {show_value(price)}; dollars per hour above zero are needed"
-            raise DataError(str(path), problem, "correct it")
-    return SpotPrices(gap_s, freeze(np.array(prices, dtype=np.float64)))
-
-
-def _read_ticks(path: Path) -> tuple[float, object]:
+def read_ticks(path: Path) -> tuple[float, object]:
     """Read the seconds from one tick to the next, and what there is at each."""
     data = read_data(path)
     if not isinstance(data, dict):
@@ -235,32 +191,6 @@ def estimate_spot(trace: SpotTrace) -> SpotEstimate:
         availability=had / (trace.wanted * trace.alive.size),
         replacement_s=missing * trace.tick_s / lost if lost else None,
     )
-
-
-def down_times(trace: SpotTrace, *, stream: np.random.Generator) -> list[list[tuple[float, float]]]:
-    """Tell the wanted VMs of a trace apart: when each of them is missing, in seconds since the trace's beginning.
-
-    The trace says how many VMs are lost, not which: they are drawn from those alive. A new VM takes the place that has
-    been empty for longest.
-
-    Returns
-    -------
-    list
-        For each wanted VM, (start, end) of the times when it is missing; the last may end with the trace.
-    """
-    found: list[list[tuple[float, float]]] = [[] for _ in range(trace.wanted)]
-    first = int(trace.alive[0])
-    alive, empty = list(range(first)), [(place, 0.0) for place in range(first, trace.wanted)]
-    for tick, change in enumerate(np.diff(trace.alive).tolist(), start=1):
-        now_s = tick * trace.tick_s
-        for _ in range(change):
-            place, since_s = empty.pop(0)
-            found[place].append((since_s, now_s))
-            alive.append(place)
-        empty += [(alive.pop(int(stream.integers(len(alive)))), now_s) for _ in range(-change)]
-    for place, since_s in empty:
-        found[place].append((since_s, trace.duration_s))
-    return found
 
 
 def set_interruptions(

@@ -3,8 +3,9 @@
 A formulation's presenter is the module ``optplan.reporting.<formulation>.presenter``, which has the functions of
 :class:`Presenter`; one without it is shown by :mod:`optplan.reporting.plain`. Where its frontier is a list of plans,
 ``optplan.reporting.<formulation>.words`` has the functions of :class:`PlanWords`; where it is a line,
-``optplan.reporting.<formulation>.figures`` has ``draw_frontier``. Presenters draw and never solve: what
-has to be solved for a report comes from :func:`optplan.reporting.gathering.gather_background`.
+``optplan.reporting.<formulation>.figures`` has ``draw_frontier``. Presenters draw and never solve: what has to
+be solved for a report, such as the frontier that a plan lies on, comes from
+``optplan.reporting.<formulation>.gathering``, by :func:`gather_background`.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Presenter(Protocol):
         """Set the results of several solvers side by side, ours first."""
 
     def build_page(self, instance: Instance, result: Result[Solution], beside: Beside) -> Page:
-        """Gather the report of a result."""
+        """Put the report of a result together."""
 
 
 class PlanPresenter(Presenter, Protocol):
@@ -110,6 +111,12 @@ def presenter_of(instance: Instance) -> Presenter:
     return cast(
         Presenter, find_module(formulation_of(instance).name, "presenter") or import_module(f"{__package__}.plain")
     )
+
+
+def gather_background(instance: Instance, result: Result[Solution], rivals: Sequence[Result[Solution]] = ()) -> Any:  # noqa: ANN401 - the formulation's own
+    """Solve what a result's report shows besides result and rivals, in some seconds; None where that is nothing."""
+    gathering = find_module(formulation_of(instance).name, "gathering")
+    return None if gathering is None else gathering.gather_background(instance, result, rivals)
 
 
 def plan_words_of(instance: Instance) -> PlanWords:

@@ -1,6 +1,6 @@
 """The report of a result: one HTML page that needs nothing else, neither network nor server.
 
-The page is for somebody who has read no paper. How it is kept safe stands in :mod:`optplan.reporting.rendering`.
+The page is for somebody who has read no paper. How it is kept safe stands in :mod:`optplan.reporting.pages`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from pathlib import Path
 
 from optplan.contracts import Explanation, Instance, Result, Solution
 from optplan.instances.files import write_text
-from optplan.reporting.gathering import gather_background
 from optplan.reporting.pages import build_page
-from optplan.reporting.presenters import Beside, presenter_of
+from optplan.reporting.presenters import Beside, gather_background, presenter_of
 from optplan.verification import verify
 
 _ALONE = Beside()

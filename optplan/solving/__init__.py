@@ -25,8 +25,7 @@ from optplan.solving.asking import (
 )
 from optplan.solving.frontiers import frontier, pareto
 from optplan.solving.modelling import Model, graph, model, result_of
-from optplan.solving.results import assemble_result, rest_on_search
-from optplan.solving.trajectory import Trajectory
+from optplan.solving.results import Trajectory, assemble_result, rest_on_search
 from optplan.verification import verify
 
 if TYPE_CHECKING:

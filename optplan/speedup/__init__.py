@@ -4,8 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from optplan.speedup.curves import AmdahlSpeedup, PowerSpeedup, SpeedupCurve, TableSpeedup
-from optplan.speedup.evidence import NOT_SAID, Evidence
+from optplan.speedup.curves import NOT_SAID, AmdahlSpeedup, Evidence, PowerSpeedup, SpeedupCurve, TableSpeedup
 from optplan.speedup.fitting import Fit, fit_amdahl, fit_best, fit_power, fit_table
 from optplan.speedup.goodput import GoodputSpeedup
 from optplan.speedup.goodput_fitting import GoodputFit, fit_goodput

@@ -1,4 +1,4 @@
-"""Speedup curves: how many times faster one epoch runs on k GPUs than on one.
+"""Speedup curves: how many times faster one epoch runs on k GPUs than on one, and where that is known from.
 
 A curve is a frozen record, so it can be a field of another record and be read from JSON; its field ``form`` says which
 kind it is. A job class whose speed changes while it trains has one row per epoch. Measured tables are taken as they
@@ -8,7 +8,9 @@ assumptions that the theory makes on top (BOA, section 3.2) are the business of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,10 +19,45 @@ from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from optplan.errors import DataError
 from optplan.schema import FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_amounts
-from optplan.speedup.evidence import NOT_SAID, Evidence, name_law_evidence, read_provenance
 
 #: Widths that an error message lists before it shortens the list.
 _LISTED_WIDTHS = 16
+#: What stands where nobody says where a speedup comes from, as in all that was written before it could be said.
+NOT_SAID = "not said"
+#: Other words for what is computed from measurements, in the provenance of tables.
+_COMPUTED = frozenset({"interpolated", "hinted"})
+
+
+class Evidence(StrEnum):
+    """Where a speedup comes from."""
+
+    #: Measured at that width.
+    MEASURED = "measured"
+    #: Computed from measurements at other widths, or from run times.
+    FITTED = "fitted"
+    #: Stated without either.
+    ASSUMED = "assumed"
+
+
+#: From what says most to what says least.
+_ORDER = (Evidence.MEASURED.value, Evidence.FITTED.value, NOT_SAID, Evidence.ASSUMED.value)
+
+
+@lru_cache(maxsize=1024)
+def read_provenance(word: str) -> str:
+    """Return what a word of a table's provenance says of a width: a value of :class:`Evidence`, or ``NOT_SAID``."""
+    said = Evidence.FITTED.value if word in _COMPUTED else word.partition("-")[0]
+    return said if said in list(Evidence) else NOT_SAID
+
+
+def find_weakest(kinds: Collection[str]) -> str:
+    """Return which of some values of :class:`Evidence`, or ``NOT_SAID``, says least."""
+    return max(kinds, key=_ORDER.index)
+
+
+def name_law_evidence(evidence: Evidence | None) -> str:
+    """Return what a law's field says: its value, or ``NOT_SAID``."""
+    return NOT_SAID if evidence is None else evidence.value
 
 
 @runtime_checkable

@@ -31,7 +31,7 @@ from pydantic import Field, field_validator, model_validator
 from optplan.errors import DataError
 from optplan.schema import FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_positive
 from optplan.speedup.batches import NUM_CANDIDATES, BatchRule, best_goodput
-from optplan.speedup.evidence import Evidence, name_law_evidence
+from optplan.speedup.curves import Evidence, name_law_evidence
 
 #: Entries of the largest intermediate array; wider requests are handled in blocks.
 _BLOCK_ENTRIES = 2_000_000

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from optplan.errors import DataError
-from optplan.instances.job_logs.reading import LogReading
-from optplan.instances.job_logs.records import Job, LeftOut, Row, Rule, is_completed, rule_of
+from optplan.instances.job_logs.records import Job, LeftOut, LogReading, Row, Rule, is_completed, rule_of
 
 #: Reasons for leaving something out that others look at, too.
 NO_GPUS = "jobs without GPUs"

@@ -1,19 +1,31 @@
 """What every log of jobs comes down to: its rows, how each of them ended, what that means, and what is left out.
 
-A row is *kept* (an arrival, and its run says how long such a job is), *counted* (an arrival of which the log does not
-say how long it is) or *dropped*. Unless told otherwise, whatever held GPUs is kept, so that the plan's load is the
-log's; jobs that have not ended yet are counted.
+How a log is to be read (:class:`LogReading`) says what its columns are called and which of its jobs are looked at. A
+row is *kept* (an arrival, and its run says how long such a job is), *counted* (an arrival of which the log does not say
+how long it is) or *dropped*. Unless told otherwise, whatever held GPUs is kept, so that the plan's load is the log's;
+jobs that have not ended yet are counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+from optplan.instances.job_logs.times import Clock, find_zone
 from optplan.schema import LARGEST_COUNT
+
+#: How a job ended that did what it was to do.
+COMPLETED = "completed"
+#: Why a row cannot be used.
+WRONG_FIELDS = "rows with fields missing or too many"
+BACKWARDS = "jobs that end before they start"
+BROKEN = "rows that cannot be read"
+#: Share of such rows from which the whole log is refused.
+_MOST_BROKEN = 0.5
 
 
 class Rule(StrEnum):
@@ -27,8 +39,6 @@ class Rule(StrEnum):
     DROP = "drop"
 
 
-#: How a job ended that did what it was to do.
-COMPLETED = "completed"
 #: What becomes of a job, by how it ended.
 RULES = {
     COMPLETED: Rule.KEEP,
@@ -40,6 +50,7 @@ RULES = {
     "running": Rule.COUNT,
     "pending": Rule.COUNT,
 }
+
 
 #: How a job ended, by what logs call it.
 _ENDINGS = {
@@ -182,14 +193,6 @@ class Job(NamedTuple):
     completed: bool = True
 
 
-#: Why a row cannot be used.
-WRONG_FIELDS = "rows with fields missing or too many"
-BACKWARDS = "jobs that end before they start"
-BROKEN = "rows that cannot be read"
-#: Share of such rows from which the whole log is refused.
-_MOST_BROKEN = 0.5
-
-
 class LeftOut:
     """What is left out of a log, by reason: how often, where first, and what was wrong there.
 
@@ -240,3 +243,73 @@ class LeftOut:
             problem = f"{lost:,} of {max(rows, lost):,} rows cannot be used: {self}"
             fix = "check --from, --columns, --time-format and the log's language (LC_ALL=C SLURM_TIME_FORMAT=standard)"
             raise DataError(file, problem, fix)
+
+
+class LogFormat(StrEnum):
+    """Who wrote a log."""
+
+    SACCT = "sacct"
+    KUBERNETES = "kubernetes"
+    CSV = "csv"
+
+
+@dataclass(frozen=True)
+class LogReading:
+    """How a log is to be read.
+
+    Attributes
+    ----------
+    form
+        Who wrote it.
+    timezone
+        Of times that say none.
+    time_format
+        How times are written, as ``strptime`` takes it; None for ISO 8601.
+    columns
+        By what we call a column (:data:`optplan.instances.job_logs.tables.KNOWN_NAMES`), what the table calls it; the
+        others are found under their usual names.
+    class_column
+        The column (label of Kubernetes) whose values name classes.
+    gpus
+        How many GPUs each job has, where the table does not say it.
+    delimiter
+        Between two fields; None finds out.
+    rules
+        What becomes of a job, by how it ended.
+    since, until
+        Only jobs submitted from then on, and before then; ``since_s`` and ``until_s`` are seconds since 1970.
+    gpu_type
+        Only jobs on it, and those of which the log does not say the type.
+    """
+
+    form: LogFormat
+    timezone: str = "UTC"
+    time_format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    class_column: str | None = None
+    gpus: int | None = None
+    delimiter: str | None = None
+    rules: Mapping[str, Rule] = field(default_factory=lambda: dict(RULES))
+    since: str | None = None
+    until: str | None = None
+    gpu_type: str | None = None
+    since_s: float | None = field(init=False)
+    until_s: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read the ends of the span.
+
+        Raises
+        ------
+        DataError
+            When one is no time.
+        UsageError
+            When there is no such time zone.
+        """
+        clock = Clock(find_zone(self.timezone))
+        for what, text in (("since", self.since), ("until", self.until)):
+            try:
+                moment = None if text is None else clock.read(text)
+            except ValueError as error:
+                raise DataError(what, str(error), "correct it") from None
+            object.__setattr__(self, f"{what}_s", moment)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from optplan.errors import DataError, nearest_name_hint
 from optplan.instances.csv_tables import open_rows
-from optplan.instances.job_logs.reading import LogReading
-from optplan.instances.job_logs.records import BROKEN, WRONG_FIELDS, LeftOut, Row, read_count, read_ending
+from optplan.instances.job_logs.records import BROKEN, WRONG_FIELDS, LeftOut, LogReading, Row, read_count, read_ending
 from optplan.instances.job_logs.times import Clock, read_seconds
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 

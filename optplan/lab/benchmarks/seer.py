@@ -30,9 +30,8 @@ from optplan.formulations.seer.published.bohb import run_bohb
 from optplan.formulations.seer.published.elastic_searches import run_grid, run_hyperband, run_random
 from optplan.formulations.seer.published.search_clock import SearchOutcome, SearchSetting
 from optplan.formulations.seer.published.seer_search import run_seer
-from optplan.instances.learning_curves import load_curves
-from optplan.instances.scaling import load_scaling
 from optplan.lab.benchmarks.rows import Row, measure_solve, peak_mb, reset_peak
+from optplan.lab.traces.learning_curves import load_curves, load_scaling
 from optplan.parallel import spread
 from optplan.schema import FloatArray
 from optplan.solving import solve

@@ -12,7 +12,7 @@ from optplan.formulations.srift.data.instance import SriftInstance, SriftSolutio
 from optplan.formulations.srift.data.solution import write_fleet
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.formulations.srift.planning import SriftPlan, build_plan
-from optplan.reporting.phrases import NOTHING, format_share
+from optplan.reporting.phrases import NOTHING, format_cost, format_objective, format_share
 from optplan.reporting.sections import compare_objectives, list_bound, list_help, list_origin, list_status
 from optplan.reporting.srift.words import (
     describe_job,
@@ -24,7 +24,6 @@ from optplan.reporting.srift.words import (
     require_fleet,
 )
 from optplan.reporting.tables import Column, Table, numbers
-from optplan.reporting.time_and_money import format_cost, format_objective
 from optplan.units import format_duration
 
 _FLEET = "fleet"

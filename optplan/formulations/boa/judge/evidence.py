@@ -11,7 +11,7 @@ from optplan.contracts.judgement import keep_latest
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.following import epochs_by_type, follow_epochs
 from optplan.speedup import Evidence
-from optplan.speedup.evidence import find_weakest
+from optplan.speedup.curves import find_weakest
 
 
 @keep_latest

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import JsonValue
 
-from optplan.contracts.packing import pack_integers
+from optplan.contracts.proofs import pack_integers
 from optplan.contracts.result import LagrangianCertificate, TreeCertificate
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, SeerInstance
 from optplan.schema import FloatArray

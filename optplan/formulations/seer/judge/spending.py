@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.contracts.judgement import RefutedError
-from optplan.contracts.packing import unpack_integers
+from optplan.contracts.proofs import unpack_integers
 from optplan.contracts.result import TreeCertificate
 from optplan.formulations.seer.data.brackets import SearchBrackets, SizedBracket
 from optplan.formulations.seer.data.instance import Objective, SeerInstance
@@ -86,7 +86,7 @@ def check_tree(instance: SeerInstance, certificate: TreeCertificate, stopwatch: 
     """Raise unless a certificate of the rule ``seer-rows``, or ``seer-nodes`` for paid nodes, proves its bound.
 
     Its content is ``pairs``, for each bracket but the narrowest, from the widest on, two packed lists of whole numbers
-    (:mod:`optplan.contracts.packing`): spent in units of budget * 2^-33 / brackets, trained in units of bound * 2^-33 /
+    (:mod:`optplan.contracts.proofs`): spent in units of budget * 2^-33 / brackets, trained in units of bound * 2^-33 /
     brackets. Of the rule ``seer-nodes``: nothing.
     """
     published = instance.brackets
