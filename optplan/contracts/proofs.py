@@ -121,17 +121,7 @@ def pack_integers(numbers: IntArray) -> str:
 def unpack_integers(packed: object, most: int) -> IntArray:
     """Return the numbers of a packed list.
 
-    Parameters
-    ----------
-    packed
-        From :func:`pack_integers`, or anything else that a file may hold.
-    most
-        How many there may be; more are not unpacked.
-
-    Raises
-    ------
-    ValueError
-        When it is no packed list, or too long.
+    A file may hold anything: a ValueError says what is no packed list, or one of more than ``most`` numbers.
     """
     if not isinstance(packed, str):
         raise ValueError("text is needed for a packed list")

@@ -121,13 +121,7 @@ class SolverEntry:
         return not self.needs or find_spec(self.needs) is not None
 
     def refusal(self, instance: Instance, asked: Description) -> str | None:
-        """Say why the solver cannot take an instance, or None when it can.
-
-        Parameters
-        ----------
-        instance, asked
-            The instance, and what its formulation says that it asks for.
-        """
+        """Say why the solver cannot take an instance, or None when it can."""
         if asked.problem not in self.problems:
             solves = _words(self.problems)
             return f"solver {self.name!r} does not solve the {asked.problem!r} problem; it solves {solves}"
@@ -248,13 +242,7 @@ class Formulation:
         return Formulation(**{**vars(self), "solvers": (*self.solvers, *more)})
 
     def solver(self, name: str) -> SolverEntry:
-        """Return the solver of that name.
-
-        Raises
-        ------
-        UsageError
-            When there is none.
-        """
+        """Return the solver of that name."""
         for entry in self.solvers:
             if entry.name == name:
                 return entry

@@ -39,17 +39,8 @@ def learn_patterns(arrivals_h: Mapping[str, FloatArray], since_h: float, until_h
     A class's day is its own counts by the hour, drawn to the shape of all classes together: few jobs say little of 24
     hours. Its dispersion is the mean squared deviation from that day, of counts in 20 minutes, over the mean count.
 
-    Parameters
-    ----------
-    arrivals_h
-        By class: hours (n,) of its arrivals, in the span, counted from some midnight.
-    since_h, until_h
-        The span.
-
-    Returns
-    -------
-    dict
-        By class; empty where the span has no whole day, or fewer than 48 jobs.
+    Arrivals (n,) are hours in the span, counted from some midnight. Empty where the span has no whole day, or fewer
+    than 48 jobs.
     """
     every = np.concatenate([np.zeros(0), *arrivals_h.values()])
     num_bins = int((until_h - since_h) * _BINS)
@@ -81,15 +72,7 @@ def _count_hours(times_h: FloatArray) -> FloatArray:
 
 
 def tell_patterns(patterns: Mapping[str, ArrivalPattern], *, hours: str) -> dict[str, str]:
-    """Say where patterns come from, as an entry of an instance's source; nothing where there are none.
-
-    Parameters
-    ----------
-    patterns
-        By class.
-    hours
-        What hour 0 is.
-    """
+    """Say where patterns come from, as an entry of an instance's source; nothing where there are none."""
     if not patterns:
         return {}
     clumps = ", ".join(f"{name} {pattern.dispersion:.2g}" for name, pattern in patterns.items())
@@ -101,13 +84,6 @@ def warn_few_jobs(instance: BoaInstance, jobs: Mapping[str, int]) -> None:
 
     Of a class with n jobs and a share w of the load, the load's relative standard error is w / sqrt(n), were arrivals a
     Poisson process; they come in clumps, so it is more.
-
-    Parameters
-    ----------
-    instance
-        What was imported.
-    jobs
-        By class, how many there are in the trace.
     """
     loads = {name: each.arrival_rate_per_hour * each.size_gpu_hours for name, each in instance.classes.items()}
     total = sum(loads.values())
@@ -125,19 +101,9 @@ def warn_few_jobs(instance: BoaInstance, jobs: Mapping[str, int]) -> None:
 class Rate:
     """How often jobs arrive.
 
-    Attributes
-    ----------
-    per_hour
-        The estimate.
-    low, high
-        Ends of the 95 % interval, exact for a Poisson process.
-    dispersion
-        Variance over mean of the arrivals in ``bin_h`` hours where that is more than chance explains (at 5 %); 1 where
-        it is not, or where there are too few bins to tell.
-    bin_h
-        Hours of a bin.
-    relative_error
-        One standard error over the estimate, the dispersion included.
+    ``low`` and ``high`` end the 95 % interval, exact for a Poisson process. ``dispersion`` is the variance over the
+    mean of the arrivals in ``bin_h`` hours where that is more than chance explains (at 5 %), else 1; the relative
+    error, one standard error over the estimate, includes it.
     """
 
     per_hour: float
@@ -152,13 +118,6 @@ def estimate_rate(submits_s: FloatArray, since_s: float, until_s: float) -> Rate
     """Estimate a rate from the times of arrivals in a span.
 
     The interval is Garwood's: of n arrivals, the gamma quantiles of n and of n + 1.
-
-    Parameters
-    ----------
-    submits_s
-        (n,) at least one, seconds; in the span.
-    since_s, until_s
-        The span.
     """
     from scipy.special import chdtri, gammaincinv
 

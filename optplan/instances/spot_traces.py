@@ -39,16 +39,7 @@ CONFIDENCE = 0.95
 class SpotTrace:
     """VMs alive at each tick.
 
-    Attributes
-    ----------
-    name
-        Of the file.
-    tick_s
-        Seconds from one tick to the next.
-    alive
-        (T,) VMs at each tick.
-    wanted
-        VMs that were wanted all the time.
+    ``alive`` (T,) are the VMs at each tick, every ``tick_s`` seconds, of those that were ``wanted`` all the time.
     """
 
     name: str
@@ -71,22 +62,11 @@ class SpotTrace:
 class SpotEstimate:
     """What a trace says about its VMs.
 
-    Attributes
-    ----------
-    interruptions_per_hour
-        How often a VM is lost, per hour that it is held.
-    low, high
-        Interval that holds it with a confidence of 95 %: losses as a compound Poisson process, several at a time, at a
-        rate that does not change.
-    losses, events
-        VMs lost, and ticks at which some were.
-    vm_hours
-        Hours that VMs were alive.
-    availability
-        Share of the wanted VM-hours that were had.
-    replacement_s
-        Mean time from the loss of a VM until there is one in its place: the VM-hours missing, over the losses (Little's
-        law); None without losses.
+    ``interruptions_per_hour`` is how often a VM is lost per hour that it is held, from ``low`` to ``high`` with a
+    confidence of 95 %: losses as a compound Poisson process, several at a time, at a rate that does not change.
+    ``events`` counts the ticks at which VMs were lost, ``availability`` is the share of the wanted VM-hours that were
+    had, ``replacement_s`` the mean time until there is one in a lost one's place: the VM-hours missing, over the losses
+    (Little's law); None without losses.
     """
 
     interruptions_per_hour: float
@@ -107,19 +87,7 @@ class SpotEstimate:
 def read_spot_trace(path: Path | str, *, wanted: int | None = None) -> SpotTrace:
     """Read a trace of one type of VM in one zone.
 
-    Parameters
-    ----------
-    path
-        A JSON file as described in the module.
-    wanted
-        VMs that were wanted all the time; None: the most that were alive.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read or is no such trace.
-    UsageError
-        When more were alive than are said to have been wanted.
+    ``wanted`` VMs were wanted all the time; None: the most that were alive.
     """
     path = Path(path)
     tick_s, ticks = read_ticks(path)
@@ -157,11 +125,6 @@ def estimate_spot(trace: SpotTrace) -> SpotEstimate:
 
     A VM alive at a tick is lost by the next with a probability p, and ``1 - p = e^(-rate tick)``: that takes account of
     when in a tick it is lost. A loss of several VMs at a time counts as one event in the interval.
-
-    Raises
-    ------
-    DataError
-        When no VM was ever alive.
     """
     from scipy.stats import chi2
 
@@ -201,17 +164,7 @@ def set_interruptions(
 ) -> SriftInstance:
     """Fill rates of interruption into types of VM.
 
-    Parameters
-    ----------
-    rates_per_hour
-        By type of VM, interruptions of one of them.
-    interruptions
-        What a loss does, where the instance does not say it.
-
-    Raises
-    ------
-    UsageError
-        When there is no such type, it is no spot one, or nothing says what a loss does.
+    Rates are by type, of one VM; ``interruptions`` say what a loss does where the instance does not.
     """
     types = dict(instance.types)
     for name, per_hour in rates_per_hour.items():

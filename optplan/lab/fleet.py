@@ -283,7 +283,7 @@ def _require_least(name: str, number: float, least: float) -> None:
 
 
 def down_times(trace: SpotTrace, *, stream: np.random.Generator) -> list[list[tuple[float, float]]]:
-    """Tell the wanted VMs of a trace apart: by VM, (start, end) of the times when it is missing, in seconds since its beginning.
+    """Tell the wanted VMs of a trace apart: by VM, (start, end) of the times when it is missing, in seconds.
 
     The trace says how many VMs are lost, not which: they are drawn from those alive. A new VM takes the place that has
     been empty for longest. The last time may end with the trace.

@@ -57,18 +57,8 @@ _SECONDS_ENDING = "_s"
 class Fact:
     """One figure of one thing.
 
-    Parameters
-    ----------
-    of
-        Whom it concerns: ``settings``, a GPU type, a class, the answer as a whole.
-    what
-        Its name for readers.
-    path
-        Its name for programs; where there is a field for it, its path.
-    value
-        A number or a text.
-    unit
-        Of a number; empty for a text.
+    ``of`` is whom it concerns (``settings``, a GPU type, a class, ``answer``), ``what`` its name for readers, ``path``
+    that for programs, ``unit`` that of a number.
     """
 
     of: str
@@ -82,14 +72,7 @@ class Fact:
 class Difference:
     """One figure of A and of B.
 
-    Parameters
-    ----------
-    of, what, path, unit
-        As in :class:`Fact`.
-    a, b
-        The two values; None where there is none.
-    is_range
-        Whether it is one of the many rows that list widths by epochs.
+    None stands where there is no value; ``is_range`` marks the many rows that list widths by epochs.
     """
 
     #: The names of what :meth:`to_json_data` returns.
@@ -227,10 +210,7 @@ def write_change(row: Difference) -> tuple[str, str]:
 def difference_table(rows: Iterable[Difference]) -> Table:
     """List differences, one row each, grouped by whom they concern.
 
-    Parameters
-    ----------
-    rows
-        Those of one group stand together. Of more than a few dozen ranges of epochs, a group shows the first.
+    Rows of one group stand together. Of more than a few dozen ranges of epochs, a group shows the first.
     """
     cells: list[Row] = []
     for of, group in groupby(rows, key=lambda row: row.of):

@@ -53,16 +53,8 @@ class Swatch(NamedTuple):
 class Charts(NamedTuple):
     """Charts that are read together.
 
-    Parameters
-    ----------
-    figures
-        Each with what it shows for those who cannot see it.
-    reading
-        How to read them.
-    layout
-        ``pair`` or ``multiples`` for charts beside one another where there is room.
-    key
-        What their colours stand for.
+    Each figure comes with what it shows for those who cannot see it, all with how to read them and a key of their
+    colours; ``pair`` or ``multiples`` as the layout sets them beside one another where there is room.
     """
 
     figures: Sequence[tuple[str, Figure]]
@@ -105,16 +97,7 @@ class Command(NamedTuple):
 class Section(NamedTuple):
     """A part of a page.
 
-    Parameters
-    ----------
-    id
-        Of its place in the page, without spaces.
-    heading
-        Its title.
-    blocks
-        What stands in it, in this order.
-    link
-        How the contents call it; empty for its title.
+    ``link`` is how the contents call it; empty for its heading.
     """
 
     id: str
@@ -126,24 +109,8 @@ class Section(NamedTuple):
 class Page(NamedTuple):
     """A page: its heading, what is known, and its sections.
 
-    Parameters
-    ----------
-    name
-        Of the instance; may be empty.
-    title
-        The answer in a sentence.
-    lead
-        How good it is.
-    badge, badge_kind
-        What is known in a few words, and ``good``, ``fair`` or ``bad``.
-    warnings
-        What the reader should know.
-    cards
-        The main figures.
-    sections
-        In their order.
-    window_title
-        What the browser's window shows; empty for the title.
+    The badge says what is known in a few words, of the kind ``good``, ``fair`` or ``bad``; the browser's window shows
+    the title unless it has one of its own.
     """
 
     name: str
@@ -175,13 +142,7 @@ def build_page(page: Page) -> str:
 
 
 def write_page(path: Path | str, page: Page, *, overwrite: bool = False) -> None:
-    """Write a page to a file; see :func:`build_page`.
-
-    Raises
-    ------
-    OutputError
-        When the file exists and may not be replaced, or cannot be written.
-    """
+    """Write a page to a file; see :func:`build_page`."""
     write_text(build_page(page), path, overwrite=overwrite)
 
 
@@ -211,13 +172,7 @@ def _hash_script(script: str) -> str:
 
 
 def load_template() -> Template:
-    """Load the template of pages.
-
-    Raises
-    ------
-    MissingExtraError
-        When jinja2 is not installed.
-    """
+    """Load the template of pages."""
     try:
         from jinja2 import DictLoader, Environment, StrictUndefined
     except ModuleNotFoundError:

@@ -33,18 +33,8 @@ _Kind = TypeVar("_Kind")
 class Beside:
     """What a report shows beside the result.
 
-    Parameters
-    ----------
-    rivals
-        Results of other solvers for the same problem, in the order of their table.
-    background
-        What the formulation gathers for its reports, such as the frontier; None leaves it out.
-    verification
-        Of the result, when it is at hand.
-    verify_command
-        The command line that checks the result, with the names of the user's files.
-    explanation, sensitivity
-        Of the result; refused where the formulation has none.
+    Rivals are in the order of their table; ``background`` is what :func:`gather_background` found, None to leave it
+    out.
     """
 
     rivals: Sequence[Result[Solution]] = ()
@@ -55,13 +45,7 @@ class Beside:
     sensitivity: Sensitivity | None = None
 
     def require_only_plans(self, plans: str) -> None:
-        """Refuse what reports of some formulations cannot show.
-
-        Raises
-        ------
-        UsageError
-            When there is an explanation or a sensitivity.
-        """
+        """Refuse what reports of some formulations cannot show."""
         for name in ("explanation", "sensitivity"):
             if getattr(self, name) is not None:
                 raise UsageError(f"{name}: reports of {plans} show none; leave it out")
@@ -127,10 +111,7 @@ def plan_words_of(instance: Instance) -> PlanWords:
 def require_kind(given: object, kind: type[_Kind], problem: str) -> _Kind:
     """Return an instance or a solution of a formulation's own type.
 
-    Raises
-    ------
-    UsageError
-        With the problem as its words, when it is another formulation's, or there is none.
+    Another formulation's, or none, is refused with the problem as the words of the error.
     """
     if not isinstance(given, kind):
         raise UsageError(problem)

@@ -20,29 +20,7 @@ _ALONE = Beside()
 def build_report(instance: Instance, result: Result[Solution], beside: Beside = _ALONE) -> str:
     """Build the report of a result.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its limits.
-    result
-        Its result, of any status: the page also says why there is no plan and what would help.
-    beside
-        What else to show.
-
-    Returns
-    -------
-    str
-        One HTML page with everything in it. The same arguments give the same page.
-
-    Raises
-    ------
-    UsageError
-        When a result, the explanation or the sensitivity belongs to another problem, or reports of the formulation
-        cannot show it.
-    VerificationError
-        When the verification failed.
-    MissingExtraError
-        When plotly or jinja2 is not installed.
+    Everything is in the page, and the same arguments give the same page. What failed verification is not reported.
     """
     if beside.verification is not None:
         beside.verification.require()

@@ -342,15 +342,7 @@ def _find_solver(instance: Instance, solver: str | Solve) -> tuple[str, Solve]:
 
 
 def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
-    """Return the solver of that name, or for ``auto`` the first that takes the instance, an exact one if there is any.
-
-    Raises
-    ------
-    UsageError
-        When there is no such solver.
-    UnsupportedError
-        When it does not take the instance.
-    """
+    """Return the solver of that name, or for ``auto`` the first that takes the instance, an exact one if there is."""
     formulation = formulation_of(instance)
     asked = formulation.describe(instance)
     if name != AUTO:

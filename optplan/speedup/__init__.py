@@ -7,7 +7,6 @@ from pydantic import Field
 from optplan.speedup.curves import NOT_SAID, AmdahlSpeedup, Evidence, PowerSpeedup, SpeedupCurve, TableSpeedup
 from optplan.speedup.fitting import Fit, fit_amdahl, fit_best, fit_power, fit_table
 from optplan.speedup.goodput import GoodputSpeedup
-from optplan.speedup.goodput_fitting import GoodputFit, fit_goodput
 from optplan.speedup.hulls import (
     describe_hull_changes,
     lower_left_hull,
@@ -23,7 +22,6 @@ __all__ = [
     "AmdahlSpeedup",
     "Evidence",
     "Fit",
-    "GoodputFit",
     "GoodputSpeedup",
     "PowerSpeedup",
     "Speedup",
@@ -32,7 +30,6 @@ __all__ = [
     "describe_hull_changes",
     "fit_amdahl",
     "fit_best",
-    "fit_goodput",
     "fit_power",
     "fit_table",
     "lower_left_hull",

@@ -71,20 +71,8 @@ class SpeedupCurve(Protocol):
     def at(self, widths: IntArray) -> FloatArray:
         """Return the speedup at the given widths.
 
-        Parameters
-        ----------
-        widths
-            GPUs, shape (widths,), each at least 1.
-
-        Returns
-        -------
-        FloatArray
-            Shape (num_epochs, widths), or (1, widths) when one curve holds in each epoch; no unit.
-
-        Raises
-        ------
-        DataError
-            When a width is below one or the curve does not know it.
+        Widths (widths,) are at least 1; the speedup is (num_epochs, widths), or (1, widths) when one curve holds in
+        each epoch. A DataError names a width that the curve does not know.
         """
 
     def known_widths(self) -> IntArray | None:

@@ -198,20 +198,11 @@ def test_impossible_certificates_are_refused_on_reading(fields: Fields, change: 
         Result[BoaSolution].parse(data)
 
 
-def test_version_1_is_read_in_the_words_of_version_2(fields: Fields) -> None:
-    """Its kinds of proof had other names; whatever it claims stays."""
-    result = Result[BoaSolution](**fields)
-    old = result.to_json_data() | {"version": 1, "bound_proof": "exhaustive"}
-    for certificate in old["certificates"][1:]:
-        certificate["form"] = "exhaustive"
-    assert Result[BoaSolution].parse(old) == result
-    searched = fields | {"certificates": (), "bound_proof": BoundProof.SEARCHED}
-    old = Result[BoaSolution](**searched).to_json_data() | {"version": 1, "bound_proof": "exhaustion"}
-    assert Result[BoaSolution].parse(old).bound_proof is BoundProof.SEARCHED
-    with pytest.raises(DataError, match=r"^certificates: got 3; "):
-        Result[BoaSolution].parse(old | {"certificates": 3})
-    with pytest.raises(DataError, match=r"^bound_proof: got 'exhaustive'; "):
-        Result[BoaSolution].parse(old | {"version": 2, "bound_proof": "exhaustive"})
+def test_version_1_is_refused(fields: Fields) -> None:
+    """Only development versions wrote it, and it had other names for proofs."""
+    old = Result[BoaSolution](**fields).to_json_data() | {"version": 1}
+    with pytest.raises(DataError, match=r"^version: got 1; "):
+        Result[BoaSolution].parse(old)
 
 
 @pytest.mark.parametrize(

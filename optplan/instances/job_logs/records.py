@@ -80,10 +80,7 @@ def read_ending(text: str) -> str:
 def read_count(given: str | float, what: str = "gpus") -> int:
     """Read a number of GPUs, or of what has them; an empty field is none.
 
-    Raises
-    ------
-    ValueError
-        When it is none that a job has, saying so.
+    A ValueError says what is wrong with one that no job has.
     """
     try:
         number = float(given or 0)
@@ -95,13 +92,7 @@ def read_count(given: str | float, what: str = "gpus") -> int:
 
 
 def read_rules(texts: Mapping[str, str]) -> dict[str, Rule]:
-    """Read rules: by how a job ended (one of our words, or what the log calls it), ``keep``, ``count`` or ``drop``.
-
-    Raises
-    ------
-    UsageError
-        When a rule is none of these.
-    """
+    """Read rules: by how a job ended (one of our words, or what the log calls it), ``keep``, ``count`` or ``drop``."""
     for ending, text in texts.items():
         if text not in list(Rule):
             raise UsageError(f"rule: {ending}={show_value(text)} is not known; keep, count or drop are allowed")
@@ -109,13 +100,7 @@ def read_rules(texts: Mapping[str, str]) -> dict[str, Rule]:
 
 
 def rule_of(ending: str, rules: Mapping[str, Rule], file: str, line: int) -> Rule:
-    """Return what becomes of a job that ended so.
-
-    Raises
-    ------
-    DataError
-        When nobody says it.
-    """
+    """Return what becomes of a job that ended so."""
     if ending not in rules:
         problem = f"the state {show_value(ending)} is not known"
         fix = f"say what it means, as in --rule {ending}=keep, count or drop; {nearest_name_hint(ending, rules)}"
@@ -131,24 +116,9 @@ def is_completed(ending: str) -> bool:
 class Row(NamedTuple):
     """What one row of a log says.
 
-    Parameters
-    ----------
-    id
-        Of the job; rows with the same one belong together. Empty where the log has none.
-    part
-        Which of several parts of the job that run together: a component, a pod.
-    name, label
-        Of the job, and what the column says that names classes.
-    submit_s, start_s
-        Seconds since 1970; None where the log does not say it.
-    run_s
-        Seconds that it held its GPUs; None where it has not begun, or has not ended.
-    gpus, gpu_type
-        How many, and of which type; empty where the log does not say it.
-    ending
-        As :func:`read_ending` has it.
-    where
-        Line or position in the file.
+    Rows with the same id belong to one job (empty: the log has none), and those of different parts, components or pods,
+    run together. Times are seconds since 1970; ``run_s`` is None where the job has not begun, or not ended; ``label``
+    is what the column says that names classes, ``where`` the line or position in the file.
     """
 
     id: str
@@ -167,20 +137,8 @@ class Row(NamedTuple):
 class Job(NamedTuple):
     """A job, put together from its rows.
 
-    Parameters
-    ----------
-    name, label
-        As in :class:`Row`.
-    submit_s
-        Seconds since 1970.
-    wait_s
-        From there to its first start; None where it is not known.
-    run_s
-        Seconds that it held GPUs; None where it is an arrival only.
-    gpus, gpu_type
-        Its width, and their type.
-    completed
-        Whether it ran to its end, without a break: what others ran for says nothing of how fast they were.
+    Times are seconds since 1970. The wait is None where it is not known, the run where the job is an arrival only.
+    ``completed``: it ran to its end without a break; what others ran for says nothing of how fast they were.
     """
 
     name: str
@@ -196,10 +154,7 @@ class Job(NamedTuple):
 class LeftOut:
     """What is left out of a log, by reason: how often, where first, and what was wrong there.
 
-    Parameters
-    ----------
-    unit
-        What is counted where: lines, or items of a list.
+    The unit is what is counted where: lines, or items of a list.
     """
 
     def __init__(self, unit: str = "line") -> None:
@@ -231,13 +186,7 @@ class LeftOut:
         return True
 
     def require_readable(self, file: str, rows: int) -> None:
-        """Refuse a log of which more than half cannot be read: it is not what it is taken for.
-
-        Raises
-        ------
-        DataError
-            Naming the reasons.
-        """
+        """Refuse a log of which more than half cannot be read: it is not what it is taken for."""
         lost = sum(self.count(reason) for reason in (WRONG_FIELDS, BACKWARDS, BROKEN))
         if lost > _MOST_BROKEN * max(rows, 1):
             problem = f"{lost:,} of {max(rows, lost):,} rows cannot be used: {self}"

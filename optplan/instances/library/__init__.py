@@ -38,24 +38,7 @@ def names() -> list[str]:
 def build_named(name: str, **sizes: int) -> Instance:
     """Build a named instance.
 
-    Parameters
-    ----------
-    name
-        One of :func:`names`.
-    sizes
-        For generated instances: ``classes``, ``epochs``, ``widths``, ``seed``.
-
-    Returns
-    -------
-    Instance
-        Validated.
-
-    Raises
-    ------
-    DataError
-        When there is no such name.
-    UsageError
-        When sizes are given that the instance does not have.
+    Generated ones take sizes: ``classes``, ``epochs``, ``widths``, ``seed``.
     """
     stored = {each.name for each in files(__package__).iterdir()}  # quicker than what is recorded about them
     has_file = f"{name}.json" in stored
@@ -118,13 +101,7 @@ def name_record(name: str, record: Record) -> str:
 
 
 def read_proof(proof_file: str) -> Result[Solution]:
-    """Read a proof of the library.
-
-    Raises
-    ------
-    DataError
-        When there is no such file, or it is no result.
-    """
+    """Read a proof of the library."""
     try:
         text = files(__package__).joinpath("proofs", proof_file).read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -31,8 +31,8 @@ from optplan.formulations.seer.published.elastic_searches import run_grid, run_h
 from optplan.formulations.seer.published.search_clock import SearchOutcome, SearchSetting
 from optplan.formulations.seer.published.seer_search import run_seer
 from optplan.lab.benchmarks.rows import Row, measure_solve, peak_mb, reset_peak
+from optplan.lab.parallel import spread
 from optplan.lab.traces.learning_curves import load_curves, load_scaling
-from optplan.parallel import spread
 from optplan.schema import FloatArray
 from optplan.solving import solve
 
