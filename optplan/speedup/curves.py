@@ -207,7 +207,24 @@ def _check_shares(shares: FloatArray) -> FloatArray:
 _Shares = Annotated[Numbers, AfterValidator(_check_shares)]
 
 
-class AmdahlSpeedup(FrozenModel):
+class Law(FrozenModel):
+    """What curves that a formula gives have in common: they know every width, and have a field ``evidence``."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
+
+    if TYPE_CHECKING:  # a field of each, the last one
+        evidence: Evidence | None
+
+    def known_widths(self) -> IntArray | None:
+        """Return None: no table limits the widths."""
+        return None
+
+    def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
+        """Return where the formula comes from, for each width."""
+        return [name_law_evidence(self.evidence)] * len(widths)
+
+
+class AmdahlSpeedup(Law):
     """Amdahl's law: s(k) = 1 / (f + (1 - f) / k).
 
     Attributes
@@ -217,8 +234,6 @@ class AmdahlSpeedup(FrozenModel):
     evidence
         Where it comes from; None where that is not said.
     """
-
-    LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
 
     form: Literal["amdahl"] = "amdahl"
     serial_fraction: _Shares
@@ -245,16 +260,8 @@ class AmdahlSpeedup(FrozenModel):
         # k / (1 + f (k - 1)) is the same law, and exact for f = 0, for f = 1 and at k = 1.
         return k / (1.0 + np.atleast_1d(self.serial_fraction)[:, None] * (k - 1.0))
 
-    def known_widths(self) -> IntArray | None:
-        """Return None: every width is known."""
-        return None
 
-    def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
-        """Return where the law comes from, for each width."""
-        return [name_law_evidence(self.evidence)] * len(widths)
-
-
-class PowerSpeedup(FrozenModel):
+class PowerSpeedup(Law):
     """A power law: s(k) = k ** a.
 
     Attributes
@@ -264,8 +271,6 @@ class PowerSpeedup(FrozenModel):
     evidence
         Where it comes from; None where that is not said.
     """
-
-    LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
 
     form: Literal["power"] = "power"
     exponent: _Shares
@@ -290,14 +295,6 @@ class PowerSpeedup(FrozenModel):
         """Return the speedup; see :meth:`SpeedupCurve.at`. Real-valued widths are allowed too."""
         k = _require_widths(widths)
         return np.power(k, np.atleast_1d(self.exponent)[:, None])
-
-    def known_widths(self) -> IntArray | None:
-        """Return None: every width is known."""
-        return None
-
-    def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
-        """Return where the law comes from, for each width."""
-        return [name_law_evidence(self.evidence)] * len(widths)
 
 
 def _count_epochs(parameter: FloatArray) -> int | None:

@@ -23,7 +23,7 @@ Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-clust
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -31,7 +31,7 @@ from pydantic import Field, field_validator, model_validator
 from optplan.errors import DataError
 from optplan.schema import FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_positive
 from optplan.speedup.batches import NUM_CANDIDATES, BatchRule, best_goodput
-from optplan.speedup.curves import Evidence, name_law_evidence
+from optplan.speedup.curves import Evidence, Law
 
 #: Entries of the largest intermediate array; wider requests are handled in blocks.
 _BLOCK_ENTRIES = 2_000_000
@@ -160,7 +160,7 @@ def statistical_gain(grad_sqr: FloatArray, grad_var: FloatArray, scale: FloatArr
     return np.divide(grad_var + grad_sqr, beneath, out=np.ones_like(beneath), where=beneath > 0.0)
 
 
-class GoodputSpeedup(FrozenModel):
+class GoodputSpeedup(Law):
     """The speedup of a job that adapts its batch size, from the goodput model: goodput(k) / goodput(1).
 
     Widths that leave each GPU less than ``min_local_batch_size`` samples of the largest batch have no speedup: asking
@@ -184,8 +184,6 @@ class GoodputSpeedup(FrozenModel):
     evidence
         Where it comes from; None where that is not said.
     """
-
-    LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
 
     form: Literal["goodput"] = "goodput"
     parameters: ThroughputParameters
@@ -245,14 +243,6 @@ class GoodputSpeedup(FrozenModel):
         return BatchRule(
             self.init_batch_size, self.max_batch_size, self.min_local_batch_size, self.max_local_batch_size
         )
-
-    def known_widths(self) -> IntArray | None:
-        """Return None: no table limits the widths (the largest batch size does, see :meth:`goodput`)."""
-        return None
-
-    def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
-        """Return where the model comes from, for each width."""
-        return [name_law_evidence(self.evidence)] * len(widths)
 
     def at(self, widths: IntArray) -> FloatArray:
         """Return the speedup; see :meth:`optplan.speedup.curves.SpeedupCurve.at`.
