@@ -44,20 +44,9 @@ def verify_capped(
 ) -> Verification:
     """Do as :func:`~optplan.verification.verify` does, and end at hard caps.
 
-    Parameters
-    ----------
-    instance, result, gap, as_given, time_limit_s
-        As there.
-    large
-        Characters of the result, written as JSON, from which on it is judged in a process of its own.
-    patience_s, most_bytes
-        Seconds of processor time beyond the limit at which that process is ended, and bytes that the judge may take
-        beyond what there is at its beginning. What was checked by then holds, and all else is on trust.
-
-    Raises
-    ------
-    OptplanError
-        What the judge raises.
+    From ``large`` characters on, written as JSON, a result is judged in a process of its own, which is ended
+    ``patience_s`` of processor time beyond the limit, or when the judge takes ``most_bytes`` beyond what there is at
+    its beginning. What was checked by then holds, and all else is on trust.
     """
     terms: dict[str, Any] = {"gap": gap, "as_given": as_given, "time_limit_s": time_limit_s}
     caps, begun = (time_limit_s + patience_s, most_bytes), list[Verification]()

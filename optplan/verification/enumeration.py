@@ -29,30 +29,9 @@ def least_within(
 ) -> float:
     """Enumerate what lies within an allowance of the dual bound and return the least value that keeps the limits.
 
-    Parameters
-    ----------
-    graphs
-        What the steps of each graph's paths cost.
-    weights
-        (L,) The multipliers of the limits.
-    allowance
-        Total reduced cost above the graphs' best paths that a choice may have.
-    amounts
-        (L,) The limits on the total consumptions.
-    stopwatch
-        When to end; no limit when None.
-
-    Returns
-    -------
-    float
-        Infinity when nothing within the allowance keeps the limits.
-
-    Raises
-    ------
-    OutOfTime
-        When the stopwatch's limit passes before the end.
-    UnlistedError
-        When there is too much to list.
+    Multipliers and limits are (L,). Infinity when nothing within the allowance, a total reduced cost above the graphs'
+    best paths, keeps the limits. Raises OutOfTime when the stopwatch's limit passes before the end, and UnlistedError
+    when there is too much to list.
     """
     stopwatch = stopwatch or Stopwatch()
     suffixes: list[FloatArray] = []

@@ -39,20 +39,8 @@ UNCHECKED = (OutOfTime, MemoryError)
 class Findings:
     """The checks of one result.
 
-    Parameters
-    ----------
-    formulation, instance, result
-        What is judged.
-    stopwatch
-        When to end: what is not checked by then is named, and taken on trust.
-    checks, on_trust, never_checked, unlisted
-        As in :class:`~optplan.contracts.Verification`.
-    evaluation
-        What the decisions amount to; None without decisions that can be evaluated.
-    evidence
-        As in :class:`~optplan.contracts.Verification`.
-    end
-        What was too short for the last thing that was not checked; empty when all was.
+    What is not checked when the stopwatch ends is named, and taken on trust; ``end`` is what was too short for the last
+    such thing. Without decisions that can be evaluated, the evaluation is None.
     """
 
     formulation: Formulation

@@ -48,18 +48,9 @@ class _Findings:
 def verify_frontier(instance: Instance, frontier: Frontier, *, time_limit_s: float | None) -> Verification:
     """Check every point of a frontier.
 
-    Parameters
-    ----------
-    frontier
-        Each point's decisions keep its budget and reach its objective, its certificate proves that none is better, and
-        between two points no plan lies below the chord by more than is said.
-    time_limit_s
-        Seconds of processor time after which the points that are left are taken on trust; None for no limit.
-
-    Raises
-    ------
-    UsageError
-        When the frontier belongs to another instance.
+    Each point's decisions keep its budget and reach its objective, its certificate proves that none is better, and
+    between two points no plan lies below the chord by more than is said. Points that are left after the limit, in
+    seconds of processor time, are taken on trust.
     """
     start = time.perf_counter()
     if frontier.instance_hash != instance.content_hash():

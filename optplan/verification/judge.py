@@ -130,13 +130,7 @@ def _check_in_time(found: Findings, what: str, check: Callable[[], None]) -> Non
 
 
 def require_own(instance: Instance, result: Result[Solution]) -> None:
-    """Raise unless a result was made for an instance.
-
-    Raises
-    ------
-    UsageError
-        When the result belongs to another instance, or is none.
-    """
+    """Raise unless a result was made for an instance."""
     formulation = formulation_of(instance)
     require_result(result)
     if restore_changes(instance, result) is not instance:
