@@ -1,44 +1,23 @@
-"""What a terminal and a page show of BOA's instances and results: the sections of a report, in their order."""
+"""What a terminal shows of BOA's instances and results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from optplan.contracts import Frontier, Instance, LagrangianCertificate, Result, Solution, Verification
+from optplan.contracts import Instance, LagrangianCertificate, Result, Solution
 from optplan.contracts.result import relative_gap
-from optplan.errors import UsageError
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem
+from optplan.formulations.boa.data.instance import Policy
 from optplan.reporting.boa import tables
-from optplan.reporting.boa.breakdown import has_types, require_boa, require_own, require_same_problem
-from optplan.reporting.boa.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
-from optplan.reporting.boa.demand import list_demand, say_demand, tell_demand
-from optplan.reporting.boa.explanation_tables import tell_explanation
-from optplan.reporting.boa.explanations import (
-    explain_check,
-    explain_proof,
-    list_assumptions,
-    list_glossary,
-    state_provenance,
-    state_question,
-)
-from optplan.reporting.boa.facts import list_cards, list_facts, list_result_facts, say_prices
-from optplan.reporting.boa.figures import draw_frontier
-from optplan.reporting.boa.logs import compare_with_log, list_logged, tell_log
-from optplan.reporting.boa.phrases import look_up, name_objective, say_amount, say_answer, say_how_good, use_of_budget
-from optplan.reporting.boa.sensitivity_views import tell_sensitivity
-from optplan.reporting.pages import Block, Charts, Command, Definitions, Items, Page, Section, Swatch
-from optplan.reporting.phrases import count_gpus, format_share
+from optplan.reporting.boa.breakdown import has_types, require_boa
+from optplan.reporting.boa.demand import list_demand, say_demand
+from optplan.reporting.boa.facts import list_facts, list_result_facts, say_prices
+from optplan.reporting.boa.logs import compare_with_log, list_logged
+from optplan.reporting.boa.phrases import say_answer, say_how_good
+from optplan.reporting.pages import Page
+from optplan.reporting.phrases import format_share
 from optplan.reporting.presenters import Beside
-from optplan.reporting.sections import build_answer_page, present_answer
-from optplan.reporting.style import BLUE, color_types
+from optplan.reporting.sections import present_answer
 from optplan.reporting.tables import Shown, fact_table, plain_text
-from optplan.units import BudgetUnit, format_duration
-
-#: Classes that a table shows before it says how many more there are.
-_MOST_ROWS = 60
-#: Relative tolerance on a plan's being above the frontier; engines stop at such gaps.
-_TOLERANCE = 1e-6
-_CHECKED = "It ends with exit code 0 when everything holds, and names what does not."
 
 
 def present_instance(instance: Instance) -> list[Shown]:
@@ -93,218 +72,6 @@ def say_mixed(instance: Instance, result: Result[Solution]) -> str:
 
 def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
     """Gather the report of a result, of any status; its background is the frontier."""
-    boa = require_boa(instance)
-    frontier: Frontier | None = beside.background
-    results = (result, *beside.rivals)
-    for one in results:
-        require_same_problem(boa, one)
-    if frontier is not None:
-        _require_own_frontier(boa, frontier, results)
-    if beside.sensitivity is not None:
-        require_own(beside.sensitivity, result)
-    relaxations, has_plan = tables.list_relaxations(result), result.solution is not None
-    sections = []
-    if relaxations is not None:
-        said = "The smallest change that makes a plan possible, everything else as it is."
-        sections.append(Section("limits", "What would help", [said, relaxations]))
-    if has_plan:
-        sections.append(_tell_plan(boa, result))
-    sections += tell_demand(boa, result)
-    sections += tell_log(boa, result)
-    sections += _tell_limits(boa, result, frontier)
-    if beside.explanation is not None:
-        sections.append(tell_explanation(boa, result, beside.explanation))
-    if frontier is not None:
-        sections.append(_tell_budgets(boa, results, frontier))
-    if has_plan:
-        sections += [_tell_widths(boa, results), _tell_use(boa, result)]
-    if beside.rivals:
-        sections.append(
-            Section(
-                "solvers", "Other solvers on the same problem", [tables.compare_results(boa, results)], "Other solvers"
-            )
-        )
-    if beside.sensitivity is not None:
-        sections.append(tell_sensitivity(beside.sensitivity))
-    return build_answer_page(
-        boa,
-        result,
-        answer=say_answer(boa, result),
-        how_good=" ".join(
-            [
-                _say_frontier_bound(boa, result, frontier) or say_how_good(boa, result),
-                *say_prices(boa, result, frontier)[:1],
-            ]
-        ),
-        cards=list_cards(boa, result, frontier),
-        sections=[*sections, *_tell_background(boa, result, beside)],
-        window_title=_name_window(boa, result),
-    )
+    from optplan.reporting.boa.page import build_page as gather  # draws, which no terminal needs
 
-
-def _name_window(instance: BoaInstance, result: Result[Solution]) -> str:
-    amount = instance.budget_amount()
-    in_gpus = instance.budget_unit is BudgetUnit.GPU
-    budget = count_gpus(amount) if in_gpus else say_amount(instance, amount)
-    objective = "" if result.objective is None else f"{format_duration(result.objective)} with "
-    return f"{instance.name}: {objective}{budget}"
-
-
-def _tell_plan(instance: BoaInstance, result: Result[Solution]) -> Section:
-    table = tables.list_plan(instance, result, _MOST_ROWS)
-    said = (
-        "Start every job of a class on the GPUs of its first row. When it reaches the first epoch of another row, "
-        "change to the GPUs of that row."
-    )
-    if _has_shares(result):
-        said += (
-            " Where a class has several shares, give each arriving job one of them at random, with the stated "
-            "probability, and keep it for the job's whole life."
-        )
-    if instance.problem is Problem.CONTINUOUS:
-        said += (
-            " A width that is no whole number stands for shares of the jobs at the whole widths next to it; the plan's "
-            "file names them."
-        )
-    return Section("plan", "The plan", [said, table])
-
-
-def _has_shares(result: Result[Solution]) -> bool:
-    """Whether some class's jobs are treated in several ways."""
-    branches = result.solution.branches if isinstance(result.solution, BoaSolution) else {}
-    return any(len(rows) > 1 for rows in branches.values())
-
-
-def _tell_limits(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Section]:
-    """Tell what the plan uses of types and limits, and what more of them is worth; nothing where there is one limit."""
-    types, limits = tables.list_type_uses(instance, result), tables.list_limits(instance, result, frontier)
-    if types is None and limits is None:
-        return []
-    heading = "The limits" if types is None else "GPU types, what they cost"
-    blocks: list[Block] = [table for table in (types, limits) if table is not None]
-    if limits is not None:
-        heading += ", and what more of them is worth"
-        blocks.append(Items(say_prices(instance, result, frontier)))
-    return [Section("types", heading, blocks, "Types and limits")]
-
-
-def _tell_budgets(instance: BoaInstance, results: Sequence[Result[Solution]], frontier: Frontier) -> Section:
-    """Tell what other budgets would buy."""
-    result, *rivals = results
-    in_gpus = instance.budget_unit is BudgetUnit.GPU
-    what = "GPUs on average" if in_gpus else "dollars an hour"
-    reading = (
-        f"The line is the best that any plan can do with so many {what}: proven, point by point. Go right to see what "
-        "more money buys; a point above the line is time left on the table. In the grey part no plan exists at all. "
-        "Point at the line for the figures."
-    )
-    if result.solution is not None and instance.problem is not Problem.CONTINUOUS and instance.policy is Policy.PURE:
-        reading += (
-            " The line allows mixtures, in which shares of a class's jobs get different widths; this plan treats them "
-            "alike, and so even the best one may lie a little above the line."
-        )
-    every = "number of GPUs" if in_gpus else "number of dollars an hour"
-    label = f"Line chart: best possible completion time for every {every}; the table below has the figures"
-    points = [frontier.at(budget) for budget in tables.choose_budgets(instance, frontier)]
-    blocks: list[Block] = [
-        Charts([(label, draw_frontier(instance, frontier, result, rivals))], reading),
-        tables.list_budgets(instance, points, reference=result.objective),
-    ]
-    return Section("budgets", "What other budgets would buy", blocks, "Other budgets")
-
-
-def _tell_widths(instance: BoaInstance, results: Sequence[Result[Solution]]) -> Section:
-    """Draw the widths of the first result, with those of the first rival that has a plan behind them."""
-    result, *rivals = results
-    rival = next((one for one in rivals if one.solution is not None), None)
-    types = color_types(instance.gpu_types) if has_types(instance) else {}
-    key = [Swatch(name, color) for name, color in (types or {"this plan": BLUE}).items()]
-    key += [] if rival is None else [Swatch(f"{rival.solver}, for comparison")]
-    reading = (
-        "One chart for each class: a step up gives the job more GPUs from that epoch on. Going up one mark on the "
-        "vertical axis always means the same factor."
-    )
-    if types:
-        reading += " Colours tell the GPU types apart."
-    if _has_shares(result):
-        reading += " Where a class has several lines, the thicker ones are taken by more of its jobs."
-    if len(instance.classes) > MOST_CLASSES:
-        reading += f" Shown are the {MOST_CLASSES} classes that use most GPUs."
-    charts = [
-        (f"Step chart: GPUs of a job of class {name}, epoch by epoch; the plan's table has the figures", figure)
-        for name, figure in draw_widths(instance, result, rival).items()
-    ]
-    blocks = [Charts(charts, reading, layout="multiples", key=key)]
-    return Section("widths", "How widths change over a job's life", blocks, "Widths by epoch")
-
-
-def _tell_use(instance: BoaInstance, result: Result[Solution]) -> Section:
-    how = "by type." if has_types(instance) else "while its jobs run and while they start or change their width."
-    reading = (
-        f"Left, the GPUs that each class holds on average, {how} Right, how much each class adds to the "
-        f"{name_objective(instance)}: the bars add up to it. A class with much of the time and few of the GPUs has "
-        "many jobs, or jobs that gain little from more GPUs."
-    )
-    charts = [
-        ("Bar chart: GPUs in use by class; the table below has the figures", draw_gpu_use(instance, result)),
-        ("Bar chart: part of the mean by class; the table below has it", draw_time_shares(instance, result)),
-    ]
-    blocks: list[Block] = [Charts(charts, reading, layout="pair"), tables.list_classes(instance, result, _MOST_ROWS)]
-    return Section("use", "Where the budget and the time go", blocks, "Where it goes")
-
-
-def _tell_background(instance: BoaInstance, result: Result[Solution], beside: Beside) -> list[Section]:
-    """Tell what was asked, how to check the answer, what it takes for granted, and where it comes from."""
-    data = tables.list_class_data(instance, _MOST_ROWS, "in the result's file")
-    proof: list[Block] = [
-        Items(explain_proof(instance, result), ordered=True),
-        explain_check(result),
-        Command(beside.verify_command),
-        " ".join([_CHECKED, *_say_verified(beside.verification)]),
-    ]
-    return [
-        Section("question", "What was asked", [Definitions(state_question(instance, result)), data]),
-        Section("proof", "How to check this", proof, "The proof"),
-        Section("assumptions", "What is taken for granted", [Items(list_assumptions(instance))], "Assumptions"),
-        Section("words", "What the words mean", [Definitions(list_glossary(instance))], "Words"),
-        Section("provenance", "Where this comes from", [Definitions(state_provenance(instance, result))], "Provenance"),
-    ]
-
-
-def _require_own_frontier(instance: BoaInstance, frontier: Frontier, results: Sequence[Result[Solution]]) -> None:
-    """Refuse a frontier of another problem.
-
-    It may have been computed for another budget, so its hash does not tell; but no plan of its problem lies below it.
-    """
-    if frontier.instance_name != instance.name:
-        message = f"the frontier is that of {frontier.instance_name!r}, not of {instance.name!r}; compute it anew"
-        raise UsageError(message)
-    for result in results:
-        if result.objective is None:
-            continue
-        point = look_up(frontier, use_of_budget(instance, result) * (1.0 + _TOLERANCE))
-        if point is None or result.objective < point.objective * (1.0 - _TOLERANCE):
-            raise UsageError(
-                f"the frontier is not this problem's: the plan of {result.solver!r} lies below it; compute it anew "
-                "from the same instance"
-            )
-
-
-def _say_frontier_bound(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> str:
-    """Say what the frontier proves about a result that has a plan and no bound of its own."""
-    point = look_up(frontier, instance.budget_amount())
-    if result.objective is None or result.bound is not None or point is None:
-        return ""
-    gap = format_share(relative_gap(result.objective, point.objective) or 0.0)
-    return (
-        "This solver proves nothing about its plan, but the frontier below does: nothing within this budget can be "
-        f"better than {format_duration(point.objective)}, so the best possible is at most {gap} lower."
-    )
-
-
-def _say_verified(verification: Verification | None) -> list[str]:
-    if verification is None:
-        return []
-    trusted = f" Taken on trust: {'; '.join(verification.on_trust)}." if verification.on_trust else ""
-    never = f" Never checked: {'; '.join(verification.never_checked)}." if verification.never_checked else ""
-    return [f"This was done before the report was written: all {len(verification.checks)} checks hold.{trusted}{never}"]
+    return gather(instance, result, beside)
