@@ -16,8 +16,7 @@ from library_manifest import LIBRARY, write_manifest
 import optplan
 from optplan.formulations import formulation_of
 from optplan.formulations.seer.data.instance import SeerInstance
-from optplan.instances.learning_curves import load_curves
-from optplan.instances.scaling import load_scaling
+from optplan.lab.traces.learning_curves import load_curves, load_scaling
 
 PAPER = "Elastic Hyperparameter Tuning on the Cloud (SoCC 2021)"
 LICENCE = "figures; see the field source of the instance"

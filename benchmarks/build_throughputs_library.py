@@ -16,7 +16,7 @@ from library_manifest import LIBRARY, write_manifest
 import optplan
 from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.instances.catalog import read_price_list
-from optplan.instances.library.records import name_record
+from optplan.instances.library import name_record
 from optplan.lab.traces.gavel import GPUS, read_throughputs
 
 NAME = "throughputs-resnet50-gavel"

@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optplan.instances.library import manifest
-from optplan.instances.library.records import name_record
+from optplan.instances.library import manifest, name_record
 from optplan.lab.benchmarks.best_known import RECORDS
 
 LIBRARY = Path(__file__).resolve().parents[1] / "optplan" / "instances" / "library"

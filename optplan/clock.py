@@ -12,10 +12,7 @@ ItemT = TypeVar("ItemT")
 class VirtualClock(Generic[ItemT]):
     """A clock that jumps from one thing that is to happen to the next.
 
-    Parameters
-    ----------
-    now
-        What it shows at first; the unit is the caller's.
+    What it shows is in the caller's unit.
     """
 
     def __init__(self, now: float = 0.0) -> None:
@@ -31,10 +28,7 @@ class VirtualClock(Generic[ItemT]):
     def schedule(self, at: float, item: ItemT) -> int:
         """Let something happen at a time; what lies in the past happens now.
 
-        Returns
-        -------
-        int
-            A ticket, by which it can be cancelled.
+        Returns a ticket, by which it can be cancelled.
         """
         ticket, self._made = self._made, self._made + 1
         heapq.heappush(self._queue, (max(at, self.now), ticket, item))

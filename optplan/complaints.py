@@ -24,19 +24,8 @@ _CHOICES = {"union_tag_invalid": "expected_tags", "enum": "expected", "literal_e
 def translate_validation_error(error: ValidationError, model: type[BaseModel], prefix: str = "") -> DataError:
     """Turn pydantic's error into one that names the path, the value, what is allowed and what to do.
 
-    Parameters
-    ----------
-    error
-        What pydantic raised.
-    model
-        The record that was being built.
-    prefix
-        Path of that record in the user's file.
-
-    Returns
-    -------
-    DataError
-        For the first problem; the fix mentions how many more there are.
+    It is about the first problem, and its fix mentions how many more there are. ``prefix`` is the record's path in the
+    user's file.
     """
     problems = error.errors(include_url=False)
     # Unknown names come first: a misspelt field also shows up as a missing one, and the spelling is the cause.

@@ -45,14 +45,8 @@ class OptplanError(Exception):
 class DataError(OptplanError, ValueError):
     """The user's data is wrong.
 
-    Parameters
-    ----------
-    path
-        The field, as in ``classes.bert.rescale_s``; empty when the whole file is meant.
-    problem
-        What was found there and what is allowed.
-    fix
-        What to do about it.
+    ``path`` is the field, as in ``classes.bert.rescale_s`` (empty: the whole file), ``problem`` what was found there
+    and what is allowed, ``fix`` what to do about it.
     """
 
     exit_code: ClassVar[int] = 1
@@ -82,12 +76,7 @@ class UnsupportedError(UsageError):
 class MissingExtraError(OptplanError, ModuleNotFoundError):
     """An optional dependency is not installed.
 
-    Parameters
-    ----------
-    module
-        The import that failed.
-    extra
-        The extra of optplan that brings it.
+    ``extra`` is that of optplan which brings the module.
     """
 
     exit_code: ClassVar[int] = 2
@@ -125,12 +114,7 @@ class MeasurementError(OptplanError, RuntimeError):
 class VerificationError(OptplanError, ValueError):
     """A result does not hold what it says; the message names constraint family, index, both sides and tolerance.
 
-    Parameters
-    ----------
-    message
-        Which claim does not hold.
-    given
-        Whether the result was given, from a file say; what was made here and fails is a bug.
+    ``given``: the result was given, from a file say; what was made here and fails is a bug.
     """
 
     exit_code: ClassVar[int] = 5
@@ -157,13 +141,8 @@ class RegistrationWarning(UserWarning):
 def name_field(place: str, *names: str) -> str:
     """Name a field by its path, and by its file where that is known.
 
-    Parameters
-    ----------
-    place
-        A file, which is named before a colon (``mine.yaml: classes.bert``), or fields around it
-        (``plan.instance.classes``); may be empty.
-    names
-        Of the fields from there, the outermost first.
+    The place is a file, which is named before a colon (``mine.yaml: classes.bert``), or fields around it
+    (``plan.instance.classes``); it may be empty.
     """
     path = ".".join(names)
     if not place or not path:

@@ -26,18 +26,8 @@ SILENT_THREAD = "optplan-silent"
 class Event:
     """Something that happened during a solve.
 
-    Parameters
-    ----------
-    stage
-        A short name of what the solver is doing, such as ``bound`` or ``labels``.
-    elapsed_s
-        Seconds since the solve began.
-    objective
-        The incumbent's objective, in the formulation's unit; None before there is one.
-    bound
-        The best bound so far; None before there is one.
-    fraction
-        How much of the work is done, from 0 to 1; None when nobody knows.
+    The stage is a short name of what the solver is doing, such as ``bound`` or ``labels``; ``fraction`` of the work is
+    done, from 0 to 1; None when nobody knows, as the objective and the bound before there is one.
     """
 
     stage: str
@@ -94,15 +84,8 @@ def _heard() -> Interruption:
 class Stopwatch:
     """Time since it was made, its limit, the listener, and who may interrupt: what a solver carries along.
 
-    Parameters
-    ----------
-    limit_s
-        Seconds that the solve may take; None means no limit.
-    listener
-        Receives the events; None means nobody listens.
-    clock
-        What counts: wall time for whoever waits; ``time.thread_time``, the processor time of the thread that asks, for
-        the judge, whose verdict must not depend on what else the machine has to do.
+    The clock counts wall time for whoever waits; ``time.thread_time``, the processor time of the thread that asks, for
+    the judge, whose verdict must not depend on what else the machine has to do.
     """
 
     limit_s: float | None = None
@@ -156,13 +139,7 @@ class Stopwatch:
         self._interruption.interrupt()
 
     def require(self) -> None:
-        """Raise once the limit has passed.
-
-        Raises
-        ------
-        OutOfTime
-            For whoever started the stopwatch; long loops of the judge call this.
-        """
+        """Raise once the limit has passed."""
         if self.expired:
             raise OutOfTime
 

@@ -13,10 +13,7 @@ from importlib import import_module
 def load_on_use(package: str, file: str) -> tuple[Callable[[str], object], list[str]]:
     """Return what a package needs of this: its ``__getattr__`` and its ``__all__``.
 
-    Parameters
-    ----------
-    package, file
-        Its ``__name__`` and ``__file__``; the stub lies beside the file, with the ending ``.pyi``.
+    The stub lies beside the package's file, with the ending ``.pyi``.
     """
     with open(f"{file}i", encoding="utf-8") as stub:
         imports = [node for node in ast.parse(stub.read()).body if isinstance(node, ast.ImportFrom)]

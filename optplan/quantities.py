@@ -30,13 +30,7 @@ def round_shared(values: ArrayLike) -> FloatArray:
 
 
 def read_time(seconds_per_unit: float) -> Callable[[object], object]:
-    """Make the reader of a duration: a number in the unit of the field's name, or text such as ``30min``.
-
-    Parameters
-    ----------
-    seconds_per_unit
-        Seconds in the unit of the field's name.
-    """
+    """Make the reader of a duration: a number in the unit of the field's name, or text such as ``30min``."""
 
     def read(value: object) -> object:
         if isinstance(value, bool):
@@ -53,13 +47,7 @@ def read_time(seconds_per_unit: float) -> Callable[[object], object]:
 
 
 def require_range(value: float) -> float:
-    """Return the number when products of several such numbers stay floats.
-
-    Raises
-    ------
-    ValueError
-        Otherwise; inside a validator pydantic adds the field's path.
-    """
+    """Return the number when products of several such numbers stay floats."""
     if value != 0 and not LEAST_AMOUNT <= abs(value) <= LARGEST_AMOUNT:
         raise ValueError(f"got {value!r}; numbers {AMOUNTS} are allowed; check the unit")
     return value
@@ -68,12 +56,8 @@ def require_range(value: float) -> float:
 def read_amount(needed: str, *, units: Collection[BudgetUnit], otherwise: str = "") -> Callable[[object], Amount]:
     """Make the reader of an amount with its unit.
 
-    Parameters
-    ----------
-    needed
-        What to write where there is no unit, with an example.
-    units, otherwise
-        Units that it may have, and what is said of one with another unit.
+    ``needed`` says what to write where there is no unit, with an example; ``otherwise`` what is said of an amount with
+    a unit that it may not have.
     """
 
     def read(value: object) -> Amount:

@@ -84,11 +84,7 @@ AmountOrZero = Annotated[float, Field(ge=0), NUMBER, AfterValidator(_require_mos
 class FrozenModel(BaseModel):
     """An immutable record that refuses unknown fields and reports errors as :class:`~optplan.errors.DataError`.
 
-    Raises
-    ------
-    DataError
-        When a field is missing, unknown or out of its range. Only the first problem is raised; its message says how
-        many more there are.
+    Only the first problem is raised; its message says how many more there are.
     """
 
     # Deferred: a record is made ready for data when the first of its kind is read, and most never are.
@@ -113,22 +109,7 @@ class FrozenModel(BaseModel):
     def parse(cls, data: object, *, path: str = "") -> Self:
         """Build the record from plain data (dictionaries, lists, numbers).
 
-        Parameters
-        ----------
-        data
-            What a JSON or YAML reader returned.
-        path
-            Prefix of the paths in error messages.
-
-        Returns
-        -------
-        Self
-            The validated record.
-
-        Raises
-        ------
-        DataError
-            When the data is not valid.
+        ``path`` is the prefix of the paths in error messages.
         """
         try:
             return cls.model_validate(data)
@@ -136,13 +117,7 @@ class FrozenModel(BaseModel):
             raise translate_validation_error(error, cls, path) from None
 
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields are checked by pydantic
-        """Return a copy with some fields changed, validated like a new record.
-
-        Raises
-        ------
-        DataError
-            When the changed record is not valid.
-        """
+        """Return a copy with some fields changed, validated like a new record."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         for name in sorted(set(changes) - set(fields)):
             raise DataError(name, "no such field", nearest_name_hint(name, fields))
@@ -314,35 +289,14 @@ WholeNumbers = Annotated[
 def require_positive(array: FloatArray, *, strictly: bool = True) -> FloatArray:
     """Return the array; raise ``ValueError`` naming the first entry that is not positive (or, not strictly, negative).
 
-    Parameters
-    ----------
-    array
-        Numbers of any shape.
-    strictly
-        Whether zero is refused too.
-
-    Raises
-    ------
-    ValueError
-        With the entry's position and value; inside a validator pydantic adds the field's path.
+    Inside a validator pydantic adds the field's path.
     """
     allowed = "numbers above zero" if strictly else "numbers not below zero"
     return _refuse_entries(array, array <= 0 if strictly else array < 0, f"{allowed} are allowed")
 
 
 def require_amounts(array: FloatArray) -> FloatArray:
-    """Return the array; raise ``ValueError`` naming the first entry not from ``LEAST_AMOUNT`` to ``LARGEST_AMOUNT``.
-
-    Parameters
-    ----------
-    array
-        Numbers of any shape.
-
-    Raises
-    ------
-    ValueError
-        As of :func:`require_positive`.
-    """
+    """Return the array; raise ``ValueError`` naming the first entry not from ``LEAST_AMOUNT`` to ``LARGEST_AMOUNT``."""
     require_positive(array)
     outside = (array < LEAST_AMOUNT) | (array > LARGEST_AMOUNT)
     return _refuse_entries(array, outside, f"numbers {AMOUNTS} are allowed; check the unit")

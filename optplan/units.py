@@ -95,25 +95,7 @@ class Amount:
 
 
 def parse_duration(text: str, *, what: str = "duration") -> float:
-    """Read a duration such as ``20min``, ``1.5h`` or ``60s``.
-
-    Parameters
-    ----------
-    text
-        A positive number and a unit.
-    what
-        The name used in error messages.
-
-    Returns
-    -------
-    float
-        Seconds.
-
-    Raises
-    ------
-    UsageError
-        When the unit is missing or unknown, or the number is not positive and finite.
-    """
+    """Read a duration such as ``20min``, ``1.5h`` or ``60s``; return seconds."""
     value, name = _split(text, what, "20min, 1.5h or 60s")
     unit = name.lower()
     if unit not in _SECONDS_PER:
@@ -125,23 +107,7 @@ def parse_duration(text: str, *, what: str = "duration") -> float:
 def parse_budget(text: str, *, what: str = "budget") -> Amount:
     """Read a budget such as ``120gpu``, ``80gpu-min``, ``3usd``, ``10000usd/month`` or ``$10k/month``.
 
-    Parameters
-    ----------
-    text
-        A positive number and a unit. Thousands may have commas between them, or be written as k (M for millions); a
-        dollar sign in front stands for usd.
-    what
-        The name used in error messages.
-
-    Returns
-    -------
-    Amount
-        The number and its unit; what a unit means is the formulation's business.
-
-    Raises
-    ------
-    UsageError
-        When the unit is missing or unknown, or the number is not positive and finite.
+    Thousands may have commas between them, or be written as k (M for millions); a dollar sign in front stands for usd.
     """
     value, name = _split(_write_plainly(text), what, "120gpu, 80gpu-min, 3usd or $10,000/month", text)
     unit = re.sub(r"\s*(/|\bper\b|\ba\b)\s*", "/", name.lower())
@@ -154,23 +120,7 @@ def parse_budget(text: str, *, what: str = "budget") -> Amount:
 def parse_bytes(text: str, *, what: str = "size") -> int:
     """Read a size such as ``16MiB``, ``9kB`` or ``4B``.
 
-    Parameters
-    ----------
-    text
-        A positive number and a unit, of which capitals matter; kB, MB and GB are powers of a thousand, KiB, MiB and
-        GiB of 1024.
-    what
-        The name used in error messages.
-
-    Returns
-    -------
-    int
-        Bytes.
-
-    Raises
-    ------
-    UsageError
-        When the unit is missing or unknown, or the size is not a positive whole number of bytes.
+    Capitals matter: kB, MB and GB are powers of a thousand, KiB, MiB and GiB of 1024.
     """
     value, unit = _split(text, what, "16MiB, 9kB or 4B")
     if unit not in _BYTES_PER:

@@ -148,7 +148,7 @@ SLOW = (
     "solvers/test_engine_process.py",
     "solvers/test_quiet_highs.py",
     "speedup/test_fitting.py",
-    "speedup/test_goodput_fitting.py",
+    "lab/traces/test_goodput_fitting.py",
     "speedup/test_hulls.py",
     "test_progress.py",
     "test_solving.py",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mkdocs.structure.files import File
 
-from optplan.reporting.rendering import read_plotly_js
+from optplan.reporting.pages import read_plotly_js
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig

@@ -238,9 +238,8 @@ def _write_files(outputs: Outputs, continuation: FleetContinuation, timeline: Ti
     new_instance, output = outputs.path("--new-instance"), outputs.path("--output")
 
     def build_page() -> Page:
-        from optplan.reporting.gathering import gather_background
-        from optplan.reporting.presenters import Beside
-        from optplan.reporting.srift.continuations import build_continuation_page
+        from optplan.reporting.presenters import Beside, gather_background
+        from optplan.reporting.srift.presenter import build_continuation_page
         from optplan.verification import verify
 
         rest_file, result_file = str(new_instance or "new-instance.json"), str(output or "result.json")

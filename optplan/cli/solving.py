@@ -244,8 +244,7 @@ def _write_files(
     result, *rivals = results
 
     def write_page(_: Path) -> str:
-        from optplan.reporting.gathering import gather_background
-        from optplan.reporting.presenters import Beside
+        from optplan.reporting.presenters import Beside, gather_background
         from optplan.reporting.reports import build_report
         from optplan.verification import verify
 

@@ -2,10 +2,9 @@
 
 from optplan.contracts.conditions import Elapsed, Started
 from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
-from optplan.contracts.frontier import Frontier, FrontierPoint
+from optplan.contracts.frontier import Frontier, FrontierPoint, ParetoFrontier, ParetoPoint
 from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.contracts.judgement import Check, Evaluation, PathCosts, Verification
-from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
 from optplan.contracts.parts import Description
 from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
 from optplan.contracts.registry import Formulation, SolverEntry

@@ -270,16 +270,7 @@ class PathCosts:
     ) -> PathCosts:
         """Make the costs of a graph with one limit and one group.
 
-        Parameters
-        ----------
-        name
-            Whose graph it is.
-        nodes
-            (K,) Numbers that the nodes are called by.
-        run_value, run_consumption, enter_value, enter_consumption
-            (E, K) each.
-        limit
-            What the limit is called.
+        Nodes (K,) are numbers that they are called by; costs are (E, K) each.
         """
         return cls(
             name=name,
@@ -300,10 +291,7 @@ class PathCosts:
     def weighted(self, weights: FloatArray, *, value: float = 1.0) -> tuple[FloatArray, FloatArray]:
         """Return what running (E, K) and entering (F, E, K) cost under weights.
 
-        Parameters
-        ----------
-        weights
-            (L,) Of the consumptions.
+        Weights (L,) are those of the consumptions.
         """
         run, enter = value * self.run_value, value * self.enter_value
         for weight, used, used_entering in zip(weights, self.run_consumption, self.enter_consumption, strict=True):

@@ -84,14 +84,8 @@ class Relaxation(FrozenModel):
 class Hopeless(FrozenModel):
     """A limit that cannot mend an infeasible instance, whatever its value: the others allow no plan without it.
 
-    Parameters
-    ----------
-    limit
-        Name of the limit.
-    multipliers
-        By limit, with 0 for this one: as those of :class:`Infeasibility`.
-    certificate
-        Where multipliers prove nothing: a division that proves it, with this limit dropped.
+    Proven by multipliers with 0 for this limit, as those of :class:`Infeasibility`, or by a certificate with it
+    dropped.
     """
 
     limit: str

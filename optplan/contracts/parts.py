@@ -19,8 +19,7 @@ from optplan.schema import FloatArray
 
 if TYPE_CHECKING:
     from optplan.contracts.explanation import Explanation
-    from optplan.contracts.frontier import Frontier
-    from optplan.contracts.pareto import ParetoFrontier
+    from optplan.contracts.frontier import Frontier, ParetoFrontier
     from optplan.contracts.plan import Plan
     from optplan.contracts.sensitivity import Sensitivity, SensitivityRequest
     from optplan.contracts.standing import Continuation, Solver, Standing
@@ -37,15 +36,7 @@ def load(target: str) -> Any:  # noqa: ANN401 - the declared attribute may be an
 class Part(Generic[PartT]):
     """A field that is given as ``module:attribute`` and read as what stands there, loaded on use.
 
-    Parameters
-    ----------
-    words
-        What users know the part as.
-
-    Raises
-    ------
-    UnsupportedError
-        On reading, when nothing was given.
+    ``words`` are what users know the part as. Reading it when nothing was given raises UnsupportedError.
     """
 
     def __init__(self, words: str = "") -> None:
@@ -76,14 +67,8 @@ class Part(Generic[PartT]):
 class Description:
     """What solvers are matched against, in the formulation's own words.
 
-    Parameters
-    ----------
-    problem, policy
-        Which of its problems the instance asks, and for what kind of plan.
-    cells
-        Size of the instance, in the formulation's count of choices.
-    features
-        What the instance needs beyond the plainest ones.
+    Which of its problems an instance asks, for what kind of plan, how large it is in the formulation's count of
+    choices, and what it needs beyond the plainest ones.
     """
 
     problem: str
@@ -154,12 +139,7 @@ class CheckTree(Protocol):
     def __call__(self, instance: Any, certificate: TreeCertificate, stopwatch: Stopwatch, /) -> None:  # noqa: ANN401
         """Check that the certificate proves its claim, whatever its content is.
 
-        Raises
-        ------
-        RefutedError
-            When it does not.
-        OutOfTime
-            When the stopwatch expires, which every long loop looks at.
+        Raises RefutedError when it does not; every long loop looks at the stopwatch, and raises OutOfTime.
         """
 
 
@@ -183,17 +163,7 @@ class BuildPlan(Protocol):
     def __call__(self, instance: Any, result: Result[Any], /, *, explanation: Explanation | None) -> Plan:  # noqa: ANN401
         """Turn a result with a solution into actions that an executor can run.
 
-        Parameters
-        ----------
-        instance, result
-            The problem, and its result.
-        explanation
-            Of the result, where the formulation has explanations; becomes the plan's reasons.
-
-        Raises
-        ------
-        UsageError
-            When the result has no solution.
+        An explanation of the result, where the formulation has some, becomes the plan's reasons.
         """
 
 
@@ -203,10 +173,7 @@ class ContinuePlan(Protocol):
     def __call__(self, instance: Any, plan: Any, standing: Standing, solve: Solver, /) -> Continuation:  # noqa: ANN401
         """Plan the rest with what is left, from an instance that says what was measured.
 
-        Raises
-        ------
-        UnsupportedError
-            When the rest is no instance of the formulation.
+        Raises UnsupportedError when the rest is no instance of the formulation.
         """
 
 
@@ -220,17 +187,7 @@ class Calibrate(Protocol):
     def __call__(self, instance: Any, plan: Any, standing: Standing, /) -> tuple[Instance, tuple[str, ...]]:  # noqa: ANN401
         """Return the instance with what was measured in place of what it said, and a line for each change.
 
-        Parameters
-        ----------
-        instance, plan
-            What the plan was made from, and the plan that was followed.
-        standing
-            What was measured.
-
-        Raises
-        ------
-        UsageError
-            When nothing was measured.
+        ``instance`` is what the plan was made from, ``standing`` what was measured; UsageError when that is nothing.
         """
 
 

@@ -385,13 +385,7 @@ def _require_known(path: str, name: str, known: Collection[str]) -> None:
 
 
 def require_size(plan: Plan) -> None:
-    """Raise where whoever follows a plan would never come to an end of listing what it holds.
-
-    Raises
-    ------
-    DataError
-        When there are more trials, nodes or GPUs than :data:`MOST_FOLLOWED`.
-    """
+    """Raise where whoever follows a plan would never come to an end of listing what it holds."""
     sizes = {f"units.{each.id}.members": each.members for each in plan.units}
     for each in plan.segments:
         sizes |= {f"segments.{each.id}.nodes": each.nodes, f"segments.{each.id}.workers": each.gpus}

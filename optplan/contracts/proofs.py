@@ -1,13 +1,21 @@
-"""What bounds rest on, and the certificates from which ``verify`` derives them again."""
+"""What bounds rest on, the certificates from which ``verify`` derives them again, and how these pack long lists."""
 
 from __future__ import annotations
 
+import binascii
+import zlib
+from base64 import b64decode, b64encode
 from enum import StrEnum
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field, JsonValue
 
-from optplan.schema import ByName, FrozenModel
+from optplan.schema import ByName, FrozenModel, IntArray
+
+#: How many certificates a result may carry: each of them is checked.
+MOST_CERTIFICATES = 100
+_BYTES = 8
 
 
 class BoundProof(StrEnum):
@@ -26,9 +34,6 @@ class BoundProof(StrEnum):
     #: There is no bound.
     NONE = "none"
 
-
-#: How many certificates a result may carry: each of them is checked.
-MOST_CERTIFICATES = 100
 
 #: The kinds of proof that stand in a certificate, which ``verify`` checks; the others are taken on trust.
 CERTIFIED = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE})
@@ -104,3 +109,30 @@ class TreeCertificate(FrozenModel):
 
 
 Certificate = Annotated[LagrangianCertificate | EnumeratedCertificate | TreeCertificate, Field(discriminator="form")]
+
+
+def pack_integers(numbers: IntArray) -> str:
+    """Return (N,) whole numbers of up to 63 bits as text; sorted ones take least."""
+    steps = np.diff(numbers, prepend=0).astype("<i8")
+    # Bytes of the same weight lie together: those of small differences are mostly zeros.
+    return b64encode(zlib.compress(steps.view(np.uint8).reshape(-1, _BYTES).T.tobytes(), 9)).decode("ascii")
+
+
+def unpack_integers(packed: object, most: int) -> IntArray:
+    """Return the numbers of a packed list.
+
+    A file may hold anything: a ValueError says what is no packed list, or one of more than ``most`` numbers.
+    """
+    if not isinstance(packed, str):
+        raise ValueError("text is needed for a packed list")
+    engine = zlib.decompressobj()
+    try:
+        raw = engine.decompress(b64decode(packed, validate=True), most * _BYTES + 1)
+    except (binascii.Error, zlib.error, ValueError) as error:
+        raise ValueError(f"a packed list cannot be read: {error}") from None
+    if len(raw) > most * _BYTES:
+        raise ValueError(f"a packed list has more than {most:,} numbers")
+    if len(raw) % _BYTES or not engine.eof or engine.unused_data:
+        raise ValueError("a packed list is cut off, or goes on after its end")
+    steps = np.frombuffer(raw, dtype=np.uint8).reshape(_BYTES, -1).T.copy().view("<i8").ravel()
+    return np.cumsum(steps, dtype=np.int64)

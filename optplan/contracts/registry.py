@@ -8,11 +8,13 @@ solver loads none. The command line's choices, the conformance suite and the tab
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from optplan.contracts.instance import Instance, Solution
 from optplan.contracts.parts import (
@@ -45,7 +47,7 @@ from optplan.contracts.parts import (
     load,
 )
 from optplan.contracts.result import BoundProof, Result
-from optplan.errors import UsageError, nearest_name_hint
+from optplan.errors import RegistrationWarning, UsageError, nearest_name_hint, show_value
 
 if TYPE_CHECKING:
     from optplan.contracts.plan import Plan
@@ -53,6 +55,12 @@ if TYPE_CHECKING:
 
 #: What our own exact solvers prove by.
 PROVEN = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE, BoundProof.SEARCHED})
+#: What a name begins with, before a colon, that is no registered solver's: of a model that its user held (then the
+#: engine), of a function that was given to ``solve``, and of decisions that came from anywhere.
+OUTSIDE = ("model", "function", "decisions")
+#: What every formulation has; the other parts need not be there.
+REQUIRED_PARTS = ("instance_type", "solution_type", "plan_type", "evaluate", "describe", "build_plan", "proofs")
+DeclaredT = TypeVar("DeclaredT")
 
 
 @dataclass(frozen=True)
@@ -113,13 +121,7 @@ class SolverEntry:
         return not self.needs or find_spec(self.needs) is not None
 
     def refusal(self, instance: Instance, asked: Description) -> str | None:
-        """Say why the solver cannot take an instance, or None when it can.
-
-        Parameters
-        ----------
-        instance, asked
-            The instance, and what its formulation says that it asks for.
-        """
+        """Say why the solver cannot take an instance, or None when it can."""
         if asked.problem not in self.problems:
             solves = _words(self.problems)
             return f"solver {self.name!r} does not solve the {asked.problem!r} problem; it solves {solves}"
@@ -137,19 +139,10 @@ class SolverEntry:
         return None
 
 
-#: What a name begins with, before a colon, that is no registered solver's: of a model that its user held (then the
-#: engine), of a function that was given to ``solve``, and of decisions that came from anywhere.
-OUTSIDE = ("model", "function", "decisions")
-
-
 def is_outside(solver: str) -> bool:
     """Whether the name that a result gives its solver is that of something outside the registry."""
     kind, _, name = solver.partition(":")
     return kind in OUTSIDE and bool(name)
-
-
-#: What every formulation has; the other parts need not be there.
-REQUIRED_PARTS = ("instance_type", "solution_type", "plan_type", "evaluate", "describe", "build_plan", "proofs")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,9 +191,6 @@ class Formulation:
         What ``optplan bench NAME`` measures every solver on, where there is no suite of that name.
     keeps_instance
         Whether plans hold their instance although ``continue_plan`` is not there; where it is, they do.
-    presenter
-        ``module`` whose functions are those of a presenter (``optplan.reporting.presenters``); empty for the one in
-        ``optplan.reporting`` under the formulation's name, or else the plain one.
     """
 
     name: str
@@ -236,7 +226,6 @@ class Formulation:
     sensitivity_type: Part[type[Sensitivity]] = Part("analysis of wrong estimates")
     bench_instances: Part[ListInstances] = Part("benchmark suite")
     keeps_instance: bool = False
-    presenter: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a declaration without what every formulation has."""
@@ -253,13 +242,7 @@ class Formulation:
         return Formulation(**{**vars(self), "solvers": (*self.solvers, *more)})
 
     def solver(self, name: str) -> SolverEntry:
-        """Return the solver of that name.
-
-        Raises
-        ------
-        UsageError
-            When there is none.
-        """
+        """Return the solver of that name."""
         for entry in self.solvers:
             if entry.name == name:
                 return entry
@@ -279,3 +262,29 @@ def _specialise_result(solution_type: type[Solution]) -> type[Result[Solution]]:
 
 def _words(names: frozenset[str]) -> str:
     return ", ".join(sorted(names))
+
+
+def list_entries(*groups: str) -> list[EntryPoint]:
+    """Return what is registered in some groups, one group after the other, each by name."""
+    registered = entry_points()  # once: it reads the metadata of every package that is installed
+    return [each for group in groups for each in sorted(registered.select(group=group), key=lambda entry: entry.name)]
+
+
+def load_entry(entry: EntryPoint, kind: type[DeclaredT]) -> DeclaredT | None:
+    """Load what an entry point names; None, with a warning, when it is not what its group holds."""
+    try:
+        declared = entry.load()
+    except Exception as error:  # noqa: BLE001 - whatever another package does, the others are there
+        leave_out(entry, f"it cannot be loaded ({type(error).__name__}: {error})")
+        return None
+    if not isinstance(declared, kind):
+        leave_out(entry, f"it is {show_value(declared)}, not a {kind.__name__}")
+        return None
+    return declared
+
+
+def leave_out(entry: EntryPoint, why: str) -> None:
+    """Warn that something which another package registers cannot be taken."""
+    package = "another package" if entry.dist is None else entry.dist.name
+    message = f"{package} registers {entry.name!r} in {entry.group} as {entry.value}, which is left out: {why}"
+    warnings.warn(message, RegistrationWarning, stacklevel=4)

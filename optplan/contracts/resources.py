@@ -15,12 +15,7 @@ _Amount = Annotated[float, Field(ge=0)]
 class Price(FrozenModel):
     """A price and where it comes from.
 
-    Parameters
-    ----------
-    usd_per_hour
-        For one GPU, in US dollars.
-    source, date
-        Who published it and when.
+    Of one GPU, in US dollars.
     """
 
     usd_per_hour: Annotated[float, Field(gt=0)]

@@ -51,7 +51,6 @@ __all__ = [
     "require_result",
     "require_solution",
     "status_of",
-    "upgraded",
 ]
 
 #: A bound within this of the objective, relative to the objective, meets it: the rest is rounding.
@@ -85,7 +84,7 @@ class Result(FrozenModel, Generic[SolutionT_co]):
     Parameters
     ----------
     version
-        Version of this record's schema: 3. What is read with an earlier one is translated.
+        Version of this record's schema: 3. What is read with version 2 is translated.
     formulation, instance_name, instance_hash
         Which problem was solved; ``verify`` refuses another instance.
     solver, engine, engine_version, optplan_version
@@ -136,7 +135,7 @@ class Result(FrozenModel, Generic[SolutionT_co]):
         the changed instance.
     """
 
-    version: Literal[1, 2, 3] = 3
+    version: Literal[2, 3] = 3
     formulation: str
     instance_name: str
     instance_hash: str
@@ -203,8 +202,16 @@ class Result(FrozenModel, Generic[SolutionT_co]):
     @model_validator(mode="before")
     @classmethod
     def _read_earlier_version(cls, data: Any) -> Any:  # noqa: ANN401 - whatever a file holds
-        """Translate what earlier versions called otherwise."""
-        return upgraded(data) if isinstance(data, dict) and data.get("version") in (1, 2) else data
+        """Translate version 2, which called optimal what lay within the gap that was asked for; its claims stay."""
+        if not isinstance(data, dict) or data.get("version") != 2:
+            return data
+        changed = data | {"version": 3}
+        ends = (data.get("objective"), data.get("bound"))
+        if data.get("status") == Status.OPTIMAL and all(type(end) in (int, float) for end in ends):
+            sense = Sense.MAXIMISE if data.get("sense") == Sense.MAXIMISE else Sense.MINIMISE
+            if (relative_gap(*ends, sense) or 0.0) > OPTIMAL_GAP:
+                changed["status"] = Status.FEASIBLE.value
+        return changed
 
     @model_validator(mode="after")
     def _keep_the_contract(self) -> Result[SolutionT_co]:
@@ -224,35 +231,6 @@ class Result(FrozenModel, Generic[SolutionT_co]):
         return self
 
 
-#: What version 1 called the kinds of proof.
-_RENAMED = {"exhaustive": BoundProof.ENUMERATED.value, "exhaustion": BoundProof.SEARCHED.value}
-
-
-def upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a result of an earlier version, as read from a file, in the words of version 3; whatever it claims stays.
-
-    Version 1 had other names for proofs. Both earlier ones called optimal what lay within the gap that was asked for.
-    """
-    changed = data | {"version": 3}
-    ends = (data.get("objective"), data.get("bound"))
-    if data.get("status") == Status.OPTIMAL and all(type(end) in (int, float) for end in ends):
-        sense = Sense.MAXIMISE if data.get("sense") == Sense.MAXIMISE else Sense.MINIMISE
-        if (relative_gap(*ends, sense) or 0.0) > OPTIMAL_GAP:
-            changed["status"] = Status.FEASIBLE.value
-    if data["version"] == 2:
-        return changed
-    if isinstance(data.get("bound_proof"), str):
-        changed["bound_proof"] = _RENAMED.get(data["bound_proof"], data["bound_proof"])
-    if isinstance(data.get("certificates"), list | tuple):
-        changed["certificates"] = [
-            one | {"form": _RENAMED.get(one["form"], one["form"])}
-            if isinstance(one, dict) and isinstance(one.get("form"), str)
-            else one
-            for one in data["certificates"]
-        ]
-    return changed
-
-
 def _blank(generic: type[Result[Any]], arguments: tuple[Any, ...]) -> Result[Any]:
     """Make the record that unpickling fills."""
     specialised: Any = generic.__class_getitem__(arguments) if arguments else generic
@@ -261,26 +239,14 @@ def _blank(generic: type[Result[Any]], arguments: tuple[Any, ...]) -> Result[Any
 
 
 def require_result(result: object) -> None:
-    """Raise unless it is a result.
-
-    Raises
-    ------
-    UsageError
-        When it is something else, such as the name of a file.
-    """
+    """Raise unless it is a result."""
     if not isinstance(result, Result):
         example = show_value(result) if isinstance(result, str) else "'result.json'"
         raise UsageError(f"result: got {show_value(result)}; a Result is needed, such as read_result({example})")
 
 
 def require_solution(result: Result[SolutionT_co]) -> SolutionT_co:
-    """Return the solution of a result.
-
-    Raises
-    ------
-    UsageError
-        When it has none.
-    """
+    """Return the solution of a result."""
     if result.solution is None:
         raise UsageError(f"the result has no solution to plan (status {result.status})")
     return result.solution
@@ -307,13 +273,7 @@ def relative_gap(objective: float | None, bound: float | None, sense: Sense = Se
 
 
 def require_gap(gap: object) -> None:
-    """Refuse what is no relative gap.
-
-    Raises
-    ------
-    UsageError
-        When it is no number from 0 to below 1.
-    """
+    """Refuse what is no relative gap."""
     if isinstance(gap, bool) or not (isinstance(gap, Real) and 0 <= cast("float", gap) < 1):
         message = f"gap: got {show_value(gap)}; a relative gap from 0 to below 1 is needed, such as 1e-6"
         raise UsageError(message)

@@ -16,22 +16,9 @@ from optplan.schema import ByName, FrozenModel, Numbers
 class SensitivityRequest:
     """What an analysis of wrong estimates is asked besides the problem, its solution and the errors.
 
-    Parameters
-    ----------
-    samples
-        How many truths to draw.
-    robust_samples
-        From how many others a plan is made that is best on average; 0 for none.
-    compare
-        Whether to find what a planner who knew each truth could do.
-    seed
-        The same seed gives the same samples, for any number of processes.
-    gap
-        Relative gap at which the search for the robust plan may stop.
-    processes
-        How many processes share the samples.
-    on_event
-        Called as samples are done.
+    ``samples`` truths are drawn, and ``robust_samples`` others from which a plan is made that is best on average; with
+    ``compare``, what a planner who knew each truth could do is found. The same seed gives the same samples, for any
+    number of processes.
     """
 
     samples: int = 1000

@@ -14,20 +14,8 @@ from optplan.contracts.result import Infeasibility, Result
 class MeasuredTrial:
     """One trial, in one segment, from its start to its end.
 
-    Parameters
-    ----------
-    segment
-        Its id.
-    gpus, nodes
-        GPUs that the trial had, and the nodes that these were on.
-    iterations
-        That it did.
-    iteration_s, iteration_sd_s
-        Seconds of one of them: mean and standard deviation; the latter is None where it is not known.
-    overhead_s
-        Seconds for which it had its GPUs and did none: starting, loading and storing its state.
-    start_s
-        Of these, until the first iteration.
+    Iterations take ``iteration_s`` in the mean; for ``overhead_s`` it had its GPUs and did none (starting, loading and
+    storing its state), of which ``start_s`` until the first one.
     """
 
     segment: str
@@ -44,14 +32,7 @@ class MeasuredTrial:
 class MeasuredNode:
     """One node that was got.
 
-    Parameters
-    ----------
-    resource
-        Which of the plan's.
-    request_s, launch_s
-        Seconds from the request to the beginning of its launch, and from there until it could train.
-    usd_per_hour
-        What it costs; None where that is not known.
+    Seconds are from the request to the beginning of its launch, and from there until it could train.
     """
 
     resource: str
@@ -73,26 +54,11 @@ class Took:
 class Standing:
     """Where a run stands.
 
-    Parameters
-    ----------
-    now_s
-        Seconds since it began.
-    origin_s
-        When the plan's clock showed zero: where that is not the beginning, when its first segment began.
-    spent_usd, spent_gpu_hours
-        What it has taken; without what nodes that are held have not used up of their minimum charge, and None without
-        prices.
-    took
-        By segment that has ended, what it took; likewise.
-    alive
-        By segment that has ended, its trials that were not given up.
-    held
-        By pool, for how many seconds each of the nodes that are ready has been paid, the oldest first.
-    limits
-        Of this run, which take the place of the instance's: ``deadline`` in seconds, ``budget`` in US dollars, and the
-        ``gpus`` that there are at a time.
-    trials, nodes
-        What was measured.
+    The plan's clock showed zero at ``origin_s``, when its first segment began. What it has taken is without what nodes
+    that are held have not used up of their minimum charge, and None without prices. By segment that has ended: what it
+    took, and its trials that were not given up; by pool, for how many seconds each of the nodes that are ready has been
+    paid, the oldest first. Limits of this run take the place of the instance's: ``deadline`` in seconds, ``budget`` in
+    US dollars, and the ``gpus`` that there are at a time.
     """
 
     now_s: float
@@ -115,12 +81,8 @@ Solver = Callable[[Any], Result[Any]]
 class Continuation:
     """How a run goes on.
 
-    Parameters
-    ----------
-    plan
-        What has ended as it went, and the rest anew; None where the rest cannot keep the limits.
-    infeasibility
-        Why it cannot, and what would help: limits of the whole run.
+    The plan has what has ended as it went, and the rest anew; None where the rest cannot keep the limits, which are
+    those of the whole run.
     """
 
     plan: Plan | None

@@ -42,13 +42,7 @@ class TimeAndMoney:
         return Problem.FASTEST if self.objective is Objective.TIME else Problem.CHEAPEST
 
     def fields_of_problem(self, problem: str) -> dict[str, object]:
-        """Return the fields to change so that another problem is asked.
-
-        Raises
-        ------
-        UsageError
-            When there is no such problem.
-        """
+        """Return the fields to change so that another problem is asked."""
         if problem not in list(Problem):
             raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, list(Problem))}")
         return {"objective": Objective.TIME if problem == Problem.FASTEST else Objective.COST}
@@ -64,13 +58,7 @@ class TimeAndMoney:
         return DEADLINE if self.objective is Objective.COST else BUDGET
 
     def traded_limit(self, asked: str) -> tuple[str, str]:
-        """Return the name and the unit of the limit that a frontier is by.
-
-        Raises
-        ------
-        UnsupportedError
-            When another one is asked for; empty for none.
-        """
+        """Return the name and the unit of the limit that a frontier is by."""
         if asked not in ("", self.limit_name):
             message = f"the frontier of the objective {self.objective.value} is by {self.limit_name}, not by {asked}"
             raise UnsupportedError(message)
@@ -87,13 +75,7 @@ class TimeAndMoney:
         return found
 
     def limit_as_given(self, limit: str) -> tuple[float, str]:
-        """Return a limit as the instance's own fields state it, and the unit there.
-
-        Raises
-        ------
-        UsageError
-            When the instance has none of that name.
-        """
+        """Return a limit as the instance's own fields state it, and the unit there."""
         if limit == DEADLINE and self.deadline_s is not None:
             return self.deadline_s, "s"
         if limit == BUDGET and self.budget is not None:

@@ -13,8 +13,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint
 
 from optplan.contracts.instance import Instance
-from optplan.contracts.registrations import leave_out, list_entries, load_entry
-from optplan.contracts.registry import Formulation, SolverEntry
+from optplan.contracts.registry import Formulation, SolverEntry, leave_out, list_entries, load_entry
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
 
 FORMULATION_GROUP = "optplan.formulations"

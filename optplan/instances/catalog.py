@@ -61,20 +61,10 @@ LOCAL_ZONE = re.compile(r"[a-z0-9]+-[a-z]+\d+-az\d+")
 class Offer:
     """One row of a price list, or a host and its GPUs in one zone.
 
-    Attributes
-    ----------
-    instance_type
-        Empty where the price is that of the GPUs without a host.
-    gpu, gpus
-        Name of the GPU, empty where the list does not say it, and how many there are; less than one for a share.
-    price_usd_per_hour, spot_usd_per_hour
-        Of all these GPUs together; None where there is no such offer.
-    region, zone
-        Where; empty where the list does not say it.
-    is_doubtful
-        Whether spot is listed at the on-demand price or above it: one of the two is out of date or a placeholder.
-    is_joined
-        Whether the list has the host and its GPUs in separate rows, whose prices are added here.
+    The price is that of all its GPUs together, None where there is no such offer; without an instance type, that of
+    GPUs without a host, whose number may be a share of one. ``is_doubtful``: spot is listed at the on-demand price or
+    above it, so that one of the two is out of date or a placeholder. ``is_joined``: the list has host and GPUs in
+    separate rows, whose prices are added here.
     """
 
     instance_type: str

@@ -49,16 +49,8 @@ _UNIT_WORDS = frozenset({"s", "h", "hour", "hours", "usd", "gpu", "gpus", "per"}
 class Change:
     """One change of an instance.
 
-    Parameters
-    ----------
-    text
-        As the user wrote it.
-    path
-        Parts of the path; None stands for every name.
-    operator
-        ``=``, ``*=``, ``+=``, ``-=`` or ``/=``.
-    value
-        What to set or to calculate with, as plain data; None (with ``=``) removes.
+    ``text`` is as the user wrote it; None in the path stands for every name, and None as the value (with ``=``)
+    removes.
     """
 
     text: str
@@ -92,18 +84,8 @@ class _Place:
 def parse_change(text: str, *, what: str = "change") -> Change:
     """Read a change.
 
-    Parameters
-    ----------
-    text
-        ``PATH=VALUE``, or with ``*=``, ``+=``, ``-=`` or ``/=`` instead of the equals sign. A name that has a dot, an
-        equals sign or a quote in it, or ends in ``*``, ``+``, ``-`` or ``/``, stands in quotes of the other kind.
-    what
-        The name used in error messages.
-
-    Raises
-    ------
-    UsageError
-        When the text is not a change, or its value is not YAML or no number where one is needed.
+    A name that has a dot, an equals sign or a quote in it, or ends in ``*``, ``+``, ``-`` or ``/``, stands in quotes of
+    the other kind.
     """
     match = _CHANGE.fullmatch(text)
     if match is None:
@@ -132,27 +114,6 @@ def apply_changes(instance: InstanceT, changes: Sequence[Change], *, what: str =
     The changes apply one after the other to the instance's data, defaults included; the outcome is validated like a
     file. It keeps its name, and ``source["changes"]`` says what was changed. So does the source of a figure that has
     one of its own, such as a price.
-
-    Parameters
-    ----------
-    instance
-        Of any formulation.
-    changes
-        In the order in which they apply.
-    what
-        What a change is called in error messages.
-
-    Returns
-    -------
-    InstanceT
-        The same instance when there are no changes.
-
-    Raises
-    ------
-    UsageError
-        When a path leads nowhere or to several fields, or there is nothing to calculate with.
-    DataError
-        When the changed instance is not valid; the message names the field and the change that led to it.
     """
     if not changes:
         return instance
@@ -185,15 +146,7 @@ def _require_effect(changed: Instance, change: Change) -> None:
 
 
 def write_change(path: str, value: object) -> str:
-    """Write the change that sets a value, as :func:`parse_change` reads it.
-
-    Parameters
-    ----------
-    path
-        Parts of the path, joined by dots.
-    value
-        Plain data; None removes what is there.
-    """
+    """Write the change that sets a value, as :func:`parse_change` reads it."""
     text = value if isinstance(value, str) else ""
     try:
         means_itself = bool(text.strip()) and parse_yaml(text, "value") == text
@@ -205,17 +158,7 @@ def write_change(path: str, value: object) -> str:
 def restore_changes(instance: InstanceT, result: Result[Solution]) -> InstanceT:
     """Make the changes in an instance that a result says were made in it, where that gives the one it solves.
 
-    Parameters
-    ----------
-    instance
-        The instance that the result names.
-    result
-        Carries what was changed before the solve.
-
-    Returns
-    -------
-    InstanceT
-        The changed instance, or the given one where that is what the result solves, or the changes lead elsewhere.
+    Otherwise the instance as given: it is what the result solves, or the changes lead elsewhere.
     """
     if instance.content_hash() == result.instance_hash or not result.changes:
         return instance

@@ -26,20 +26,7 @@ LARGEST_TABLE, LONGEST_LINE = 1_000_000_000, 1_000_000
 
 
 def read_header(path: Path, *, delimiter: str = ",") -> list[str]:
-    """Return the names of the columns.
-
-    Parameters
-    ----------
-    path
-        A CSV file whose first line names the columns.
-    delimiter
-        What stands between two fields.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read or is empty.
-    """
+    """Return the names of the columns."""
     with open_rows(path, delimiter=delimiter) as rows:
         return _read_first(path, rows, "the columns")
 
@@ -49,28 +36,9 @@ def read_rows(
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Yield the wanted fields of each row; empty lines are passed over.
 
-    Parameters
-    ----------
-    path
-        A CSV file whose first line names the columns.
-    columns
-        Names of the wanted columns, at least two.
-    delimiter
-        What stands between two fields.
-    open_end
-        Whether rows may have more fields than the header: the last column, which is not wanted, is a list without
-        quotes.
-
-    Yields
-    ------
-    tuple
-        Line number in the file, from 1, and the fields in the order of ``columns``, as text.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read, is empty, lacks a column, names one twice, or has a row with another number of
-        fields than the header.
+    Each with its line in the file, from 1, and the fields of at least two ``columns`` as text, in their order. With
+    ``open_end`` rows may have more fields than the header: the last column, which is not wanted, is a list without
+    quotes.
     """
     with open_rows(path, delimiter=delimiter) as rows:
         header = _read_first(path, rows, ", ".join(columns))
@@ -87,24 +55,7 @@ def read_rows(
 def open_rows(path: Path, *, delimiter: str = ",", quoted: bool = True) -> Iterator[Reader]:
     """Open a table for reading, the first line like any other.
 
-    Parameters
-    ----------
-    path
-        A CSV file.
-    delimiter
-        What stands between two fields.
-    quoted
-        Whether quotes may stand around a field; else they are part of it.
-
-    Yields
-    ------
-    Reader
-        The rows; ``line_num`` is the number of lines read.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read, also while its rows are being read.
+    ``line_num`` of the reader is the number of lines read. With ``quoted`` false, quotes are part of a field.
     """
     try:
         # utf-8-sig also reads files with the byte order mark that spreadsheets write.
@@ -159,13 +110,7 @@ def _positions(path: Path, header: list[str], columns: Sequence[str]) -> list[in
 
 
 def parse_number(path: Path, line: int, column: str, text: str, *, least: float = 0.0) -> float:
-    """Read a finite number of at least ``least``.
-
-    Raises
-    ------
-    DataError
-        Naming file, line, column and what stands there.
-    """
+    """Read a finite number of at least ``least``."""
     number = _to_float(text)
     if not (math.isfinite(number) and number >= least):
         problem = f"{column} is {show_value(text)}; a number of at least {least:g} is needed"
@@ -174,13 +119,7 @@ def parse_number(path: Path, line: int, column: str, text: str, *, least: float 
 
 
 def parse_whole(path: Path, line: int, column: str, text: str) -> int:
-    """Read a whole number from 1 to 2^53; ``4.0`` is one.
-
-    Raises
-    ------
-    DataError
-        Naming file, line, column and what stands there.
-    """
+    """Read a whole number from 1 to 2^53; ``4.0`` is one."""
     number = _to_float(text)
     if not (1.0 <= number <= LARGEST_EXACT and number.is_integer()):
         problem = f"{column} is {show_value(text)}; a whole number of at least 1 is needed, up to 2^53"

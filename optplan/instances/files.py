@@ -172,13 +172,7 @@ def format_json(data: object, indent: int = 0) -> str:
 
 
 def write_text(text: str, path: Path | str, *, overwrite: bool = False) -> None:
-    """Write a text file, whole or not at all; missing folders are made.
-
-    Raises
-    ------
-    OutputError
-        When the file exists and may not be replaced, or cannot be written.
-    """
+    """Write a text file, whole or not at all; missing folders are made."""
     _require_path(path)
     target = require_target(Path(path), overwrite=overwrite)
     try:
@@ -202,20 +196,8 @@ def write_text(text: str, path: Path | str, *, overwrite: bool = False) -> None:
 def require_target(path: Path, *, overwrite: bool, what: str = "") -> Path:
     """Return the file that a path leads to, links followed, when it may be written.
 
-    Parameters
-    ----------
-    path
-        Where to write.
-    overwrite
-        Whether a file that exists may be replaced. Only regular files ever are: replacing a device or a pipe would
-        remove it, and not write to it.
-    what
-        What names the path, for messages: an option.
-
-    Raises
-    ------
-    OutputError
-        When it exists and may not be replaced.
+    Only regular files are ever replaced: replacing a device or a pipe would remove it, and not write to it. ``what``
+    names the path in messages: an option.
     """
     said = f"{what}: {path}" if what else str(path)
     try:

@@ -104,32 +104,9 @@ def random_srift(
     ten, and in price by about as much: the fastest may or may not be the cheapest per sample. A pass takes hardly
     longer with a few more samples, and in proportion to them where there are many. Gradients are log-normal in size.
 
-    Parameters
-    ----------
-    types
-        Of VM.
-    most
-        VMs of each type that are available.
-    global_batch
-        Samples of an iteration.
-    batches
-        Choices of samples per VM, for each type: its GPUs times powers of two up to 256.
-    layers
-        Of the network.
-    seed
-        Same seed, same instance.
-    objective
-        As in :class:`~optplan.formulations.srift.data.instance.SriftInstance`.
-
-    Returns
-    -------
-    SriftInstance
-        1000 iterations without deadline and budget; at least one type reaches the batch alone.
-
-    Raises
-    ------
-    UsageError
-        When a count is below one, there are more than 9 choices of batches, or no type reaches the batch alone.
+    Each type has ``batches`` choices of samples per VM, its GPUs times powers of two up to 256, and ``most`` VMs that
+    are available; at least one type reaches the global batch alone. 1000 iterations, without deadline and budget. The
+    same seed is the same instance.
     """
     _require_counts(types=types, most=most, global_batch=global_batch, batches=batches, layers=layers)
     if batches > _LARGEST_BATCH.bit_length():

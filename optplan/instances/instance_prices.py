@@ -48,13 +48,7 @@ def set_prices(
 
 
 def set_cloud_price(instance: RubberBandInstance, price: GpuPrice) -> RubberBandInstance:
-    """Return a search with the price of its instance type on demand, its GPUs, its region, and who said so when.
-
-    Raises
-    ------
-    DataError
-        When the price is that of GPUs without a host.
-    """
+    """Return a search with the price of its instance type on demand, its GPUs, its region, and who said so when."""
     price.require_host("cloud.instance_type")
     cloud = instance.cloud.replace(gpus_per_instance=price.gpus, **price.of_whole("cloud"))
     return instance.replace(cloud=cloud)

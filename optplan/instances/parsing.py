@@ -34,17 +34,7 @@ _MAKE_ANEW = "make it anew: `optplan solve INSTANCE --plan FILE`"
 def parse_instance(data: object, *, path: str = "") -> Instance:
     """Build an instance from plain data.
 
-    Parameters
-    ----------
-    data
-        What a JSON or YAML reader returned.
-    path
-        File name for messages.
-
-    Raises
-    ------
-    DataError
-        When the data is not a valid instance.
+    ``path`` is the file's name for messages.
     """
     fields, formulation = _take_apart(data, path, "an instance")
     instance: Instance = _parse_versioned(formulation.instance_type, fields, path)

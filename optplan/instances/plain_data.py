@@ -51,11 +51,6 @@ def read_data(path: Path, *, most_bytes: int | None = None) -> Any:  # noqa: ANN
 
     Standard input, :data:`STDIN`, is JSON if it begins with a brace, else YAML. The file may have so many bytes at
     most, and no more than :data:`LARGEST_YAML` where it is not JSON for sure.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read, is not valid, is too large or too deep, or names a field twice.
     """
     is_stdin = path == STDIN
     is_yaml = path.suffix.lower() in YAML_ENDINGS
@@ -68,13 +63,7 @@ def read_data(path: Path, *, most_bytes: int | None = None) -> Any:  # noqa: ANN
 
 
 def read_text(path: Path, *, most_bytes: int = LARGEST_FILE) -> str:
-    """Read a text file, no further than it may be long.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read, is longer, or is not UTF-8.
-    """
+    """Read a text file, no further than it may be long."""
     try:
         content = bytearray()
         with _open(path) as file:
@@ -109,13 +98,7 @@ class _RepeatedNameError(Exception):
 
 
 def parse_json(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
-    """Parse JSON into plain data, refusing duplicate names; ``name`` is what messages call it.
-
-    Raises
-    ------
-    DataError
-        When the text is not JSON, is too deep, or names a field twice.
-    """
+    """Parse JSON into plain data, refusing duplicate names; ``name`` is what messages call it."""
     try:
         data = json.loads(text, object_pairs_hook=_unique_pairs)
     except _RepeatedNameError:
@@ -178,20 +161,7 @@ def _require_plain(data: object, name: str) -> None:
 
 
 def require_json(data: object, path: str) -> None:
-    """Refuse what JSON has no form for: numbers that are not finite, names that are not text, YAML's sets and bytes.
-
-    Parameters
-    ----------
-    data
-        Plain data that is written again as it is.
-    path
-        Of the data, for messages.
-
-    Raises
-    ------
-    DataError
-        Naming the place.
-    """
+    """Refuse what JSON has no form for: numbers that are not finite, names that are not text, YAML's sets and bytes."""
     if isinstance(data, Mapping):
         for name, value in data.items():
             if not isinstance(name, str):
@@ -215,13 +185,7 @@ def _require_unicode(text: str, name: str) -> None:
 
 
 def parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
-    """Parse YAML as :func:`parse_json` parses JSON; as there, 1e-3 is a number and a date is text.
-
-    Raises
-    ------
-    DataError
-        When the text is not YAML, is too deep or stands for too many values, or names a field twice.
-    """
+    """Parse YAML as :func:`parse_json` parses JSON; as there, 1e-3 is a number and a date is text."""
     import yaml  # read only for YAML files
 
     try:

@@ -25,16 +25,7 @@ _SPOT = ":spot"
 class PricedName(NamedTuple):
     """The name of an instance type or a GPU in a snapshot: ``aws:p4d.24xlarge@us-east-1:spot``.
 
-    Parameters
-    ----------
-    provider
-        Empty where the name alone has to say it.
-    name
-        Instance type or GPU.
-    region
-        None for the cheapest one.
-    spot
-        Whether its spot price is meant.
+    Without a provider the name alone has to say it; without a region the cheapest one is meant.
     """
 
     provider: str
@@ -44,13 +35,7 @@ class PricedName(NamedTuple):
 
 
 def read_priced_name(text: str) -> PricedName:
-    """Take a name apart.
-
-    Raises
-    ------
-    UsageError
-        When the provider is not known, or there is no name.
-    """
+    """Take a name apart."""
     rest, spot = text.removesuffix(_SPOT), text.endswith(_SPOT)
     provider, colon, name = rest.rpartition(":")
     name, _, region = name.partition("@")

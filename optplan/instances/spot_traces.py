@@ -4,8 +4,6 @@ A file is JSON, ``{"metadata": {"gap_seconds": 300}, "data": [4, 4, 3, ...]}``: 
 was wanted all the time. Traces of *preemption* count VMs that were held and replaced when lost; traces of
 *availability* count VMs that could be had when asked for, and say nothing certain about those that are held.
 
-Prices of one spot VM over time have the same form, with dollars per hour in the place of VMs.
-
 A fall from one tick to the next is a loss of as many VMs; losses that are made up for within a tick are not seen, so
 that a rate is, if anything, too low.
 
@@ -28,31 +26,20 @@ import numpy as np
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance
 from optplan.instances.plain_data import read_data
-from optplan.schema import LARGEST_AMOUNT, FloatArray, IntArray, freeze
+from optplan.schema import LARGEST_AMOUNT, IntArray, freeze
 from optplan.units import SECONDS_PER_HOUR
 
 #: VMs of a trace at a time, which the simulator tells apart.
 MOST_VMS = 1_000_000
 #: Share of intervals that hold the true rate, were losses a compound Poisson process.
 CONFIDENCE = 0.95
-#: A time to within this share of itself is the time of a price.
-_SAME = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class SpotTrace:
     """VMs alive at each tick.
 
-    Attributes
-    ----------
-    name
-        Of the file.
-    tick_s
-        Seconds from one tick to the next.
-    alive
-        (T,) VMs at each tick.
-    wanted
-        VMs that were wanted all the time.
+    ``alive`` (T,) are the VMs at each tick, every ``tick_s`` seconds, of those that were ``wanted`` all the time.
     """
 
     name: str
@@ -71,47 +58,15 @@ class SpotTrace:
         return np.asarray(np.maximum(0, -np.diff(self.alive)), dtype=np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class SpotPrices:
-    """Prices of one spot VM over time.
-
-    Attributes
-    ----------
-    gap_s
-        Seconds from one price to the next.
-    usd_per_hour
-        (N,) The last one holds on.
-    """
-
-    gap_s: float
-    usd_per_hour: FloatArray
-
-    def at(self, times_s: FloatArray) -> FloatArray:
-        """(T,) The prices that hold at some times."""
-        numbers = np.floor(times_s / self.gap_s * (1.0 + _SAME)).astype(np.int64)
-        return self.usd_per_hour[np.minimum(numbers, self.usd_per_hour.size - 1)]
-
-
 @dataclass(frozen=True)
 class SpotEstimate:
     """What a trace says about its VMs.
 
-    Attributes
-    ----------
-    interruptions_per_hour
-        How often a VM is lost, per hour that it is held.
-    low, high
-        Interval that holds it with a confidence of 95 %: losses as a compound Poisson process, several at a time, at a
-        rate that does not change.
-    losses, events
-        VMs lost, and ticks at which some were.
-    vm_hours
-        Hours that VMs were alive.
-    availability
-        Share of the wanted VM-hours that were had.
-    replacement_s
-        Mean time from the loss of a VM until there is one in its place: the VM-hours missing, over the losses (Little's
-        law); None without losses.
+    ``interruptions_per_hour`` is how often a VM is lost per hour that it is held, from ``low`` to ``high`` with a
+    confidence of 95 %: losses as a compound Poisson process, several at a time, at a rate that does not change.
+    ``events`` counts the ticks at which VMs were lost, ``availability`` is the share of the wanted VM-hours that were
+    had, ``replacement_s`` the mean time until there is one in a lost one's place: the VM-hours missing, over the losses
+    (Little's law); None without losses.
     """
 
     interruptions_per_hour: float
@@ -132,22 +87,10 @@ class SpotEstimate:
 def read_spot_trace(path: Path | str, *, wanted: int | None = None) -> SpotTrace:
     """Read a trace of one type of VM in one zone.
 
-    Parameters
-    ----------
-    path
-        A JSON file as described in the module.
-    wanted
-        VMs that were wanted all the time; None: the most that were alive.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read or is no such trace.
-    UsageError
-        When more were alive than are said to have been wanted.
+    ``wanted`` VMs were wanted all the time; None: the most that were alive.
     """
     path = Path(path)
-    tick_s, ticks = _read_ticks(path)
+    tick_s, ticks = read_ticks(path)
     if not isinstance(ticks, list) or len(ticks) < 2:
         raise DataError(str(path), "data has fewer than two ticks", "list the VMs alive at each tick")
     for number, count in enumerate(ticks):
@@ -164,26 +107,7 @@ def read_spot_trace(path: Path | str, *, wanted: int | None = None) -> SpotTrace
     return SpotTrace(path.stem, tick_s, alive, most if wanted is None else wanted)
 
 
-def read_spot_prices(path: Path | str) -> SpotPrices:
-    """Read the prices of one spot VM over time, in dollars per hour.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read or holds no such prices.
-    """
-    path = Path(path)
-    gap_s, prices = _read_ticks(path)
-    if not isinstance(prices, list) or not prices:
-        raise DataError(str(path), "data has no price", "list the dollars per hour at each tick")
-    for number, price in enumerate(prices):
-        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price <= LARGEST_AMOUNT:
-            problem = f"data[{number}] is {show_value(price)}; dollars per hour above zero are needed"
-            raise DataError(str(path), problem, "correct it")
-    return SpotPrices(gap_s, freeze(np.array(prices, dtype=np.float64)))
-
-
-def _read_ticks(path: Path) -> tuple[float, object]:
+def read_ticks(path: Path) -> tuple[float, object]:
     """Read the seconds from one tick to the next, and what there is at each."""
     data = read_data(path)
     if not isinstance(data, dict):
@@ -201,11 +125,6 @@ def estimate_spot(trace: SpotTrace) -> SpotEstimate:
 
     A VM alive at a tick is lost by the next with a probability p, and ``1 - p = e^(-rate tick)``: that takes account of
     when in a tick it is lost. A loss of several VMs at a time counts as one event in the interval.
-
-    Raises
-    ------
-    DataError
-        When no VM was ever alive.
     """
     from scipy.stats import chi2
 
@@ -237,32 +156,6 @@ def estimate_spot(trace: SpotTrace) -> SpotEstimate:
     )
 
 
-def down_times(trace: SpotTrace, *, stream: np.random.Generator) -> list[list[tuple[float, float]]]:
-    """Tell the wanted VMs of a trace apart: when each of them is missing, in seconds since the trace's beginning.
-
-    The trace says how many VMs are lost, not which: they are drawn from those alive. A new VM takes the place that has
-    been empty for longest.
-
-    Returns
-    -------
-    list
-        For each wanted VM, (start, end) of the times when it is missing; the last may end with the trace.
-    """
-    found: list[list[tuple[float, float]]] = [[] for _ in range(trace.wanted)]
-    first = int(trace.alive[0])
-    alive, empty = list(range(first)), [(place, 0.0) for place in range(first, trace.wanted)]
-    for tick, change in enumerate(np.diff(trace.alive).tolist(), start=1):
-        now_s = tick * trace.tick_s
-        for _ in range(change):
-            place, since_s = empty.pop(0)
-            found[place].append((since_s, now_s))
-            alive.append(place)
-        empty += [(alive.pop(int(stream.integers(len(alive)))), now_s) for _ in range(-change)]
-    for place, since_s in empty:
-        found[place].append((since_s, trace.duration_s))
-    return found
-
-
 def set_interruptions(
     instance: SriftInstance,
     rates_per_hour: Mapping[str, float],
@@ -271,17 +164,7 @@ def set_interruptions(
 ) -> SriftInstance:
     """Fill rates of interruption into types of VM.
 
-    Parameters
-    ----------
-    rates_per_hour
-        By type of VM, interruptions of one of them.
-    interruptions
-        What a loss does, where the instance does not say it.
-
-    Raises
-    ------
-    UsageError
-        When there is no such type, it is no spot one, or nothing says what a loss does.
+    Rates are by type, of one VM; ``interruptions`` say what a loss does where the instance does not.
     """
     types = dict(instance.types)
     for name, per_hour in rates_per_hour.items():

@@ -32,24 +32,9 @@ def build_throughputs_instance(
 ) -> ThroughputsInstance:
     """Make an instance from a table of measured speeds.
 
-    Parameters
-    ----------
-    path
-        The table.
-    samples
-        To train.
-    prices
-        Of one VM by type, None for the only one: US dollars per hour, or a price that ships with the package, as in
-        ``aws:g4dn.12xlarge``, which also says how many GPUs a VM has. Either takes the place of the column.
-    interpolate
-        Whether numbers of VMs between two measured ones may be chosen.
-
-    Raises
-    ------
-    DataError
-        When the table cannot be read, or a row is wrong or contradicts an earlier one; names line and column.
-    UsageError
-        When a price is of no type of the table.
+    Prices are of one VM by type, None for the only one: US dollars per hour, or a price that ships with the package, as
+    in ``aws:g4dn.12xlarge``, which also says how many GPUs a VM has. Either takes the place of the column. With
+    ``interpolate``, numbers of VMs between two measured ones may be chosen.
     """
     rows = _read(path)
     given = _name_prices(rows, prices or {})

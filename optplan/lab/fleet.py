@@ -21,7 +21,7 @@ from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, SriftSolution
 from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.laws.interruptions import count_checkpoints
-from optplan.instances.spot_traces import SpotTrace, down_times
+from optplan.instances.spot_traces import SpotTrace
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
 
@@ -280,3 +280,24 @@ def _merge(missing: Iterator[tuple[float, float, float]]) -> Iterator[Outage]:
 def _require_least(name: str, number: float, least: float) -> None:
     if not (math.isfinite(number) and number >= least):
         raise UsageError(f"{name}: got {number!r}; a number of at least {least:g} is needed")
+
+
+def down_times(trace: SpotTrace, *, stream: np.random.Generator) -> list[list[tuple[float, float]]]:
+    """Tell the wanted VMs of a trace apart: by VM, (start, end) of the times when it is missing, in seconds.
+
+    The trace says how many VMs are lost, not which: they are drawn from those alive. A new VM takes the place that has
+    been empty for longest. The last time may end with the trace.
+    """
+    found: list[list[tuple[float, float]]] = [[] for _ in range(trace.wanted)]
+    first = int(trace.alive[0])
+    alive, empty = list(range(first)), [(place, 0.0) for place in range(first, trace.wanted)]
+    for tick, change in enumerate(np.diff(trace.alive).tolist(), start=1):
+        now_s = tick * trace.tick_s
+        for _ in range(change):
+            place, since_s = empty.pop(0)
+            found[place].append((since_s, now_s))
+            alive.append(place)
+        empty += [(alive.pop(int(stream.integers(len(alive)))), now_s) for _ in range(-change)]
+    for place, since_s in empty:
+        found[place].append((since_s, trace.duration_s))
+    return found

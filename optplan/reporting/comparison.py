@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 from optplan.contracts import Instance, Plan, Result
 from optplan.errors import UsageError
 from optplan.formulations import formulation_of
-from optplan.reporting.differences import Answer, Difference, Fact, difference_table, pair_facts
+from optplan.reporting.differences import (
+    Answer,
+    Difference,
+    Fact,
+    compare_data,
+    difference_table,
+    pair_facts,
+    state_answer,
+)
 from optplan.reporting.pages import Block, Definitions, Remark, Section
-from optplan.reporting.plain_differences import compare_data, state_answer
 from optplan.reporting.presenters import find_module
 
 
@@ -148,9 +154,9 @@ def compare(a: Compared | Instance | Answer, b: Compared | Instance | Answer) ->
     if a.formulation != b.formulation:
         message = f"{a.name} is of formulation {a.formulation!r} and {b.name} of {b.formulation!r}; give two of one"
         raise UsageError(message)
-    own = find_module(a.formulation, "differences")
-    rows = own.compare_sides(a, b) if own is not None and hasattr(own, "compare_sides") else _compare_plainly(a, b, own)
-    notes = own.note_sides(a, b) if own is not None and hasattr(own, "note_sides") else []
+    own = find_module(a.formulation, "differences")  # BOA's goes class by class
+    rows = _compare_plainly(a, b) if own is None else own.compare_sides(a, b)
+    notes = [] if own is None else own.note_sides(a, b)
     return Comparison(a, b, (*notes, *_list_notes(a, b)), tuple(rows))
 
 
@@ -175,13 +181,14 @@ def tell_comparison(comparison: Comparison) -> Section:
     return Section("changes", "What differs between A and B", blocks, "What differs")
 
 
-def _compare_plainly(a: Compared, b: Compared, own: ModuleType | None) -> list[Difference]:
-    """Compare field by field, and answers by what the formulation's own module states of them, if it has one."""
+def _compare_plainly(a: Compared, b: Compared) -> list[Difference]:
+    """Compare field by field, and answers by what the formulation's words state of them, if they do."""
     rows: list[Difference] = []
     if a.instance is not None and b.instance is not None:
         rows += compare_data(a.instance, b.instance)
     if a.answer is not None and b.answer is not None:
-        state: Callable[[Answer], list[Fact]] = state_answer if own is None else own.state_answer
+        words = find_module(a.formulation, "words")
+        state: Callable[[Answer], list[Fact]] = getattr(words, "state_answer", state_answer)
         pairs = pair_facts(state(a.answer), state(b.answer))
         in_both = isinstance(a.answer, Plan) != isinstance(b.answer, Plan)
         rows += [row for row in pairs if not in_both or (row.a is not None and row.b is not None)]

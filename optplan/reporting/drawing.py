@@ -95,14 +95,7 @@ def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
 def build_figures(name: str, title: str, figures: Sequence[tuple[str, Figure]]) -> str:
     """Build a page of figures alone, each under what it shows; it looks and behaves as reports do.
 
-    Parameters
-    ----------
-    name
-        Of the instance.
-    title
-        What the page is about.
-    figures
-        At least one, each with what it shows for those who cannot see it.
+    Each figure comes with what it shows for those who cannot see it.
     """
     sections = [
         Section(f"figure-{number}", label, [Charts([(label, figure)])])

@@ -1,15 +1,38 @@
-"""Pages made of sections: an answer with its proof, main figures, then charts, tables and text under headings."""
+"""Pages made of sections: an answer with its proof, main figures, then charts, tables and text under headings.
+
+A page is one HTML file that needs neither network nor server. Everything that comes from the user is escaped, in the
+text by jinja2 and in the charts by this package; a content security policy in the page forbids every script but its own
+two, and every connection. plotly.js is in the page in compressed form, and its own script unpacks it.
+"""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import hashlib
+import json
+import re
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from optplan.errors import MissingExtraError, show_text
 from optplan.instances.files import write_text
-from optplan.reporting.rendering import load_template, render
+from optplan.reporting.phrases import capitalise
 from optplan.reporting.style import Figure, load_plotly
 from optplan.reporting.tables import Table
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from markupsafe import Markup
+#: A text is a paragraph.
+Block: TypeAlias = "str | Charts | Table | Definitions | Items | Reading | Remark | Command"
+_TEMPLATE = "page.html"
+#: Lines and bars, a quarter of plotly.js; make gets it, and it is in the wheel.
+_PLOTLY_PART = "plotly-basic.min.js"
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|%|GPUs?)(?!\w))")
+_CODE = re.compile(r"`([^`]+)`")
 
 
 class Card(NamedTuple):
@@ -30,16 +53,8 @@ class Swatch(NamedTuple):
 class Charts(NamedTuple):
     """Charts that are read together.
 
-    Parameters
-    ----------
-    figures
-        Each with what it shows for those who cannot see it.
-    reading
-        How to read them.
-    layout
-        ``pair`` or ``multiples`` for charts beside one another where there is room.
-    key
-        What their colours stand for.
+    Each figure comes with what it shows for those who cannot see it, all with how to read them and a key of their
+    colours; ``pair`` or ``multiples`` as the layout sets them beside one another where there is room.
     """
 
     figures: Sequence[tuple[str, Figure]]
@@ -79,23 +94,10 @@ class Command(NamedTuple):
     text: str
 
 
-#: A text is a paragraph.
-Block: TypeAlias = "str | Charts | Table | Definitions | Items | Reading | Remark | Command"
-
-
 class Section(NamedTuple):
     """A part of a page.
 
-    Parameters
-    ----------
-    id
-        Of its place in the page, without spaces.
-    heading
-        Its title.
-    blocks
-        What stands in it, in this order.
-    link
-        How the contents call it; empty for its title.
+    ``link`` is how the contents call it; empty for its heading.
     """
 
     id: str
@@ -107,24 +109,8 @@ class Section(NamedTuple):
 class Page(NamedTuple):
     """A page: its heading, what is known, and its sections.
 
-    Parameters
-    ----------
-    name
-        Of the instance; may be empty.
-    title
-        The answer in a sentence.
-    lead
-        How good it is.
-    badge, badge_kind
-        What is known in a few words, and ``good``, ``fair`` or ``bad``.
-    warnings
-        What the reader should know.
-    cards
-        The main figures.
-    sections
-        In their order.
-    window_title
-        What the browser's window shows; empty for the title.
+    The badge says what is known in a few words, of the kind ``good``, ``fair`` or ``bad``; the browser's window shows
+    the title unless it has one of its own.
     """
 
     name: str
@@ -156,11 +142,86 @@ def build_page(page: Page) -> str:
 
 
 def write_page(path: Path | str, page: Page, *, overwrite: bool = False) -> None:
-    """Write a page to a file; see :func:`build_page`.
-
-    Raises
-    ------
-    OutputError
-        When the file exists and may not be replaced, or cannot be written.
-    """
+    """Write a page to a file; see :func:`build_page`."""
     write_text(build_page(page), path, overwrite=overwrite)
+
+
+def render(template: Template, figures: dict[str, Figure], **parts: object) -> str:
+    """Fill in a template; scripts are in the page only where there is something to draw."""
+    plotly_js, script = (read_plotly_js(), _read_part("report.js")) if figures else ("", "")
+    return template.render(
+        **parts,
+        figures=_embed_figures(figures),
+        css=_read_part("report.css"),
+        packed=base64.b64encode(gzip.compress(plotly_js.encode(), mtime=0)).decode(),
+        script=script,
+        script_hashes=[_hash_script(one) for one in (plotly_js, script) if one],
+    )
+
+
+def _embed_figures(figures: dict[str, Figure]) -> str:
+    """Write figures as JSON that can stand in a page: no character in it can end the element around it."""
+    data = {name: json.loads(figure.to_json()) for name, figure in figures.items()}
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _hash_script(script: str) -> str:
+    """Name a script by its content, as a content security policy does."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def load_template() -> Template:
+    """Load the template of pages."""
+    try:
+        from jinja2 import DictLoader, Environment, StrictUndefined
+    except ModuleNotFoundError:
+        raise MissingExtraError("jinja2", "plot") from None
+    environment = Environment(
+        loader=DictLoader({_TEMPLATE: _read_part(_TEMPLATE)}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_keep_units,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["start_large"] = capitalise
+    environment.filters["prose"] = _mark_code
+    environment.filters["kind"] = _name_kind
+    return environment.get_template(_TEMPLATE)
+
+
+def _keep_units(value: object) -> object:
+    """Keep a number and its unit on one line, and show what a page would obey.
+
+    What is marked as safe already (scripts, commands) stays as it is.
+    """
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", show_text(value)) if type(value) is str else value
+
+
+def _mark_code(text: str) -> Markup:
+    """Escape a text, and set what stands in backticks as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(_keep_units(text)))))
+
+
+def _name_kind(block: object) -> str:
+    """Return what the template calls a block: the name of its class."""
+    return type(block).__name__
+
+
+def _read_part(name: str) -> str:
+    return files("optplan.reporting").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def read_plotly_js() -> str:
+    """Return plotly.js: the part of it that draws these charts, where the installation has that, or else all of it."""
+    load_plotly()
+    part = files("optplan.reporting").joinpath("templates", _PLOTLY_PART)
+    if part.is_file():
+        return part.read_text(encoding="utf-8")
+    from plotly.offline import get_plotlyjs
+
+    script: str = get_plotlyjs()
+    return script

@@ -42,19 +42,8 @@ def draw_pareto(
 ) -> Figure:
     """Draw a frontier of plans as steps: between two plans, the one before is still the best.
 
-    Parameters
-    ----------
-    words
-        Words for the limit, the objective and a plan.
-    results
-        What solvers found, each with how much of the limit it takes.
-    limit
-        The instance's own, drawn as a line.
-
-    Returns
-    -------
-    Figure
-        Horizontal: the limit. Vertical: the objective. Times are in a unit that suits them.
+    Horizontal: the limit, and the instance's own as a line. Vertical: the objective. Results come each with how much of
+    the limit it takes. Times are in a unit that suits them.
     """
     figure = new_figure(height=380)
     points = frontier.points
@@ -115,12 +104,7 @@ def tell_frontier(
 ) -> Section:
     """Tell what plans there are between the quickest and the cheapest.
 
-    Parameters
-    ----------
-    plans
-        What they are called.
-    reading
-        How to read the chart, before it is said whether it shows every plan.
+    ``plans`` is what they are called; whether the chart shows every one of them follows its reading.
     """
     figure = draw_pareto(instance, found, words, results=results, limit=limit)
     label = f"Least {words.name_objective(instance)} for every {found.limit_name}: {len(found.points)} {plans}."

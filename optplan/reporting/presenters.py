@@ -3,8 +3,9 @@
 A formulation's presenter is the module ``optplan.reporting.<formulation>.presenter``, which has the functions of
 :class:`Presenter`; one without it is shown by :mod:`optplan.reporting.plain`. Where its frontier is a list of plans,
 ``optplan.reporting.<formulation>.words`` has the functions of :class:`PlanWords`; where it is a line,
-``optplan.reporting.<formulation>.figures`` has ``draw_frontier``. Presenters draw and never solve: what
-has to be solved for a report comes from :func:`optplan.reporting.gathering.gather_background`.
+``optplan.reporting.<formulation>.figures`` has ``draw_frontier``. Presenters draw and never solve: what has to
+be solved for a report, such as the frontier that a plan lies on, comes from
+``optplan.reporting.<formulation>.gathering``, by :func:`gather_background`.
 """
 
 from __future__ import annotations
@@ -32,18 +33,8 @@ _Kind = TypeVar("_Kind")
 class Beside:
     """What a report shows beside the result.
 
-    Parameters
-    ----------
-    rivals
-        Results of other solvers for the same problem, in the order of their table.
-    background
-        What the formulation gathers for its reports, such as the frontier; None leaves it out.
-    verification
-        Of the result, when it is at hand.
-    verify_command
-        The command line that checks the result, with the names of the user's files.
-    explanation, sensitivity
-        Of the result; refused where the formulation has none.
+    Rivals are in the order of their table; ``background`` is what :func:`gather_background` found, None to leave it
+    out.
     """
 
     rivals: Sequence[Result[Solution]] = ()
@@ -54,13 +45,7 @@ class Beside:
     sensitivity: Sensitivity | None = None
 
     def require_only_plans(self, plans: str) -> None:
-        """Refuse what reports of some formulations cannot show.
-
-        Raises
-        ------
-        UsageError
-            When there is an explanation or a sensitivity.
-        """
+        """Refuse what reports of some formulations cannot show."""
         for name in ("explanation", "sensitivity"):
             if getattr(self, name) is not None:
                 raise UsageError(f"{name}: reports of {plans} show none; leave it out")
@@ -79,7 +64,7 @@ class Presenter(Protocol):
         """Set the results of several solvers side by side, ours first."""
 
     def build_page(self, instance: Instance, result: Result[Solution], beside: Beside) -> Page:
-        """Gather the report of a result."""
+        """Put the report of a result together."""
 
 
 class PlanPresenter(Presenter, Protocol):
@@ -112,6 +97,12 @@ def presenter_of(instance: Instance) -> Presenter:
     )
 
 
+def gather_background(instance: Instance, result: Result[Solution], rivals: Sequence[Result[Solution]] = ()) -> Any:  # noqa: ANN401 - the formulation's own
+    """Solve what a result's report shows besides result and rivals, in some seconds; None where that is nothing."""
+    gathering = find_module(formulation_of(instance).name, "gathering")
+    return None if gathering is None else gathering.gather_background(instance, result, rivals)
+
+
 def plan_words_of(instance: Instance) -> PlanWords:
     """Return the words for plans of an instance whose frontier is a list of plans."""
     return cast(PlanWords, find_module(formulation_of(instance).name, "words") or import_module(f"{__package__}.plain"))
@@ -120,10 +111,7 @@ def plan_words_of(instance: Instance) -> PlanWords:
 def require_kind(given: object, kind: type[_Kind], problem: str) -> _Kind:
     """Return an instance or a solution of a formulation's own type.
 
-    Raises
-    ------
-    UsageError
-        With the problem as its words, when it is another formulation's, or there is none.
+    Another formulation's, or none, is refused with the problem as the words of the error.
     """
     if not isinstance(given, kind):
         raise UsageError(problem)

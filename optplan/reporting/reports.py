@@ -1,6 +1,6 @@
 """The report of a result: one HTML page that needs nothing else, neither network nor server.
 
-The page is for somebody who has read no paper. How it is kept safe stands in :mod:`optplan.reporting.rendering`.
+The page is for somebody who has read no paper. How it is kept safe stands in :mod:`optplan.reporting.pages`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from pathlib import Path
 
 from optplan.contracts import Explanation, Instance, Result, Solution
 from optplan.instances.files import write_text
-from optplan.reporting.gathering import gather_background
 from optplan.reporting.pages import build_page
-from optplan.reporting.presenters import Beside, presenter_of
+from optplan.reporting.presenters import Beside, gather_background, presenter_of
 from optplan.verification import verify
 
 _ALONE = Beside()
@@ -21,29 +20,7 @@ _ALONE = Beside()
 def build_report(instance: Instance, result: Result[Solution], beside: Beside = _ALONE) -> str:
     """Build the report of a result.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its limits.
-    result
-        Its result, of any status: the page also says why there is no plan and what would help.
-    beside
-        What else to show.
-
-    Returns
-    -------
-    str
-        One HTML page with everything in it. The same arguments give the same page.
-
-    Raises
-    ------
-    UsageError
-        When a result, the explanation or the sensitivity belongs to another problem, or reports of the formulation
-        cannot show it.
-    VerificationError
-        When the verification failed.
-    MissingExtraError
-        When plotly or jinja2 is not installed.
+    Everything is in the page, and the same arguments give the same page. What failed verification is not reported.
     """
     if beside.verification is not None:
         beside.verification.require()

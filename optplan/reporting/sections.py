@@ -34,16 +34,8 @@ def say_bound(
 ) -> str:
     """Say how far a plan is from the best possible, and what that rests on.
 
-    Parameters
-    ----------
-    result
-        Of any status but infeasible.
-    format_objective
-        Writes an objective with its unit.
-    plan
-        The plans that the bound speaks of.
-    proviso
-        What the proof takes for granted, with a comma before it.
+    ``plan`` names the plans that the bound speaks of, ``proviso`` what the proof takes for granted, with a comma before
+    it.
     """
     if result.bound is None:
         return NOTHING_PROVEN
@@ -172,18 +164,7 @@ def tell_relaxations(
 ) -> Section:
     """Tell which limits would have to be others.
 
-    Parameters
-    ----------
-    result
-        Without a plan.
-    write
-        Says what is given of a limit, and what works.
-    said
-        What comes first.
-    parts
-        What the limits have to suffice for.
-    least
-        What the last column is called.
+    ``write`` says what is given of a limit, and what works; ``parts`` are what the limits have to suffice for.
     """
     columns = (Column("limit"), *numbers("given", least))
     rows = [(one.limit.replace("_", " "), *write(one)) for one in relaxations_of(result)]
@@ -194,14 +175,7 @@ def tell_relaxations(
 def tell_proof(result: Result[Solution], beside: Beside, said: str, *terms: tuple[str, str]) -> Section:
     """Tell how a result is checked.
 
-    Parameters
-    ----------
-    result, beside
-        The result, and the report it is in.
-    said
-        What the command does.
-    terms
-        The certificates.
+    ``said`` is what the command does, ``terms`` are the certificates.
     """
     bound = [] if result.infeasibility is not None else [("the bound", PROOF_WORDS[result.bound_proof])]
     checked = []
@@ -237,14 +211,8 @@ def compare_objectives(
 ) -> Table:
     """Set results side by side; the first is what the others are compared with.
 
-    Parameters
-    ----------
-    results
-        At least one.
-    columns
-        Those between the solver and :data:`STANDING_COLUMNS`.
-    write
-        Takes a result and how its objective differs from that of the first, and returns the cells of these columns.
+    ``write`` takes a result and how its objective differs from that of the first, and returns the cells between the
+    solver and :data:`STANDING_COLUMNS`.
     """
     rows = []
     for number, result in enumerate(results):

@@ -81,13 +81,7 @@ def shorten_name(name: str) -> str:
 
 
 def load_plotly() -> Any:  # noqa: ANN401 - a module of a library without types
-    """Import plotly's graph objects.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
-    """
+    """Import plotly's graph objects."""
     try:
         from plotly import graph_objects
     except ModuleNotFoundError:
@@ -98,12 +92,7 @@ def load_plotly() -> Any:  # noqa: ANN401 - a module of a library without types
 def new_figure(*, height: int, top: int = 12) -> Figure:
     """Make an empty figure in the house's style.
 
-    Parameters
-    ----------
-    height
-        In pixels; the width is the reader's.
-    top
-        Margin above the plot, in pixels.
+    Height and the margin above the plot are in pixels; the width is the reader's.
     """
     axis = {
         "automargin": True,

@@ -52,16 +52,8 @@ def numbers(*names: str) -> tuple[Column, ...]:
 class Cell(NamedTuple):
     """A cell that a page sets in a way of its own.
 
-    Parameters
-    ----------
-    text
-        What it says.
-    style
-        How: a class of the style sheet.
-    rows, columns
-        How many of them it takes; the places below it hold None, those beside it are left out.
-    note
-        Said in small print, on a page only.
+    The style is a class of the style sheet. Of a cell that takes several rows or columns, the places below it hold
+    None, and those beside it are left out. The note is small print, on a page only.
     """
 
     text: str
@@ -86,18 +78,8 @@ class Row(NamedTuple):
 class Table:
     """A table of text.
 
-    Parameters
-    ----------
-    caption
-        What it lists; a terminal does not show it.
-    columns
-        From left to right.
-    rows
-        Cells of each row; missing ones at the end are empty.
-    num_keys
-        How many columns, from the left, name a row.
-    rest
-        What is left out, if anything.
+    The first ``num_keys`` columns name a row; cells that are missing at its end are empty. A terminal does not show the
+    caption. ``rest`` says what is left out.
     """
 
     caption: str

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 def say_verdict(instance: Instance, result: Result[Solution], verification: Verification, gap: float) -> Text:
     """Say in a line what a result is, for whoever reads no further: of which instance, how good, and what is believed.
 
-    Parameters
-    ----------
-    gap
-        Within which a plan was to be called optimal.
+    ``gap`` is that within which a plan was to be called optimal.
     """
     said = [f"{instance.name}{_say_changes(verification)}: {_say_status(result, verification, gap)}"]
     if verification.status is not None and Evidence.ASSUMED in verification.evidence:

@@ -25,8 +25,7 @@ from optplan.solving.asking import (
 )
 from optplan.solving.frontiers import frontier, pareto
 from optplan.solving.modelling import Model, graph, model, result_of
-from optplan.solving.results import assemble_result, rest_on_search
-from optplan.solving.trajectory import Trajectory
+from optplan.solving.results import Trajectory, assemble_result, rest_on_search
 from optplan.verification import verify
 
 if TYPE_CHECKING:
@@ -343,15 +342,7 @@ def _find_solver(instance: Instance, solver: str | Solve) -> tuple[str, Solve]:
 
 
 def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
-    """Return the solver of that name, or for ``auto`` the first that takes the instance, an exact one if there is any.
-
-    Raises
-    ------
-    UsageError
-        When there is no such solver.
-    UnsupportedError
-        When it does not take the instance.
-    """
+    """Return the solver of that name, or for ``auto`` the first that takes the instance, an exact one if there is."""
     formulation = formulation_of(instance)
     asked = formulation.describe(instance)
     if name != AUTO:

@@ -21,10 +21,7 @@ AUTO = "auto"
 def blaming_nobody(who: str) -> Iterator[None]:
     """Call a record that is not valid a bug of whoever made it: the instance was validated when it was made.
 
-    Raises
-    ------
-    InternalError
-        Instead of what would tell users to mend their data.
+    It becomes an InternalError, instead of telling users to mend their data.
     """
     try:
         yield

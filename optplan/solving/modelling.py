@@ -25,8 +25,7 @@ from optplan.errors import EngineError, UsageError, show_value
 from optplan.formulations import formulation_of
 from optplan.progress import Stopwatch, interruptible
 from optplan.solving.asking import AUTO, require_settings
-from optplan.solving.results import assemble_result
-from optplan.solving.trajectory import Trajectory
+from optplan.solving.results import Trajectory, assemble_result
 from optplan.verification import verify
 
 if TYPE_CHECKING:

@@ -4,11 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from optplan.speedup.curves import AmdahlSpeedup, PowerSpeedup, SpeedupCurve, TableSpeedup
-from optplan.speedup.evidence import NOT_SAID, Evidence
+from optplan.speedup.curves import NOT_SAID, AmdahlSpeedup, Evidence, PowerSpeedup, SpeedupCurve, TableSpeedup
 from optplan.speedup.fitting import Fit, fit_amdahl, fit_best, fit_power, fit_table
 from optplan.speedup.goodput import GoodputSpeedup
-from optplan.speedup.goodput_fitting import GoodputFit, fit_goodput
 from optplan.speedup.hulls import (
     describe_hull_changes,
     lower_left_hull,
@@ -24,7 +22,6 @@ __all__ = [
     "AmdahlSpeedup",
     "Evidence",
     "Fit",
-    "GoodputFit",
     "GoodputSpeedup",
     "PowerSpeedup",
     "Speedup",
@@ -33,7 +30,6 @@ __all__ = [
     "describe_hull_changes",
     "fit_amdahl",
     "fit_best",
-    "fit_goodput",
     "fit_power",
     "fit_table",
     "lower_left_hull",

@@ -24,16 +24,8 @@ _CEILING_SLACK = 1e-8
 class Batches:
     """Ways to run on a number of widths; every array has shape (candidates, widths).
 
-    Attributes
-    ----------
-    local_batch
-        b, samples per GPU in one pass.
-    accumulated
-        a, passes before the one that synchronises.
-    batch_size
-        B = k b (a + 1), samples per iteration.
-    feasible
-        Whether the candidate keeps all limits.
+    ``local_batch`` b are samples per GPU in one pass, ``accumulated`` a are passes before the one that synchronises,
+    the batch size is B = k b (a + 1) samples per iteration; ``feasible``: the candidate keeps all limits.
     """
 
     local_batch: IntArray
@@ -51,14 +43,7 @@ class BatchRule:
     the initial size takes at least two, because the noise of the gradient cannot be estimated from one pass. Ceilings
     make local batches whole, so the batch B that really runs may differ from M.
 
-    Attributes
-    ----------
-    init_batch_size
-        M0, the least batch size.
-    max_batch_size
-        The largest one.
-    min_local_batch_size, max_local_batch_size
-        Bounds of the samples per GPU in one pass.
+    Least and largest batch size, and least and largest samples per GPU in one pass.
     """
 
     init_batch_size: int
@@ -71,19 +56,8 @@ class BatchRule:
     ) -> Batches:
         """Return the candidates of each width.
 
-        Parameters
-        ----------
-        gpus
-            Widths, shape (widths,).
-        largest_local
-            A limit on the local batch for each width, shape (widths,); below ``max_local_batch_size`` it counts.
-        fixed_batch_size
-            The one batch size to use; None tries the geometric progression.
-
-        Returns
-        -------
-        Batches
-            One candidate for a fixed batch size, else :data:`NUM_CANDIDATES`.
+        Widths are (widths,), and so is ``largest_local``, a limit on the local batch, which counts below
+        ``max_local_batch_size``. One candidate for a fixed batch size, else :data:`NUM_CANDIDATES`.
         """
         limit = np.full(gpus.shape, self.max_local_batch_size)
         limit = limit if largest_local is None else np.minimum(limit, largest_local)
@@ -112,20 +86,9 @@ def best_goodput(
 ) -> tuple[FloatArray, NDArray[np.intp]]:
     """Return the largest G / T of each epoch and width, and which candidate has it.
 
-    Parameters
-    ----------
-    gain
-        G, shape (epochs, candidates, widths).
-    time_s
-        T, shape (candidates, widths); what stands where a candidate is not feasible does not count.
-    feasible
-        Shape (candidates, widths).
-
-    Returns
-    -------
-    tuple
-        The goodput per second and the index of the first best candidate, both of shape (epochs, widths); the goodput
-        is zero where no candidate is feasible.
+    G is (epochs, candidates, widths), T and ``feasible`` (candidates, widths); what stands in T where a candidate is
+    not feasible does not count. Goodput per second and the index of the first best candidate are (epochs, widths); the
+    goodput is zero where no candidate is feasible.
     """
     speed = np.where(feasible, gain / np.where(feasible, time_s, 1.0), 0.0)
     best = speed.argmax(axis=1)

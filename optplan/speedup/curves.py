@@ -1,4 +1,4 @@
-"""Speedup curves: how many times faster one epoch runs on k GPUs than on one.
+"""Speedup curves: how many times faster one epoch runs on k GPUs than on one, and where that is known from.
 
 A curve is a frozen record, so it can be a field of another record and be read from JSON; its field ``form`` says which
 kind it is. A job class whose speed changes while it trains has one row per epoch. Measured tables are taken as they
@@ -8,7 +8,9 @@ assumptions that the theory makes on top (BOA, section 3.2) are the business of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,10 +19,45 @@ from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from optplan.errors import DataError
 from optplan.schema import FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_amounts
-from optplan.speedup.evidence import NOT_SAID, Evidence, name_law_evidence, read_provenance
 
 #: Widths that an error message lists before it shortens the list.
 _LISTED_WIDTHS = 16
+#: What stands where nobody says where a speedup comes from, as in all that was written before it could be said.
+NOT_SAID = "not said"
+#: Other words for what is computed from measurements, in the provenance of tables.
+_COMPUTED = frozenset({"interpolated", "hinted"})
+
+
+class Evidence(StrEnum):
+    """Where a speedup comes from."""
+
+    #: Measured at that width.
+    MEASURED = "measured"
+    #: Computed from measurements at other widths, or from run times.
+    FITTED = "fitted"
+    #: Stated without either.
+    ASSUMED = "assumed"
+
+
+#: From what says most to what says least.
+_ORDER = (Evidence.MEASURED.value, Evidence.FITTED.value, NOT_SAID, Evidence.ASSUMED.value)
+
+
+@lru_cache(maxsize=1024)
+def read_provenance(word: str) -> str:
+    """Return what a word of a table's provenance says of a width: a value of :class:`Evidence`, or ``NOT_SAID``."""
+    said = Evidence.FITTED.value if word in _COMPUTED else word.partition("-")[0]
+    return said if said in list(Evidence) else NOT_SAID
+
+
+def find_weakest(kinds: Collection[str]) -> str:
+    """Return which of some values of :class:`Evidence`, or ``NOT_SAID``, says least."""
+    return max(kinds, key=_ORDER.index)
+
+
+def name_law_evidence(evidence: Evidence | None) -> str:
+    """Return what a law's field says: its value, or ``NOT_SAID``."""
+    return NOT_SAID if evidence is None else evidence.value
 
 
 @runtime_checkable
@@ -34,20 +71,8 @@ class SpeedupCurve(Protocol):
     def at(self, widths: IntArray) -> FloatArray:
         """Return the speedup at the given widths.
 
-        Parameters
-        ----------
-        widths
-            GPUs, shape (widths,), each at least 1.
-
-        Returns
-        -------
-        FloatArray
-            Shape (num_epochs, widths), or (1, widths) when one curve holds in each epoch; no unit.
-
-        Raises
-        ------
-        DataError
-            When a width is below one or the curve does not know it.
+        Widths (widths,) are at least 1; the speedup is (num_epochs, widths), or (1, widths) when one curve holds in
+        each epoch. A DataError names a width that the curve does not know.
         """
 
     def known_widths(self) -> IntArray | None:
@@ -182,7 +207,24 @@ def _check_shares(shares: FloatArray) -> FloatArray:
 _Shares = Annotated[Numbers, AfterValidator(_check_shares)]
 
 
-class AmdahlSpeedup(FrozenModel):
+class Law(FrozenModel):
+    """What curves that a formula gives have in common: they know every width, and have a field ``evidence``."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
+
+    if TYPE_CHECKING:  # a field of each, the last one
+        evidence: Evidence | None
+
+    def known_widths(self) -> IntArray | None:
+        """Return None: no table limits the widths."""
+        return None
+
+    def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
+        """Return where the formula comes from, for each width."""
+        return [name_law_evidence(self.evidence)] * len(widths)
+
+
+class AmdahlSpeedup(Law):
     """Amdahl's law: s(k) = 1 / (f + (1 - f) / k).
 
     Attributes
@@ -192,8 +234,6 @@ class AmdahlSpeedup(FrozenModel):
     evidence
         Where it comes from; None where that is not said.
     """
-
-    LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
 
     form: Literal["amdahl"] = "amdahl"
     serial_fraction: _Shares
@@ -220,16 +260,8 @@ class AmdahlSpeedup(FrozenModel):
         # k / (1 + f (k - 1)) is the same law, and exact for f = 0, for f = 1 and at k = 1.
         return k / (1.0 + np.atleast_1d(self.serial_fraction)[:, None] * (k - 1.0))
 
-    def known_widths(self) -> IntArray | None:
-        """Return None: every width is known."""
-        return None
 
-    def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
-        """Return where the law comes from, for each width."""
-        return [name_law_evidence(self.evidence)] * len(widths)
-
-
-class PowerSpeedup(FrozenModel):
+class PowerSpeedup(Law):
     """A power law: s(k) = k ** a.
 
     Attributes
@@ -239,8 +271,6 @@ class PowerSpeedup(FrozenModel):
     evidence
         Where it comes from; None where that is not said.
     """
-
-    LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
 
     form: Literal["power"] = "power"
     exponent: _Shares
@@ -265,14 +295,6 @@ class PowerSpeedup(FrozenModel):
         """Return the speedup; see :meth:`SpeedupCurve.at`. Real-valued widths are allowed too."""
         k = _require_widths(widths)
         return np.power(k, np.atleast_1d(self.exponent)[:, None])
-
-    def known_widths(self) -> IntArray | None:
-        """Return None: every width is known."""
-        return None
-
-    def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
-        """Return where the law comes from, for each width."""
-        return [name_law_evidence(self.evidence)] * len(widths)
 
 
 def _count_epochs(parameter: FloatArray) -> int | None:

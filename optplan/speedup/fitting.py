@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from optplan.errors import DataError
 from optplan.quantities import round_shared
 from optplan.schema import FloatArray, IntArray
-from optplan.speedup.curves import AmdahlSpeedup, PowerSpeedup, SpeedupCurve, TableSpeedup, list_widths
-from optplan.speedup.evidence import Evidence
+from optplan.speedup.curves import AmdahlSpeedup, Evidence, PowerSpeedup, SpeedupCurve, TableSpeedup, list_widths
 
 _Curve_co = TypeVar("_Curve_co", bound=SpeedupCurve, covariant=True)
 _AnyCurve = TypeVar("_AnyCurve", bound=SpeedupCurve)

@@ -23,7 +23,7 @@ Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-clust
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -31,7 +31,7 @@ from pydantic import Field, field_validator, model_validator
 from optplan.errors import DataError
 from optplan.schema import FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_positive
 from optplan.speedup.batches import NUM_CANDIDATES, BatchRule, best_goodput
-from optplan.speedup.evidence import Evidence, name_law_evidence
+from optplan.speedup.curves import Evidence, Law
 
 #: Entries of the largest intermediate array; wider requests are handled in blocks.
 _BLOCK_ENTRIES = 2_000_000
@@ -43,16 +43,10 @@ _Samples = Annotated[int, Field(ge=1)]
 class ThroughputParameters(FrozenModel):
     """The seven parameters of the step time, for one application on one type of GPU.
 
-    Attributes
-    ----------
-    alpha_c, beta_c
-        Time of a forward and backward pass: seconds, and seconds per sample on each GPU.
-    alpha_n, beta_n
-        Synchronisation across nodes: seconds, and seconds for each GPU beyond two.
-    alpha_r, beta_r
-        The same within a node.
-    gamma
-        Overlap of the two, from 1 (one after the other) to 10 (next to the longer one alone).
+    ``alpha_c`` and ``beta_c``, seconds and seconds per sample on each GPU, are a forward and backward pass; ``alpha_n``
+    and ``beta_n``, seconds and seconds for each GPU beyond two, synchronisation across nodes, ``alpha_r`` and
+    ``beta_r`` within one; ``gamma`` is the overlap of the two, from 1 (one after the other) to 10 (next to the longer
+    one alone).
     """
 
     alpha_c: _Seconds
@@ -90,19 +84,7 @@ class ThroughputParameters(FrozenModel):
     ) -> FloatArray:
         """Return T, the seconds of one iteration.
 
-        Parameters
-        ----------
-        num_nodes, gpus
-            N and k; shapes that broadcast with the others.
-        local_batch
-            b, samples per GPU in one pass.
-        accumulated
-            a, passes before the one that synchronises.
-
-        Returns
-        -------
-        FloatArray
-            Seconds, in the broadcast shape.
+        N, k, b and a have shapes that broadcast.
         """
         compute, sync = self.pass_time_s(local_batch), self.sync_time_s(num_nodes, gpus)
         longer, shorter = np.maximum(compute, sync), np.minimum(compute, sync)
@@ -115,14 +97,9 @@ class ThroughputParameters(FrozenModel):
 class GradientTable(FrozenModel):
     """Gradient statistics measured at some batch sizes; in between they are linear.
 
-    Attributes
-    ----------
-    batch_sizes
-        Samples, strictly increasing, shape (sizes,).
-    grad_sqr
-        Squared norm of the mean gradient, shape (epochs, sizes), or (sizes,) for the same in each epoch.
-    grad_var
-        Variance of the gradient at the initial batch size, in the same shape; only its ratio to ``grad_sqr`` counts.
+    ``batch_sizes`` (sizes,) are samples, strictly increasing; ``grad_sqr``, the squared norm of the mean gradient, and
+    ``grad_var``, the variance at the initial batch size, are (epochs, sizes), or (sizes,) for the same in each epoch.
+    Only their ratio counts.
     """
 
     batch_sizes: WholeNumbers
@@ -174,17 +151,8 @@ class GradientTable(FrozenModel):
 def statistical_gain(grad_sqr: FloatArray, grad_var: FloatArray, scale: FloatArray) -> FloatArray:
     """Return G, the progress of one iteration at batch size ``scale`` times M0, in iterations at M0.
 
-    Parameters
-    ----------
-    grad_sqr, grad_var
-        q and v, not negative, in shapes that broadcast.
-    scale
-        sigma, the batch size divided by the initial one.
-
-    Returns
-    -------
-    FloatArray
-        (v + q) / (v / sigma + q), between 1 and sigma; 1 where q and v are both zero and tell nothing.
+    That is (v + q) / (v / sigma + q), between 1 and sigma, for q and v, not negative, and sigma in shapes that
+    broadcast; 1 where q and v are both zero and tell nothing.
     """
     scale = np.asarray(scale, dtype=np.float64)
     beneath = np.divide(grad_var, scale, out=np.zeros(np.broadcast(grad_var, scale).shape), where=scale > 0.0)
@@ -192,7 +160,7 @@ def statistical_gain(grad_sqr: FloatArray, grad_var: FloatArray, scale: FloatArr
     return np.divide(grad_var + grad_sqr, beneath, out=np.ones_like(beneath), where=beneath > 0.0)
 
 
-class GoodputSpeedup(FrozenModel):
+class GoodputSpeedup(Law):
     """The speedup of a job that adapts its batch size, from the goodput model: goodput(k) / goodput(1).
 
     Widths that leave each GPU less than ``min_local_batch_size`` samples of the largest batch have no speedup: asking
@@ -216,8 +184,6 @@ class GoodputSpeedup(FrozenModel):
     evidence
         Where it comes from; None where that is not said.
     """
-
-    LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
 
     form: Literal["goodput"] = "goodput"
     parameters: ThroughputParameters
@@ -277,14 +243,6 @@ class GoodputSpeedup(FrozenModel):
         return BatchRule(
             self.init_batch_size, self.max_batch_size, self.min_local_batch_size, self.max_local_batch_size
         )
-
-    def known_widths(self) -> IntArray | None:
-        """Return None: no table limits the widths (the largest batch size does, see :meth:`goodput`)."""
-        return None
-
-    def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
-        """Return where the model comes from, for each width."""
-        return [name_law_evidence(self.evidence)] * len(widths)
 
     def at(self, widths: IntArray) -> FloatArray:
         """Return the speedup; see :meth:`optplan.speedup.curves.SpeedupCurve.at`.

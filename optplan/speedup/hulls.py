@@ -37,26 +37,8 @@ def lower_left_hull(consumption: FloatArray, value: FloatArray, *, block_rows: i
     consumption). Columns may come in any order. A point on a segment between two vertices is no vertex; of points that
     coincide, the one in the lowest column counts.
 
-    Parameters
-    ----------
-    consumption
-        Shape (rows, widths), finite, or ``inf`` for a point that is not allowed.
-    value
-        Shape (rows, widths), finite, or ``inf`` for a point that is not allowed.
-    block_rows
-        Rows handled together; the result does not depend on it.
-
-    Returns
-    -------
-    BoolArray
-        Shape (rows, widths), True at vertices; at least one per row.
-
-    Raises
-    ------
-    UsageError
-        When the shapes are not two-dimensional and equal.
-    DataError
-        When an entry is NaN or ``-inf``, or a row has no allowed point.
+    Both are (rows, widths), finite, or ``inf`` for a point that is not allowed; so is the mask, with at least one
+    vertex per row. The result does not depend on ``block_rows``, which are handled together.
     """
     if consumption.ndim != 2 or consumption.shape != value.shape or not consumption.shape[1]:
         message = (
@@ -77,26 +59,8 @@ def monotone_concave_hull(gpus: IntArray, speedup: FloatArray) -> FloatArray:
     First the running maximum (a job may leave GPUs idle), then the least concave majorant over the widths listed; the
     origin is not one of its points, so a superlinear table keeps s(k) > k.
 
-    Parameters
-    ----------
-    gpus
-        Strictly increasing, shape (widths,).
-    speedup
-        Strictly positive, shape (widths,) or (rows, widths).
-
-    Returns
-    -------
-    FloatArray
-        The hull, in the shape of ``speedup``.
-
-    Raises
-    ------
-    DataError
-        When the widths are not increasing from at least 1, a speedup is not positive and finite, or lengths differ.
-
-    Notes
-    -----
-    BOA, section 3.2: monotone and concave speedups by taking the hull.
+    Widths (widths,) are strictly increasing, speedups (widths,) or (rows, widths) strictly positive. Source: BOA,
+    section 3.2.
     """
     table = _check_table(gpus, speedup)
     k = gpus.astype(np.float64)
@@ -109,23 +73,8 @@ def monotone_concave_hull(gpus: IntArray, speedup: FloatArray) -> FloatArray:
 def describe_hull_changes(gpus: IntArray, speedup: FloatArray) -> str:
     """Say what the non-decreasing concave hull changes in a table.
 
-    Parameters
-    ----------
-    gpus
-        Strictly increasing, shape (widths,).
-    speedup
-        Strictly positive, shape (widths,) or (rows, widths).
-
-    Returns
-    -------
-    str
-        One sentence for a warning: the widths raised, the largest raise and where the table falls; empty when the hull
-        is the table.
-
-    Raises
-    ------
-    DataError
-        As :func:`monotone_concave_hull`.
+    One sentence for a warning: the widths raised, the largest raise and where the table falls; empty when the hull is
+    the table, with shapes as of :func:`monotone_concave_hull`.
     """
     table = _check_table(gpus, speedup)
     gain = np.atleast_2d(monotone_concave_hull(gpus, speedup)) / table - 1.0
@@ -153,29 +102,9 @@ def speed_on_hull(widths: FloatArray, gpus: IntArray, speedup: FloatArray, *, to
     Between neighbouring vertices of the lower-left hull of (k / s, 1 / s) the speedup is linear in k: a fraction of the
     jobs runs at each of the two widths. With one point a row, hulls are made only for rows whose width is no vertex.
 
-    Parameters
-    ----------
-    widths
-        GPUs, shape (rows,) or (rows, points), one row per row of ``speedup``.
-    gpus
-        Strictly increasing, shape (widths,).
-    speedup
-        Strictly positive, shape (rows, widths).
-    tolerance
-        A width outside the hull by no more than this, relatively, is moved to its end.
-
-    Returns
-    -------
-    FloatArray
-        Speedups in the shape of ``widths``.
-
-    Raises
-    ------
-    UsageError
-        When the number of rows differs.
-    DataError
-        When a width lies outside the range of its row's hull, or the table is wrong as in
-        :func:`monotone_concave_hull`.
+    ``widths`` are GPUs, (rows,) or (rows, points), one row per row of ``speedup`` (rows, widths); the speedups have
+    their shape. A width outside the hull by no more than the relative tolerance is moved to its end; others are an
+    error.
     """
     table = _check_table(gpus, speedup)
     if widths.ndim not in (1, 2) or len(widths) != len(table):

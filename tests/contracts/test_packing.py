@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.contracts.packing import pack_integers, unpack_integers
+from optplan.contracts.proofs import pack_integers, unpack_integers
 
 
 @given(numbers=st.lists(st.integers(-(2**62), 2**62), max_size=50))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from optplan.contracts import BoundProof, registrations
+from optplan.contracts import BoundProof, registry
 from optplan.contracts.registry import Formulation, SolverEntry
 from optplan.errors import RegistrationWarning
 from optplan.formulations import FORMULATION_GROUP, SOLVER_GROUP, formulations
@@ -40,7 +40,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     entries: list[EntryPoint] = []
     vars(package).update(ANNEALING=ANNEALING, OUTER=declare("outer"), BOA=declare("boa"))
     monkeypatch.setitem(sys.modules, "outer", package)
-    monkeypatch.setattr(registrations, "entry_points", lambda: EntryPoints(entries))
+    monkeypatch.setattr(registry, "entry_points", lambda: EntryPoints(entries))
     formulations.cache_clear()
     yield entries
     formulations.cache_clear()

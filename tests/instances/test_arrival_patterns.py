@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optplan.instances.arrival_patterns import learn_patterns, tell_patterns
+from optplan.instances.arrivals import learn_patterns, tell_patterns
 
 
 def test_a_short_log_says_nothing_of_the_day() -> None:

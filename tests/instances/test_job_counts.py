@@ -9,7 +9,7 @@ import pytest
 
 from optplan.errors import DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.instances.job_counts import warn_few_jobs
+from optplan.instances.arrivals import warn_few_jobs
 
 
 def make(**load_gpus: float) -> BoaInstance:

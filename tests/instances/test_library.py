@@ -13,8 +13,17 @@ from optplan.errors import DataError, UsageError
 from optplan.formulations import formulation_of
 from optplan.instances import library
 from optplan.instances.changes import apply_changes, parse_change
-from optplan.instances.library import GENERATED, SIZES, build_named, manifest, names
-from optplan.instances.library.records import FIELDS, ask_as_recorded, name_record, read_proof
+from optplan.instances.library import (
+    FIELDS,
+    GENERATED,
+    SIZES,
+    ask_as_recorded,
+    build_named,
+    manifest,
+    name_record,
+    names,
+    read_proof,
+)
 from optplan.solving import choose_solver, solve
 from optplan.verification import verify
 

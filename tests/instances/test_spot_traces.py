@@ -14,7 +14,6 @@ from optplan.errors import DataError, UsageError
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance
 from optplan.instances.spot_traces import (
     SpotTrace,
-    down_times,
     estimate_spot,
     read_spot_trace,
     set_interruptions,
@@ -112,17 +111,6 @@ def test_wanted_may_be_more_than_was_ever_had(write_trace: WriteTrace) -> None:
     assert estimate_spot(read_spot_trace(path, wanted=4)).availability == 0.25
     with pytest.raises(UsageError, match=r"wanted: got 1, but zone_v100_1\.json has 2 VMs at a time; leave it out"):
         read_spot_trace(write_trace([2, 2]), wanted=1)
-
-
-def test_places_of_a_trace(write_trace: WriteTrace) -> None:
-    """One VM is missing at first, one is lost at tick 2 and replaced at 3, two are lost at 4 and stay away."""
-    trace = read_spot_trace(write_trace([2, 3, 2, 3, 1], gap=10))
-    places = down_times(trace, stream=np.random.default_rng(0))
-    assert places[2][0] == (0.0, 10.0)  # the place that was empty is filled first
-    missing = sorted(interval for place in places for interval in place)
-    assert missing == [(0.0, 10.0), (20.0, 30.0), (40.0, 50.0), (40.0, 50.0)]
-    hours = [trace.wanted - alive for alive in trace.alive.tolist()]
-    assert sum(end - start for start, end in missing) == pytest.approx(10 * sum(hours))
 
 
 def test_rates_are_filled_in(write_trace: WriteTrace, instance: SriftInstance) -> None:

@@ -15,7 +15,7 @@ from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.instances.files import read_instance
 from optplan.instances.spot_traces import SpotTrace, read_spot_trace
-from optplan.lab.fleet import FleetRuns, replay_fleet, sample_fleet
+from optplan.lab.fleet import FleetRuns, down_times, replay_fleet, sample_fleet
 
 #: Two spot VMs and one that stays, each at 3.6 usd/h and 1 s for its sample: 0.003 usd/s together.
 FLEET = SriftSolution(groups=(VmGroup(type="spot", count=2, batch=1), VmGroup(type="safe", count=1, batch=1)))
@@ -219,3 +219,14 @@ def test_calls_that_cannot_be_answered() -> None:
     silent = instance.replace(interruptions=None)
     with pytest.raises(UsageError, match=r"interruptions: 'three' does not say what a loss does; give the field inter"):
         sample_fleet(silent, FLEET, samples=1)
+
+
+def test_places_of_a_trace() -> None:
+    """One VM is missing at first, one is lost at tick 2 and replaced at 3, two are lost at 4 and stay away."""
+    trace = SpotTrace("zone", 10.0, np.array([2, 3, 2, 3, 1]), 3)
+    places = down_times(trace, stream=np.random.default_rng(0))
+    assert places[2][0] == (0.0, 10.0)  # the place that was empty is filled first
+    missing = sorted(interval for place in places for interval in place)
+    assert missing == [(0.0, 10.0), (20.0, 30.0), (40.0, 50.0), (40.0, 50.0)]
+    hours = [trace.wanted - alive for alive in trace.alive.tolist()]
+    assert sum(end - start for start, end in missing) == pytest.approx(10 * sum(hours))

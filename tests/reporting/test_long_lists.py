@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from optplan.instances.library import build_named
-from optplan.reporting.differences import Difference, write_values
-from optplan.reporting.plain_differences import compare_data
+from optplan.reporting.differences import Difference, compare_data, write_values
 
 
 def _row(a: str, b: str) -> Difference:

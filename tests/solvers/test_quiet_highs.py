@@ -105,23 +105,3 @@ def test_no_engine_writes_on_the_terminal(solver: str, tmp_path: Path) -> None:
     assert ran.stderr == ""
     assert ran.stdout.startswith("{")
     assert "forgotten" not in ran.stdout
-
-
-#: Two processes, each of which starts HiGHS.
-SPREADS = """
-import optplan
-from optplan.parallel import spread
-
-def solve(name):
-    return str(optplan.solve(optplan.read_instance(name), solver="highs").status)
-
-if __name__ == "__main__":
-    print(sorted(spread(solve, {"a": "boa-two-classes", "b": "boa-two-classes"}, 2)))
-"""
-
-
-def test_processes_that_share_work_write_nothing(tmp_path: Path) -> None:
-    """HiGHS begins by saying its version: neither on standard output nor, where a thread waits, on standard error."""
-    (tmp_path / "script.py").write_text(SPREADS, encoding="utf-8")
-    done = subprocess.run([sys.executable, "-P", tmp_path / "script.py"], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("[('a', 'optimal'), ('b', 'optimal')]\n", "")

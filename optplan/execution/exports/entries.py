@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from optplan.contracts.parts import Part
-from optplan.contracts.registrations import leave_out, list_entries, load_entry
+from optplan.contracts.registry import leave_out, list_entries, load_entry
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.exports.request import ExportRequest
 from optplan.execution.exports.steps import Outline

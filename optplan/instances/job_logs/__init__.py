@@ -6,8 +6,7 @@ from pathlib import Path
 
 from optplan.instances.job_logs.joining import join_rows
 from optplan.instances.job_logs.kubernetes import read_kubernetes
-from optplan.instances.job_logs.reading import LogFormat, LogReading
-from optplan.instances.job_logs.records import Job, LeftOut
+from optplan.instances.job_logs.records import Job, LeftOut, LogFormat, LogReading
 from optplan.instances.job_logs.sacct import read_sacct
 from optplan.instances.job_logs.tables import read_table
 from optplan.instances.job_logs.times import Clock, find_zone

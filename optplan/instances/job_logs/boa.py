@@ -13,10 +13,8 @@ from optplan.errors import DataError, DataWarning, nearest_name_hint
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, LoggedJobs, Widths
-from optplan.instances.arrival_patterns import learn_patterns, tell_patterns
-from optplan.instances.job_counts import warn_few_jobs
+from optplan.instances.arrivals import Rate, estimate_rate, learn_patterns, tell_patterns, warn_few_jobs
 from optplan.instances.job_logs.naming import Classes
-from optplan.instances.job_logs.rates import Rate, estimate_rate
 from optplan.instances.job_logs.records import Job, LeftOut
 from optplan.instances.job_logs.speedups import FoundSpeedup, SpeedupSources
 from optplan.quantities import round_shared

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from optplan.errors import DataError
-from optplan.instances.job_logs.reading import LogReading
-from optplan.instances.job_logs.records import Job, LeftOut, Row, Rule, is_completed, rule_of
+from optplan.instances.job_logs.records import Job, LeftOut, LogReading, Row, Rule, is_completed, rule_of
 
 #: Reasons for leaving something out that others look at, too.
 NO_GPUS = "jobs without GPUs"
@@ -20,26 +19,7 @@ def join_rows(file: str, rows: Iterable[Row], reading: LogReading, left_out: Lef
     Rows of one id are attempts of one job where they follow one another: their runs are added up, except those whose
     rule is not to keep them. Rows of different parts of one id run together: their GPUs are added up.
 
-    Parameters
-    ----------
-    file
-        Its name, for complaints.
-    rows
-        In any order.
-    reading
-        Which jobs are looked at.
-    left_out
-        What is left out is counted here.
-
-    Returns
-    -------
-    list of Job
-        By the time of their submission.
-
-    Raises
-    ------
-    DataError
-        When a state is not known, or no job is left.
+    What is left out is counted. The jobs come by the time of their submission.
     """
     jobs: list[Job] = []
     first: dict[str, Row] = {}

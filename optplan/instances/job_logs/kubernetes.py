@@ -26,21 +26,7 @@ _PHASES = {"Succeeded": "completed", "Failed": "failed", "Running": "running", "
 def read_kubernetes(path: Path, *, clock: Clock, class_column: str | None, left_out: LeftOut) -> Iterator[Row]:
     """Yield the rows of a log: its Jobs, or its pods where it has no Jobs.
 
-    Parameters
-    ----------
-    path
-        JSON as kubectl prints it.
-    clock
-        Reads its times, which say their zone.
-    class_column
-        The label whose values name classes, or ``namespace``.
-    left_out
-        What is left out is counted here.
-
-    Raises
-    ------
-    DataError
-        When it is not such JSON, or has neither Jobs nor pods.
+    Classes are named by the values of a label, or by ``namespace``. What is left out is counted.
     """
     items = _read_items(path)
     jobs = [(place, item) for place, item in enumerate(items, start=1) if item.get("kind") == "Job"]

@@ -33,11 +33,6 @@ def class_by_pattern(jobs: Iterable[Job], pattern: str, left_out: LeftOut) -> Cl
     """Name classes by what a regular expression finds in the jobs' names: its first group, else all that it finds.
 
     Jobs in whose name it finds nothing are left out.
-
-    Raises
-    ------
-    UsageError
-        When it is no regular expression, or finds nothing in any name.
     """
     try:
         compiled = re.compile(pattern)

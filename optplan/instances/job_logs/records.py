@@ -1,19 +1,31 @@
 """What every log of jobs comes down to: its rows, how each of them ended, what that means, and what is left out.
 
-A row is *kept* (an arrival, and its run says how long such a job is), *counted* (an arrival of which the log does not
-say how long it is) or *dropped*. Unless told otherwise, whatever held GPUs is kept, so that the plan's load is the
-log's; jobs that have not ended yet are counted.
+How a log is to be read (:class:`LogReading`) says what its columns are called and which of its jobs are looked at. A
+row is *kept* (an arrival, and its run says how long such a job is), *counted* (an arrival of which the log does not say
+how long it is) or *dropped*. Unless told otherwise, whatever held GPUs is kept, so that the plan's load is the log's;
+jobs that have not ended yet are counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+from optplan.instances.job_logs.times import Clock, find_zone
 from optplan.schema import LARGEST_COUNT
+
+#: How a job ended that did what it was to do.
+COMPLETED = "completed"
+#: Why a row cannot be used.
+WRONG_FIELDS = "rows with fields missing or too many"
+BACKWARDS = "jobs that end before they start"
+BROKEN = "rows that cannot be read"
+#: Share of such rows from which the whole log is refused.
+_MOST_BROKEN = 0.5
 
 
 class Rule(StrEnum):
@@ -27,8 +39,6 @@ class Rule(StrEnum):
     DROP = "drop"
 
 
-#: How a job ended that did what it was to do.
-COMPLETED = "completed"
 #: What becomes of a job, by how it ended.
 RULES = {
     COMPLETED: Rule.KEEP,
@@ -40,6 +50,7 @@ RULES = {
     "running": Rule.COUNT,
     "pending": Rule.COUNT,
 }
+
 
 #: How a job ended, by what logs call it.
 _ENDINGS = {
@@ -69,10 +80,7 @@ def read_ending(text: str) -> str:
 def read_count(given: str | float, what: str = "gpus") -> int:
     """Read a number of GPUs, or of what has them; an empty field is none.
 
-    Raises
-    ------
-    ValueError
-        When it is none that a job has, saying so.
+    A ValueError says what is wrong with one that no job has.
     """
     try:
         number = float(given or 0)
@@ -84,13 +92,7 @@ def read_count(given: str | float, what: str = "gpus") -> int:
 
 
 def read_rules(texts: Mapping[str, str]) -> dict[str, Rule]:
-    """Read rules: by how a job ended (one of our words, or what the log calls it), ``keep``, ``count`` or ``drop``.
-
-    Raises
-    ------
-    UsageError
-        When a rule is none of these.
-    """
+    """Read rules: by how a job ended (one of our words, or what the log calls it), ``keep``, ``count`` or ``drop``."""
     for ending, text in texts.items():
         if text not in list(Rule):
             raise UsageError(f"rule: {ending}={show_value(text)} is not known; keep, count or drop are allowed")
@@ -98,13 +100,7 @@ def read_rules(texts: Mapping[str, str]) -> dict[str, Rule]:
 
 
 def rule_of(ending: str, rules: Mapping[str, Rule], file: str, line: int) -> Rule:
-    """Return what becomes of a job that ended so.
-
-    Raises
-    ------
-    DataError
-        When nobody says it.
-    """
+    """Return what becomes of a job that ended so."""
     if ending not in rules:
         problem = f"the state {show_value(ending)} is not known"
         fix = f"say what it means, as in --rule {ending}=keep, count or drop; {nearest_name_hint(ending, rules)}"
@@ -120,24 +116,9 @@ def is_completed(ending: str) -> bool:
 class Row(NamedTuple):
     """What one row of a log says.
 
-    Parameters
-    ----------
-    id
-        Of the job; rows with the same one belong together. Empty where the log has none.
-    part
-        Which of several parts of the job that run together: a component, a pod.
-    name, label
-        Of the job, and what the column says that names classes.
-    submit_s, start_s
-        Seconds since 1970; None where the log does not say it.
-    run_s
-        Seconds that it held its GPUs; None where it has not begun, or has not ended.
-    gpus, gpu_type
-        How many, and of which type; empty where the log does not say it.
-    ending
-        As :func:`read_ending` has it.
-    where
-        Line or position in the file.
+    Rows with the same id belong to one job (empty: the log has none), and those of different parts, components or pods,
+    run together. Times are seconds since 1970; ``run_s`` is None where the job has not begun, or not ended; ``label``
+    is what the column says that names classes, ``where`` the line or position in the file.
     """
 
     id: str
@@ -156,20 +137,8 @@ class Row(NamedTuple):
 class Job(NamedTuple):
     """A job, put together from its rows.
 
-    Parameters
-    ----------
-    name, label
-        As in :class:`Row`.
-    submit_s
-        Seconds since 1970.
-    wait_s
-        From there to its first start; None where it is not known.
-    run_s
-        Seconds that it held GPUs; None where it is an arrival only.
-    gpus, gpu_type
-        Its width, and their type.
-    completed
-        Whether it ran to its end, without a break: what others ran for says nothing of how fast they were.
+    Times are seconds since 1970. The wait is None where it is not known, the run where the job is an arrival only.
+    ``completed``: it ran to its end without a break; what others ran for says nothing of how fast they were.
     """
 
     name: str
@@ -182,21 +151,10 @@ class Job(NamedTuple):
     completed: bool = True
 
 
-#: Why a row cannot be used.
-WRONG_FIELDS = "rows with fields missing or too many"
-BACKWARDS = "jobs that end before they start"
-BROKEN = "rows that cannot be read"
-#: Share of such rows from which the whole log is refused.
-_MOST_BROKEN = 0.5
-
-
 class LeftOut:
     """What is left out of a log, by reason: how often, where first, and what was wrong there.
 
-    Parameters
-    ----------
-    unit
-        What is counted where: lines, or items of a list.
+    The unit is what is counted where: lines, or items of a list.
     """
 
     def __init__(self, unit: str = "line") -> None:
@@ -228,15 +186,79 @@ class LeftOut:
         return True
 
     def require_readable(self, file: str, rows: int) -> None:
-        """Refuse a log of which more than half cannot be read: it is not what it is taken for.
-
-        Raises
-        ------
-        DataError
-            Naming the reasons.
-        """
+        """Refuse a log of which more than half cannot be read: it is not what it is taken for."""
         lost = sum(self.count(reason) for reason in (WRONG_FIELDS, BACKWARDS, BROKEN))
         if lost > _MOST_BROKEN * max(rows, 1):
             problem = f"{lost:,} of {max(rows, lost):,} rows cannot be used: {self}"
             fix = "check --from, --columns, --time-format and the log's language (LC_ALL=C SLURM_TIME_FORMAT=standard)"
             raise DataError(file, problem, fix)
+
+
+class LogFormat(StrEnum):
+    """Who wrote a log."""
+
+    SACCT = "sacct"
+    KUBERNETES = "kubernetes"
+    CSV = "csv"
+
+
+@dataclass(frozen=True)
+class LogReading:
+    """How a log is to be read.
+
+    Attributes
+    ----------
+    form
+        Who wrote it.
+    timezone
+        Of times that say none.
+    time_format
+        How times are written, as ``strptime`` takes it; None for ISO 8601.
+    columns
+        By what we call a column (:data:`optplan.instances.job_logs.tables.KNOWN_NAMES`), what the table calls it; the
+        others are found under their usual names.
+    class_column
+        The column (label of Kubernetes) whose values name classes.
+    gpus
+        How many GPUs each job has, where the table does not say it.
+    delimiter
+        Between two fields; None finds out.
+    rules
+        What becomes of a job, by how it ended.
+    since, until
+        Only jobs submitted from then on, and before then; ``since_s`` and ``until_s`` are seconds since 1970.
+    gpu_type
+        Only jobs on it, and those of which the log does not say the type.
+    """
+
+    form: LogFormat
+    timezone: str = "UTC"
+    time_format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    class_column: str | None = None
+    gpus: int | None = None
+    delimiter: str | None = None
+    rules: Mapping[str, Rule] = field(default_factory=lambda: dict(RULES))
+    since: str | None = None
+    until: str | None = None
+    gpu_type: str | None = None
+    since_s: float | None = field(init=False)
+    until_s: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read the ends of the span.
+
+        Raises
+        ------
+        DataError
+            When one is no time.
+        UsageError
+            When there is no such time zone.
+        """
+        clock = Clock(find_zone(self.timezone))
+        for what, text in (("since", self.since), ("until", self.until)):
+            try:
+                moment = None if text is None else clock.read(text)
+            except ValueError as error:
+                raise DataError(what, str(error), "correct it") from None
+            object.__setattr__(self, f"{what}_s", moment)

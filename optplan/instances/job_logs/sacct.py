@@ -39,23 +39,7 @@ def read_sacct(
 ) -> Iterator[Row]:
     """Yield the rows of a log.
 
-    Parameters
-    ----------
-    path
-        What ``sacct --parsable2`` printed, header included.
-    clock
-        Reads its times, which are those of the cluster's zone.
-    class_column
-        The column whose values name classes, if any.
-    left_out
-        What is left out is counted here.
-    delimiter
-        What ``sacct --delimiter`` was told; ``|`` unless given.
-
-    Raises
-    ------
-    DataError
-        When it is not what ``sacct --parsable2`` prints, lacks a column, or most rows cannot be read.
+    Times are those of the cluster's zone. What is left out is counted.
     """
     rows_read = 0
     with open_rows(path, delimiter=delimiter or "|", quoted=False) as lines:

@@ -35,18 +35,8 @@ Throughputs = dict[str, tuple[list[int], list[float]]]
 class FoundSpeedup:
     """The speedup of a class, and what it rests on.
 
-    Attributes
-    ----------
-    curve
-        Relative to ``reference_width``.
-    reference_width
-        1, or the least width that was measured.
-    words
-        Where it comes from.
-    warning
-        What weakens it; empty where nothing does.
-    error
-        Relative standard error of the speed at the widest width that ran, as far as the log says it; else 0.
+    The curve is relative to ``reference_width``, 1 or the least width that was measured. ``error`` is the relative
+    standard error of the speed at the widest width that ran, as far as the log says it.
     """
 
     curve: Speedup
@@ -71,12 +61,8 @@ class FoundSpeedup:
 class Measured:
     """What was measured of classes.
 
-    Attributes
-    ----------
-    throughputs
-        Widths and throughputs, by class, in any unit.
-    rescale_s
-        Seconds of a start or a change of width, by class, where they were measured too.
+    By class: widths with their throughputs in any unit, and seconds of a start or a change of width where they were
+    measured too.
     """
 
     throughputs: Throughputs
@@ -93,17 +79,7 @@ def read_measured(path: Path, name: str = "") -> Measured:
     Throughputs are CSV with the columns ``class``, ``gpus`` and ``samples_per_s``, or JSON with the same fields: a list
     of objects, or an object with one such list among its fields.
 
-    Parameters
-    ----------
-    path
-        The file.
-    name
-        Of the class that a profile is of; the file's name unless given.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read, or a figure is missing or not positive.
+    ``name`` is that of the class that a profile is of; the file's name unless given.
     """
     data: Any = read_data(path) if path.suffix == ".json" else None
     if isinstance(data, Mapping) and "speedup" in data:
@@ -157,13 +133,7 @@ def _list_objects(path: Path, data: object) -> list[tuple[int, tuple[str, ...]]]
 
 
 def read_assumption(text: str) -> AmdahlSpeedup | PowerSpeedup:
-    """Read a stated speedup: ``amdahl:FRACTION`` (the serial one), ``power:EXPONENT`` or ``linear``.
-
-    Raises
-    ------
-    UsageError
-        When it is none of these.
-    """
+    """Read a stated speedup: ``amdahl:FRACTION`` (the serial one), ``power:EXPONENT`` or ``linear``."""
     form, _, number = text.partition(":")
     try:
         share = 0.0 if form == "linear" and not number else float(number)

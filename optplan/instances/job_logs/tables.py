@@ -8,8 +8,7 @@ from pathlib import Path
 
 from optplan.errors import DataError, nearest_name_hint
 from optplan.instances.csv_tables import open_rows
-from optplan.instances.job_logs.reading import LogReading
-from optplan.instances.job_logs.records import BROKEN, WRONG_FIELDS, LeftOut, Row, read_count, read_ending
+from optplan.instances.job_logs.records import BROKEN, WRONG_FIELDS, LeftOut, LogReading, Row, read_count, read_ending
 from optplan.instances.job_logs.times import Clock, read_seconds
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
@@ -37,21 +36,7 @@ _NOWHERE = "\x1f"
 def read_table(path: Path, reading: LogReading, *, clock: Clock, left_out: LeftOut) -> Iterator[Row]:
     """Yield the rows of a table.
 
-    Parameters
-    ----------
-    path
-        CSV whose first line names the columns; with or without a byte order mark, any ends of lines.
-    reading
-        How it is to be read.
-    clock
-        Reads its times.
-    left_out
-        What is left out is counted here.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read, a column is missing, or most rows cannot be read.
+    The file may have a byte order mark, and any ends of lines. What is left out is counted.
     """
     delimiter = reading.delimiter or _find_delimiter(path)
     rows_read = 0

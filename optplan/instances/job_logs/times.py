@@ -23,13 +23,7 @@ _ZERO = re.compile(r"0+(?:\.0*)?\s*[a-z]+", re.ASCII | re.IGNORECASE)
 
 
 def find_zone(name: str) -> tzinfo:
-    """Return a time zone by its name, such as ``Europe/Berlin``.
-
-    Raises
-    ------
-    UsageError
-        When there is none of that name, or the system has no list of them.
-    """
+    """Return a time zone by its name, such as ``Europe/Berlin``."""
     if name.upper() in ("UTC", "Z"):
         return UTC
     try:
@@ -42,12 +36,8 @@ def find_zone(name: str) -> tzinfo:
 class Clock:
     """Reads times.
 
-    Parameters
-    ----------
-    zone
-        Of times that say none.
-    form
-        How times are written, as ``strptime`` takes it; None for ISO 8601 and seconds since 1970.
+    Of times that say no zone, it is the given one; the form is as ``strptime`` takes it, None for ISO 8601 and seconds
+    since 1970.
     """
 
     def __init__(self, zone: tzinfo = UTC, form: str | None = None) -> None:
@@ -58,10 +48,7 @@ class Clock:
     def read(self, text: str) -> float | None:
         """Return seconds since 1970, or None where nothing is known.
 
-        Raises
-        ------
-        ValueError
-            When it is no time, saying so.
+        A ValueError says what is no time.
         """
         hour = self._hours.get(text[:13])
         if hour is not None and len(text) == 19:
@@ -103,22 +90,7 @@ def _count_seconds(moment: datetime) -> float:
 def read_seconds(text: str, unit_s: float = 1.0) -> float | None:
     """Return the seconds of a duration: ``1-02:03:04``, ``02:03:04``, ``1.5min``, or a number in a unit.
 
-    Parameters
-    ----------
-    text
-        The duration.
-    unit_s
-        Seconds in the unit of plain numbers.
-
-    Returns
-    -------
-    float or None
-        None where nothing is known.
-
-    Raises
-    ------
-    ValueError
-        When it is no duration, saying so.
+    None where nothing is known; a ValueError says what is no duration. ``unit_s`` is the unit of plain numbers.
     """
     text = text.strip()
     match = _ELAPSED.fullmatch(text)

@@ -21,8 +21,7 @@ from optplan.contracts import Instance
 from optplan.errors import DataError, UsageError
 from optplan.instances.changes import apply_changes, parse_change
 from optplan.instances.files import write_json
-from optplan.instances.library import build_named
-from optplan.instances.library.records import ask_as_recorded, name_record
+from optplan.instances.library import ask_as_recorded, build_named, name_record
 from optplan.lab.benchmarks import best_known
 from optplan.progress import Event
 

@@ -16,8 +16,7 @@ from typing import Any
 from optplan.contracts import BoundProof, Instance, Result, Sense, Solution
 from optplan.formulations import formulation_of
 from optplan.instances.files import format_json, write_text
-from optplan.instances.library import build_named, manifest
-from optplan.instances.library.records import FIELDS, Record, ask_as_recorded, name_record, read_proof
+from optplan.instances.library import FIELDS, Record, ask_as_recorded, build_named, manifest, name_record, read_proof
 from optplan.lab.benchmarks.rows import Row, solve_and_verify
 from optplan.verification import verify
 

@@ -17,8 +17,7 @@ from optplan.errors import UsageError
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
-    from optplan.instances.spot_traces import SpotPrices
-    from optplan.lab.spot.market import SpotMarket
+    from optplan.lab.spot.market import SpotMarket, SpotPrices
     from optplan.lab.spot.trials import Trial
 
 
@@ -30,7 +29,7 @@ def _list_policies() -> list[str]:
 
 def _read_spot_prices(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, float | SpotPrices]:
     """Read prices of spot VMs by zone, under an empty name for all others: amounts, or files of series."""
-    from optplan.instances.spot_traces import read_spot_prices
+    from optplan.lab.spot.market import read_spot_prices
 
     prices: dict[str, float | SpotPrices] = {}
     for text in texts:

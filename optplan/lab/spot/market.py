@@ -18,9 +18,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.errors import UsageError, nearest_name_hint
-from optplan.instances.spot_traces import SpotPrices, SpotTrace
-from optplan.schema import FloatArray
+from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+from optplan.instances.spot_traces import SpotTrace, read_ticks
+from optplan.schema import LARGEST_AMOUNT, FloatArray, freeze
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 BoolArray = NDArray[np.bool_]
@@ -29,7 +29,35 @@ BoolArray = NDArray[np.bool_]
 IDLE, ON_DEMAND = -2, -1
 #: A duration that is a whole number of steps to within this share of a step is that number.
 _SAME = 1e-9
+#: A time to within this share of itself is the time of a price.
+_SAME_TIME = 1e-12
 _REGION = re.compile(r"[a-z]+(-[a-z]+)+-\d+")
+
+
+@dataclass(frozen=True, eq=False)
+class SpotPrices:
+    """Prices of one spot VM over time: (N,) every ``gap_s`` seconds one, of which the last one holds on."""
+
+    gap_s: float
+    usd_per_hour: FloatArray
+
+    def at(self, times_s: FloatArray) -> FloatArray:
+        """(T,) The prices that hold at some times."""
+        numbers = np.floor(times_s / self.gap_s * (1.0 + _SAME_TIME)).astype(np.int64)
+        return self.usd_per_hour[np.minimum(numbers, self.usd_per_hour.size - 1)]
+
+
+def read_spot_prices(path: Path | str) -> SpotPrices:
+    """Read a file with the form of a spot trace (:mod:`optplan.instances.spot_traces`), dollars per hour for VMs."""
+    path = Path(path)
+    gap_s, prices = read_ticks(path)
+    if not isinstance(prices, list) or not prices:
+        raise DataError(str(path), "data has no price", "list the dollars per hour at each tick")
+    for number, price in enumerate(prices):
+        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price <= LARGEST_AMOUNT:
+            problem = f"data[{number}] is {show_value(price)}; dollars per hour above zero are needed"
+            raise DataError(str(path), problem, "correct it")
+    return SpotPrices(gap_s, freeze(np.array(prices, dtype=np.float64)))
 
 
 @dataclass(frozen=True)

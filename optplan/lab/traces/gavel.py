@@ -27,8 +27,8 @@ from optplan.errors import DataError, nearest_name_hint
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.data.job_classes import JobClass
+from optplan.instances.arrivals import warn_few_jobs
 from optplan.instances.csv_tables import open_rows, parse_number, parse_whole
-from optplan.instances.job_counts import warn_few_jobs
 from optplan.instances.plain_data import read_data
 from optplan.speedup import TableSpeedup
 from optplan.units import SECONDS_PER_HOUR

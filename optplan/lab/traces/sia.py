@@ -20,6 +20,7 @@ from typing import TypeVar
 import numpy as np
 
 from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.lab.traces.goodput_fitting import GoodputFit
 from optplan.lab.traces.sia_applications import APPLICATIONS, GPU_NODES, Application, GpuNode, application_named
 from optplan.lab.traces.sia_choices import Infeasible, Sources, Timing, choose, measure
 from optplan.lab.traces.sia_curves import LearningCurves, read_learning_curves
@@ -32,7 +33,6 @@ from optplan.lab.traces.sia_profiles import (
 )
 from optplan.lab.traces.sia_workloads import NOMINAL_SPANS_H, Workload, read_workload
 from optplan.schema import FloatArray, IntArray, freeze
-from optplan.speedup.goodput_fitting import GoodputFit
 
 __all__ = [
     "APPLICATIONS",

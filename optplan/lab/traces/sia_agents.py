@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
+from optplan.lab.traces.goodput_fitting import fit_goodput
 from optplan.lab.traces.sia import read_profile
 from optplan.lab.traces.sia_applications import Application
 from optplan.lab.traces.sia_profiles import ProfileTables, passes_to_fit
 from optplan.schema import FloatArray
 from optplan.speedup.batches import Batches, BatchRule
 from optplan.speedup.goodput import ThroughputParameters, statistical_gain
-from optplan.speedup.goodput_fitting import fit_goodput
 
 #: A pass: nodes, GPUs and local batch, and the seconds of it with synchronisation and of synchronising.
 _Pass = tuple[int, int, int, float, float]

@@ -15,8 +15,7 @@ from optplan.errors import DataError, nearest_name_hint
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
-from optplan.instances.arrival_patterns import learn_patterns, tell_patterns
-from optplan.instances.job_counts import warn_few_jobs
+from optplan.instances.arrivals import learn_patterns, tell_patterns, warn_few_jobs
 from optplan.lab.traces.sia import (
     APPLICATIONS,
     GPU_NODES,

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from optplan.lab.traces.goodput_fitting import fit_goodput
 from optplan.lab.traces.sia import read_profile
 from optplan.lab.traces.sia_applications import Application
 from optplan.lab.traces.sia_profiles import Passes, ProfileTables, stamp_profiles
 from optplan.schema import FloatArray, freeze
 from optplan.speedup.goodput import GoodputSpeedup
-from optplan.speedup.goodput_fitting import fit_goodput
 
 #: Local batches at which a placement that was not measured counts.
 _INTERPOLATED_BATCHES = 8

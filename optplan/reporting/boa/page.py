@@ -21,9 +21,8 @@ from optplan.reporting.boa.explanations import (
     state_provenance,
     state_question,
 )
-from optplan.reporting.boa.facts import list_cards
+from optplan.reporting.boa.facts import list_cards, say_prices
 from optplan.reporting.boa.figures import draw_frontier
-from optplan.reporting.boa.limits import say_prices
 from optplan.reporting.boa.logs import tell_log
 from optplan.reporting.boa.phrases import look_up, name_objective, say_amount, say_answer, say_how_good, use_of_budget
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity

@@ -10,8 +10,7 @@ from optplan.formulations.boa.data.instance import Policy
 from optplan.reporting.boa import tables
 from optplan.reporting.boa.breakdown import has_types, require_boa
 from optplan.reporting.boa.demand import list_demand, say_demand
-from optplan.reporting.boa.facts import list_facts, list_result_facts
-from optplan.reporting.boa.limits import say_prices
+from optplan.reporting.boa.facts import list_facts, list_result_facts, say_prices
 from optplan.reporting.boa.logs import compare_with_log, list_logged
 from optplan.reporting.boa.phrases import say_answer, say_how_good
 from optplan.reporting.pages import Page

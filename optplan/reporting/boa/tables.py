@@ -19,7 +19,7 @@ from optplan.reporting.boa.breakdown import (
     type_prices,
 )
 from optplan.reporting.boa.explanations import describe_classes
-from optplan.reporting.boa.limits import list_limit_uses, list_types
+from optplan.reporting.boa.facts import list_limit_uses, list_types
 from optplan.reporting.boa.phrases import BUDGET_WORDS, cost_of_month, cost_usd_per_hour, name_limit, name_objective
 from optplan.reporting.phrases import (
     NOTHING,

@@ -11,7 +11,7 @@ from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandIn
 from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.reporting.pages import Card, Charts, Definitions, Page, Section
 from optplan.reporting.pareto import RESULT_COLORS, tell_frontier
-from optplan.reporting.phrases import capitalise, format_share
+from optplan.reporting.phrases import capitalise, format_amount, format_cost, format_least, format_share
 from optplan.reporting.presenters import Beside
 from optplan.reporting.rubberband import words
 from optplan.reporting.rubberband.tables import (
@@ -32,7 +32,6 @@ from optplan.reporting.sections import (
 )
 from optplan.reporting.style import Figure, escape_text, new_figure, time_scale
 from optplan.reporting.tables import Shown
-from optplan.reporting.time_and_money import format_amount, format_cost, format_least
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
 if TYPE_CHECKING:

@@ -9,11 +9,10 @@ from typing import cast
 from optplan.contracts import Relaxation, Result, Solution
 from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
-from optplan.reporting.phrases import NOTHING, format_share
+from optplan.reporting.phrases import NOTHING, format_cost, format_least, format_objective, format_share
 from optplan.reporting.rubberband.words import describe_experiment, describe_limit, name_objective, name_sizes
 from optplan.reporting.sections import compare_objectives, list_bound, list_help, list_origin, list_status
 from optplan.reporting.tables import Column, Table, numbers
-from optplan.reporting.time_and_money import format_cost, format_least, format_objective
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
 _STAGE_COLUMNS = (

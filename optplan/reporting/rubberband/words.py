@@ -1,4 +1,4 @@
-"""How searches are put into words: limits, objectives, stages, answers."""
+"""How searches are put into words: limits, objectives, stages, answers, and how answers compare."""
 
 from __future__ import annotations
 
@@ -6,20 +6,29 @@ import math
 from functools import partial
 from typing import cast
 
-from optplan.contracts import Instance, Result, Solution, Status
+from optplan.contracts import Instance, Plan, Result, Solution, Status
 from optplan.formulations.rubberband.data.experiment import HyperbandExperiment, ShaExperiment
 from optplan.formulations.rubberband.data.instance import DEADLINE, Objective, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.execution import list_runs
+from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.formulations.rubberband.study.largest import LargestSearch
-from optplan.reporting import time_and_money
-from optplan.reporting.phrases import ROUNDING, format_share
+from optplan.reporting import phrases
+from optplan.reporting.differences import COUNT, GPUS, SECONDS, SHARE, Fact, state_figures
+from optplan.reporting.phrases import ROUNDING, format_amount, format_cost, format_share
 from optplan.reporting.presenters import require_kind
 from optplan.reporting.sections import relaxations_of, say_bound
-from optplan.reporting.time_and_money import format_amount, format_cost
 from optplan.units import format_duration
 
 #: Limits and objectives are written as in all problems of time and money.
-format_limit, format_objective = time_and_money.format_limit, time_and_money.format_objective
+format_limit, format_objective = phrases.format_limit, phrases.format_objective
+_FIGURES = (
+    ("expected time", "expected_s", SECONDS),
+    ("expected cost", "expected_usd", "usd"),
+    ("of it minimum charges", "minimum_charge_usd", "usd"),
+    ("use of the GPUs held", "utilisation", SHARE),
+    ("instances at most", "most_instances", COUNT),
+    ("instances started", "instances_started", COUNT),
+)
 
 
 def require_search(instance: Instance) -> RubberBandInstance:
@@ -140,3 +149,29 @@ def say_largest(found: LargestSearch) -> str:
         open_why = "; ".join(found.refusal.warnings) or "give it more time"
         return f"{said} Whether one of {found.size + 1:,} keeps the limits is not known: {open_why}."
     return f"{said} That is proven: of {found.size + 1:,}, {found.refusal.infeasibility.reason}."
+
+
+def state_answer(answer: Result[Solution] | Plan) -> list[Fact]:
+    """State what an answer says, stage by stage."""
+    return [*state_figures(answer, _FIGURES), *_state_stages(answer)]
+
+
+def _state_stages(answer: Result[Solution] | Plan) -> list[Fact]:
+    if isinstance(answer, RubberBandPlan):
+        listed = [(s.bracket, s.stage, s.nodes, s.gpus * s.at_once) for s in answer.stages]
+    elif isinstance(answer, Result) and isinstance(answer.solution, RubberBandSolution):
+        listed = [
+            (bracket, number, stage.instances, stage.gpus)
+            for bracket, chain in enumerate(answer.solution.brackets, start=1)
+            for number, stage in enumerate(chain, start=1)
+        ]
+    else:
+        return []
+    several = any(bracket > 1 for bracket, *_ in listed)
+    facts = []
+    for bracket, stage, instances, gpus in listed:
+        of = f"bracket {bracket}, stage {stage}" if several else f"stage {stage}"
+        path = f"brackets.{bracket - 1}.{stage - 1}"
+        facts.append(Fact(of, "instances held", f"{path}.instances", instances, COUNT))
+        facts.append(Fact(of, "GPUs used", f"{path}.gpus", gpus, GPUS))
+    return facts

@@ -19,8 +19,8 @@ from optplan.reporting.sections import (
     tell_relaxations,
 )
 from optplan.reporting.seer import tables, words
-from optplan.reporting.seer.quality import DELTA, compare_losses, list_guarantees, list_loss_facts
 from optplan.reporting.seer.round_figures import draw_rounds
+from optplan.reporting.seer.tables import DELTA, compare_losses, list_guarantees, list_loss_facts
 from optplan.reporting.style import Figure
 from optplan.reporting.tables import Column, Shown, Table, numbers, plain_text
 

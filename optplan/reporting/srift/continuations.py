@@ -1,17 +1,33 @@
-"""How a run goes on after a loss, for a terminal and a page."""
+"""How a run goes on after a loss of VMs: in words, as a table, and as a picture of what each type does (figure 8)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance, write_fleet
 from optplan.formulations.srift.study.replanning import FleetContinuation, FleetStanding, name_vms
-from optplan.formulations.srift.study.timelines import Timeline
-from optplan.reporting.pages import Page
-from optplan.reporting.presenters import Beside
-from optplan.reporting.srift.timeline_figures import list_segments
+from optplan.formulations.srift.study.timelines import Happening, Timeline, TimelineSegment
+from optplan.reporting import style
+from optplan.reporting.phrases import format_amount, format_cost
 from optplan.reporting.srift.words import format_relaxation, require_fleet, say_condition
-from optplan.reporting.tables import Shown, fact_table, plain_text
-from optplan.reporting.time_and_money import format_amount
+from optplan.reporting.style import Figure, TimeScale, escape_text, new_figure, shorten_name, time_scale
+from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
 from optplan.units import format_duration
+
+_COLORS = {Happening.LAUNCH: style.ORANGE, Happening.TRAIN: style.BLUE, Happening.PAUSE: style.GREY}
+_WORDS = {Happening.LAUNCH: "waits for new VMs", Happening.TRAIN: "trains", Happening.PAUSE: "saves and restarts"}
+#: Height of a type's row and of the chart of progress below the rows, and of the rest, in pixels.
+_ROW_PIXELS, _PROGRESS_PIXELS, _REST_PIXELS = 44, 150, 130
+_GAP_PIXELS = 24
+#: How much of its row a bar fills.
+_FILLED = 0.7
+_SEGMENT_COLUMNS = (
+    *numbers("from", "until"),
+    Column("the fleet"),
+    Column("what it does"),
+    *numbers("iterations done", "spent"),
+    Column("status"),
+)
 
 
 def present_continuation(
@@ -67,14 +83,186 @@ def list_continuation_facts(
     return facts
 
 
-def build_continuation_page(continuation: FleetContinuation, timeline: Timeline, beside: Beside) -> Page:
-    """Gather the report of the rest of a run, with the whole run's timeline first."""
-    from optplan.reporting.srift.presenter import build_page, tell_timeline
-
-    page = build_page(continuation.remainder.instance, continuation.result, beside)
-    first = tell_timeline(timeline, "run", "The whole run", say_continuation(continuation, timeline))
-    return page._replace(sections=[first, *page.sections])
-
-
 def _say_launch(left: SriftInstance) -> str:
     return f"; new VMs take {format_duration(left.launch_s)} of it" if left.launch_s else ""
+
+
+def draw_timeline(timeline: Timeline) -> Figure:
+    """Draw a run that loses VMs, from its beginning to its predicted end.
+
+    Horizontal: time since the beginning. Above: a row for each type, its VMs written on it; what is still to come is
+    hatched. Below: the iterations that are done. Lines mark the loss and the deadline.
+    """
+    names = list(dict.fromkeys(name for segment in timeline.segments for name in segment.vms))
+    scale = time_scale(max(timeline.end_s, timeline.limits.get(DEADLINE, 0.0)))
+    rows = _ROW_PIXELS * len(names)
+    plot = rows + _GAP_PIXELS + _PROGRESS_PIXELS
+    figure = new_figure(height=plot + _REST_PIXELS, top=56)
+    for happening in Happening:
+        for predicted in (False, True):
+            _add_bars(figure, timeline.segments, names, happening, scale, predicted=predicted)
+    _add_progress(figure, timeline, scale)
+    low = (_PROGRESS_PIXELS + _GAP_PIXELS) / plot
+    figure.update_yaxes(
+        domain=[low, 1.0],
+        tickmode="array",
+        tickvals=list(range(len(names))),
+        ticktext=[shorten_name(name) for name in names],
+        range=[len(names) - 0.5, -0.5],
+        showgrid=False,
+    )
+    progress = figure.layout.yaxis.to_plotly_json() | {
+        "domain": [0.0, _PROGRESS_PIXELS / plot],
+        "tickmode": "auto",
+        "tickvals": None,
+        "ticktext": None,
+        "range": [0, 1.08 * timeline.iterations],
+        "showgrid": True,
+        "title": {"text": "iterations done", "font": {"size": style.FONT_SIZE}},
+        "anchor": "x",
+    }
+    figure.update_layout(yaxis2=progress, barmode="overlay", showlegend=True)
+    figure.update_layout(legend={"orientation": "h", "x": 0.0, "y": 1.0 + 28 / plot, "yanchor": "bottom"})
+    longest = max(timeline.end_s, timeline.limits.get(DEADLINE, 0.0)) / scale.seconds
+    title = f"time since the beginning ({scale.unit})"
+    figure.update_xaxes(title_text=title, range=[0.0, 1.04 * longest], anchor="y2")
+    _mark(
+        figure,
+        timeline.interrupted_s / scale.seconds,
+        f"{name_vms(timeline.lost)} lost",
+        style.VERMILLION,
+        anchor="center",
+    )
+    if DEADLINE in timeline.limits:
+        _mark(figure, timeline.limits[DEADLINE] / scale.seconds, "deadline", style.INK, anchor="right")
+    return figure
+
+
+def list_segments(timeline: Timeline) -> Table:
+    """List what happens when."""
+    rows = [
+        (
+            format_duration(segment.start_s),
+            format_duration(segment.end_s),
+            segment.fleet,
+            _WORDS[segment.happening],
+            f"{segment.iterations_to:,}",
+            format_cost(segment.spent_to_usd),
+            "predicted" if segment.predicted else "past",
+        )
+        for segment in timeline.segments
+    ]
+    return Table("What happens when", _SEGMENT_COLUMNS, rows, num_keys=2)
+
+
+def say_segments(timeline: Timeline) -> str:
+    """Say in a line what happens when."""
+    return "; ".join(
+        f"{segment.fleet} {_WORDS[segment.happening]} until {format_duration(segment.end_s)}"
+        for segment in timeline.segments
+    )
+
+
+def _add_bars(
+    figure: Figure,
+    segments: Sequence[TimelineSegment],
+    names: Sequence[str],
+    happening: Happening,
+    scale: TimeScale,
+    *,
+    predicted: bool,
+) -> None:
+    """Add the bars of one kind, past or to come, over the rows of the types that take part."""
+    chosen = [
+        (segment, name)
+        for segment in segments
+        if segment.happening is happening and segment.predicted is predicted
+        for name in segment.vms
+    ]
+    if not chosen:
+        return
+    marker = {"color": _COLORS[happening], "line": {"color": "white", "width": 1}}
+    if predicted:
+        marker["pattern"] = {"shape": "/", "size": 7, "solidity": 0.25, "fgcolor": "white", "fillmode": "overlay"}
+    figure.add_bar(
+        orientation="h",
+        base=[segment.start_s / scale.seconds for segment, _ in chosen],
+        x=[(segment.end_s - segment.start_s) / scale.seconds for segment, _ in chosen],
+        y=[names.index(name) for _, name in chosen],
+        width=_FILLED,
+        name=_WORDS[happening],
+        legendgroup=happening.value,
+        showlegend=not any(trace.legendgroup == happening.value for trace in figure.data),
+        marker=marker,
+        hovertext=[_describe(segment, name) for segment, name in chosen],
+        hoverinfo="text",
+    )
+    if happening is Happening.TRAIN:
+        for segment, name in chosen:
+            figure.add_annotation(
+                x=(segment.start_s + segment.end_s) / 2.0 / scale.seconds,
+                y=names.index(name),
+                text=_name_vms(segment, name),
+                showarrow=False,
+                font={"color": "white"},
+                bgcolor=_COLORS[happening],
+            )
+
+
+def _name_vms(segment: TimelineSegment, name: str) -> str:
+    batches = "/".join(f"{batch:,}" for batch in segment.batches.get(name, ()))
+    return f"{segment.vms[name]}{f'@{batches}' if batches else ''}"
+
+
+def _describe(segment: TimelineSegment, name: str) -> str:
+    lines = (
+        f"{name}, {_name_vms(segment, name)}: {_WORDS[segment.happening]}",
+        f"{format_duration(segment.start_s)} to {format_duration(segment.end_s)}",
+        f"iterations {segment.iterations_from:,} to {segment.iterations_to:,}, "
+        f"spent {format_cost(segment.spent_from_usd)} to {format_cost(segment.spent_to_usd)}",
+    )
+    return "<br>".join(escape_text(line) for line in lines)
+
+
+def _add_progress(figure: Figure, timeline: Timeline, scale: TimeScale) -> None:
+    """Draw how many iterations are done over time."""
+    times, done = [], []
+    for segment in timeline.segments:
+        times += [segment.start_s / scale.seconds, segment.end_s / scale.seconds]
+        done += [segment.iterations_from, segment.iterations_to]
+    figure.add_scatter(
+        x=times,
+        y=done,
+        mode="lines",
+        yaxis="y2",
+        name="iterations done",
+        line={"color": style.GREEN, "width": 2},
+        hovertext=[
+            f"{format_duration(time * scale.seconds)}: {iterations:,} iterations done"
+            for time, iterations in zip(times, done, strict=True)
+        ],
+        hoverinfo="text",
+    )
+
+
+def _mark(figure: Figure, place: float, words: str, color: str, *, anchor: str) -> None:
+    """Draw a line through both charts, with words above."""
+    figure.add_shape(
+        type="line",
+        x0=place,
+        x1=place,
+        y0=0.0,
+        y1=1.0,
+        yref="paper",
+        line={"color": color, "dash": "dot", "width": 1.5},
+    )
+    figure.add_annotation(
+        x=place,
+        y=1.0,
+        yref="paper",
+        xanchor=anchor,
+        yanchor="bottom",
+        text=escape_text(words),
+        showarrow=False,
+        font={"color": color},
+    )

@@ -12,6 +12,7 @@ from optplan.formulations.srift.study.scarcity import OneMoreVm
 from optplan.formulations.srift.study.timelines import Timeline
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Page, Section
 from optplan.reporting.pareto import tell_frontier
+from optplan.reporting.phrases import format_cost, format_objective, frontier_limit
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
     build_answer_page,
@@ -22,11 +23,10 @@ from optplan.reporting.sections import (
     tell_relaxations,
 )
 from optplan.reporting.srift import tables, words
+from optplan.reporting.srift.continuations import draw_timeline, list_segments, say_continuation, say_segments
 from optplan.reporting.srift.iteration_figures import draw_iteration
-from optplan.reporting.srift.timeline_figures import draw_timeline, list_segments, say_segments
 from optplan.reporting.style import Figure
 from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers
-from optplan.reporting.time_and_money import format_cost, format_objective, frontier_limit
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
@@ -126,11 +126,18 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     )
 
 
-def tell_timeline(timeline: Timeline, place: str, heading: str, *said: str) -> Section:
+def _tell_timeline(timeline: Timeline, place: str, heading: str, *said: str) -> Section:
     """Tell a run that loses VMs: its picture, and what happens when."""
     reading = "Hatched bars are predictions. The dotted lines are the loss and, where there is one, the deadline."
     chart = (f"The run over time: {say_segments(timeline)}.", draw_timeline(timeline))
     return Section(place, heading, [*said, Charts([chart], reading), list_segments(timeline)])
+
+
+def build_continuation_page(continuation: FleetContinuation, timeline: Timeline, beside: Beside) -> Page:
+    """Put the report of the rest of a run together, the whole run's timeline first."""
+    page = build_page(continuation.remainder.instance, continuation.result, beside)
+    first = _tell_timeline(timeline, "run", "The whole run", say_continuation(continuation, timeline))
+    return page._replace(sections=[first, *page.sections])
 
 
 def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Section]:
@@ -196,7 +203,7 @@ def _tell_loss(loss: Loss) -> Section:
     if loss.continuation is None or loss.timeline is None:
         said = f"There is no plan for the rest of the run: {loss.failure}."
         return Section("loss", "If a VM is lost", [said])
-    return tell_timeline(loss.timeline, "loss", "If a VM is lost", *_say_loss(loss.lost, loss.continuation))
+    return _tell_timeline(loss.timeline, "loss", "If a VM is lost", *_say_loss(loss.lost, loss.continuation))
 
 
 def _say_loss(lost: str, continuation: FleetContinuation) -> list[str]:

@@ -11,7 +11,7 @@ from optplan.formulations.srift.data.bandwidth import LatencyBandwidth
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmType, write_fleet
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.formulations.srift.planning import SriftPlan, build_plan
-from optplan.reporting.phrases import NOTHING, format_share
+from optplan.reporting.phrases import NOTHING, format_cost, format_objective, format_share
 from optplan.reporting.sections import compare_objectives, list_bound, list_help, list_origin, list_status
 from optplan.reporting.srift.words import (
     describe_job,
@@ -23,7 +23,6 @@ from optplan.reporting.srift.words import (
     require_fleet,
 )
 from optplan.reporting.tables import Column, Table, numbers
-from optplan.reporting.time_and_money import format_cost, format_objective
 from optplan.units import format_duration
 
 _FLEET = "fleet"

@@ -1,10 +1,10 @@
-"""How training jobs and fleets are put into words: limits, objectives, fleets, answers."""
+"""How training jobs and fleets are put into words: limits, objectives, fleets, answers, and how answers compare."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from optplan.contracts import Instance, Relaxation, Result, Solution, Status
+from optplan.contracts import Instance, Plan, Relaxation, Result, Solution, Status
 from optplan.formulations.srift.data.instance import (
     BUDGET,
     DEADLINE,
@@ -13,14 +13,27 @@ from optplan.formulations.srift.data.instance import (
     SriftSolution,
     write_fleet,
 )
-from optplan.reporting import time_and_money
+from optplan.formulations.srift.planning import SriftPlan
+from optplan.reporting import phrases
+from optplan.reporting.differences import COUNT, SECONDS, Fact, state_figures
+from optplan.reporting.phrases import format_amount, format_cost, format_least, say_limits
 from optplan.reporting.presenters import require_kind
 from optplan.reporting.sections import say_bound
-from optplan.reporting.time_and_money import format_amount, format_cost, format_least, say_limits
 from optplan.units import format_duration
 
 #: Limits and objectives are written as in all problems of time and money.
-format_limit, format_objective = time_and_money.format_limit, time_and_money.format_objective
+format_limit, format_objective = phrases.format_limit, phrases.format_objective
+_FIGURES = (
+    ("time", "time_s", SECONDS),
+    ("cost", "cost_usd", "usd"),
+    ("an iteration", "iteration_s", SECONDS),
+    ("of it forward", "forward_s", SECONDS),
+    ("of it backward", "backward_s", SECONDS),
+    ("exchange of gradients", "exchange_s", SECONDS),
+    ("samples a second", "samples_per_s", COUNT),
+    ("VMs", "vms", COUNT),
+    ("ranks", "ranks", COUNT),
+)
 
 
 def require_job(instance: Instance) -> SriftInstance:
@@ -113,3 +126,18 @@ def say_how_good(instance: SriftInstance, result: Result[Solution]) -> str:
     return say_bound(
         result, partial(format_objective, instance), plan="fleet", proviso=", as far as the predictions hold"
     )
+
+
+def state_answer(answer: Result[Solution] | Plan) -> list[Fact]:
+    """State what an answer says, VMs of each type last."""
+    return [*state_figures(answer, _FIGURES), *_state_fleet(answer)]
+
+
+def _state_fleet(answer: Result[Solution] | Plan) -> list[Fact]:
+    if isinstance(answer, SriftPlan):
+        listed = [(vms.type, vms.batch_per_vm, vms.count) for vms in answer.fleet]
+    elif isinstance(answer, Result) and isinstance(answer.solution, SriftSolution):
+        listed = [(group.type, group.batch, group.count) for group in answer.solution.groups]
+    else:
+        return []
+    return [Fact(name, f"VMs with {batch:,} samples", f"{name}@{batch}", count, COUNT) for name, batch, count in listed]

@@ -8,6 +8,7 @@ from functools import partial
 from optplan.contracts import Instance, Result, Solution
 from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.reporting.pages import Card, Definitions, Page, Section
+from optplan.reporting.phrases import format_amount, format_cost, format_objective
 from optplan.reporting.plain import compare_results
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
@@ -20,7 +21,6 @@ from optplan.reporting.sections import (
 from optplan.reporting.srift.words import format_count, format_relaxation, write_relaxation
 from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers
 from optplan.reporting.throughputs.words import require_choice, require_job, say_answer, say_how_good
-from optplan.reporting.time_and_money import format_amount, format_cost, format_objective
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 _CHECK = "verify trusts no solver: it looks at every choice itself, and computes speeds, times and costs again."

@@ -7,15 +7,15 @@ from functools import partial
 from optplan.contracts import Instance, Result, Solution
 from optplan.formulations.throughputs.data import ThroughputsInstance, ThroughputsSolution
 from optplan.formulations.throughputs.exact import name_choice
-from optplan.reporting import time_and_money
+from optplan.reporting import phrases
+from optplan.reporting.phrases import format_cost, say_limits
 from optplan.reporting.presenters import require_kind
 from optplan.reporting.sections import say_bound
 from optplan.reporting.srift.words import format_count
-from optplan.reporting.time_and_money import format_cost, say_limits
 from optplan.units import format_duration
 
 #: Limits and objectives are written as in all problems of time and money.
-format_limit, format_objective = time_and_money.format_limit, time_and_money.format_objective
+format_limit, format_objective = phrases.format_limit, phrases.format_objective
 
 
 def require_job(instance: Instance) -> ThroughputsInstance:

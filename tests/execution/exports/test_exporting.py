@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
-from optplan.contracts import Plan, registrations
+from optplan.contracts import Plan, registry
 from optplan.errors import OptplanError, OutputError, RegistrationWarning, UsageError
 from optplan.execution.exports.entries import EXPORTER_GROUP, ExporterEntry, exporter_named, exporters
 from optplan.execution.exports.exporting import export, write_folder
@@ -529,7 +529,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "another_package", module)
     targets = {"nomad": "another_package:NOMAD", "slurm": "another_package:NOMAD", "pbs": "another_package:write"}
     points = [EntryPoint(name, value, EXPORTER_GROUP) for name, value in targets.items()]
-    monkeypatch.setattr(registrations, "entry_points", lambda: EntryPoints(points))
+    monkeypatch.setattr(registry, "entry_points", lambda: EntryPoints(points))
     exporters.cache_clear()
     yield
     exporters.cache_clear()

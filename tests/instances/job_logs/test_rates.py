@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optplan.instances.job_logs.rates import estimate_rate
+from optplan.instances.arrivals import estimate_rate
 
 DAY = 86400.0
 

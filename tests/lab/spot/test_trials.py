@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from optplan.errors import UsageError
-from optplan.instances.spot_traces import SpotPrices, SpotTrace
-from optplan.lab.spot.market import SpotJob, build_market, region_of, zone_of
+from optplan.instances.spot_traces import SpotTrace
+from optplan.lab.spot.market import SpotJob, SpotPrices, build_market, region_of, zone_of
 from optplan.lab.spot.trials import score, try_policies
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from optplan.contracts.result import BoundProof
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.planning import build_plan
-from optplan.reporting.boa.width_differences import Held, Path, compare_paths
+from optplan.reporting.boa.differences import Held, Path, compare_paths
 from optplan.reporting.comparison import Compared, Comparison, compare
 from optplan.reporting.differences import (
     GPUS,

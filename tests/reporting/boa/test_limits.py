@@ -8,7 +8,7 @@ import pytest
 
 from optplan.contracts import Frontier, Result, ShadowPrice, Solution
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.reporting.boa.limits import LimitUse, list_limit_uses, list_types, say_prices
+from optplan.reporting.boa.facts import LimitUse, list_limit_uses, list_types, say_prices
 
 if TYPE_CHECKING:
     from tests.reporting.boa.conftest import ResultMaker

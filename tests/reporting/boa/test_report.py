@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 
-from optplan.reporting.gathering import gather_background
 from optplan.reporting.pages import require_packages
-from optplan.reporting.presenters import Beside
+from optplan.reporting.presenters import Beside, gather_background
 from optplan.reporting.reports import build_report, write_report
 
 CASES = Path(__file__).parents[2] / "cases"

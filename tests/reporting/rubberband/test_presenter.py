@@ -15,6 +15,7 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.instances.library import build_named
 from optplan.reporting.comparison import Compared, compare
 from optplan.reporting.pareto import pareto_table
+from optplan.reporting.phrases import format_cost, format_least, format_limit
 from optplan.reporting.presenters import plan_words_of
 from optplan.reporting.rubberband.presenter import present_comparison, present_instance, present_result
 from optplan.reporting.rubberband.tables import (
@@ -27,7 +28,6 @@ from optplan.reporting.rubberband.tables import (
 )
 from optplan.reporting.rubberband.words import describe_experiment, describe_limit, name_plan, say_answer, say_how_good
 from optplan.reporting.sections import name_status
-from optplan.reporting.time_and_money import format_cost, format_least, format_limit
 from optplan.solving import build_plan, pareto, solve
 
 if TYPE_CHECKING:

@@ -16,13 +16,12 @@ from optplan.verification import verify
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 
-from optplan.reporting.gathering import gather_background
 from optplan.reporting.pareto import draw_pareto
-from optplan.reporting.presenters import Beside, plan_words_of
+from optplan.reporting.phrases import format_least
+from optplan.reporting.presenters import Beside, gather_background, plan_words_of
 from optplan.reporting.reports import build_report
 from optplan.reporting.rubberband.presenter import draw_plan, draw_sizes
 from optplan.reporting.rubberband.tables import plan_of
-from optplan.reporting.time_and_money import format_least
 
 if TYPE_CHECKING:
     from tests.plugins.pages import Visit, Visitor

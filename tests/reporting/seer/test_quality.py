@@ -12,9 +12,8 @@ import pytest
 from optplan.contracts import Result, Solution
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.instances.files import write_text
-from optplan.reporting.gathering import gather_background
 from optplan.reporting.pareto import draw_pareto, pareto_table
-from optplan.reporting.presenters import Beside, plan_words_of
+from optplan.reporting.presenters import Beside, gather_background, plan_words_of
 from optplan.reporting.reports import build_report, write_report
 from optplan.reporting.seer.presenter import present_comparison, present_instance, present_result
 from optplan.reporting.seer.words import format_objective

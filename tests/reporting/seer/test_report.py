@@ -13,8 +13,7 @@ from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.instances.files import write_text
 from optplan.instances.library import build_named
-from optplan.reporting.gathering import gather_background
-from optplan.reporting.presenters import Beside
+from optplan.reporting.presenters import Beside, gather_background
 from optplan.reporting.reports import build_report
 from optplan.reporting.seer.presenter import draw_plan
 from optplan.solving import explain, solve

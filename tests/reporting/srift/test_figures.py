@@ -12,6 +12,7 @@ from optplan.formulations.srift.study.replanning import FleetStanding, replan
 from optplan.formulations.srift.study.scaling import Finding, ScalingMode, study_scaling
 from optplan.formulations.srift.study.timelines import Timeline, build_timeline
 from optplan.reporting.pages import build_page
+from optplan.reporting.srift.continuations import draw_timeline, list_segments
 from optplan.reporting.srift.iteration_figures import draw_iteration
 from optplan.reporting.srift.presenter import draw_plan
 from optplan.reporting.srift.scaling_views import (
@@ -22,7 +23,6 @@ from optplan.reporting.srift.scaling_views import (
     say_finding,
     say_left_out,
 )
-from optplan.reporting.srift.timeline_figures import draw_timeline, list_segments
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 

@@ -13,12 +13,18 @@ from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance, SriftSolution
 from optplan.instances.library import build_named
 from optplan.reporting.drawing import draw_plan
+from optplan.reporting.phrases import format_cost, format_least, format_limit, format_objective
 from optplan.reporting.sections import name_status
-from optplan.reporting.srift.differences import state_answer
 from optplan.reporting.srift.presenter import present_comparison, present_instance, present_result
 from optplan.reporting.srift.tables import compare_results, list_fleet, plan_of
-from optplan.reporting.srift.words import describe_limits, format_short, name_plan, require_fleet, require_job
-from optplan.reporting.time_and_money import format_cost, format_least, format_limit, format_objective
+from optplan.reporting.srift.words import (
+    describe_limits,
+    format_short,
+    name_plan,
+    require_fleet,
+    require_job,
+    state_answer,
+)
 from optplan.solving import solve
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ from optplan.formulations.boa.data.problems import PeakLimit
 from optplan.formulations.boa.judge.demand import find_demand
 from optplan.formulations.boa.judge.following import epochs_by_type, follow_epochs, real_range
 from optplan.speedup import Evidence
-from optplan.speedup.evidence import find_weakest
+from optplan.speedup.curves import find_weakest
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.

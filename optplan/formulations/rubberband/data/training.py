@@ -35,8 +35,7 @@ from optplan.schema import (
     require_amounts,
 )
 from optplan.speedup import Evidence, Speedup
-from optplan.speedup.curves import list_widths
-from optplan.speedup.evidence import find_weakest, name_law_evidence
+from optplan.speedup.curves import find_weakest, list_widths, name_law_evidence
 
 #: Most GPUs of a trial that are looked at where a formula covers any number.
 _LARGEST_WIDTH = 1_000_000

@@ -21,7 +21,7 @@ from optplan.formulations.rubberband.data.noise import LogNormalNoise, Noise, No
 from optplan.formulations.rubberband.data.training import MeasuredSeconds, ScaledSeconds, TrainingProfile
 from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.speedup import NOT_SAID, Evidence
-from optplan.speedup.evidence import find_weakest
+from optplan.speedup.curves import find_weakest
 from optplan.units import format_duration
 
 #: Relative deviations below it are none.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
+from optplan.contracts.frontier import ParetoFrontier, ParetoPoint
 from optplan.contracts.result import SolveRequest
 from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance

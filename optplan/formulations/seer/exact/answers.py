@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import JsonValue
 
 from optplan.contracts.instance import Sense
-from optplan.contracts.packing import pack_integers
 from optplan.contracts.parts import Description
+from optplan.contracts.proofs import pack_integers
 from optplan.contracts.result import (
     Answer,
     BoundProof,

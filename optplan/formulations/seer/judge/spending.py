@@ -46,7 +46,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.contracts.judgement import RefutedError
-from optplan.contracts.packing import unpack_integers
+from optplan.contracts.proofs import unpack_integers
 from optplan.contracts.result import BoundProof, TreeCertificate
 from optplan.formulations.seer.data.brackets import SearchBrackets, SizedBracket, paid_gpus
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Objective, SeerInstance
@@ -133,7 +133,7 @@ def check_tree(instance: SeerInstance, certificate: TreeCertificate, stopwatch: 
     """Raise unless a certificate of the rule ``seer-rows``, or ``seer-nodes`` for paid nodes, proves its bound.
 
     Its content is ``pairs``, for each bracket but the narrowest, from the widest on, two packed lists of whole numbers
-    (:mod:`optplan.contracts.packing`): spent in units of budget * 2^-33 / brackets, trained in units of bound * 2^-33 /
+    (:mod:`optplan.contracts.proofs`): spent in units of budget * 2^-33 / brackets, trained in units of bound * 2^-33 /
     brackets. Of the rule ``seer-nodes``: nothing.
     """
     published = instance.brackets

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
+from optplan.contracts.frontier import ParetoFrontier, ParetoPoint
 from optplan.contracts.result import SolveRequest
 from optplan.errors import DataError, UnsupportedError
 from optplan.formulations.seer.data.instance import BUDGET, Objective, SeerInstance

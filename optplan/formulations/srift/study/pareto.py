@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
+from optplan.contracts.frontier import ParetoFrontier, ParetoPoint
 from optplan.contracts.result import SolveRequest, Termination
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution
 from optplan.formulations.srift.exact.goals import FrontierGoal, JudgedFleet, LeastGoal

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from optplan.contracts import BoundProof, SolveRequest, TreeCertificate
 from optplan.contracts.judgement import RefutedError
-from optplan.contracts.packing import pack_integers, unpack_integers
+from optplan.contracts.proofs import pack_integers, unpack_integers
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
 from optplan.formulations.seer.exact import rows as exact_rows
 from optplan.formulations.seer.exact.spending import solve_spend_exact

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from optplan.errors import DataError
 from optplan.formulations.seer.data.prior import TrialScaling
-from optplan.instances.scaling import load_scaling, load_table
+from optplan.lab.traces.learning_curves import load_scaling, load_table
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.errors import DataError
+from optplan.lab.traces.goodput_fitting import fit_goodput
 from optplan.speedup.goodput import ThroughputParameters
-from optplan.speedup.goodput_fitting import fit_goodput
 
 NAMES = ("alpha_c", "beta_c", "alpha_n", "beta_n", "alpha_r", "beta_r", "gamma")
 Columns = tuple[list[int], list[int], list[int], list[float], list[float]]

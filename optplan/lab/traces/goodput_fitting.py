@@ -44,22 +44,9 @@ _MOST_STEPS, _SHIFT = 20, 1e-5
 class GoodputFit:
     """Fitted parameters of the step time and how well they meet the measurements.
 
-    Attributes
-    ----------
-    parameters
-        The seven parameters.
-    objective
-        The least value found of AdaptDL's objective; no unit.
-    rmse_log
-        Root of the mean squared residual of log step time; 0.01 is about 1 %.
-    max_relative_error
-        Largest ``|fitted / measured - 1|`` of the step times.
-    num_points
-        Number of measurements.
-    unobserved
-        Names of the parameters that no measurement bears on; their values are conventions.
-    message
-        How the fit came about, in one sentence.
+    ``objective`` is the least value found of AdaptDL's; ``rmse_log`` the root of the mean squared residual of log step
+    time (0.01 is about 1 %), ``max_relative_error`` the largest ``|fitted / measured - 1|`` of the step times;
+    ``unobserved`` names the parameters that no measurement bears on: their values are conventions.
     """
 
     parameters: ThroughputParameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,15 +11,26 @@ from pathlib import Path
 import pytest
 
 from optplan.errors import DataError, MissingExtraError, UsageError
-from optplan.parallel import spread
+from optplan.lab.parallel import spread
 
 TASKS = {"a": 8.0, "b": 2.0, "c": 4.0}
+#: Two processes, each of which starts HiGHS.
+SPREADS = """
+import optplan
+from optplan.lab.parallel import spread
+
+def solve(name):
+    return str(optplan.solve(optplan.read_instance(name), solver="highs").status)
+
+if __name__ == "__main__":
+    print(sorted(spread(solve, {"a": "boa-two-classes", "b": "boa-two-classes"}, 2)))
+"""
 
 
 @pytest.fixture(autouse=True)
 def _find_this_module(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let processes that are spawned find it, under -P too."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
 
 
 def divide(number: float, by: float) -> tuple[float, int]:
@@ -61,3 +73,10 @@ def test_what_is_refused_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"optplan\[ray\]"):
         next(spread(work, TASKS, engine="ray"))
+
+
+def test_processes_that_share_work_write_nothing(tmp_path: Path) -> None:
+    """HiGHS begins by saying its version: neither on standard output nor, where a thread waits, on standard error."""
+    (tmp_path / "script.py").write_text(SPREADS, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-P", tmp_path / "script.py"], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[('a', 'optimal'), ('b', 'optimal')]\n", "")

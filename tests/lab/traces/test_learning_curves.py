@@ -1,39 +1,27 @@
-"""Learning curves: the record's rules by hand, and what is claimed of the library's."""
+"""Learning curves by hand, and what is claimed of our tables and scaling profiles."""
 
 from __future__ import annotations
 
 import json
 import math
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 import pytest
 
 from optplan.errors import DataError, UsageError
-from optplan.instances.learning_curves import (
-    LearningCurves,
-    load_curves,
-    table_names,
-)
+from optplan.lab.traces.learning_curves import LearningCurves, load_curves, table_names
 
 NAN = math.nan
-LIBRARY = files("optplan.instances.library").joinpath("curves")
+LIBRARY = files("optplan.lab.traces").joinpath("curves")
 #: Configurations of each table: 9 learning rates, 4 weight decays, 4 momenta, and 5 embedding sizes.
 SIZES = {"digits": 144, "digits-embedding": 720, "digits-low-rates": 144}
 
 
-def make_curves(**changes: Any) -> LearningCurves:  # noqa: ANN401 - any field
+def make_curves() -> LearningCurves:
     """Make two configurations, two seeds, three epochs; the second configuration fails under seed 7."""
-    accuracy = [[[0.1, 0.4, 0.3], [0.2, 0.2, 0.5]], [[0.1, 0.2, 0.3], [0.1, NAN, NAN]]]
-    fields: dict[str, Any] = {
-        "name": "small",
-        "configurations": ("slow", "fast"),
-        "hyperparameters": {"rate": (0.01, 1.0), "optimiser": ("sgd", "adam")},
-        "seeds": (3, 7),
-        "accuracy": np.array(accuracy),
-    }
-    return LearningCurves(**fields | changes)
+    accuracy = np.array([[[0.1, 0.4, 0.3], [0.2, 0.2, 0.5]], [[0.1, 0.2, 0.3], [0.1, NAN, NAN]]])
+    return LearningCurves("small", {"rate": (0.01, 1.0), "decay": (0.5, 0.1)}, (3, 7), accuracy, {})
 
 
 def test_the_curves_of_a_seed() -> None:
@@ -45,46 +33,9 @@ def test_the_curves_of_a_seed() -> None:
 
 
 def test_levels_are_places_among_the_sorted_values() -> None:
-    """0.01 is below 1, adam before sgd; without hyperparameters there are no columns."""
+    """0.01 is below 1, and 0.1 below 0.5."""
     np.testing.assert_array_equal(make_curves().levels, [[0, 1], [1, 0]])
-    assert make_curves(hyperparameters={}).levels.shape == (2, 0)
-
-
-def test_the_record_is_frozen() -> None:
-    """Neither arrays nor mappings can be changed, and the caller's array stays his."""
-    mine = np.full((2, 2, 1), 0.5)
-    curves = make_curves(accuracy=mine)
-    mine[:] = 0.0
-    assert (curves.accuracy == 0.5).all()
-    with pytest.raises(ValueError, match="read-only"):
-        curves.accuracy[0, 0, 0] = 1.0
-    with pytest.raises(TypeError, match="does not support item assignment"):
-        curves.hyperparameters["rate"] = ()  # type: ignore[index]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"accuracy": np.zeros((2, 3, 4))},
-            r"small\.accuracy: got an array of shape \(2, 3, 4\); 2 configurations by 2",
-        ),
-        ({"accuracy": np.zeros((2, 2, 0))}, r"small\.accuracy: got an array of shape \(2, 2, 0\)"),
-        ({"loss": np.zeros((2, 2, 2))}, r"small\.loss: has 2 epochs, and accuracy 3; give both after each epoch"),
-        ({"configurations": ("a", "a")}, r"small\.configurations: 'a' occurs twice; name each once"),
-        ({"seeds": (3, 3)}, r"small\.seeds: 3 occurs twice"),
-        ({"seeds": (7, 3)}, r"small\.seeds: got \(7, 3\); list them in ascending order"),
-        ({"hyperparameters": {"rate": (1.0,)}}, r"small\.hyperparameters\.rate: 1 values for 2 configurations"),
-        (
-            {"accuracy": np.full((2, 2, 3), 97.0)},
-            r"small\.accuracy: 'slow', seed 3: got 97 after epoch 1; shares from 0 to 1 are allowed; divide",
-        ),
-    ],
-)
-def test_what_does_not_agree_is_refused(changes: dict[str, Any], message: str) -> None:
-    """Every complaint names the field and what is allowed."""
-    with pytest.raises(DataError, match=message):
-        make_curves(**changes)
+    assert make_curves().configurations == ("rate=0.01 decay=0.5", "rate=1 decay=0.1")
 
 
 def test_the_library_has_a_table_for_each_search_space() -> None:

@@ -38,31 +38,10 @@ def spread(
 ) -> Iterator[tuple[_Name, _Answer]]:
     """Do the same with many tasks, several at once.
 
-    Parameters
-    ----------
-    work
-        A function at the top of a module, or a partial of one.
-    tasks
-        What it is called with, by name; begun in this order.
-    processes
-        Of this machine, at once; None takes one for each processor. A Ray cluster begins as many as it has CPUs for.
-    engine
-        ``processes`` or ``ray``.
-    fresh
-        Whether each task has a process in which nothing was done before. Otherwise one process is this one.
-
-    Yields
-    ------
-    tuple
-        The name of a task and its answer, as soon as there is one. An error of a task is raised, and ends the others.
-
-    Raises
-    ------
-    UsageError
-        When there is no such engine, the number of processes is less than 1 or given for Ray, or processes ended before
-        their work did.
-    MissingExtraError
-        When Ray is asked for and not installed.
+    Tasks, by name, are begun in order; each name comes with its answer as soon as there is one. ``work`` is a function
+    at the top of a module, or a partial of one. None takes a process for each processor of this machine, one of them
+    this one, unless ``fresh`` asks for processes in which nothing was done before; a Ray cluster begins as many as it
+    has CPUs for. An error of a task is raised, and ends the others.
     """
     if engine not in set(Engine):
         raise UsageError(f"engine: got {engine!r}; {' or '.join(Engine)} is allowed")
