@@ -311,7 +311,7 @@ def decide(table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], 
     allocator = Allocator(table, rules)
     for number, (name, node) in enumerate(nodes.items()):
         allocator.add_node(name, node, number)
-    places = {job.name: job.place for job in jobs}
+    places: dict[str, Place] = {job.name: job.place or {} for job in jobs}
     if len(places) < len(jobs):
         raise DataError("jobs", "two have the same name", "give each job a name of its own")
     for job in jobs:

@@ -6,12 +6,14 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
+from typing import TypeAlias
 
 from optplan.execution.online.jobs import ActiveJob, Order
 from optplan.execution.online.stock import Stock
 
 #: What those have in common of whom none fits where one does not: type, GPUs, class.
-Kin = tuple[str, int, str]
+Kin: TypeAlias = tuple[str, int, str]
+Rank: TypeAlias = tuple[float, float, str]
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +40,7 @@ class Claim:
     kind: str
     held: int
     held_kind: str
-    rank: tuple[float, float, str]
+    rank: Rank
     got: int = 0
     got_kind: str = ""
 
@@ -82,7 +84,7 @@ class Line:
     def walk(self, others: Iterable[Claim], closed: set[Kin | str]) -> Iterator[Claim]:
         """Yield those who wait, and others, by rank; kin and types that are in ``closed`` by then are left out."""
         lists = [kin for kin in self._kin.values() if kin[0].kin not in closed and kin[0].kind not in closed]
-        heads = [(one.rank, one, iter(())) for one in others]
+        heads: list[tuple[Rank, Claim, Iterator[Claim]]] = [(one.rank, one, iter(())) for one in others]
         for rest in map(iter, lists):
             first = next(rest)
             heads.append((first.rank, first, rest))
@@ -99,7 +101,7 @@ class Line:
                 heapreplace(heads, (after.rank, after, rest))
 
 
-def _rank(one: Claim) -> tuple[float, float, str]:
+def _rank(one: Claim) -> Rank:
     return one.rank
 
 

@@ -7,12 +7,13 @@ A row's ``seconds`` is what is measured, in processor time, ``goal_s`` in ``extr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from optplan.execution.online.decisions import Decision, decide
+from optplan.execution.online.decisions import Allocator, decide
 from optplan.execution.online.jobs import ActiveJob, Node, Rules
 from optplan.execution.online.width_table import WidthTable
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -56,19 +57,45 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
 
 
 def _measure_decisions(plan: BoaPlan, times: int) -> Iterator[Row]:
-    """Measure a decision about many jobs that keep their places, one where some change, and placing new jobs."""
+    """Measure decisions about many jobs of which few change, the same from nothing, and placing new jobs."""
     table = WidthTable.from_plan(plan)
     rules, random = Rules({table.gpu_types[0]: _GPUS}), np.random.default_rng(_SEED)
     jobs, nodes = _draw_jobs(table, _JOBS, random), _make_nodes(table, _NODES)
     places = decide(table, jobs, nodes, rules).places
     held = [replace(job, place=places[job.name]) for job in jobs]
-    moved = [replace(job, epochs_done=job.epochs_done + (place % 100 == 0)) for place, job in enumerate(held)]
+    allocator = Allocator(table, rules)
+    for number, (name, node) in enumerate(nodes.items()):
+        allocator.add_node(name, node, number)
+    for job in held:
+        allocator.put(job)
     name = f"{_JOBS:,} jobs on {_NODES:,} nodes"
-    yield _measure(name, "decision by table", DECISION_GOAL_S, times, lambda: decide(table, held, nodes, rules))
-    yield _measure(name, "decision, 1 % change", None, times, lambda: decide(table, moved, nodes, rules))
+    for number in (1, _JOBS // 100):
+        left = held[:number]
+        ended, come = [job.name for job in left], [replace(job, place={}) for job in left]
+        what = f"decision, {number} left and {number} came"
+        yield _measure(name, what, DECISION_GOAL_S, times, partial(_replace, allocator, ended, come))
+    yield _measure(name, "decision from nothing", None, times, lambda: _serve(table, held, nodes, rules))
     fresh, few = _draw_jobs(table, _PLACED, random), _make_nodes(table, _PLACED_NODES)
     name = f"{_PLACED:,} jobs on {_PLACED_NODES:,} nodes"
-    yield _measure(name, "placement", PLACEMENT_GOAL_S, times, lambda: decide(table, fresh, few, rules))
+    yield _measure(name, "placement", PLACEMENT_GOAL_S, times, lambda: _serve(table, fresh, few, rules))
+
+
+def _serve(table: WidthTable, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], rules: Rules) -> int:
+    """Decide from nothing, and return how many hold something."""
+    decision = decide(table, jobs, nodes, rules)
+    return len(decision.places) - len(decision.waiting)
+
+
+def _replace(allocator: Allocator, ended: Sequence[str], come: Sequence[ActiveJob]) -> int:
+    """Let jobs end and others come, decide, start them, and return how many hold something."""
+    for name in ended:
+        allocator.drop(name)
+    for job in come:
+        allocator.put(job)
+    places = allocator.decide().places
+    for job in come:
+        allocator.put(replace(job, place=places[job.name]))
+    return sum(map(bool, places.values()))
 
 
 def _draw_jobs(table: WidthTable, count: int, random: np.random.Generator) -> list[ActiveJob]:
@@ -84,17 +111,16 @@ def _make_nodes(table: WidthTable, count: int) -> dict[str, Node]:
     return {f"node-{number:05d}": Node(_GPUS, table.gpu_types[0]) for number in range(count)}
 
 
-def _measure(what: str, where: str, goal_s: float | None, times: int, act: Callable[[], Decision]) -> Row:
+def _measure(what: str, where: str, goal_s: float | None, times: int, act: Callable[[], int]) -> Row:
     """Repeat a decision and take the median."""
     reset_peak()
     took_s = []
     for _ in range(times):
         begun = time.process_time()
-        decision = act()
+        served = act()
         took_s.append(time.process_time() - begun)
     seconds = float(np.median(took_s))
     status = "measured" if goal_s is None else "met" if seconds <= goal_s else "missed"
-    served = len(decision.places) - len(decision.waiting)
     extra: dict[str, float | str] = {"most_s": max(took_s), "served": float(served)}
     if goal_s is not None:
         extra["goal_s"] = goal_s

@@ -93,3 +93,29 @@ def test_any_story_leaves_a_table_that_can_be_followed(steps: list[tuple[float, 
             assert made.verdict is not Verdict.FAILED, made.notes
         state = json.loads(json.dumps(calculator.to_json_data(), allow_nan=False))
         assert WidthCalculator(_instance(), Terms(window_h=5.0), now_s=now_s, state=state).to_json_data() == state
+
+
+@settings(max_examples=20)
+@given(_steps)
+def test_what_cannot_have_moved_needs_no_look(steps: list[tuple[float, list[dict[str, object]]]]) -> None:
+    """A calculator that looks at every estimate whenever it is asked makes the same calculations and tables."""
+
+    class Eager(WidthCalculator):
+        def _can_have_moved(self) -> bool:
+            return True
+
+    terms = Terms(window_h=5.0, settle_s=0.0, every_s=1e9)
+    pair = [kind(_instance(), terms, now_s=_START_S) for kind in (WidthCalculator, Eager)]
+    now_s, number = _START_S, 0
+    for step_s, told in steps:
+        now_s = max(now_s + abs(step_s) / 100.0, 0.0)
+        events = [
+            parse_event({"id": str(number + k), **{name: v for name, v in each.items() if v is not None}})
+            for k, each in enumerate(told)
+        ]
+        number += len(told)
+        for calculator in pair:
+            calculator.take(events, now_s)
+        lazy, eager = (calculator.consider(now_s) for calculator in pair)
+        assert lazy == eager
+        assert pair[0].to_json_data() == pair[1].to_json_data()

@@ -13,6 +13,7 @@ import pytest
 from optplan.errors import DataError, UsageError
 from optplan.execution.online.calculator import Calculation, Verdict, WidthCalculator
 from optplan.execution.online.events import Arrival, Completion, HintsReported, Measurement, OnlineEvent, parse_event
+from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 
@@ -472,3 +473,26 @@ def test_another_instance_takes_the_place_of_the_first(stream: BoaInstance, star
     made = _consider(again, start_s + 10.0)
     assert made.reason == "the instance was changed"
     assert _held(again, "a") == [4]
+
+
+def test_estimates_are_made_only_where_they_can_have_moved(
+    stream: BoaInstance, start_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty measurements a little beside 1.6 call for one estimate, for the first; others at 3 move it by 5 %."""
+    calculator = WidthCalculator(stream, Terms(every_s=1e9, settle_s=0.0, move=0.05), now_s=start_s)
+    _consider(calculator, start_s)
+    made, estimate = [0], Knowledge.estimate
+
+    def count_made(self: Knowledge) -> BoaInstance:
+        made[0] += 1
+        return estimate(self)
+
+    monkeypatch.setattr(Knowledge, "estimate", count_made)
+    calculator.take(_measure("a", {1: 1.0}), start_s)
+    for second in range(50):
+        calculator.take(_measure("a", {2: 1.6 * (1.001 if second % 2 else 0.999)}), start_s + second)
+        assert calculator.consider(start_s + second) is None
+    assert made == [1]
+    calculator.take(_measure("a", {2: 3.0, 1: 1.0}) * 20, start_s + 50)
+    assert _consider(calculator, start_s + 50).reason == "something moved"
+    assert made == [2]

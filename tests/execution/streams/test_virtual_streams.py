@@ -12,8 +12,9 @@ import pytest
 
 from optplan.errors import DataError, UsageError
 from optplan.execution.journal import holds
+from optplan.execution.online.decisions import Allocator
 from optplan.execution.online.events import parse_event
-from optplan.execution.online.jobs import Rules
+from optplan.execution.online.jobs import ActiveJob, Rules
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Executor, NodeRequest, Observation
 from optplan.execution.records import NodeChanged, NodeReleasing, NodeWanted, OperationWanted, TablePublished
@@ -99,6 +100,46 @@ def test_on_few_slots_jobs_queue_and_none_is_given_twice(
     assert outcome.classes[0].completed == 10
     assert outcome.node_gpu_hours <= 4 * outcome.time_s / 3600.0 + 1e-9
     assert len({record.node for record in told if isinstance(record, NodeWanted)}) <= 2
+
+
+def test_a_round_looks_at_the_jobs_that_changed_and_at_no_others(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of jobs that are all there at once, each is looked at as it comes, starts, ends an epoch or its operation.
+
+    That is six times for three epochs, however many others wait: no more than 6 for each of 20 and of 80 jobs.
+    """
+    instance = make_instance(GOOD, per_hour=1000.0)
+    plan, put, counts = plan_of(instance), Allocator.put, [0]
+
+    def count(self: Allocator, job: ActiveJob) -> None:
+        counts[-1] += 1
+        put(self, job)
+
+    monkeypatch.setattr(Allocator, "put", count)
+    for number in (20, 80):
+        counts.append(0)
+        outcome = run_stream(plan, make_jobs(number, 0.0), truth=instance, gpus_per_node={"cpu": 2}, most_gpus=4)
+        assert outcome.classes[0].completed == number
+        assert 3 * number <= counts[-1] <= 6 * number
+
+
+def test_who_has_held_much_lets_others_go_first(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs
+) -> None:
+    """Two jobs of three epochs of 9 hours on one slot, with two queues: 16 GPU-hours put a job into the second one.
+
+    The first one has held 18 hours after two epochs and stops for the other; that one has held 18 at 36 h, and now the
+    first one goes first again, as it came first: it ends at 45 h, the other at 54 h. First come, it is 27 and 54 h.
+    """
+    hour_s = 3600.0
+    instance = make_instance(POOR, per_hour=0.01, epoch_s=9 * hour_s)
+    plan, jobs = plan_of(instance), make_jobs(2, 0.0)
+    ended_h = {
+        order: (run_stream(plan, jobs, truth=instance, most_gpus=1, order=order).actual_jct_s or 0.0) / hour_s
+        for order in ("first-come", "least-attained")
+    }
+    assert ended_h == {"first-come": pytest.approx((27 + 54) / 2), "least-attained": pytest.approx((45 + 54) / 2)}
 
 
 def test_what_has_no_end_is_refused_by_its_field(

@@ -21,11 +21,13 @@ def rows() -> dict[str, dict[str, Any]]:
 
 
 def test_decisions_serve_everybody_and_are_held_against_their_goals(rows: dict[str, dict[str, Any]]) -> None:
-    """10,000 jobs keep their places; of 1,000 new ones on 500 nodes, some wait."""
-    kept, placed = rows["decision by table"], rows["placement"]
-    assert kept["extra"]["served"] == 10_000.0
+    """10,000 jobs keep their places, who comes takes that of who left; of 1,000 new ones on 500 nodes, some wait."""
+    one, many = rows["decision, 1 left and 1 came"], rows["decision, 100 left and 100 came"]
+    placed = rows["placement"]
+    assert (one["extra"]["served"], many["extra"]["served"]) == (1.0, 100.0)
+    assert rows["decision from nothing"]["extra"]["served"] == 10_000.0
     assert 0.0 < placed["extra"]["served"] <= 1_000.0
-    for row in (kept, placed):
+    for row in (one, many, placed):
         assert row["status"] == ("met" if row["seconds"] <= row["extra"]["goal_s"] else "missed")
 
 

@@ -143,8 +143,8 @@ class Autoscaled(Scheduled):
     def choose_nodes(self, sight: Sight) -> int:
         """Return the nodes that all widths need, or more of them while jobs are on more: nobody is moved."""
         changes = self._decide(sight)
-        places = {job.name: tuple(str(node) for node, _ in job.places) for job in self._holding}
-        held = {node for place in (places | changes.places).values() for node in place}
+        stay = {str(node) for job in self._holding if job.name not in changes.places for node, _ in job.places}
+        held = stay.union(*changes.places.values())
         return max(changes.nodes[self._gpu_type], len(held), 1)
 
     def _count_most(self, sight: Sight) -> None:
