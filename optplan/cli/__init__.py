@@ -49,7 +49,7 @@ _COMMANDS = {
     "list": "optplan.cli.catalogue:list_registered",
     "schema": "optplan.cli.catalogue:schema",
     "import": "optplan.cli.imports:import_data",
-    "profile": "optplan.cli.profiles:profile",
+    "measure": "optplan.cli.measurements:measure",
 }
 
 

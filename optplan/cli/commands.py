@@ -52,9 +52,9 @@ class Command(click.Command):
                 param.show_default = param.default != ""  # an empty one says nothing
         self.examples = tuple(examples)
         self.renamed = dict(renamed or {})
-        self.writes = {name: f"--{name.replace('_', '-')}" for name in writes or {}}
+        self.writes = {name: "--out" if name == "output" else f"--{name.replace('_', '-')}" for name in writes or {}}
         for name, what in (writes or {}).items():
-            names = ["-o", "--output"] if name == "output" else [self.writes[name], name]
+            names = ["-o", "--out", "output"] if name == "output" else [self.writes[name], name]
             said = f"Write {what}." if name == "output" else what
             self.params.append(click.Option(names, metavar="FILE", type=FILE, help=said))
         if writes:

@@ -231,8 +231,8 @@ def _check_outputs(outputs: Outputs, views: Sequence[_View]) -> None:
         load_plotly()
         choose_unit([_curve(view) for view in views])
     units = list(dict.fromkeys(view.line.budget_unit for view in views))
-    if is_csv(outputs.path("--output")) and len(units) > 1:
-        message = f"--output: the budgets have different units ({', '.join(units)}), and a CSV file has one column"
+    if is_csv(outputs.path("--out")) and len(units) > 1:
+        message = f"--out: the budgets have different units ({', '.join(units)}), and a CSV file has one column"
         raise UsageError(f"{message} for them; write JSON, as in -o frontiers.json")
 
 

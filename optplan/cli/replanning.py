@@ -235,7 +235,7 @@ def _to_json_data(continuation: FleetContinuation, timeline: Timeline) -> dict[s
 
 def _write_files(outputs: Outputs, continuation: FleetContinuation, timeline: Timeline) -> None:
     rest, result = continuation.remainder.instance, continuation.result
-    new_instance, output = outputs.path("--new-instance"), outputs.path("--output")
+    new_instance, output = outputs.path("--new-instance"), outputs.path("--out")
 
     def build_page() -> Page:
         from optplan.reporting.gathering import gather_background

@@ -26,7 +26,9 @@ from optplan.cli.outputs import Outputs
 @instance_argument
 @click.argument("result_paths", metavar="RESULT...", nargs=-1, required=True, type=FILE)
 @amendments
-@click.option("-o", "--output", type=FILE, default=Path("report.html"), show_default=True, help="Write the page here.")
+@click.option(
+    "-o", "--out", "output", type=FILE, default=Path("report.html"), show_default=True, help="Write the page here."
+)
 @force_option
 def report_page(
     instance_name: str,
@@ -49,7 +51,7 @@ def report_page(
     from optplan.reporting.pages import require_packages
     from optplan.reporting.reports import write_report
 
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    outputs = Outputs({"--out": output}, force=force, as_json=as_json)
     require_packages()
     result, *rivals = [read_result(path) for path in result_paths]
     instance = restore(read_amended(instance_name, changes), result)
@@ -59,7 +61,7 @@ def report_page(
         with Progress("report"):
             write_report(path, instance, result, rivals=rivals, verify_command=check, overwrite=force)
 
-    outputs.save("--output", write)
+    outputs.save("--out", write)
     code = outputs.exit_code(0)
     if as_json and not code:
         print_json({"report": str(output)})

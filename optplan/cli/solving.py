@@ -137,7 +137,7 @@ def solve(
         if explains and not signals.exit_code:
             explanation, code = _explain(instance, result, time_limit, as_json=outputs.as_json)
             failure = failure or code
-        check = say_check(instance_name, outputs.path("--output"), changes, "compare", "explains")
+        check = say_check(instance_name, outputs.path("--out"), changes, "compare", "explains")
         _write_files(outputs, instance, (result, *rivals), explanation, verify_command=check, check=not no_verify)
         return outputs.exit_code(signals.exit_code or _EXIT_CODES.get(result.status.value, failure))
 

@@ -19,7 +19,7 @@ COMMANDS = {
     "export": "optplan.execution.cli.exporting:export",
     "submit": "optplan.execution.cli.exporting:submit",
     "promote": "optplan.execution.cli.exporting:promote",
-    "profile search": "optplan.execution.cli.profiling:search",
-    "profile speedup": "optplan.execution.cli.profiling:speedup",
+    "measure search": "optplan.execution.cli.measuring:search",
+    "measure jobs": "optplan.execution.cli.measuring:jobs",
 }
 LISTS = {"exporters": "optplan.execution.exports.entries:list_exporters"}

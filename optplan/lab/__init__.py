@@ -1,11 +1,8 @@
 """Simulators: fleets in which VMs come and go, clusters to which jobs come, and a job that moves between zones."""
 
 COMMANDS = {
-    "import sia": "optplan.lab.cli.trace_imports:import_sia",
-    "import gavel": "optplan.lab.cli.trace_imports:import_gavel",
+    "import trace": "optplan.lab.cli.trace_imports:import_trace",
     "simulate": "optplan.lab.cli.simulating:simulate",
-    "simulate-spot": "optplan.lab.cli.spot_simulating:simulate_spot",
-    "simulate-starts": "optplan.lab.cli.start_simulating:simulate_starts",
     "bench": "optplan.lab.cli.benchmarks:bench",
 }
 LISTS: dict[str, str] = {}

@@ -5,8 +5,9 @@ Readers, models that learn from measurements, and tools that measure on the mach
 
 COMMANDS = {
     "import nccl-tests": "optplan.profiling.cli.bandwidth:import_nccl_tests",
-    "profile network": "optplan.profiling.cli.measuring:network",
-    "probe": "optplan.profiling.cli.measuring:probe",
-    "bandwidth": "optplan.profiling.cli.bandwidth:bandwidth",
+    "import bandwidth": "optplan.profiling.cli.bandwidth:import_bandwidth",
+    "measure network": "optplan.profiling.cli.measuring:network",
+    "measure allreduce": "optplan.profiling.cli.measuring:allreduce",
+    "measure bandwidth": "optplan.profiling.cli.bandwidth:bandwidth",
 }
 LISTS: dict[str, str] = {}

@@ -161,7 +161,7 @@ def test_main_reads_the_arguments_of_the_process(
         (["solve"], "Missing argument 'INSTANCE'"),
         (["solve", "boa-one-table", "--bugdet", "1gpu"], "No such option"),
         (["solve", "boa-one-table", "--seed", "small"], "'small' is not a valid integer"),
-        (["import", "sia"], "Missing option '--workload'"),
+        (["import", "trace", "a.csv"], "Missing option '--from'"),
         (["frontier", "boa-one-table", "--points", "1"], "1 is not in the range x>=2"),
         (["show", "boa-one-table", "--model", "gams"], "'gams' is not one of 'lp', 'mps'"),
     ],
@@ -197,7 +197,7 @@ def test_a_wrong_command_line_exits_with_2(run: Runner, arguments: list[str], me
         ),
         (["--solver", "conic"], "solver 'conic' does not solve the 'whole' problem"),
         (["--compare", "published-algorithm1"], "solver 'published-algorithm1' does not solve the 'whole' problem"),
-        (["--output", "x.json", "--plan", "x.json"], "--output and --plan both name x.json; give each its own file"),
+        (["--out", "x.json", "--plan", "x.json"], "--out and --plan both name x.json; give each its own file"),
     ],
 )
 def test_values_that_make_no_sense_exit_with_2(run: Runner, arguments: list[str], message: str) -> None:

@@ -43,7 +43,7 @@ def test_jobs_of_more_gpus_than_there_are_cannot_be_read(
     run: Runner, file: str, options: tuple[str, ...], said: str
 ) -> None:
     """They are left out like other rows that are broken, and the instance says how many and where the first one was."""
-    told = run("import", "jobs", CASES / file, *options, *JOBS)
+    told = run("import", "log", CASES / file, *options, *JOBS)
     assert told.code == 0, told.err
     assert "1 rows that cannot be read (first: " in told.out
     assert said in told.out

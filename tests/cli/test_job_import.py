@@ -1,4 +1,4 @@
-"""``optplan import jobs``: from a log to an instance that can be solved, and its report."""
+"""``optplan import log``: from a log to an instance that can be solved, and its report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command(tmp_path: Path) -> tuple[str, ...]:
     """Return the command on a small log."""
     path = tmp_path / "week.csv"
     path.write_text(LOG, encoding="utf-8")
-    return ("import", "jobs", str(path), "--from", "csv", *SPAN)
+    return ("import", "log", str(path), "--from", "csv", *SPAN)
 
 
 def test_a_log_becomes_an_instance_that_can_be_solved(run: Runner, command: tuple[str, ...], tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_columns_and_rules(run: Runner, tmp_path: Path) -> None:
     )
     path.write_text(text, encoding="utf-8")
     told = run(
-        *("import", "jobs", path, "--from", "csv", "--columns", "name=Job,submit=Queued", "--columns", "minutes=Run"),
+        *("import", "log", path, "--from", "csv", "--columns", "name=Job,submit=Queued", "--columns", "minutes=Run"),
         *("--columns", "state=How", "--gpus", "4", "--rule", "failed=drop", "--class-column", "Job"),
         *("--assume", "linear", "--timezone", "Europe/Berlin", "--json"),
     )

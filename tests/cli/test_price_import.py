@@ -92,7 +92,7 @@ def test_somewhere_to_go(run: Runner, command: tuple[str, ...]) -> None:
     """As for every import."""
     told = run(*command, "--instance-type", "v100=box")
     assert (told.code, told.out) == (2, "")
-    assert "--output: say where to write the instance" in told.err
+    assert "--out: say where to write the instance" in told.err
 
 
 def test_prices_that_ship(run: Runner, write_instance: Callable[..., Path]) -> None:
@@ -112,7 +112,7 @@ def test_a_price_that_ships_by_its_name(run: Runner, tmp_path: Path) -> None:
     """``--price`` takes money or a name, for an import of jobs too."""
     log = tmp_path / "log.csv"
     log.write_text("submit,hours,gpus\n" + "".join(f"2026-03-{d:02d},1,2\n" for d in range(1, 29)), encoding="utf-8")
-    command = ("import", "jobs", log, "--from", "csv", "--yes", "--assume", "linear", "--json", "--price")
+    command = ("import", "log", log, "--from", "csv", "--yes", "--assume", "linear", "--json", "--price")
     told = run(*command, "aws:p4d.24xlarge@us-east-1")
     assert told.data["gpu_types"]["gpu"]["price_usd_per_hour"] == pytest.approx(21.9576 / 8)
     spot = run(*command, "aws:p4d.24xlarge@us-east-1:spot")

@@ -355,11 +355,11 @@ def import_command(dice: random.Random, folder: Path) -> list[str]:
 
     spot = dump(change_data(SPOT, dice), folder / "spot.json", dice)
     throughputs = str(dump(change_data(THROUGHPUTS, dice), folder / "t.json", dice))
-    gavel = ["import", "gavel", "--gpu", "v100", "--gpu", "k80", "--json", "--trace"]
-    sia = ["import", "sia", "--profiles", str(folder), "--gpu", "aws", "--json", "--workload"]
+    gavel = ["import", "trace", "--from", "gavel", "--gpu", "v100", "--gpu", "k80", "--json"]
+    sia = ["import", "trace", "--from", "sia", "--profiles", str(folder), "--gpu", "aws", "--json"]
     prices = ["import", "prices", "boa-one-table", "--instance-type", "v100=T4", "--json", "--catalog"]
     unchanged = keep("t2.json", json.dumps(THROUGHPUTS))
-    jobs = ["import", "jobs", "--rescale", "60s", "--price", "1usd/hour", "--gpu", "v100", "--yes"]
+    jobs = ["import", "log", "--rescale", "60s", "--price", "1usd/hour", "--gpu", "v100", "--yes"]
     jobs += dice.choice((["--json"], ["--assume", "linear", "--json"], ["--assume", "amdahl:0.1", "--json"]))
     kubernetes = str(dump(change_data(KUBERNETES, dice), folder / "k.json", dice).with_suffix(".json"))
     speeds = [write("s.csv", RUNS), "--from", "csv", "--class-column", "class", "--throughput"]
@@ -375,11 +375,11 @@ def import_command(dice: random.Random, folder: Path) -> list[str]:
             ["import", "throughputs", write("m.csv", MEASURED), "--samples", "1e6", "--json"],
             [*nccl, write("nccl.txt", NCCL)],
             ["import", "spot-trace", str(spot), "--json"],
-            [*gavel, keep("g.trace", GAVEL), "--throughputs", throughputs],
-            [*gavel, write("h.trace", GAVEL), "--throughputs", unchanged],
+            [*gavel, keep("g.trace", GAVEL), "--throughput", throughputs],
+            [*gavel, write("h.trace", GAVEL), "--throughput", unchanged],
             [*sia, write("w.csv", WORKLOAD)],
             [*prices, write("aws-2026-05.csv", PRICES)],
-            ["bandwidth", "tabulate", write("r.csv", REDUCES), "--types", "p3", "--json"],
+            ["import", "bandwidth", write("r.csv", REDUCES), "--types", "p3", "--json"],
         )
     )
 

@@ -65,7 +65,7 @@ def _parse_part(text: str, *, what: str) -> float | str:
 @click.option("--command", metavar="TEXT", help="A command line to train with, instead of --train.")
 @click.option("--space", type=FILE, help="What configurations are drawn from (YAML or JSON).")
 @click.option("--executor", type=click.Choice(_EXECUTORS), help="Where it runs; the virtual clock by default.")
-@click.option("--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
+@click.option("-o", "--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
 @click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")
 @click.option("--metric", metavar="NAME", help="By what trials are ranked; the plan's by default.")
 @click.option("--mode", type=click.Choice(["min", "max"]), help="Which values of it are better.")

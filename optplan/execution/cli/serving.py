@@ -1,4 +1,4 @@
-"""``optplan serve``: long-lived services."""
+"""``optplan serve``: BOA's width calculator as a service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.commands import Command, Group
+from optplan.cli.commands import Command
 from optplan.cli.console import note
 from optplan.cli.options import BUDGET, DIR, TIME, Kind, parse_share
 from optplan.errors import UsageError
@@ -42,22 +42,12 @@ def _parse_listen(text: str, *, what: str) -> tuple[str, int]:
 _PART = Kind("PART", _parse_part)
 
 
-@click.group(
-    cls=Group,
-    short_help="Long-lived services: widths that follow reality.",
-    examples=("optplan serve boa state --instance boa-newtrace --budget 120gpu",),
-)
-def serve() -> None:
-    """Run a service until it is stopped."""
-
-
-@serve.command(
-    "boa",
+@click.command(
     cls=Command,
-    short_help="BOA's width calculator: jobs in, width tables out.",
+    short_help="Hand out widths that follow the jobs, as a service (boa).",
     examples=(
-        "optplan serve boa state --instance boa-newtrace --budget 120gpu",
-        "optplan serve boa state --watch inbox --slurm sacct --class-pattern '^[a-z0-9]+'",
+        "optplan serve state --instance boa-newtrace --budget 120gpu",
+        "optplan serve state --watch inbox --slurm sacct --class-pattern '^[a-z0-9]+'",
     ),
     renamed={"new_speedup": "--new-speedup", "every_s": "--every", "window_h": "--window"},
 )
@@ -87,7 +77,7 @@ def serve() -> None:
     "power:EXPONENT.",
 )
 @click.option("--gpus-per-node", type=click.IntRange(min=1), help="Of the nodes that AdaptDL's hints come from.")
-def boa(
+def serve(
     folder: Path,
     *,
     instance: str | None,
@@ -107,7 +97,7 @@ def boa(
     """Keep width tables that follow the jobs, in the folder STATE, until SIGINT or SIGTERM.
 
     Everything needs the token that lies in STATE/token; the address lies in STATE/address, the table in
-    STATE/widths.json. Killed at any moment, it goes on where it was: `optplan serve boa STATE`.
+    STATE/widths.json. Killed at any moment, it goes on where it was: `optplan serve STATE`.
     """
     import asyncio
     import logging

@@ -51,7 +51,7 @@ _AT_LEAST_ONE = click.IntRange(min=1)
     type=click.Choice(["virtual", "local", "ray", "slurm"]),
     help="Where jobs run; the virtual clock by default.",
 )
-@click.option("--out", type=DIR, help="Folder of the stream; with it the stream can be resumed.")
+@click.option("-o", "--out", type=DIR, help="Folder of the stream; with it the stream can be resumed.")
 @click.option("--resume", "resumed", type=DIR, help="Go on with the stream in a folder.")
 @click.option("--gpus-per-node", "node_gpus", type=_AT_LEAST_ONE, metavar="N", help="GPUs of a node; 1 by default.")
 @click.option("--most-gpus", type=_AT_LEAST_ONE, metavar="N", help="The most GPUs at a time; jobs queue for them.")

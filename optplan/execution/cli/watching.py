@@ -52,7 +52,7 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 @click.option(
     "--command", metavar="TEXT", help="What is run: for each rank here, or to start and end fleets elsewhere."
 )
-@click.option("--out", type=DIR, help="Folder of the run, which all VMs see; ranks report there.")
+@click.option("-o", "--out", type=DIR, help="Folder of the run, which all VMs see; ranks report there.")
 @click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")
 @click.option("--abort", is_flag=True, help="With --resume: give up, and give all VMs back.")
 @click.option("--deadline", type=TIME, help="With --resume: from now on, since the beginning.")

@@ -34,7 +34,7 @@ def made_up(run: Runner, folder: Path) -> Path:
     """Return synthetic measurements on two ranks."""
     path = folder / "made-up.csv"
     if not path.exists():
-        told = run("bandwidth", "synthesize", "--ranks", "2", "--repeats", "1", "-o", path)
+        told = run("measure", "allreduce", "--synthetic", "--ranks", "2", "--repeats", "1", "-o", path)
         assert told.code == 0, told.err
         assert "168 SYNTHETIC all-reduces, fingerprint" in told.out  # 28 sizes, 3 types in 2 regions
     return path
@@ -45,7 +45,7 @@ def model(run: Runner, folder: Path, made_up: Path) -> Path:
     """Return a model of them."""
     path = folder / "model.json"
     if not path.exists():
-        told = run("bandwidth", "learn", made_up, "--folds", "2", "-o", path)
+        told = run("measure", "bandwidth", made_up, "--folds", "2", "-o", path)
         assert told.code == 0, told.err
         assert "learned from  SYNTHETIC all-reduces, fingerprint" in told.out
         for shown in ("up to 9,000 B", "larger", "MAPE", "pseudo-Huber", "squared error", "log of bandwidth"):
@@ -75,10 +75,10 @@ def test_a_model_becomes_a_table(run: Runner, model: Path, made_up: Path, tmp_pa
     """For an instance's field bandwidth; the source says that it is synthetic."""
     output = tmp_path / "table.json"
     options = ("--types", "p3.8xlarge,mine=g3.8xlarge", "--sizes", "1MiB,4B", "--measurements", made_up, "-o", output)
-    told = run("bandwidth", "tabulate", model, *options)
+    told = run("import", "bandwidth", model, *options)
     assert told.code == 0, told.err
     assert "boosted trees learned from SYNTHETIC all-reduces" in told.out
-    shown = run("bandwidth", "tabulate", model, "--types", "p3.8xlarge,mine=g3.8xlarge", "--json").data
+    shown = run("import", "bandwidth", model, "--types", "p3.8xlarge,mine=g3.8xlarge", "--json").data
     assert list(shown["tables"]) == ["p3.8xlarge", "mine"]
     assert shown["form"] == "table"
 
@@ -88,7 +88,7 @@ def test_a_model_goes_into_an_instance(run: Runner, model: Path, tmp_path: Path)
     """Which then shows where its bandwidth comes from, and is solved with it."""
     output = tmp_path / "mine.json"
     into = ("--into", "srift-case3", "--types", "g4dn.8xlarge=g4dn.4xlarge", "--name", "learned")
-    told = run("bandwidth", "tabulate", model, *into, "-o", output)
+    told = run("import", "bandwidth", model, *into, "-o", output)
     assert told.code == 0, told.err
     assert "SYNTHETIC" in told.out
     assert read_instance(output).name == "learned"
@@ -111,7 +111,7 @@ def test_wrong_calls_of_tabulate_are_explained(
     run: Runner, model: Path, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     """One line on stderr, nothing on stdout."""
-    told = run("bandwidth", "tabulate", model, *arguments)
+    told = run("import", "bandwidth", model, *arguments)
     assert (told.code, told.out) == (code, "")
     assert message in told.err
 
@@ -121,17 +121,17 @@ def test_a_model_of_other_measurements_is_refused(run: Runner, model: Path, tmp_
     """--measurements says which ones it has to be of."""
     other = tmp_path / "other.csv"
     other.write_text("vm_type,ranks,size_bytes,time_us\na,2,8,50\n", encoding="utf-8")
-    told = run("bandwidth", "tabulate", model, "--measurements", other)
+    told = run("import", "bandwidth", model, "--measurements", other)
     assert told.code == 1
     assert "fingerprint: the model was learned from SYNTHETIC all-reduces" in told.err
 
 
 def test_measurements_are_tabulated_as_they_are(run: Runner, made_up: Path) -> None:
     """Medians, without a model; whether they are synthetic is said here, too."""
-    told = run("bandwidth", "tabulate", made_up, "--types", "g3.8xlarge")
+    told = run("import", "bandwidth", made_up, "--types", "g3.8xlarge")
     assert told.code == 0, told.err
     assert "medians of SYNTHETIC all-reduces" in told.out
-    wrong = run("bandwidth", "tabulate", made_up, "--measurements", made_up)
+    wrong = run("import", "bandwidth", made_up, "--measurements", made_up)
     assert wrong.code == 2
     assert "--measurements: has a meaning with a model only" in wrong.err
 
@@ -140,7 +140,7 @@ def test_measurements_without_units_are_refused(run: Runner, tmp_path: Path) -> 
     """Gbit/s and GB/s are told apart by name."""
     path = tmp_path / "measured.csv"
     path.write_text("vm_type,ranks,size_bytes,busbw\na,2,8,50\n", encoding="utf-8")
-    told = run("bandwidth", "learn", path)
+    told = run("measure", "bandwidth", path)
     assert told.code == 1
     assert "column 'busbw' does not say what it holds in which unit; name it bus_gbit_per_s if it holds" in told.err
 
