@@ -7,10 +7,12 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from optplan import wings
 from optplan.cli.options import FILE, flag
 from optplan.cli.parameters import naming_options
+from optplan.errors import UsageError
 
 #: Options that many commands have, by the heading under which help lists them after a command's own.
 _SECTIONS = {
@@ -118,6 +120,22 @@ def _be_quiet(ctx: click.Context, _: click.Parameter, wanted: object) -> None:
         from optplan.cli.console import be_quiet
 
         be_quiet(ctx)
+
+
+def refuse_but(*taken: str, why: str) -> None:
+    """Refuse the options that were typed, besides those of the ``taken`` parameters and those that all commands have.
+
+    Raises
+    ------
+    UsageError
+        Naming the first of them, and why it has no meaning here.
+    """
+    ctx = click.get_current_context()
+    allowed = {*taken, *_SECTIONS["Common options"], "as_json", "force"}
+    for param in ctx.command.params:
+        is_typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        if isinstance(param, click.Option) and is_typed and param.name not in allowed:
+            raise UsageError(f"{flag(param)}: {why}; leave it out")
 
 
 def repeat_command(*dropped: str, result: str = "result.json") -> list[str]:

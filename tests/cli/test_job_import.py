@@ -140,17 +140,20 @@ def test_sensitivity_takes_the_logs_own_errors(run: Runner, command: tuple[str, 
     """Of both classes 6 jobs: rates by 1 / sqrt(6) = 41 %; sizes do not differ, nor speedups on one width."""
     path = tmp_path / "mine.json"
     run(*command, "--yes", "--budget", "4gpu", "-o", path)
-    told = run("sensitivity", path, "--samples", "5")
+    result = tmp_path / "result.json"
+    run("solve", path, "-o", result)
+    asked = ("explain", result, "--instance", path, "--samples", "5", "--wrong")
+    told = run(*asked, "log")
     assert told.code == 0
     assert "5 samples in which the estimates are wrong: class by class arrival rates by 41 % (one" in told.out
-    also = run("sensitivity", path, "--samples", "5", "--speedup", "10%", "--json").data
+    also = run(*asked, "speedup=10%", "--json").data
     assert (also["errors"]["speedup"], also["errors"]["arrival"]) == (0.1, 0.0)
     assert also["errors_by_class"]["vision"] == {"arrival": pytest.approx(6**-0.5)}
-    other = run("sensitivity", path, "--samples", "5", "--arrival", "5%")
+    other = run(*asked, "arrival=5%")
     assert "wrong: arrival rates by 5 % (one" in other.out
-    nothing = run("sensitivity", path, "--samples", "5", "--arrival", "0")
+    nothing = run(*asked, "arrival=0")
     assert nothing.code == 2
-    assert "no errors to sample" in nothing.err
+    assert "there are no errors to sample" in nothing.err
 
 
 def test_what_is_assumed_is_said_wherever_the_answer_goes(
@@ -177,7 +180,7 @@ def test_what_is_assumed_is_said_wherever_the_answer_goes(
     assert "proven optimal, gap 0 %; of speedups 20 % assumed, 80 % measured" in " ".join(checked.out.split())
     assert run("verify", path, result, "--json").data["evidence"]["assumed"] == pytest.approx(0.2)
     # One of eight widths at most: ln(8) / sqrt(12) = 0.6 in the logarithm, sqrt(e^0.36 - 1) = 66 %.
-    told = " ".join(run("sensitivity", path, "--samples", "5").out.split())
+    told = " ".join(run("explain", result, "--instance", path, "--samples", "5", "--wrong", "log").out.split())
     assert "speedups by 66 % and arrival rates by 41 %" in told
 
 

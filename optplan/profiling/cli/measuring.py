@@ -217,7 +217,7 @@ def _measure(given: dict[str, Any]) -> AllreduceData | None:
 
     sizes = choose_sizes(given.pop("most_bytes", MOST_BYTES), given.pop("least_bytes", LEAST_BYTES))
     how = {name: given.pop(name) for name in ("backend", "timeout_s") if name in given}
-    counts = {name: given.pop(name) for name in ("transfers", "repeats") if name in given}
+    counts: dict[str, Any] = {name: given.pop(name) for name in ("transfers", "repeats") if name in given}
     if "ranks" in given:
         counts["world_sizes"] = given.pop("ranks")
     settings = ProbeSettings(sizes_bytes=sizes, **counts)
