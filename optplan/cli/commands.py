@@ -25,6 +25,14 @@ _SECTIONS = {
 _ARGUMENTS = "optplan.arguments"
 
 
+class HeadedOption(click.Option):
+    """An option that stands under a heading of its own in the help."""
+
+    def __init__(self, *args: Any, heading: str, **kwargs: Any) -> None:  # noqa: ANN401 - click's own
+        super().__init__(*args, **kwargs)
+        self.heading = heading
+
+
 class Command(click.Command):
     """A command with ``--json``, ``--quiet``, ``--traceback`` and examples at the end of its help.
 
@@ -83,13 +91,15 @@ class Command(click.Command):
         shared = {name: heading for heading, names in _SECTIONS.items() for name in names}
         if not any("--set" in param.opts for param in self.params):  # elsewhere, such options change no instance
             shared = {name: heading for name, heading in shared.items() if heading != "Change the instance"}
-        sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *_SECTIONS)}
+        own = dict.fromkeys(param.heading for param in self.params if isinstance(param, HeadedOption))
+        sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *own, *_SECTIONS)}
         for param in self.get_params(ctx):
             if isinstance(param, click.Argument):  # they stand in the first line
                 continue
             record = param.get_help_record(ctx)
             if record is not None:
-                sections[shared.get(str(param.name), "Options")].append(record)
+                usual = shared.get(str(param.name), "Options")
+                sections[param.heading if isinstance(param, HeadedOption) else usual].append(record)
         for heading, records in sections.items():
             if records:
                 with formatter.section(heading):

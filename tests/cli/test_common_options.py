@@ -61,7 +61,7 @@ def test_shared_options_stand_under_headings(run: Runner) -> None:
     own, changes, writes, common = (told[a:b] for a, b in zip(places, [*places[1:], len(told)], strict=True))
     assert "--gap" in own
     assert "\n  INSTANCE" not in told  # which stands in the first line
-    assert "\n  PLAN" not in run("stream", "--help").out
+    assert "\n  [JOBS]" not in run("run", "--help").out
     assert "--set" in changes
     assert "--report" in writes
     assert "--json" in writes

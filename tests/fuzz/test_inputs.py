@@ -337,9 +337,9 @@ def plan_command(name: str, dice: random.Random, plan: dict[str, Any], folder: P
     if name.startswith("boa"):
         jobs = [{"name": "j", "job_class": plan["units"][0]["id"]}]
         (folder / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
-        return dice.choice((export, ["stream", path, str(folder / "jobs.json"), "--truth", name]))
-    virtual = [["run", path], ["run", path, "--sample", "--slower", "3"]]
-    return dice.choice((export, *virtual, *([["watch", path]] if name.startswith("srift") else [])))
+        return dice.choice((export, ["run", path, str(folder / "jobs.json"), "--truth", name]))
+    followed = ["run", path, *([] if name.startswith("srift") else dice.choice(([], ["--sample", "--slower", "3"])))]
+    return dice.choice((export, followed))
 
 
 def import_command(dice: random.Random, folder: Path) -> list[str]:

@@ -326,12 +326,11 @@ def list_views(data: Data, dice: random.Random, folder: Path) -> Iterator[list[s
             plan,
             "--out",
             out,
-            "--seed",
-            "1",
-            *dice.choice(([], ["--sample"])),
+            *([] if kind == "srift" else ["--seed", "1", *dice.choice(([], ["--sample"]))]),
             *dice.choice(([], ["--json"])),
         ]
-        yield ["status", out, *dice.choice(([], ["--json"], ["--report", str(folder / "run.html")]))]
+        yield ["status", out, *dice.choice(([], ["--json"]))]
+        yield ["report", out, "-o", str(folder / "run.html")]
 
 
 def list_export(plan: str, kind: str, dice: random.Random, folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""``optplan stream --executor ray`` on a cluster whose autoscaler launches nodes as the scheduler wants them."""
+"""``optplan run --executor ray`` with a stream on a cluster whose autoscaler launches nodes as the scheduler wants them."""
 
 from __future__ import annotations
 
