@@ -93,6 +93,7 @@ def list_kinds() -> list[str]:
 @click.command(
     name="list",
     cls=Command,
+    short_help="List instances, solvers, formulations and exporters.",
     examples=("optplan list", "optplan list solvers", "optplan list instances --json"),
 )
 @click.argument("kind", required=False, metavar="[KIND]", **known_name("list", list_kinds))

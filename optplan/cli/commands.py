@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from optplan import wings
 from optplan.cli.options import FILE, flag
 from optplan.cli.parameters import naming_options
-from optplan.errors import UsageError
+from optplan.errors import UsageError, nearest_name_hint
 
 #: Options that many commands have, by the heading under which help lists them after a command's own.
 _SECTIONS = {
@@ -20,6 +20,9 @@ _SECTIONS = {
     "Write and print": ("output", "plan", "plot", "report", "new_instance", "force", "as_json"),
     "Common options": ("quiet", "traceback", "help", "_click_default_help"),  # click has had both names for it
 }
+
+#: Columns of commands' names in the help, at most.
+_NAME_WIDTH = 20
 
 #: Where a command keeps the arguments that it was called with.
 _ARGUMENTS = "optplan.arguments"
@@ -185,6 +188,8 @@ class Group(click.Group):
         Commands that follow those that are added, by name as ``module:attribute``, loaded when they are used.
     extended
         By which words wings bring further ones: none for ``optplan`` itself, None for groups to which they bring none.
+    headings
+        By heading in the help, the commands under it, in their order; those of wings that are not here are left out.
     """
 
     command_class = Command
@@ -195,15 +200,18 @@ class Group(click.Group):
         examples: Sequence[str] = (),
         later: Mapping[str, str] | None = None,
         extended: str | None = None,
+        headings: Mapping[str, Sequence[str]] | None = None,
         **kwargs: Any,  # noqa: ANN401 - click's own
     ) -> None:
         super().__init__(*args, **kwargs)
         self.examples = tuple(examples)
-        self._later, self._extended = dict(later or {}), extended
+        self._later, self._extended, self._headings = dict(later or {}), extended, dict(headings or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """List the commands as they were added, not by the alphabet."""
-        return [*self.commands, *self._later, *self._of_wings()]
+        """List the commands by their headings, and then as they were added; not by the alphabet."""
+        there = [*self.commands, *self._later, *self._of_wings()]
+        first = [name for names in self._headings.values() for name in names if name in there]
+        return [*first, *(name for name in there if name not in first)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of that name, if there is one."""
@@ -215,6 +223,32 @@ class Group(click.Group):
         module, _, attribute = home.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # noqa: ANN401 - click's own
+        """Find the command; where there is none, name the nearest one."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            known = [name for name in self.list_commands(ctx) if not self._is_hidden(ctx, name)]
+            raise click.UsageError(f"No such command {args[0]!r}; {nearest_name_hint(args[0], known)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under their headings."""
+        if not self._headings:
+            super().format_commands(ctx, formatter)
+            return
+        there = self.list_commands(ctx)
+        listed = {name for names in self._headings.values() for name in names}
+        rest = [name for name in there if name not in listed]
+        for heading, names in {**self._headings, "Commands": rest}.items():
+            found = [(name, self.get_command(ctx, name)) for name in names if name in there]
+            rows = [(name, one.get_short_help_str(formatter.width)) for name, one in found if one and not one.hidden]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows, col_max=_NAME_WIDTH)
+
+    def _is_hidden(self, ctx: click.Context, name: str) -> bool:
+        command = self.get_command(ctx, name)
+        return command is None or command.hidden
 
     def _of_wings(self) -> dict[str, str]:
         return {} if self._extended is None else wings.commands(self._extended)

@@ -40,6 +40,7 @@ def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str])
 @click.group(
     name="import",
     cls=Group,
+    short_help="Make an instance from a log, a trace or a table, or add prices.",
     later={
         "log": "optplan.cli.log_imports:import_log",
         "prices": "optplan.cli.price_imports:import_prices",
@@ -50,7 +51,7 @@ def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str])
     examples=(
         "optplan import log jobs.txt --from sacct --throughput throughput.csv --price aws:p4d.24xlarge -o mine.json",
         "optplan import trace newTrace.csv --from sia --profiles profiles --gpu aws --budget 120gpu -o mine.json",
-        "optplan import prices mine.json --instance-type a100=aws:p4d.24xlarge --region us-east-1 -o priced.json",
+        "optplan import prices mine.json --vm-type a100=aws:p4d.24xlarge --region us-east-1 -o priced.json",
     ),
 )
 def import_data() -> None:

@@ -10,7 +10,7 @@ from optplan.cli.commands import Group
 @click.group(
     cls=Group,
     extended="measure",
-    short_help="Measure searches, jobs, networks and all-reduces, for their instances.",
+    short_help="Measure searches, jobs, networks and all-reduces.",
     examples=(
         "optplan measure search --train train.py:Trainable --space space.yaml --gpus 1,2,4 --into mine.yaml",
         'optplan measure jobs --command "python train.py" --gpus 1,2,4 -o class.json',

@@ -357,7 +357,7 @@ def import_command(dice: random.Random, folder: Path) -> list[str]:
     throughputs = str(dump(change_data(THROUGHPUTS, dice), folder / "t.json", dice))
     gavel = ["import", "trace", "--from", "gavel", "--gpu", "v100", "--gpu", "k80", "--json"]
     sia = ["import", "trace", "--from", "sia", "--profiles", str(folder), "--gpu", "aws", "--json"]
-    prices = ["import", "prices", "boa-one-table", "--instance-type", "v100=T4", "--json", "--catalog"]
+    prices = ["import", "prices", "boa-one-table", "--vm-type", "v100=T4", "--json", "--catalog"]
     unchanged = keep("t2.json", json.dumps(THROUGHPUTS))
     jobs = ["import", "log", "--rescale", "60s", "--price", "1usd/hour", "--gpu", "v100", "--yes"]
     jobs += dice.choice((["--json"], ["--assume", "linear", "--json"], ["--assume", "amdahl:0.1", "--json"]))
@@ -379,7 +379,7 @@ def import_command(dice: random.Random, folder: Path) -> list[str]:
             [*gavel, write("h.trace", GAVEL), "--throughput", unchanged],
             [*sia, write("w.csv", WORKLOAD)],
             [*prices, write("aws-2026-05.csv", PRICES)],
-            ["import", "bandwidth", write("r.csv", REDUCES), "--types", "p3", "--json"],
+            ["import", "bandwidth", write("r.csv", REDUCES), "--vm-type", "p3", "--json"],
         )
     )
 

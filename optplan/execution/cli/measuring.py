@@ -236,13 +236,19 @@ def _show_search(measured: SearchTimings) -> Iterable[Shown]:
     short_help="Measure how jobs speed up, for BOA's classes.",
     examples=(
         'optplan measure jobs --command "python train.py" --gpus 1,2,4 -o class.json',
-        "optplan measure jobs --train train.py:Trainable --work samples --gpus 1,2,4,8 --launcher torchrun "
+        "optplan measure jobs --train train.py:Trainable --work-metric samples --gpus 1,2,4,8 --launcher torchrun "
         "--into cluster.yaml --class bert --gpu t4 -o measured.json",
     ),
     writes={"output": "the class's fields, or the instance, as JSON"},
 )
 @_trained
-@click.option("--work", metavar="NAME", default="", help="Metric with an iteration's work; without it all do the same.")
+@click.option(
+    "--work-metric",
+    "work",
+    metavar="NAME",
+    default="",
+    help="Metric with an iteration's work; without it all do the same.",
+)
 @click.option("--gpu", "gpu_type", metavar="NAME", default="gpu", help="What instances call these GPUs.")
 @click.option("--into", "base", metavar="INSTANCE", help="A cluster of which one class is renewed.")
 @click.option("--class", "name", metavar="NAME", help="The class of --into.")

@@ -47,7 +47,7 @@ _PART = Kind("PART", _parse_part)
     short_help="Hand out widths that follow the jobs, as a service (boa).",
     examples=(
         "optplan serve state --instance boa-newtrace --budget 120gpu",
-        "optplan serve state --watch inbox --slurm sacct --class-pattern '^[a-z0-9]+'",
+        "optplan serve state --inbox inbox --slurm sacct --class-pattern '^[a-z0-9]+'",
     ),
     renamed={"new_speedup": "--new-speedup", "every_s": "--every", "window_h": "--window"},
 )
@@ -61,7 +61,7 @@ _PART = Kind("PART", _parse_part)
     help="Where to listen; port 0 takes a free one.",
 )
 @click.option("--name", "names", metavar="HOST", multiple=True, help="Another name that requests may call the host by.")
-@click.option("--watch", type=DIR, help="Folder whose files are taken: events, hints, sacct's lists.")
+@click.option("--inbox", type=DIR, help="Folder whose files are taken: events, hints, sacct's lists.")
 @click.option("--slurm", metavar="sacct|FILE", help="Ask sacct every minute, or follow the file of jobcomp/filetxt.")
 @click.option("--cpus-per-gpu", type=click.IntRange(min=1), help="Where Slurm's file counts no GPUs, but processors.")
 @click.option("--timezone", metavar="ZONE", default="UTC", help="Of the times in Slurm's files.")
@@ -84,7 +84,7 @@ def serve(
     budget: Amount | None,
     listen: tuple[str, int],
     names: tuple[str, ...],
-    watch: Path | None,
+    inbox: Path | None,
     slurm: str | None,
     cpus_per_gpu: int | None,
     timezone: str,
@@ -126,7 +126,7 @@ def serve(
     keeper.start()
     try:
         door = Door(read_token(folder), *listen, names=names)
-        sources = make_sources(keeper, SlurmJobs(class_names, clock, cpus_per_gpu), watch=watch, slurm=slurm)
+        sources = make_sources(keeper, SlurmJobs(class_names, clock, cpus_per_gpu), watch=inbox, slurm=slurm)
         return asyncio.run(_serve(keeper, door, class_names, sources))
     finally:
         keeper.stop()

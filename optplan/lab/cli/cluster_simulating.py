@@ -92,7 +92,8 @@ _RENAMED = {
     **known_name("timing", list_timings),
 )
 @click.option(
-    "--batch",
+    "--batches",
+    "batch",
     type=click.Choice(["adapted", "fixed", "learned"]),
     default="adapted",
     help="Whether jobs adapt their batch size after every epoch, keep that of the workload, or choose it by what they "

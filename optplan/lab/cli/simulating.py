@@ -9,7 +9,7 @@ from optplan.cli.commands import Group
 
 @click.group(
     cls=Group,
-    short_help="Replay traces: jobs on a cluster, a job on spot VMs, starts that wait.",
+    short_help="Replay traces on clusters, on spot VMs, or with starts that wait.",
     later={
         "cluster": "optplan.lab.cli.cluster_simulating:simulate_cluster",
         "spot": "optplan.lab.cli.spot_simulating:simulate_spot",

@@ -119,16 +119,17 @@ def bandwidth(
     name="bandwidth",
     cls=Command,
     short_help="A table of bandwidths from a model or measurements, or into an instance of srift.",
-    examples=(_EXAMPLES[1], "optplan import bandwidth p3.csv --types mine=p3.8xlarge -o table.json"),
-    renamed={"types": "--types", "region": "--region"},
+    examples=(_EXAMPLES[1], "optplan import bandwidth p3.csv --vm-type mine=p3.8xlarge -o table.json"),
+    renamed={"types": "--vm-type", "region": "--region"},
     writes={"output": "the table, or the instance, as JSON"},
 )
 @click.argument("path", metavar="MODEL.json|MEASUREMENTS.csv", type=FILE)
 @click.option(
-    "--types",
-    metavar="NAME,NAME",
-    default="",
-    help="Types of VM; mine=p3.8xlarge where an instance has another name for one that was measured.",
+    "--vm-type",
+    "types",
+    multiple=True,
+    metavar="NAME",
+    help="Type of VM, may be repeated; mine=p3.8xlarge where an instance has another name for one that was measured.",
 )
 @click.option(
     "--ranks",
@@ -147,7 +148,7 @@ def bandwidth(
 def import_bandwidth(
     path: Path,
     *,
-    types: str,
+    types: tuple[str, ...],
     ranks: tuple[int, ...] | None,
     sizes: str,
     region: str | None,
@@ -158,7 +159,7 @@ def import_bandwidth(
 ) -> int:
     """Tabulate what a model predicts, or the medians of measurements, as the field `bandwidth` of an instance of srift.
 
-    With --into, all types of the instance are tabulated; --types says which measured ones stand for those that were
+    With --into, all types of the instance are tabulated; --vm-type says which measured ones stand for those that were
     not measured.
     """
     from optplan.profiling.bandwidth_tabulation import fill_bandwidth, tabulate
@@ -173,7 +174,7 @@ def import_bandwidth(
     else:
         source = read_model(path, data=data)
     counts, buffers = sorted(set(ranks or ())), sorted({parse_bytes(text, what="--sizes") for text in _split(sizes)})
-    chosen = {name: vm_type if equals else name for name, equals, vm_type in (p.partition("=") for p in _split(types))}
+    chosen = {name: vm_type if equals else name for name, equals, vm_type in (p.partition("=") for p in types)}
     if into is None:
         if name is not None:
             raise UsageError("--name: has a meaning with --into INSTANCE only")

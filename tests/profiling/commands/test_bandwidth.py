@@ -74,11 +74,22 @@ def test_results_of_nccl_tests_become_a_table(run: Runner, tmp_path: Path) -> No
 def test_a_model_becomes_a_table(run: Runner, model: Path, made_up: Path, tmp_path: Path) -> None:
     """For an instance's field bandwidth; the source says that it is synthetic."""
     output = tmp_path / "table.json"
-    options = ("--types", "p3.8xlarge,mine=g3.8xlarge", "--sizes", "1MiB,4B", "--measurements", made_up, "-o", output)
+    options = (
+        "--vm-type",
+        "p3.8xlarge",
+        "--vm-type",
+        "mine=g3.8xlarge",
+        "--sizes",
+        "1MiB,4B",
+        "--measurements",
+        made_up,
+        "-o",
+        output,
+    )
     told = run("import", "bandwidth", model, *options)
     assert told.code == 0, told.err
     assert "boosted trees learned from SYNTHETIC all-reduces" in told.out
-    shown = run("import", "bandwidth", model, "--types", "p3.8xlarge,mine=g3.8xlarge", "--json").data
+    shown = run("import", "bandwidth", model, "--vm-type", "p3.8xlarge", "--vm-type", "mine=g3.8xlarge", "--json").data
     assert list(shown["tables"]) == ["p3.8xlarge", "mine"]
     assert shown["form"] == "table"
 
@@ -87,7 +98,7 @@ def test_a_model_becomes_a_table(run: Runner, model: Path, made_up: Path, tmp_pa
 def test_a_model_goes_into_an_instance(run: Runner, model: Path, tmp_path: Path) -> None:
     """Which then shows where its bandwidth comes from, and is solved with it."""
     output = tmp_path / "mine.json"
-    into = ("--into", "srift-case3", "--types", "g4dn.8xlarge=g4dn.4xlarge", "--name", "learned")
+    into = ("--into", "srift-case3", "--vm-type", "g4dn.8xlarge=g4dn.4xlarge", "--name", "learned")
     told = run("import", "bandwidth", model, *into, "-o", output)
     assert told.code == 0, told.err
     assert "SYNTHETIC" in told.out
@@ -99,12 +110,12 @@ def test_a_model_goes_into_an_instance(run: Runner, model: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--types", "p3"), 1, "types: 'p3' was not measured; known: g3.8xlarge, g4dn.4xlarge, p3.8xlarge"),
+        (("--vm-type", "p3"), 1, "--vm-type: 'p3' was not measured; known: g3.8xlarge, g4dn.4xlarge, p3.8xlarge"),
         (("--name", "x"), 2, "--name: has a meaning with --into INSTANCE only"),
         (("--ranks", "two"), 2, "--ranks: got 'two'; whole numbers with commas between them are needed"),
         (("--sizes", "4"), 2, "--sizes: '4' has no known unit of size"),
         (("--into", "boa-one-table"), 2, "--into: 'boa-one-table' is of formulation 'boa'; instances of srift have a"),
-        (("--into", "srift-case3"), 1, "types: 'g4dn.8xlarge' was not measured; did you mean 'g4dn.4xlarge'"),
+        (("--into", "srift-case3"), 1, "--vm-type: 'g4dn.8xlarge' was not measured; did you mean 'g4dn.4xlarge'"),
     ],
 )
 def test_wrong_calls_of_tabulate_are_explained(
@@ -128,7 +139,7 @@ def test_a_model_of_other_measurements_is_refused(run: Runner, model: Path, tmp_
 
 def test_measurements_are_tabulated_as_they_are(run: Runner, made_up: Path) -> None:
     """Medians, without a model; whether they are synthetic is said here, too."""
-    told = run("import", "bandwidth", made_up, "--types", "g3.8xlarge")
+    told = run("import", "bandwidth", made_up, "--vm-type", "g3.8xlarge")
     assert told.code == 0, told.err
     assert "medians of SYNTHETIC all-reduces" in told.out
     wrong = run("import", "bandwidth", made_up, "--measurements", made_up)
@@ -152,7 +163,7 @@ def test_prices_of_vms_are_filled_in(run: Runner, tmp_path: Path) -> None:
     """The types of case 3 are spot ones: 3 dollars for the whole VM."""
     catalog = tmp_path / "cloud-2026-05.csv"
     catalog.write_text(CATALOG, encoding="utf-8")
-    command = ("import", "prices", "srift-case3", "--catalog", catalog, "--instance-type")
+    command = ("import", "prices", "srift-case3", "--catalog", catalog, "--vm-type")
     told = run(*command, "p3.8xlarge=quad", "--name", "priced", "--json")
     assert told.code == 0, told.err
     vm = told.data["types"]["p3.8xlarge"]
@@ -160,4 +171,4 @@ def test_prices_of_vms_are_filled_in(run: Runner, tmp_path: Path) -> None:
     assert "a spot price is taken and nothing said of interruptions" in told.err
     wrong = run(*command, "p3=quad", "--json")
     assert wrong.code == 2
-    assert "--instance-type: no type of VM 'p3'; " in wrong.error["message"]
+    assert "--vm-type: no type of VM 'p3'; " in wrong.error["message"]
