@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import math
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optplan.cli.outputs import Outputs
+from optplan.cli.console import Shown
 from optplan.errors import DataError, UsageError
-from optplan.execution.cli.searches import find_process, say_follower, tell_stop
-from optplan.execution.cli.streams import make_listener, write_events
+from optplan.execution.cli.kinds import Told
+from optplan.execution.cli.run_view import tell_records
+from optplan.execution.cli.searches import ask_to_pause
 from optplan.units import BudgetUnit
 
 if TYPE_CHECKING:
     from optplan.contracts.plan import Plan
     from optplan.execution.fleets.running import FleetOutcome
     from optplan.execution.fleets.virtual import Course
-    from optplan.execution.records import Record
     from optplan.reporting.pages import Page
 
-__all__ = [
-    "NAME",
-    "OPTIONS",
-    "RESUMED",
-    "SIGNAL",
-    "build_page",
-    "find_process",
-    "follow",
-    "list_logs",
-    "resume",
-    "show",
-]
-
-NAME, SIGNAL = "a fleet", signal.SIGINT
+NAME = "a fleet"
 #: What happens on the virtual clock.
 _COURSE = ("lose", "notice", "back", "boots", "iteration_takes")
 OPTIONS = (
@@ -43,8 +29,8 @@ OPTIONS = (
 RESUMED = ("deadline", "budget", "abort", "events", "report")
 
 
-def follow(plan: Plan, options: dict[str, Any], outputs: Outputs) -> int:
-    """Follow the fleet of a plan; print and write what came of it, and return the exit code."""
+def follow(plan: Plan, options: dict[str, Any], events: Path | None) -> Told:
+    """Follow the fleet of a plan, and write what happens into a file."""
     from optplan.execution.fleets.running import watch
     from optplan.execution.pages.fleets import describe_record
     from optplan.formulations.srift.planning import SriftPlan
@@ -53,39 +39,41 @@ def follow(plan: Plan, options: dict[str, Any], outputs: Outputs) -> int:
     if not plan.segments:
         raise DataError("plan.segments", "has none, so that nothing would run", "make the plan anew")
     course = _read_course({name: options.pop(name) for name in _COURSE if name in options})
-    heard: list[Record] = []
-    listener = make_listener(heard, describe_record)
-    outcome = watch(plan, out=options.pop("out", None), course=course, listener=listener, **options)
-    return _finish(outcome, outputs, heard)
+    with tell_records(events, describe_record) as listener:
+        return Told(watch(plan, out=options.pop("out", None), course=course, listener=listener, **options))
 
 
-def resume(folder: Path, options: dict[str, Any], outputs: Outputs) -> int:
+def resume(folder: Path, options: dict[str, Any], events: Path | None) -> Told:
     """Go on with the fleet in a folder, as :func:`follow` does."""
     from optplan.execution.fleets.running import resume_watch
     from optplan.execution.pages.fleets import describe_record
 
     limits = _name_limits(options)
-    heard: list[Record] = []
-    listener = make_listener(heard, describe_record)
-    outcome = resume_watch(folder, limits=limits, abort=options.get("abort", False), listener=listener)
-    return _finish(outcome, outputs, heard)
+    with tell_records(events, describe_record) as listener:
+        return Told(resume_watch(folder, limits=limits, abort=options.get("abort", False), listener=listener))
 
 
-def show(folder: Path, outputs: Outputs) -> int:
-    """Show how the fleet in a folder stands."""
+def read(folder: Path) -> Told:
+    """Read how the fleet in a folder stands."""
     from optplan.execution.fleets.running import read_watch
 
-    say_follower(folder, outputs)
-    _show(read_watch(folder), outputs)
-    return outputs.exit_code(0)
+    return Told(read_watch(folder))
 
 
-def build_page(folder: Path) -> Page:
-    """Build the page of the fleet in a folder."""
-    from optplan.execution.fleets.running import read_watch
+def present(outcome: FleetOutcome) -> list[Shown]:
+    """Show what became of a fleet."""
+    from optplan.execution.pages.fleets import list_facts
+    from optplan.reporting.tables import fact_table
+
+    told = ["virtual fleet: nothing was trained; what happened is what was asked for"] if outcome.virtual else []
+    return [*told, fact_table(list_facts(outcome))]
+
+
+def build_page(told: Told) -> Page:
+    """Build the page of a fleet."""
     from optplan.execution.pages.fleets import build_fleet_page
 
-    return build_fleet_page(read_watch(folder))
+    return build_fleet_page(told.outcome)
 
 
 def list_logs(folder: Path) -> dict[str, Path]:
@@ -95,33 +83,14 @@ def list_logs(folder: Path) -> dict[str, Path]:
     return written | ({"commands": commands} if commands.is_file() else {})
 
 
-def say_stopped(folder: Path, process: int | None) -> tuple[str, bool]:
-    """Say what has become of the wish to stop it: VMs go on."""
-    from optplan.execution.fleets.running import read_watch
-
-    status = read_watch(folder).status
+def stop(folder: Path, process: int | None) -> tuple[str, bool]:
+    """Ask the process that follows a fleet to pause: its VMs go on."""
+    status = read(folder).outcome.status
+    said, is_stopped = ask_to_pause(folder, process, status)
+    if status == "ended":
+        return said, is_stopped
     going_on = f"its VMs go on, and `optplan run --resume {folder} --abort` gives them back"
-    if process is not None:
-        return f"asked process {process} to pause; {going_on}", True
-    return (f"{folder}: nobody follows it; {going_on}", False) if status != "ended" else tell_stop(folder, None, status)
-
-
-def _finish(outcome: FleetOutcome, outputs: Outputs, heard: list[Record]) -> int:
-    from optplan.execution.pages.fleets import build_fleet_page
-
-    _show(outcome, outputs)
-    outputs.save_text("--events", lambda _: write_events(heard))
-    outputs.save_page("--report", lambda: build_fleet_page(outcome))
-    return outputs.exit_code(outcome.code)
-
-
-def _show(outcome: FleetOutcome, outputs: Outputs) -> None:
-    """Print what became of a watched run, or how it stands."""
-    from optplan.execution.pages.fleets import list_facts
-    from optplan.reporting.tables import fact_table
-
-    told = ["virtual fleet: nothing was trained; what happened is what was asked for"] if outcome.virtual else []
-    outputs.answer(outcome, lambda: [*told, fact_table(list_facts(outcome))])
+    return (f"{said}; {going_on}", True) if process is not None else (f"{folder}: nobody follows it; {going_on}", False)
 
 
 def _name_limits(options: dict[str, Any]) -> dict[str, float]:

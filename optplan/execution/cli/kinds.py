@@ -1,7 +1,7 @@
-"""The kinds of plans that run, and of folders that there are: what each does is in a module of its name.
+"""The kinds of plans that run, and of folders that there are; what each does is in a module of its own.
 
-Each module follows plans (``follow``), goes on with a folder (``resume``), and tells of one: ``show``, ``build_page``,
-``list_logs``, ``find_process`` and ``say_stopped``. What a kind cannot do it leaves out.
+Each module follows plans (``follow``), goes on with a folder (``resume``), and reads one (``read``); what that comes to
+is shown as text (``present``) and as a page (``build_page``).
 """
 
 from __future__ import annotations
@@ -9,34 +9,39 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from optplan.cli.outputs import Outputs
+    from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
     from optplan.reporting.pages import Page
 
 
-class Kind(Protocol):
-    """What a module of a kind has."""
+class Told(NamedTuple):
+    """How a run or a service stands: a record of its kind, and what its plan is for."""
 
-    #: What a plan or a folder of the kind is of, in words.
+    outcome: Any
+    name: str = ""
+
+
+class Kind(Protocol):
+    """What the module of a kind has; that of services follows and resumes nothing."""
+
+    #: What plans and folders of the kind are of, in words.
     NAME: str
-    #: What ends the process that keeps a folder, so that it stores everything first.
-    SIGNAL: int
     #: Parameters of ``optplan run`` that it takes, of a plan and of a folder that is gone on with.
     OPTIONS: Sequence[str]
     RESUMED: Sequence[str]
 
-    follow: Callable[[Plan, dict[str, Any], Outputs], int]
-    resume: Callable[[Path, dict[str, Any], Outputs], int]
-    show: Callable[[Path, Outputs], int]
-    build_page: Callable[[Path], Page]
+    follow: Callable[[Plan, dict[str, Any], Path | None], Told]
+    resume: Callable[[Path, dict[str, Any], Path | None], Told]
+    read: Callable[[Path], Told]
+    present: Callable[[Any], list[Shown]]
+    build_page: Callable[[Told], Page]
     list_logs: Callable[[Path], dict[str, Path]]
-    find_process: Callable[[Path], int | None]
-    say_stopped: Callable[[Path, int | None], tuple[str, bool]]
+    stop: Callable[[Path, int | None], tuple[str, bool]]
 
 
 def kind_of_plan(plan: Plan, options: dict[str, Any]) -> Kind:
@@ -72,13 +77,23 @@ def kind_of_folder(folder: Path) -> Kind:
     return _load(next(held, "searches"))
 
 
+def find_process(folder: Path) -> int | None:
+    """Return the process that follows the run or is the service in a folder; None where there is none."""
+    from optplan.execution.locks import find_holder
+    from optplan.execution.serving.store import find_keeper, is_begun
+
+    return find_keeper(folder) if is_begun(folder) else find_holder(folder)
+
+
 def build_pages(folders: Sequence[Path]) -> Page:
     """Build the page of a folder, or of several runs of searches beside one another."""
-    from optplan.execution.cli import searches
-
     if len(folders) > 1:
-        return searches.compare_pages(folders)
-    return kind_of_folder(folders[0]).build_page(folders[0])
+        from optplan.execution.cli.searches import read
+        from optplan.execution.pages.runs import build_comparison_page
+
+        return build_comparison_page({str(folder): read(folder).outcome for folder in folders})
+    kind = kind_of_folder(folders[0])
+    return kind.build_page(kind.read(folders[0]))
 
 
 def _load(name: str) -> Kind:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -12,7 +12,7 @@ from optplan.cli.console import note, print_either, print_json
 from optplan.cli.options import DIR
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.execution.cli.kinds import kind_of_folder
+from optplan.execution.cli.kinds import find_process, kind_of_folder
 
 #: Lines of a log that are shown.
 _LINES = 40
@@ -34,10 +34,24 @@ def status(folders: tuple[Path, ...], *, as_json: bool) -> int:
     """
     outputs = Outputs({}, force=False, as_json=as_json)
     if len(folders) > 1:
-        from optplan.execution.cli.searches import compare
+        _compare(folders, outputs)
+        return 0
+    kind, process = kind_of_folder(folders[0]), find_process(folders[0])
+    outcome = kind.read(folders[0]).outcome
+    follower = "nobody follows it" if process is None else f"followed by process {process}"
+    said = [f"{folders[0]}: {follower}"] if kind.RESUMED else []  # a service says itself whether it runs
+    outputs.answer(outcome, lambda: [*said, *kind.present(outcome)])
+    return 0
 
-        return compare(folders, outputs)
-    return kind_of_folder(folders[0]).show(folders[0], outputs)
+
+def _compare(folders: Sequence[Path], outputs: Outputs) -> None:
+    """Show runs of searches beside one another."""
+    from optplan.execution.cli.searches import read
+    from optplan.execution.pages.runs import comparison_table
+
+    runs = {str(folder): read(folder).outcome for folder in folders}
+    data = {"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}}
+    outputs.answer(data, lambda: [comparison_table(runs)])
 
 
 @click.command(
@@ -74,11 +88,8 @@ def stop(folder: Path, *, as_json: bool) -> int:
 
     Exits with 1 where nobody follows a run that has neither ended nor paused: what it has started goes on for a while.
     """
-    kind = kind_of_folder(folder)
-    process = kind.find_process(folder)
-    if process is not None:
-        os.kill(process, kind.SIGNAL)
-    said, is_stopped = kind.say_stopped(folder, process)
+    kind, process = kind_of_folder(folder), find_process(folder)
+    said, is_stopped = kind.stop(folder, process)
     if as_json:
         print_json({"driver": process, "asked": process is not None, "said": said})
     else:

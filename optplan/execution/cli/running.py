@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from optplan.cli.commands import Command, HeadedOption, refuse_but
-from optplan.cli.options import BUDGET, DIR, FILE, SIZE, TIME, Kind, parse_share
+from optplan.cli.options import BUDGET, DIR, FILE, SIZE, TIME, parse_share
+from optplan.cli.options import Kind as Value
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
-from optplan.execution.cli.kinds import kind_of_folder, kind_of_plan
+from optplan.execution.cli.kinds import Kind, Told, kind_of_folder, kind_of_plan
 from optplan.units import parse_duration
 
 _FACTOR = click.FloatRange(min=0, min_open=True)
@@ -117,7 +118,7 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 )
 @_of_searches(
     "--replan-above",
-    type=Kind("PART", _parse_part),
+    type=Value("PART", _parse_part),
     help="Plan the rest anew when time or cost is off by more than this: 20% by default, or never.",
 )
 @_of_searches("--setup", type=FILE, help="What machines need before they train (YAML or JSON).")
@@ -149,7 +150,7 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 )
 @_of_fleets("--time-limit", "time_limit_s", type=TIME, help="For the solver, each time; 20s by default.")
 @_of_fleets(
-    "--lose", multiple=True, type=Kind("TYPE@TIME", _parse_loss), help="Virtual: a VM that goes; may be repeated."
+    "--lose", multiple=True, type=Value("TYPE@TIME", _parse_loss), help="Virtual: a VM that goes; may be repeated."
 )
 @_of_fleets("--notice", type=TIME, help="Virtual: how long ahead losses are announced.")
 @_of_fleets("--back", type=TIME, help="Virtual: after how long VMs that go are there again, as they only stalled.")
@@ -199,7 +200,7 @@ def run(
             raise UsageError("--resume: PLAN cannot be given as well; the run has its own")
         kind = kind_of_folder(resumed)
         refuse_but("resumed", *kind.RESUMED, why=f"cannot be given with --resume; {resumed} is of {kind.NAME}")
-        return kind.resume(resumed, given, outputs)
+        return _finish(kind, kind.resume(resumed, given, outputs.path("--events")), outputs)
     if plan is None:
         raise UsageError("PLAN is missing; `optplan solve NAME --plan plan.json` writes one, and --resume needs none")
     followed = read_plan(plan)
@@ -211,4 +212,11 @@ def run(
                 f"JOBS: {jobs} is given, and {plan} is a plan of {kind.NAME}, which has its own; leave it out"
             )
         given["jobs"] = jobs
-    return kind.follow(followed, given, outputs)
+    return _finish(kind, kind.follow(followed, given, outputs.path("--events")), outputs)
+
+
+def _finish(kind: Kind, told: Told, outputs: Outputs) -> int:
+    """Print what a run came to, write its page, and return the exit code."""
+    outputs.answer(told.outcome, lambda: kind.present(told.outcome))
+    outputs.save_page("--report", lambda: kind.build_page(told))
+    return outputs.exit_code(told.outcome.code)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optplan.cli.console import print_answer
-from optplan.cli.outputs import Outputs
+from optplan.cli.console import Shown
 from optplan.errors import UsageError
+from optplan.execution.cli.kinds import Told
 from optplan.units import BudgetUnit
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from optplan.execution.outcomes import RunOutcome
     from optplan.reporting.pages import Page
 
-NAME, SIGNAL = "a search or of one job", signal.SIGINT
+NAME = "a search or of one job"
 RESUMED = (
     *("budget", "deadline", "retries", "grace_s", "step_timeout_s", "orphan_after_s", "node_wait_s", "slots"),
     *(
@@ -38,8 +38,8 @@ RESUMED = (
 OPTIONS = (*RESUMED, "space", "out")
 
 
-def follow(plan: Plan, options: dict[str, Any], outputs: Outputs) -> int:
-    """Follow a plan; print and write what came of it, and return the exit code."""
+def follow(plan: Plan, options: dict[str, Any], events: Path | None) -> Told:
+    """Follow a plan to its end, and write what happens into a file."""
     from optplan.execution.cli.run_view import RunView
     from optplan.execution.options import RunOptions, make_rules
     from optplan.execution.running import run
@@ -49,13 +49,12 @@ def follow(plan: Plan, options: dict[str, Any], outputs: Outputs) -> int:
     space, out = options.pop("space", None), options.pop("out", None)
     given = _name_fields(options)
     drawn_from = None if space is None else read_data(space)
-    events = outputs.path("--events")
     with RunView(State(plan), make_rules(plan, RunOptions(**given)), events=events) as view:
         outcome = run(plan, given.pop("train", None), space=drawn_from, out=out, listener=view.listen, **given)
-    return _show(outcome, outputs, name=plan.instance_name)
+    return Told(outcome, plan.instance_name)
 
 
-def resume(folder: Path, options: dict[str, Any], outputs: Outputs) -> int:
+def resume(folder: Path, options: dict[str, Any], events: Path | None) -> Told:
     """Go on with the run in a folder, as :func:`follow` does."""
     from optplan.execution.cli.run_view import RunView
     from optplan.execution.running import read_run
@@ -63,42 +62,32 @@ def resume(folder: Path, options: dict[str, Any], outputs: Outputs) -> int:
 
     given = _name_fields(options)
     state, rules, _ = read_run(folder)
-    with RunView(state, rules, events=outputs.path("--events")) as view:
-        outcome = resume_run(folder, listener=view.listen, **given)
-    return _show(outcome, outputs, name=state.plan.instance_name)
+    with RunView(state, rules, events=events) as view:
+        return Told(resume_run(folder, listener=view.listen, **given), state.plan.instance_name)
 
 
-def show(folder: Path, outputs: Outputs) -> int:
-    """Show how the run in a folder stands."""
-    outcome, name = _read(folder)
-    say_follower(folder, outputs, "virtual run, " if outcome.virtual else "")
-    _show(outcome, outputs, name=name)
-    return outputs.exit_code(0)
+def read(folder: Path) -> Told:
+    """Read how the run in a folder stands."""
+    from optplan.execution.outcomes import describe
+    from optplan.execution.running import read_run
+
+    state, rules, _ = read_run(folder)
+    return Told(describe(state, rules), state.plan.instance_name)
 
 
-def compare(folders: Sequence[Path], outputs: Outputs) -> int:
-    """Show runs beside one another."""
-    from optplan.execution.pages.runs import comparison_table
+def present(outcome: RunOutcome) -> list[Shown]:
+    """Show what a run came to."""
+    from optplan.execution.pages.runs import describe_clock, outcome_table, segment_table
 
-    runs = {str(folder): _read(folder)[0] for folder in folders}
-    data = {"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}}
-    outputs.answer(data, lambda: [comparison_table(runs)])
-    return outputs.exit_code(0)
+    clock = describe_clock(outcome)
+    return [*([clock] if clock else []), segment_table(outcome), "", outcome_table(outcome)]
 
 
-def compare_pages(folders: Sequence[Path]) -> Page:
-    """Build the page of runs beside one another."""
-    from optplan.execution.pages.runs import build_comparison_page
-
-    return build_comparison_page({str(folder): _read(folder)[0] for folder in folders})
-
-
-def build_page(folder: Path) -> Page:
-    """Build the page of the run in a folder."""
+def build_page(told: Told) -> Page:
+    """Build the page of a run."""
     from optplan.execution.pages.runs import build_run_page
 
-    outcome, name = _read(folder)
-    return build_run_page(outcome, name=name)
+    return build_run_page(told.outcome, name=told.name)
 
 
 def list_logs(folder: Path) -> dict[str, Path]:
@@ -106,42 +95,20 @@ def list_logs(folder: Path) -> dict[str, Path]:
     return {path.parent.name: path for path in sorted(folder.glob("trials/*/output.log"))}
 
 
-def find_process(folder: Path) -> int | None:
-    """Return the process that follows the run; None where nobody does."""
-    from optplan.execution.locks import find_holder
-
-    return find_holder(folder)
+def stop(folder: Path, process: int | None) -> tuple[str, bool]:
+    """Ask the process that follows a run to pause; say so, and whether nothing runs on unasked."""
+    return ask_to_pause(folder, process, read(folder).outcome.status)
 
 
-def say_follower(folder: Path, outputs: Outputs, what: str = "") -> None:
-    """Say to readers which process follows the run in a folder."""
-    if not outputs.as_json:
-        process = find_process(folder)
-        said = "nobody follows it" if process is None else f"followed by process {process}"
-        print_answer(f"{folder}: {what}{said}")
-
-
-def say_stopped(folder: Path, process: int | None) -> tuple[str, bool]:
-    """Say what has become of the wish to stop, and whether nothing runs on unasked."""
-    return tell_stop(folder, process, _read(folder)[0].status)
-
-
-def tell_stop(folder: Path, process: int | None, status: str) -> tuple[str, bool]:
-    """Say what has become of the wish to stop a run that stands so."""
+def ask_to_pause(folder: Path, process: int | None, status: str) -> tuple[str, bool]:
+    """Ask the process that follows a run to pause, and say what becomes of a run that stands so."""
     if process is not None:
+        os.kill(process, signal.SIGINT)
         return f"asked process {process} to pause", True
     if status == "running":
         gone = f"{folder}: whoever followed it is gone; what it has started stores its state and ends by itself"
         return f"{gone} (--orphan-after), and `optplan run --resume {folder}` goes on", False
     return f"{folder}: nobody follows it; it {'has ended' if status == 'ended' else 'is paused'}", True
-
-
-def _read(folder: Path) -> tuple[RunOutcome, str]:
-    from optplan.execution.outcomes import describe
-    from optplan.execution.running import read_run
-
-    state, rules, _ = read_run(folder)
-    return describe(state, rules), state.plan.instance_name
 
 
 def _name_fields(options: dict[str, Any]) -> dict[str, Any]:
@@ -161,13 +128,3 @@ def _name_fields(options: dict[str, Any]) -> dict[str, Any]:
     if "setup" in fields:
         fields["setup"] = read_data(fields["setup"])
     return fields
-
-
-def _show(outcome: RunOutcome, outputs: Outputs, *, name: str) -> int:
-    """Print what a run came to, write its page, and return the exit code."""
-    from optplan.execution.pages.runs import build_run_page, describe_clock, outcome_table, segment_table
-
-    tables = (segment_table(outcome), "", outcome_table(outcome))
-    outputs.answer(outcome, lambda: [*filter(None, [describe_clock(outcome)]), *tables])
-    outputs.save_page("--report", lambda: build_run_page(outcome, name=name))
-    return outputs.exit_code(outcome.code)

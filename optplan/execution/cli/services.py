@@ -3,46 +3,56 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optplan.cli.outputs import Outputs
+from optplan.cli.console import Shown
 from optplan.errors import UsageError
+from optplan.execution.cli.kinds import Told, find_process
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
     from optplan.reporting.pages import Page
 
-NAME, SIGNAL = "a service", signal.SIGTERM
-OPTIONS: tuple[str, ...] = ()
+NAME = "a service"
 RESUMED: tuple[str, ...] = ()
 
 
-def resume(folder: Path, *_: object) -> int:
+def resume(folder: Path, *_: object) -> Told:
     """Refuse: a service goes on by itself."""
     raise UsageError(f"--resume: {folder} is a service's; `optplan serve {folder}` goes on with it")
 
 
-def show(folder: Path, outputs: Outputs) -> int:
-    """Show how the service stands."""
+def read(folder: Path) -> Told:
+    """Read how the service stands, as plain data."""
+    process, table, address = find_process(folder), folder / "widths.json", folder / "address"
+    stands = {
+        "service": "boa",
+        "folder": str(folder),
+        "process": process,
+        "address": address.read_text("utf-8").strip() if process and address.is_file() else None,
+        "table": json.loads(table.read_text("utf-8")) if table.is_file() else None,
+    }
+    return Told(stands)
+
+
+def present(stands: dict[str, Any]) -> list[Shown]:
+    """Show how a service stands."""
     from optplan.reporting.tables import fact_table
 
-    data = _read(folder)
-    outputs.answer(data, lambda: [fact_table(_list_facts(folder, data))])
-    return outputs.exit_code(0)
+    return [fact_table(_list_facts(stands))]
 
 
-def build_page(folder: Path) -> Page:
-    """Build the page of the service."""
+def build_page(told: Told) -> Page:
+    """Build the page of a service."""
     from optplan.reporting.pages import Definitions, Page, Section
 
-    data = _read(folder)
-    title = f"The service in {folder} {'runs' if data['process'] else 'does not run'}"
-    badge = ("running", "good") if data["process"] else ("stopped", "fair")
-    return Page(
-        "", title, "", *badge, sections=[Section("facts", "How it stands", [Definitions(_list_facts(folder, data))])]
-    )
+    runs = told.outcome["process"] is not None
+    title = f"The service in {told.outcome['folder']} {'runs' if runs else 'does not run'}"
+    facts = [Section("facts", "How it stands", [Definitions(_list_facts(told.outcome))])]
+    return Page("", title, "", *(("running", "good") if runs else ("stopped", "fair")), sections=facts)
 
 
 def list_logs(folder: Path) -> dict[str, Path]:
@@ -52,37 +62,24 @@ def list_logs(folder: Path) -> dict[str, Path]:
     )
 
 
-def find_process(folder: Path) -> int | None:
-    """Return the process that is the service; None where none is."""
-    from optplan.execution.serving.store import find_keeper
-
-    return find_keeper(folder)
-
-
-def say_stopped(folder: Path, process: int | None) -> tuple[str, bool]:
-    """Say what has become of the wish to stop it."""
+def stop(folder: Path, process: int | None) -> tuple[str, bool]:
+    """Ask a service to end."""
     if process is None:
         return f"{folder}: the service does not run", True
+    os.kill(process, signal.SIGTERM)
     return f"asked the service, process {process}, to end; `optplan serve {folder}` goes on", True
 
 
-def _read(folder: Path) -> dict[str, Any]:
-    process, table = find_process(folder), folder / "widths.json"
-    address = folder / "address"
-    return {
-        "service": "boa",
-        "process": process,
-        "address": address.read_text("utf-8").strip() if process and address.is_file() else None,
-        "table": json.loads(table.read_text("utf-8")) if table.is_file() else None,
-    }
-
-
-def _list_facts(folder: Path, data: dict[str, Any]) -> list[tuple[str, str]]:
-    runs = f"runs as process {data['process']}" if data["process"] else f"does not run: `optplan serve {folder}`"
+def _list_facts(stands: dict[str, Any]) -> list[tuple[str, str]]:
+    runs = (
+        f"runs as process {stands['process']}"
+        if stands["process"]
+        else f"does not run: `optplan serve {stands['folder']}`"
+    )
     facts = [("service", runs)]
-    if data["address"]:
-        facts.append(("address", data["address"]))
-    table = data["table"]
+    if stands["address"]:
+        facts.append(("address", stands["address"]))
+    table = stands["table"]
     if table is None:
         return [*facts, ("widths", "none published yet")]
     promised = f"{table['gpus']:.4g} GPUs, {format_duration(table['mean_jct_s'])} on average"

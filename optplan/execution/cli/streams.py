@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optplan.cli.console import note
-from optplan.cli.outputs import Outputs
+from optplan.cli.console import Shown
 from optplan.errors import UsageError
-from optplan.execution.cli.searches import find_process, list_logs, say_follower, tell_stop
+from optplan.execution.cli.kinds import Told
+from optplan.execution.cli.run_view import tell_records
+from optplan.execution.cli.searches import ask_to_pause, list_logs
 
 if TYPE_CHECKING:
     from optplan.contracts.plan import Plan
-    from optplan.execution.protocol import Progressed
     from optplan.execution.records import Record
     from optplan.execution.streams.outcomes import StreamOutcome
     from optplan.reporting.pages import Page
 
-__all__ = [
-    "NAME",
-    "OPTIONS",
-    "RESUMED",
-    "SIGNAL",
-    "build_page",
-    "find_process",
-    "follow",
-    "list_logs",
-    "resume",
-    "show",
-]
+__all__ = ["NAME", "OPTIONS", "RESUMED", "build_page", "follow", "list_logs", "present", "read", "resume", "stop"]
 
-NAME, SIGNAL = "a stream of jobs", signal.SIGINT
+NAME = "a stream of jobs"
 OPTIONS = (
     *("learn", "table", "inbox", "truth", "train", "command", "executor", "out", "node_gpus", "most_gpus", "order"),
     *(
@@ -52,8 +39,8 @@ OPTIONS = (
 RESUMED = ("events", "report")
 
 
-def follow(plan: Plan, options: dict[str, Any], outputs: Outputs) -> int:
-    """Serve the jobs by a plan; print and write what came of it, and return the exit code."""
+def follow(plan: Plan, options: dict[str, Any], events: Path | None) -> Told:
+    """Serve the jobs of a stream by a plan, and write what happens into a file."""
     from optplan.execution.streams.arrivals import read_jobs
     from optplan.execution.streams.running import run_stream
     from optplan.formulations.boa.data.instance import BoaInstance
@@ -65,68 +52,53 @@ def follow(plan: Plan, options: dict[str, Any], outputs: Outputs) -> int:
         raise UsageError("JOBS is missing; a plan of a stream is followed for a list of jobs, as in run PLAN jobs.yaml")
     assert isinstance(plan, BoaPlan)  # no other has classes of jobs
     known = {name: read_instance(options.pop(name), BoaInstance) for name in ("learn", "truth") if name in options}
-    heard: list[Record] = []
-    outcome = run_stream(
-        plan,
-        read_jobs(jobs),
-        instance=known.get("learn"),
-        truth=known.get("truth"),
-        out=options.pop("out", None),
-        listener=make_listener(heard, _describe),
-        **_name_fields(options, plan.resources),
-    )
-    return finish(outcome, outputs, heard)
+    with tell_records(events, _describe) as listener:
+        outcome = run_stream(
+            plan,
+            read_jobs(jobs),
+            instance=known.get("learn"),
+            truth=known.get("truth"),
+            out=options.pop("out", None),
+            listener=listener,
+            **_name_fields(options, plan.resources),
+        )
+    return Told(outcome)
 
 
-def resume(folder: Path, options: dict[str, Any], outputs: Outputs) -> int:  # noqa: ARG001 - there are none
+def resume(folder: Path, options: dict[str, Any], events: Path | None) -> Told:  # noqa: ARG001 - there are none
     """Go on with the stream in a folder, as :func:`follow` does."""
     from optplan.execution.streams.running import resume_stream
 
-    heard: list[Record] = []
-    return finish(resume_stream(folder, listener=make_listener(heard, _describe)), outputs, heard)
+    with tell_records(events, _describe) as listener:
+        return Told(resume_stream(folder, listener=listener))
 
 
-def finish(outcome: StreamOutcome, outputs: Outputs, heard: list[Record]) -> int:
-    """Print and write what came of a stream, and return the exit code."""
-    from optplan.execution.pages.streams import build_stream_page
-
-    _show(outcome, outputs)
-    outputs.save_text("--events", lambda _: write_events(heard))
-    outputs.save_page("--report", lambda: build_stream_page(outcome))
-    return outputs.exit_code(outcome.code)
-
-
-def show(folder: Path, outputs: Outputs) -> int:
-    """Show how the stream in a folder stands."""
+def read(folder: Path) -> Told:
+    """Read how the stream in a folder stands."""
     from optplan.execution.streams.running import read_stream
 
-    say_follower(folder, outputs)
-    _show(read_stream(folder), outputs)
-    return outputs.exit_code(0)
+    return Told(read_stream(folder))
 
 
-def build_page(folder: Path) -> Page:
-    """Build the page of the stream in a folder."""
-    from optplan.execution.pages.streams import build_stream_page
-    from optplan.execution.streams.running import read_stream
-
-    return build_stream_page(read_stream(folder))
-
-
-def say_stopped(folder: Path, process: int | None) -> tuple[str, bool]:
-    """Say what has become of the wish to stop it."""
-    from optplan.execution.streams.running import read_stream
-
-    return tell_stop(folder, process, read_stream(folder).status)
-
-
-def _show(outcome: StreamOutcome, outputs: Outputs) -> None:
-    """Print what became of a stream, or how it stands."""
+def present(outcome: StreamOutcome) -> list[Shown]:
+    """Show what became of a stream."""
     from optplan.execution.pages.streams import class_table, list_facts
     from optplan.reporting.tables import fact_table
 
     told = ["virtual stream: nothing was trained; times are those of the instance"] if outcome.virtual else []
-    outputs.answer(outcome, lambda: [*told, class_table(outcome), "", fact_table(list_facts(outcome))])
+    return [*told, class_table(outcome), "", fact_table(list_facts(outcome))]
+
+
+def build_page(told: Told) -> Page:
+    """Build the page of a stream."""
+    from optplan.execution.pages.streams import build_stream_page
+
+    return build_stream_page(told.outcome)
+
+
+def stop(folder: Path, process: int | None) -> tuple[str, bool]:
+    """Ask the process that serves a stream to pause, as that of a search."""
+    return ask_to_pause(folder, process, read(folder).outcome.status)
 
 
 def _name_fields(options: dict[str, Any], types: Any) -> dict[str, Any]:  # noqa: ANN401 - names of resources
@@ -167,26 +139,3 @@ def _describe(record: Record) -> str:
             return f"{record.trial} is given up: {record.why}"
         case _:
             return ""
-
-
-def make_listener(heard: list[Record], describe: Callable[[Record], str]) -> Callable[[Record | Progressed], None]:
-    """Make what keeps each record, and tells what is described of it."""
-    from optplan.execution.protocol import Progressed
-    from optplan.units import format_duration
-
-    def listen(record: Record | Progressed) -> None:
-        if isinstance(record, Progressed):
-            return
-        heard.append(record)
-        text = describe(record)
-        if text:
-            note(f"[{format_duration(round(record.t, 1)) if record.t else '0 s'}] {text}")
-
-    return listen
-
-
-def write_events(heard: list[Record]) -> str:
-    """Write records as lines of JSON."""
-    from optplan.execution.records import encode
-
-    return "".join(f"{encode(record)}\n" for record in heard)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optplan.execution.cli.searches import tell_stop
+from optplan.execution.cli.searches import ask_to_pause
 from optplan.execution.locks import hold_lock
 from optplan.execution.serving.keeping import Keeper
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -68,7 +68,7 @@ def service(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("kind", "shown", "titled"),
     [
-        ("search", "virtual run, nobody follows it", "Virtual run: nothing was trained"),
+        ("search", "virtual run: nothing was trained", "Virtual run: nothing was trained"),
         ("stream", "nobody follows it", "1 classes of jobs: ended"),
         ("fleet", "nobody follows it", "0 of 400 iterations on 2 p3.8xlarge@512"),
         ("service", "does not run: `optplan serve", "does not run"),
@@ -134,10 +134,10 @@ def test_what_goes_on_unasked_is_not_called_stopped(run: Runner, fleet: Path, tm
     told = run("stop", fleet)
     assert told.code == 1
     assert f"its VMs go on, and `optplan run --resume {fleet} --abort` gives them back" in told.err
-    said, is_stopped = tell_stop(tmp_path, None, "running")
+    said, is_stopped = ask_to_pause(tmp_path, None, "running")
     assert not is_stopped
     assert f"`optplan run --resume {tmp_path}` goes on" in said
-    assert tell_stop(tmp_path, None, "paused") == (f"{tmp_path}: nobody follows it; it is paused", True)
+    assert ask_to_pause(tmp_path, None, "paused") == (f"{tmp_path}: nobody follows it; it is paused", True)
 
 
 def test_logs_of_fleets_are_those_of_commands_and_ranks(run: Runner, fleet: Path) -> None:
