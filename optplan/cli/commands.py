@@ -241,7 +241,8 @@ class Group(click.Group):
         rest = [name for name in there if name not in listed]
         for heading, names in {**self._headings, "Commands": rest}.items():
             found = [(name, self.get_command(ctx, name)) for name in names if name in there]
-            rows = [(name, one.get_short_help_str(formatter.width)) for name, one in found if one and not one.hidden]
+            shown = [(name, one) for name, one in found if one and not one.hidden and not _is_empty(one, ctx)]
+            rows = [(name, one.get_short_help_str(formatter.width)) for name, one in shown]
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows, col_max=_NAME_WIDTH)
@@ -257,6 +258,11 @@ class Group(click.Group):
         """Write the examples, one to a line."""
         write_examples(self.examples, formatter)
         super().format_epilog(ctx, formatter)
+
+
+def _is_empty(command: click.Command, ctx: click.Context) -> bool:
+    """Whether it is a group whose commands are those of wings that are not here."""
+    return isinstance(command, click.Group) and not command.list_commands(ctx)
 
 
 def write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:

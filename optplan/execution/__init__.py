@@ -20,5 +20,5 @@ COMMANDS = {
     "measure search": "optplan.execution.cli.measuring:search",
     "measure jobs": "optplan.execution.cli.measuring:jobs",
 }
-FOLDERS = "optplan.execution.cli.kinds:build_pages"
+FOLDERS = "optplan.execution.cli.looking:build_pages"
 LISTS = {"exporters": "optplan.execution.exports.entries:list_exporters"}

@@ -85,16 +85,5 @@ def find_process(folder: Path) -> int | None:
     return find_keeper(folder) if is_begun(folder) else find_holder(folder)
 
 
-def build_pages(folders: Sequence[Path]) -> Page:
-    """Build the page of a folder, or of several runs of searches beside one another."""
-    if len(folders) > 1:
-        from optplan.execution.cli.searches import read
-        from optplan.execution.pages.runs import build_comparison_page
-
-        return build_comparison_page({str(folder): read(folder).outcome for folder in folders})
-    kind = kind_of_folder(folders[0])
-    return kind.build_page(kind.read(folders[0]))
-
-
 def _load(name: str) -> Kind:
     return cast("Kind", import_module(f"optplan.execution.cli.{name}"))

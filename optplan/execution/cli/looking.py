@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,10 @@ from optplan.cli.options import DIR
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.cli.kinds import find_process, kind_of_folder
+from optplan.execution.cli.searches import read
+
+if TYPE_CHECKING:
+    from optplan.reporting.pages import Page
 
 #: Lines of a log that are shown.
 _LINES = 40
@@ -44,9 +49,18 @@ def status(folders: tuple[Path, ...], *, as_json: bool) -> int:
     return 0
 
 
+def build_pages(folders: Sequence[Path]) -> Page:
+    """Build the page of a folder, or of several runs of searches beside one another."""
+    if len(folders) > 1:
+        from optplan.execution.pages.runs import build_comparison_page
+
+        return build_comparison_page({str(folder): read(folder).outcome for folder in folders})
+    kind = kind_of_folder(folders[0])
+    return kind.build_page(kind.read(folders[0]))
+
+
 def _compare(folders: Sequence[Path], outputs: Outputs) -> None:
     """Show runs of searches beside one another."""
-    from optplan.execution.cli.searches import read
     from optplan.execution.pages.runs import comparison_table
 
     runs = {str(folder): read(folder).outcome for folder in folders}

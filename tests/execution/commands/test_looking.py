@@ -87,11 +87,9 @@ def test_each_kind_of_folder_is_shown_and_reported(
     assert titled in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("kind", "number"), [("search", signal.SIGINT), ("stream", signal.SIGINT), ("fleet", signal.SIGINT)]
-)
+@pytest.mark.parametrize("kind", ["search", "stream", "fleet"])
 def test_whoever_follows_a_run_is_named_and_asked(
-    run: Runner, request: pytest.FixtureRequest, killed: list[tuple[int, int]], kind: str, number: int
+    run: Runner, request: pytest.FixtureRequest, killed: list[tuple[int, int]], kind: str
 ) -> None:
     """The process that holds the folder's lock gets Ctrl-C's signal."""
     folder = request.getfixturevalue(kind)
@@ -101,7 +99,7 @@ def test_whoever_follows_a_run_is_named_and_asked(
         told = run("stop", folder)
     finally:
         os.close(handle)
-    assert (told.code, killed) == (0, [(os.getpid(), number)])
+    assert (told.code, killed) == (0, [(os.getpid(), signal.SIGINT)])
     assert f"asked process {os.getpid()} to pause" in told.err
 
 
