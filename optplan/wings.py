@@ -2,7 +2,7 @@
 
 The core solves, proves, plans and reports without them and imports none. A wing's ``__init__.py`` names what it brings,
 as ``module:attribute``, loaded when it is used: in ``COMMANDS`` by the words after ``optplan``, in ``LISTS`` by what
-``optplan list`` calls it.
+``optplan list`` calls it; ``FOLDERS`` makes pages of the folders that its commands write.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ def commands(group: str = "") -> dict[str, str]:
         for name, home in found
         if name.startswith(words) and " " not in name.removeprefix(words)
     }
+
+
+def folder_pages() -> str | None:
+    """Return where the function is that makes the page of folders that a wing's commands have written, if any."""
+    return next((wing.FOLDERS for wing in wings() if hasattr(wing, "FOLDERS")), None)
 
 
 def lists() -> dict[str, str]:

@@ -50,7 +50,7 @@ SLOW = (
     "docs/test_types.py",
     "execution/commands/test_exporting.py",
     "execution/commands/test_fleets.py",
-    "execution/commands/test_profiling.py",
+    "execution/commands/test_measuring.py",
     "execution/commands/test_running.py",
     "execution/commands/test_watching.py",
     "execution/exports",

@@ -72,6 +72,7 @@ def test_commands_of_wings_are_not_there(core: dict[str, str], tmp_path: Path) -
     listed = call(core, "optplan.cli", "--help", cwd=tmp_path)
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "\n  solve " in listed.stdout
+    assert "\n  measure " not in listed.stdout
     assert not [name for name in wings.commands() if f"\n  {name} " in listed.stdout]
     assert call(core, "optplan.cli", "run", "plan.json", cwd=tmp_path).returncode == 2
 
@@ -90,7 +91,7 @@ def test_everything_that_wings_bring_is_there() -> None:
     for group in groups:
         for name, home in wings.commands(group).items():
             assert load(home).name == name
-    assert all(callable(load(home)) for home in wings.lists().values())
+    assert all(callable(load(home)) for home in (*wings.lists().values(), wings.folder_pages() or ""))
 
 
 def test_a_name_that_nobody_brings_is_no_command() -> None:

@@ -1,4 +1,4 @@
-"""A small network for `optplan profile network convnet.py:make_network`; put your own in its place."""
+"""A small network for `optplan measure network convnet.py:make_network`; put your own in its place."""
 
 from __future__ import annotations
 

@@ -33,23 +33,26 @@ _EXAMPLES = (
     "optplan list solvers",
 )
 
-#: Where each command of the core stands, in the order of the help; those of the wings follow.
+#: The commands by what they are for, those of wings among them, in the order of the help.
+_HEADINGS = {
+    "Decide": ("solve", "frontier", "explain", "compare", "verify", "report", "list", "show", "schema"),
+    "Bring data": ("import", "measure"),
+    "Run": ("run", "status", "logs", "stop", "serve", "calibrate", "export", "submit"),
+    "Study": ("simulate", "bench"),
+}
+#: Where each command of the core stands.
 _COMMANDS = {
     "solve": "optplan.cli.solving:solve",
     "explain": "optplan.cli.explanation:explain",
     "compare": "optplan.cli.comparison:compare",
     "frontier": "optplan.cli.frontiers:frontier",
-    "sensitivity": "optplan.cli.sensitivity:sensitivity",
-    "replan": "optplan.cli.replanning:replan",
-    "scaling": "optplan.cli.scaling:scaling",
-    "largest": "optplan.cli.largest:largest",
     "verify": "optplan.cli.verification:verify",
     "report": "optplan.cli.report_pages:report_page",
     "show": "optplan.cli.catalogue:show",
     "list": "optplan.cli.catalogue:list_registered",
     "schema": "optplan.cli.catalogue:schema",
     "import": "optplan.cli.imports:import_data",
-    "profile": "optplan.cli.profiles:profile",
+    "measure": "optplan.cli.measurements:measure",
 }
 
 
@@ -64,6 +67,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: object) -> No
     examples=_EXAMPLES,
     later=_COMMANDS,
     extended="",
+    headings=_HEADINGS,
     invoke_without_command=True,
     context_settings={"max_content_width": _HELP_WIDTH, "help_option_names": ["-h", "--help"]},
 )

@@ -71,6 +71,20 @@ def amendments_but(*useless: str) -> Callable[[F], F]:
     return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(wanted), command)
 
 
+def problem_option(list_names: Callable[[], list[str]], more: str = "") -> Callable[[F], F]:
+    """Make the option that says which problem, one of those listed; ``more`` ends its help."""
+    return click.option(
+        "--problem",
+        metavar="NAME",
+        help=(
+            "Which problem of the formulation: continuous, whole or rescaling for boa; cheapest, fastest, "
+            "cheapest-with-confidence or fastest-with-confidence for rubberband; spend or informed for seer; "
+            f"cheapest or fastest for srift.{more}"
+        ),
+        **known_name("problem", list_names),
+    )
+
+
 def _make_amendments() -> dict[str, Callable[[Any], Any]]:
     return {
         "set": click.option(
@@ -94,16 +108,7 @@ def _make_amendments() -> dict[str, Callable[[Any], Any]]:
             type=TIME,
             help="Limit on the completion time, with its unit: 20min. Refused where the formulation has none.",
         ),
-        "problem": click.option(
-            "--problem",
-            metavar="NAME",
-            help=(
-                "Which problem of the formulation: continuous, whole or rescaling for boa; cheapest, fastest, "
-                "cheapest-with-confidence or fastest-with-confidence for rubberband; spend or informed for seer; "
-                "cheapest or fastest for srift."
-            ),
-            **known_name("problem", list_problems),
-        ),
+        "problem": problem_option(list_problems),
         "policy": click.option(
             "--policy",
             metavar="NAME",

@@ -79,7 +79,7 @@ def show(
         return show_pictures(instance, outputs, dag=dag)
     if form is not None:
         return _show_model(instance, form, outputs)
-    if outputs.as_json or "--output" not in outputs:
+    if outputs.as_json or "--out" not in outputs:
         return deliver(instance, outputs)
     outputs.save_json(instance)
     return outputs.exit_code(0)
@@ -93,6 +93,7 @@ def list_kinds() -> list[str]:
 @click.command(
     name="list",
     cls=Command,
+    short_help="List instances, solvers, formulations and exporters.",
     examples=("optplan list", "optplan list solvers", "optplan list instances --json"),
 )
 @click.argument("kind", required=False, metavar="[KIND]", **known_name("list", list_kinds))
@@ -181,9 +182,9 @@ def _show_model(instance: Instance, form: Literal["lp", "mps"], outputs: Outputs
     if outputs.as_json:
         raise UsageError("--model writes a model's text, which is not JSON; leave out --json or --model")
     text = _write_model(instance, form)
-    if "--output" not in outputs:
+    if "--out" not in outputs:
         print_text(text)
-    outputs.save_text("--output", lambda _: text)
+    outputs.save_text("--out", lambda _: text)
     return outputs.exit_code(0)
 
 

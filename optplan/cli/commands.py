@@ -7,10 +7,12 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from optplan import wings
 from optplan.cli.options import FILE, flag
 from optplan.cli.parameters import naming_options
+from optplan.errors import UsageError, nearest_name_hint
 
 #: Options that many commands have, by the heading under which help lists them after a command's own.
 _SECTIONS = {
@@ -19,8 +21,19 @@ _SECTIONS = {
     "Common options": ("quiet", "traceback", "help", "_click_default_help"),  # click has had both names for it
 }
 
+#: Columns of commands' names in the help, at most.
+_NAME_WIDTH = 20
+
 #: Where a command keeps the arguments that it was called with.
 _ARGUMENTS = "optplan.arguments"
+
+
+class HeadedOption(click.Option):
+    """An option that stands under a heading of its own in the help."""
+
+    def __init__(self, *args: Any, heading: str, **kwargs: Any) -> None:  # noqa: ANN401 - click's own
+        super().__init__(*args, **kwargs)
+        self.heading = heading
 
 
 class Command(click.Command):
@@ -52,9 +65,9 @@ class Command(click.Command):
                 param.show_default = param.default != ""  # an empty one says nothing
         self.examples = tuple(examples)
         self.renamed = dict(renamed or {})
-        self.writes = {name: f"--{name.replace('_', '-')}" for name in writes or {}}
+        self.writes = {name: "--out" if name == "output" else f"--{name.replace('_', '-')}" for name in writes or {}}
         for name, what in (writes or {}).items():
-            names = ["-o", "--output"] if name == "output" else [self.writes[name], name]
+            names = ["-o", "--out", "output"] if name == "output" else [self.writes[name], name]
             said = f"Write {what}." if name == "output" else what
             self.params.append(click.Option(names, metavar="FILE", type=FILE, help=said))
         if writes:
@@ -81,13 +94,15 @@ class Command(click.Command):
         shared = {name: heading for heading, names in _SECTIONS.items() for name in names}
         if not any("--set" in param.opts for param in self.params):  # elsewhere, such options change no instance
             shared = {name: heading for name, heading in shared.items() if heading != "Change the instance"}
-        sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *_SECTIONS)}
+        own = dict.fromkeys(param.heading for param in self.params if isinstance(param, HeadedOption))
+        sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *own, *_SECTIONS)}
         for param in self.get_params(ctx):
             if isinstance(param, click.Argument):  # they stand in the first line
                 continue
             record = param.get_help_record(ctx)
             if record is not None:
-                sections[shared.get(str(param.name), "Options")].append(record)
+                usual = shared.get(str(param.name), "Options")
+                sections[param.heading if isinstance(param, HeadedOption) else usual].append(record)
         for heading, records in sections.items():
             if records:
                 with formatter.section(heading):
@@ -118,6 +133,22 @@ def _be_quiet(ctx: click.Context, _: click.Parameter, wanted: object) -> None:
         from optplan.cli.console import be_quiet
 
         be_quiet(ctx)
+
+
+def refuse_but(*taken: str, why: str) -> None:
+    """Refuse the options that were typed, besides those of the ``taken`` parameters and those that all commands have.
+
+    Raises
+    ------
+    UsageError
+        Naming the first of them, and why it has no meaning here.
+    """
+    ctx = click.get_current_context()
+    allowed = {*taken, *_SECTIONS["Common options"], "as_json", "force"}
+    for param in ctx.command.params:
+        is_typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        if isinstance(param, click.Option) and is_typed and param.name not in allowed:
+            raise UsageError(f"{flag(param)}: {why}; leave it out")
 
 
 def repeat_command(*dropped: str, result: str = "result.json") -> list[str]:
@@ -157,6 +188,8 @@ class Group(click.Group):
         Commands that follow those that are added, by name as ``module:attribute``, loaded when they are used.
     extended
         By which words wings bring further ones: none for ``optplan`` itself, None for groups to which they bring none.
+    headings
+        By heading in the help, the commands under it, in their order; those of wings that are not here are left out.
     """
 
     command_class = Command
@@ -167,15 +200,18 @@ class Group(click.Group):
         examples: Sequence[str] = (),
         later: Mapping[str, str] | None = None,
         extended: str | None = None,
+        headings: Mapping[str, Sequence[str]] | None = None,
         **kwargs: Any,  # noqa: ANN401 - click's own
     ) -> None:
         super().__init__(*args, **kwargs)
         self.examples = tuple(examples)
-        self._later, self._extended = dict(later or {}), extended
+        self._later, self._extended, self._headings = dict(later or {}), extended, dict(headings or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """List the commands as they were added, not by the alphabet."""
-        return [*self.commands, *self._later, *self._of_wings()]
+        """List the commands by their headings, and then as they were added; not by the alphabet."""
+        there = [*self.commands, *self._later, *self._of_wings()]
+        first = [name for names in self._headings.values() for name in names if name in there]
+        return [*first, *(name for name in there if name not in first)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of that name, if there is one."""
@@ -188,6 +224,33 @@ class Group(click.Group):
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # noqa: ANN401 - click's own
+        """Find the command; where there is none, name the nearest one."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            known = [name for name in self.list_commands(ctx) if not self._is_hidden(ctx, name)]
+            raise click.UsageError(f"No such command {args[0]!r}; {nearest_name_hint(args[0], known)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under their headings."""
+        if not self._headings:
+            super().format_commands(ctx, formatter)
+            return
+        there = self.list_commands(ctx)
+        listed = {name for names in self._headings.values() for name in names}
+        rest = [name for name in there if name not in listed]
+        for heading, names in {**self._headings, "Commands": rest}.items():
+            found = [(name, self.get_command(ctx, name)) for name in names if name in there]
+            shown = [(name, one) for name, one in found if one and not one.hidden and not _is_empty(one, ctx)]
+            rows = [(name, one.get_short_help_str(formatter.width)) for name, one in shown]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows, col_max=_NAME_WIDTH)
+
+    def _is_hidden(self, ctx: click.Context, name: str) -> bool:
+        command = self.get_command(ctx, name)
+        return command is None or command.hidden
+
     def _of_wings(self) -> dict[str, str]:
         return {} if self._extended is None else wings.commands(self._extended)
 
@@ -195,6 +258,11 @@ class Group(click.Group):
         """Write the examples, one to a line."""
         write_examples(self.examples, formatter)
         super().format_epilog(ctx, formatter)
+
+
+def _is_empty(command: click.Command, ctx: click.Context) -> bool:
+    """Whether it is a group whose commands are those of wings that are not here."""
+    return isinstance(command, click.Group) and not command.list_commands(ctx)
 
 
 def write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:

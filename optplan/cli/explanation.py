@@ -1,4 +1,4 @@
-"""``optplan explain``: why each class gets the GPUs that it gets."""
+"""``optplan explain``: why each class gets the GPUs that it gets, and what wrong estimates do to the plan."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.amending import amendments_but, read_amended, restore, say_check
-from optplan.cli.commands import Command
+from optplan.cli.commands import Command, refuse_but
 from optplan.cli.console import Progress
 from optplan.cli.options import FILE, TIME, complete_instance
 from optplan.cli.outputs import Outputs
+from optplan.cli.sensitivity import read_errors, show_sensitivity
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,19 +20,30 @@ if TYPE_CHECKING:
 
 #: Seconds for each re-solve: most are proven in a hundredth of that, and with quotas some would take minutes.
 RESOLVE_LIMIT_S = 2.0
+#: Options of a plan under wrong estimates.
+_OF_SAMPLES = (
+    *("instance_name", "errors", "samples", "robust_samples", "no_compare", "seed", "processes"),
+    *("output", "plot", "report"),
+)
 
 
 @click.command(
     cls=Command,
-    short_help="Say why each class gets its GPUs, and what forcing others would cost (boa).",
+    short_help="Say why each class gets its GPUs, or what wrong estimates do to its plan (boa).",
     examples=(
         "optplan solve boa-newtrace -o result.json && optplan explain result.json",
         "optplan explain result.json --class bert --class imagenet",
         "optplan explain result.json --instance mine.yaml --budget 100gpu",
         "optplan explain result.json --json -o why.json",
         "optplan explain result.json --report why.html",
+        "optplan explain result.json --wrong speedup=10% --wrong arrival=20% --robust 200 --processes 2",
+        "optplan explain result.json --instance mine.json --wrong log --plot samples.html",
     ),
-    writes={"output": "the explanation as JSON", "report": "Write an HTML report."},
+    writes={
+        "output": "the explanation as JSON, or every sample",
+        "plot": "Write a figure of the samples as HTML.",
+        "report": "Write an HTML report.",
+    },
 )
 @click.argument("result_path", metavar="RESULT", type=FILE)
 @click.option(
@@ -49,12 +61,40 @@ RESOLVE_LIMIT_S = 2.0
     type=TIME,
     help="For each re-solve; what is not proven by then is given as a range.",
 )
+@click.option(
+    "--wrong",
+    "errors",
+    multiple=True,
+    metavar="KIND=ERROR",
+    callback=read_errors,
+    help="See instead what wrong estimates do to the plan: speedup (of the speed at the widest widths), noise (at each "
+    "single width), size or arrival, with a relative error, as in speedup=10%. May be repeated. What is not given is "
+    "wrong by what the log says that the instance comes from: log alone takes all from there.",
+)
+@click.option("--samples", type=click.IntRange(min=1), default=1000, help="With --wrong: how many truths to draw.")
+@click.option(
+    "--robust",
+    "robust_samples",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="With --wrong: also make the plan that is best on average over N other samples.",
+)
+@click.option("--no-compare", is_flag=True, help="With --wrong: leave out what knowing each truth is worth.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the samples.")
+@click.option("--processes", type=click.IntRange(min=1), default=1, help="How many share the samples.")
 def explain(
     result_path: Path,
     *,
     instance_name: str | None,
     only: tuple[str, ...],
     time_limit: float | None,
+    errors: dict[str, float] | None,
+    no_compare: bool,
+    samples: int,
+    robust_samples: int,
+    seed: int,
+    processes: int,
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
@@ -64,6 +104,11 @@ def explain(
     "alone" is the change of the mean completion time and of the use of the budget if that one choice changes; "forced"
     is what it costs within the same limits to force it for all jobs of the class, everything else decided anew. Those
     are solved, not guessed.
+
+    With --wrong the widths stay as planned, and the jobs run at true speeds that are drawn. Shown are completion time
+    and use of the budget, and how far the plan is from what somebody who knew each truth could do with the same use of
+    it. Errors are relative standard deviations. Speedups that are assumed are never taken for exact: unless an error
+    of the speedup is given, they may be anything from no gain to a linear one.
 
     Changes of the instance that the result carries (--budget, --set and so on of the solve) are made again.
     """
@@ -76,9 +121,16 @@ def explain(
     _refuse_instance(result_path)
     result = read_result(result_path)
     instance = read_solved(result, instance_name, changes)
+    check = say_check(instance_name or result.instance_name, result_path, changes)
+    if errors is not None:
+        refuse_but(*_OF_SAMPLES, *changes, why="has no meaning with --wrong")
+        settings = {"samples": samples, "robust_samples": robust_samples, "seed": seed, "processes": processes}
+        return show_sensitivity(
+            instance, result, outputs, errors=errors, verify_command=check, compare=not no_compare, **settings
+        )
+    refuse_but("instance_name", "only", "time_limit", "output", "report", *changes, why="goes with --wrong")
     with Progress("explain") as progress:
         explanation = explain_result(instance, result, only=only, time_limit_s=time_limit, on_event=progress.listen)
-    check = say_check(instance_name or result.instance_name, result_path, changes)
     beside = Beside(verify_command=check, explanation=explanation)
     outputs.deliver(explanation, lambda: (say_rates(instance, explanation), "", list_explanations(explanation)))
     outputs.save_text("--report", lambda _: build_report(instance, result, beside))

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.amending import amend, amendments
-from optplan.cli.commands import Command
+from optplan.cli.commands import Command, refuse_but
 from optplan.cli.console import Progress, note, print_answer, print_json
 from optplan.cli.failures import report
 from optplan.cli.frontier_questions import FrontierAnswer, answer_questions
-from optplan.cli.options import BUDGET, TIME, instances_argument, known_name, list_solver_choices
+from optplan.cli.options import BUDGET, NUMBERS, TIME, instances_argument, known_name, list_solver_choices
 from optplan.cli.outputs import Outputs, is_csv
 from optplan.cli.pareto import has_plans, show_pareto, thin
+from optplan.cli.scaling import SIZES, show_scaling
 from optplan.errors import InfeasibleError, OptplanError, UsageError
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.reporting.boa.frontier_figures import FrontierCurve, SweepPoint
     from optplan.units import Amount
+
+
+#: Options of frontiers by the size of a fleet.
+_OF_SCALING = ("limit", "sizes", "scaling", "batch", "set", "output", "plot", "report")
 
 
 @dataclass
@@ -39,7 +44,7 @@ class _View:
 
 @click.command(
     cls=Command,
-    short_help="Show what every budget buys, or what every deadline costs.",
+    short_help="Show what every budget, deadline or number of VMs buys.",
     examples=(
         "optplan frontier boa-newtrace",
         "optplan frontier boa-newtrace --at 120gpu --at 150gpu --for-jct 50min",
@@ -48,6 +53,7 @@ class _View:
         "optplan frontier boa-newtrace --points 8 --solver published-algorithm1 --plot rivals.html",
         "optplan frontier rubberband-resnet101-20min -o plans.csv --plot plans.html",
         "optplan frontier seer-informed-example --limit deadline",
+        "optplan frontier srift-case3 srift-interruption --limit vms --sizes 1,2,4,8 --scaling weak",
     ),
     writes={
         "output": "every breakpoint, as JSON, or as CSV when the name ends in .csv",
@@ -79,7 +85,26 @@ class _View:
     help="For the frontier of an instance with quotas, a list of plans, and each --solver at each budget.",
 )
 @click.option(
-    "--limit", default="", metavar="NAME", help="Of a list of plans: vary budget or deadline, the other kept."
+    "--limit",
+    default="",
+    metavar="NAME",
+    help="What varies. Of a list of plans: budget or deadline, the other kept. Of srift also vms or gpus: how the job "
+    "scales on one type of VM.",
+)
+@click.option(
+    "--sizes", type=NUMBERS, help="With --limit vms or gpus: how many, as in 1,2,4; 1,2,4,8,16,32 VMs by default."
+)
+@click.option(
+    "--scaling",
+    multiple=True,
+    type=click.Choice(["weak", "strong"]),
+    help="With --limit vms or gpus: every GPU keeps its batch (weak), or all share the global one. Both by default.",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of weak scaling: samples of each GPU; the largest that fit by default.",
 )
 @amendments
 def frontier(
@@ -92,6 +117,9 @@ def frontier(
     solvers: tuple[str, ...],
     time_limit: float | None,
     limit: str,
+    sizes: tuple[int, ...] | None,
+    scaling: tuple[str, ...],
+    batch: int | None,
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
@@ -107,6 +135,10 @@ def frontier(
 
     The instance's own limit plays no role.
 
+    With --limit vms or gpus it is throughput, and samples for a dollar, of srift's training jobs on each number of each
+    type. Limits and availability play no part. What the paper concludes from its own study (section 3) is held against
+    what is found. Cost-efficiency of several jobs is averaged in the figure, as in the paper.
+
     With several instances --plot and --report draw one figure. It counts GPUs where all of them cost the same or have
     no price, else US dollars an hour; budgets that cannot be converted are refused.
     """
@@ -114,6 +146,13 @@ def frontier(
     from optplan.reporting.pages import Page
 
     read = _read_each(instance_names)
+    if limit in SIZES:
+        refuse_but(*_OF_SCALING, why=f"has no meaning with --limit {limit}")
+        jobs = [amend(instance, changes) for instance in read.values()]
+        return show_scaling(jobs, outputs, limit=limit, sizes=sizes, scaling=scaling, batch=batch)
+    for option, given in (("--sizes", sizes), ("--scaling", scaling), ("--batch", batch)):
+        if given:
+            raise UsageError(f"{option}: goes with --limit {' or '.join(SIZES)}; leave it out")
     plans = _find_plans(read, changes)
     if plans is not None:
         refused: dict[str, object] = {
@@ -231,8 +270,8 @@ def _check_outputs(outputs: Outputs, views: Sequence[_View]) -> None:
         load_plotly()
         choose_unit([_curve(view) for view in views])
     units = list(dict.fromkeys(view.line.budget_unit for view in views))
-    if is_csv(outputs.path("--output")) and len(units) > 1:
-        message = f"--output: the budgets have different units ({', '.join(units)}), and a CSV file has one column"
+    if is_csv(outputs.path("--out")) and len(units) > 1:
+        message = f"--out: the budgets have different units ({', '.join(units)}), and a CSV file has one column"
         raise UsageError(f"{message} for them; write JSON, as in -o frontiers.json")
 
 

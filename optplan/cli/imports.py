@@ -40,17 +40,18 @@ def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str])
 @click.group(
     name="import",
     cls=Group,
+    short_help="Make an instance from a log, a trace or a table, or add prices.",
     later={
-        "jobs": "optplan.cli.job_imports:import_jobs",
+        "log": "optplan.cli.log_imports:import_log",
         "prices": "optplan.cli.price_imports:import_prices",
         "spot-trace": "optplan.cli.spot_imports:import_spot_trace",
         "throughputs": "optplan.cli.throughput_imports:import_throughputs",
     },
     extended="import",
     examples=(
-        "optplan import jobs jobs.txt --from sacct --throughput throughput.csv --price aws:p4d.24xlarge -o mine.json",
-        "optplan import sia --workload newTrace.csv --profiles profiles --gpu aws --budget 120gpu -o mine.json",
-        "optplan import prices mine.json --instance-type a100=aws:p4d.24xlarge --region us-east-1 -o priced.json",
+        "optplan import log jobs.txt --from sacct --throughput throughput.csv --price aws:p4d.24xlarge -o mine.json",
+        "optplan import trace newTrace.csv --from sia --profiles profiles --gpu aws --budget 120gpu -o mine.json",
+        "optplan import prices mine.json --vm-type a100=aws:p4d.24xlarge --region us-east-1 -o priced.json",
     ),
 )
 def import_data() -> None:
@@ -91,5 +92,5 @@ def rename(instance: _Instance, name: str | None) -> _Instance:
 
 def require_target(outputs: Outputs) -> None:
     """Refuse an import that goes nowhere; a file, or JSON on stdout, is needed."""
-    if "--output" not in outputs and not outputs.as_json:
-        raise UsageError("--output: say where to write the instance, as in -o mine.json, or give --json for stdout")
+    if "--out" not in outputs and not outputs.as_json:
+        raise UsageError("--out: say where to write the instance, as in -o mine.json, or give --json for stdout")

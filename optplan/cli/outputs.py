@@ -77,12 +77,12 @@ class Outputs:
             print_answer(*show())
 
     def deliver(self, data: FrozenModel | Mapping[str, Any] | list[Any], show: Callable[[], Iterable[Any]]) -> int:
-        """Print a record or plain data, write it as JSON where ``--output`` says, and return the exit code."""
+        """Print a record or plain data, write it as JSON where ``--out`` says, and return the exit code."""
         self.answer(data, show)
         self.save_json(data)
         return self.exit_code(0)
 
-    def save_json(self, data: FrozenModel | Mapping[str, Any] | list[Any], option: str = "--output") -> None:
+    def save_json(self, data: FrozenModel | Mapping[str, Any] | list[Any], option: str = "--out") -> None:
         """Write a record or plain data as JSON; see :meth:`save`."""
         from optplan.instances.files import format_json, write_json, write_text
 
@@ -97,12 +97,10 @@ class Outputs:
         columns: Sequence[str],
         rows: Iterable[Sequence[object]],
     ) -> None:
-        """Write a table to ``--output``: as CSV where its name ends so, else plain data as JSON; see :meth:`save`."""
+        """Write a table to ``--out``: as CSV where its name ends so, else plain data as JSON; see :meth:`save`."""
         from optplan.instances.files import format_json
 
-        self.save_text(
-            "--output", lambda path: format_csv(columns, rows) if is_csv(path) else format_json(data()) + "\n"
-        )
+        self.save_text("--out", lambda path: format_csv(columns, rows) if is_csv(path) else format_json(data()) + "\n")
 
     def save_text(self, option: str, make: Callable[[Path], str]) -> None:
         """Write a text that is made on use, given where it goes; see :meth:`save`."""

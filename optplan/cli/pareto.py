@@ -35,7 +35,7 @@ def show_pareto(
     Parameters
     ----------
     outputs
-        ``--output`` (JSON, or CSV by its name) and ``--plot``.
+        ``--out`` (JSON, or CSV by its name) and ``--plot``.
     limit
         Which limit varies; empty for the usual one.
     most

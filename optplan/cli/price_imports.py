@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from optplan.instances.catalog import GpuPrice
 
 _EXAMPLES = (
-    "optplan import prices mine.json --catalog aws-2026-05.csv --instance-type t4=g4dn.12xlarge -o priced.json",
-    "optplan import prices mine.json --instance-type t4=aws:g4dn.12xlarge --region us-east-1 --spot t4 --json",
+    "optplan import prices mine.json --catalog aws-2026-05.csv --vm-type t4=g4dn.12xlarge -o priced.json",
+    "optplan import prices mine.json --vm-type t4=aws:g4dn.12xlarge --region us-east-1 --spot t4 --json",
 )
 
 
@@ -46,7 +46,7 @@ def _read_assignments(_: click.Context, option: click.Parameter, texts: Sequence
     cls=Command,
     short_help="Into an instance, from a price list.",
     examples=_EXAMPLES,
-    renamed={"prices": "--instance-type"},
+    renamed={"prices": "--vm-type"},
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )
 @instance_argument
@@ -54,7 +54,7 @@ def _read_assignments(_: click.Context, option: click.Parameter, texts: Sequence
     "--catalog", type=FILE, help="A price list, such as SkyPilot's; the prices that ship with optplan unless given."
 )
 @click.option(
-    "--instance-type",
+    "--vm-type",
     "instance_types",
     required=True,
     multiple=True,
@@ -97,7 +97,7 @@ def import_prices(
     instance = read_instance(instance_name)
     if isinstance(instance, RubberBandInstance):
         if set(instance_types) != {""} or spot:
-            message = "--instance-type: a search has one instance type; give its name alone, as in g4dn.12xlarge"
+            message = "--vm-type: a search has one instance type; give its name alone, as in g4dn.12xlarge"
             raise UsageError(f"{message}, and no --spot: its instances cannot be taken away")
         cloud = set_cloud_price(instance, look_up(instance_types[""]))
         return deliver(amend(rename(cloud, name), changes), outputs)
@@ -106,10 +106,10 @@ def import_prices(
         message = f"INSTANCE: {instance.name!r} is of formulation {formulation!r}, which has no prices of GPU types"
         raise UsageError(message)
     if "" in instance_types:
-        raise UsageError(_ask_for_type("--instance-type", instance_types[""]))
+        raise UsageError(_ask_for_type("--vm-type", instance_types[""]))
     types, what = _list_types(instance)
     for named in instance_types:
-        check_type("--instance-type", named, types, what)
+        check_type("--vm-type", named, types, what)
     for named in spot:
         check_type("--spot", named, instance_types, what)
     found = {named: look_up(listed) for named, listed in instance_types.items()}
@@ -135,7 +135,7 @@ def _find_prices(catalog: Path | None, date: str | None, region: str | None) -> 
     def look_up(name: str) -> GpuPrice:
         price, spot = find_price(name, region)
         if spot:
-            raise UsageError(f"--instance-type: got {name!r}; ask for a spot price by --spot TYPE")
+            raise UsageError(f"--vm-type: got {name!r}; ask for a spot price by --spot TYPE")
         return price
 
     return look_up

@@ -1,32 +1,41 @@
-"""``optplan report``: the HTML page of a result that is there, with others beside it."""
+"""``optplan report``: the HTML page of a result that is there, with others beside it, or of what is in a folder."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from optplan import wings
 from optplan.cli.amending import amendments, read_amended, restore, say_check
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_json
-from optplan.cli.options import FILE, force_option, instance_argument
+from optplan.cli.options import FILE, complete_instance, force_option
 from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from optplan.reporting.pages import Page
 
 
 @click.command(
     "report",
     cls=Command,
-    short_help="Write the HTML page of a result that is there.",
+    short_help="Write the HTML page of a result that is there, or of a run.",
     examples=(
         "optplan solve boa-newtrace --budget 120gpu -o result.json && optplan report boa-newtrace result.json",
         "optplan report mine.yaml exact.json published.json -o both.html",
+        "optplan report runs/elastic runs/static -o runs.html",
     ),
 )
-@instance_argument
-@click.argument("result_paths", metavar="RESULT...", nargs=-1, required=True, type=FILE)
+@click.argument("instance_name", metavar="INSTANCE|DIR", shell_complete=complete_instance)
+@click.argument("result_paths", metavar="[RESULT|DIR]...", nargs=-1, type=FILE)
 @amendments
-@click.option("-o", "--output", type=FILE, default=Path("report.html"), show_default=True, help="Write the page here.")
+@click.option(
+    "-o", "--out", "output", type=FILE, default=Path("report.html"), show_default=True, help="Write the page here."
+)
 @force_option
 def report_page(
     instance_name: str,
@@ -43,14 +52,23 @@ def report_page(
     budgets or deadlines) is solved for. Changes of the instance that the first result carries are made again. With
     --json, prints where the page is.
 
+    Of a folder DIR that `optplan run` or `optplan serve` wrote, shows what was planned beside what happened, or how it
+    stands; of several runs of searches, one beside the other.
+
     Exits with 5, and writes nothing, when the result does not hold what it says.
     """
     from optplan.instances.files import read_result
     from optplan.reporting.pages import require_packages
     from optplan.reporting.reports import write_report
 
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    outputs = Outputs({"--out": output}, force=force, as_json=as_json)
     require_packages()
+    if Path(instance_name).is_dir():
+        folders = [Path(instance_name), *result_paths]
+        outputs.save_page("--out", lambda: _build_pages(folders))
+        return _tell(outputs, output)
+    if not result_paths:
+        raise UsageError(f"RESULT is missing; `optplan solve {instance_name} -o result.json` writes one")
     result, *rivals = [read_result(path) for path in result_paths]
     instance = restore(read_amended(instance_name, changes), result)
     check = say_check(instance_name, result_paths[0], changes)
@@ -59,8 +77,22 @@ def report_page(
         with Progress("report"):
             write_report(path, instance, result, rivals=rivals, verify_command=check, overwrite=force)
 
-    outputs.save("--output", write)
+    outputs.save("--out", write)
+    return _tell(outputs, output)
+
+
+def _build_pages(folders: Sequence[Path]) -> Page:
+    from optplan.contracts.parts import load
+
+    home = wings.folder_pages()
+    if home is None:
+        raise UsageError(f"{folders[0]}: is a folder, and what runs plans is not installed here; give an instance")
+    page: Page = load(home)(folders)
+    return page
+
+
+def _tell(outputs: Outputs, output: Path) -> int:
     code = outputs.exit_code(0)
-    if as_json and not code:
+    if outputs.as_json and not code:
         print_json({"report": str(output)})
     return code

@@ -1,91 +1,58 @@
-"""``optplan scaling``: throughput and cost-efficiency of a training job by type and number of VMs."""
+"""``optplan frontier --limit vms``: throughput and cost-efficiency of a training job by type and number of VMs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from optplan.cli.amending import amendments_but, read_amended
-from optplan.cli.commands import Command
 from optplan.cli.console import Shown
-from optplan.cli.options import Kind, instances_argument
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
+    from optplan.contracts import Instance
     from optplan.formulations.srift.study.scaling import ScalingStudy
     from optplan.reporting.pages import Page
 
-
-def _parse_sizes(text: str, *, what: str) -> list[int]:
-    """Read whole numbers from 1 on with commas between them."""
-    try:
-        sizes = [int(part) for part in text.split(",")]
-    except ValueError:
-        sizes = []
-    if not sizes or min(sizes) < 1:
-        message = f"{what}: got {text!r}; whole numbers from 1 on with commas between them are needed"
-        raise UsageError(f"{message}, as in 1,2,4,8")
-    return sizes
+#: What ``--limit`` calls the size of a fleet, by what :func:`study_scaling` calls it.
+SIZES = {"vms": "vms", "gpus": "worlds"}
 
 
-_SIZES = Kind("N,N,...", _parse_sizes)
-
-
-@click.command(
-    cls=Command,
-    short_help="See how a training job scales, by type and number of VMs.",
-    examples=(
-        "optplan scaling srift-case3",
-        "optplan scaling srift-case3 srift-interruption --weak --vms 1,2,4,8,16 --plot efficiency.html",
-        "optplan scaling srift-interruption --strong --set global_batch=2048 --report scaling.html",
-    ),
-    writes={"output": "the studies as JSON", "plot": "Write the charts as HTML.", "report": "Write an HTML report."},
-)
-@instances_argument
-@amendments_but("budget", "deadline", "problem", "policy")
-@click.option("--weak", is_flag=True, help="Every GPU keeps its batch (figure 2 of the paper). Without --strong, only.")
-@click.option("--strong", is_flag=True, help="The global batch is shared equally (figure 3). Without --weak, only.")
-@click.option("--vms", type=_SIZES, help="Numbers of VMs; 1,2,4,8,16,32 by default.")
-@click.option("--worlds", type=_SIZES, help="World sizes instead: GPUs of all VMs.")
-@click.option(
-    "--batch",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Of weak scaling: samples of each GPU; the largest that fit by default.",
-)
-def scaling(
-    instance_names: tuple[str, ...],
-    *,
-    weak: bool,
-    strong: bool,
-    vms: list[int] | None,
-    worlds: list[int] | None,
-    batch: int | None,
+def show_scaling(
+    instances: Sequence[Instance],
     outputs: Outputs,
-    **changes: Any,  # noqa: ANN401 - the options that change the instance
+    *,
+    limit: str,
+    sizes: Sequence[int] | None,
+    scaling: Sequence[str],
+    batch: int | None,
 ) -> int:
-    """Predict how the training jobs of INSTANCES scale on fleets of one type of VM each.
+    """Predict how training jobs scale on fleets of one type of VM each; print and write it, and return the exit code.
 
-    For each type and number of VMs: the time of an iteration, samples a second, samples for a dollar, and that relative
-    to the best. Limits and availability play no part. What the paper concludes from its own study (section 3) is held
-    against what is found. Cost-efficiency of several jobs is averaged in the figure, as in the paper.
+    Parameters
+    ----------
+    limit
+        What is counted: one of :data:`SIZES`.
+    sizes
+        Numbers of these; None for those of the paper.
+    scaling
+        Weak or strong; both where there is none.
+    batch
+        Samples of each GPU in weak scaling; None for the most that fit.
     """
     from optplan.formulations.srift.study.scaling import ScalingMode, study_scaling
     from optplan.reporting.srift.words import require_job
 
-    if batch is not None and strong and not weak:
-        raise UsageError("--batch: strong scaling shares the global batch; leave it out, or ask for --weak")
-    chosen = {ScalingMode.WEAK: weak, ScalingMode.STRONG: strong}
-    modes = [mode for mode in ScalingMode if chosen[mode] or not (weak or strong)]
+    modes = [mode for mode in ScalingMode if mode.value in (scaling or list(ScalingMode))]
+    if batch is not None and ScalingMode.WEAK not in modes:
+        raise UsageError("--batch: strong scaling shares the global batch; leave it out, or ask for --scaling weak")
     studies = []
-    for name in instance_names:
-        job = require_job(read_amended(name, changes))
+    for job in map(require_job, instances):
         for mode in modes:
             batches = dict.fromkeys(job.types, batch) if batch is not None and mode is ScalingMode.WEAK else None
-            studies.append(study_scaling(job, mode, vms=vms, worlds=worlds, batches=batches))
+            given: dict[str, Any] = {SIZES[limit]: sizes}
+            studies.append(study_scaling(job, mode, batches=batches, **given))
     outputs.deliver(_write_data(studies), lambda: _list_parts(studies))
     _save(outputs, studies)
     return outputs.exit_code(0)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.amending import amend_and_say, amendments, say_check
-from optplan.cli.commands import Command
+from optplan.cli.amending import amend_and_say, amendments_but, problem_option, say_check
+from optplan.cli.commands import Command, refuse_but
 from optplan.cli.console import Progress, note, print_answer, print_json, warn
 from optplan.cli.explanation import RESOLVE_LIMIT_S
 from optplan.cli.failures import report
 from optplan.cli.interruptions import Signals, heed_signals
-from optplan.cli.options import GAP, TIME, instance_argument, known_name, list_solver_choices
+from optplan.cli.largest import LARGEST, solve_largest
+from optplan.cli.options import FILE, GAP, TIME, instance_argument, known_name, list_problems, list_solver_choices
 from optplan.cli.outputs import Outputs
+from optplan.cli.replanning import solve_rest
 from optplan.errors import OptplanError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 _EXIT_CODES = {"infeasible": 3, "unknown": 4}
 #: From which time on it is worth a word that the kernel is not compiled.
 _SLOW_S = 1.0
+#: Options of the largest search, and of the rest of a run, besides those that change the instance.
+_OF_LARGEST = ("problem", "grow", "time_limit", "output", "new_instance")
+_OF_REST = ("state", "solver", "gap", "time_limit", "seed", "output", "new_instance", "report")
 
 
 @click.command(
@@ -38,11 +43,30 @@ _SLOW_S = 1.0
         "optplan solve rubberband-resnet101-20min --deadline 30min --compare static --report report.html",
         "optplan solve rubberband-resnet101-20min --problem fastest --budget 14usd",
         "optplan solve mine.yaml --solver highs --gap 1e-3 --time-limit 60s --json",
+        "optplan solve rubberband-resnet101-20min --problem largest --budget 25usd --new-instance larger.json",
+        "optplan solve srift-interruption --state state.yaml --report rest.html",
     ),
-    writes={"output": "the result as JSON", "plan": "Write the plan as JSON.", "report": "Write an HTML report."},
+    writes={
+        "output": "the result as JSON",
+        "plan": "Write the plan as JSON.",
+        "new_instance": "With --problem largest or --state: write the problem that was solved.",
+        "report": "Write an HTML report.",
+    },
 )
 @instance_argument
-@amendments
+@amendments_but("problem")
+@problem_option(
+    lambda: [*list_problems(), LARGEST], f" Also {LARGEST} for rubberband: the largest search within its limits."
+)
+@click.option(
+    "--grow",
+    type=click.Choice(["trials", "iterations"]),
+    help=f"With --problem {LARGEST}: what a larger search has more of, trials by default; the stages keep their "
+    "proportions.",
+)
+@click.option(
+    "--state", type=FILE, help="Plan the rest of a run of srift that lost VMs: where it stands, as YAML or JSON."
+)
 @click.option(
     "--solver",
     default="auto",
@@ -56,7 +80,11 @@ _SLOW_S = 1.0
     default=1e-6,
     help="Relative gap at which the solver may stop; optimal is what lies within 1e-6.",
 )
-@click.option("--time-limit", type=TIME, help="For each solver, such as 60s; the best so far counts.")
+@click.option(
+    "--time-limit",
+    type=TIME,
+    help=f"For each solver, such as 60s; the best so far counts. With --problem {LARGEST} for each size: 10s.",
+)
 @click.option("--seed", type=int, default=0, help="For everything random.")
 @click.option(
     "--compare",
@@ -94,6 +122,9 @@ def solve(
     explains: bool,
     outputs: Outputs,
     over: tuple[float, ...],
+    problem: str | None,
+    grow: str | None,
+    state: Path | None,
     no_verify: bool,
     no_certificate: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
@@ -104,13 +135,37 @@ def solve(
     choice and its neighbours; `optplan explain` does the same for a result that is there, with a limit of your own.
 
     Exits with 3 when no plan keeps the limit (the answer says why and what would help), with 4 when none was found
-    within the time limit. A first SIGINT (Ctrl-C) or SIGTERM ends the solve with the best plan found so far, which is
+    within the time limit.
+
+    With --problem largest, finds the largest search of the shape of INSTANCE within its deadline and its budget. The
+    proof is the plan of that size, and that no plan keeps the limits for a search of one more; --json and -o have both,
+    as instances and results that `optplan verify` takes. Exits with 4 when the time was too short for the proof.
+
+    With --state, plans the iterations that are left of a run within what is left of its deadline and budget, on the
+    live VMs and new ones of other types, and prints the old and the new fleet, what is left, and the course of the run.
+    The file says elapsed_s and iterations_done, running and lost (VMs by type), and where they are known spent_usd,
+    ready_s, launch_s, detach_s, checkpoint_s, restart_s and iterations_lost.
+
+    A first SIGINT (Ctrl-C) or SIGTERM ends the solve with the best plan found so far, which is
     printed and written as ever, and the exit code is 130 or 143; a second one ends at once.
     """
     from optplan.instances.files import read_instance
     from optplan.reporting.presenters import presenter_of
     from optplan.solving import choose_solver
 
+    if problem == LARGEST:
+        refuse_but(*_OF_LARGEST, *changes, why=f"has no meaning with --problem {LARGEST}")
+        instance, _ = amend_and_say(read_instance(instance_name), changes)
+        return solve_largest(instance, outputs, grow=grow, time_limit_s=time_limit)
+    changes["problem"] = problem
+    if state is not None:
+        refuse_but(*_OF_REST, *changes, why="has no meaning with --state")
+        instance, _ = amend_and_say(read_instance(instance_name), changes)
+        settings = {"solver": solver, "gap": gap, "time_limit_s": time_limit, "seed": seed}
+        return solve_rest(instance, state, outputs, settings)
+    if grow is not None or "--new-instance" in outputs:
+        option, others = ("--grow", "") if grow is not None else ("--new-instance", " or --state")
+        raise UsageError(f"{option}: goes with --problem {LARGEST}{others}; leave it out")
     if explains and outputs.as_json and "--report" not in outputs:
         raise UsageError("--explain: --json prints the result only; add --report, or run optplan explain RESULT --json")
     instance, changed = amend_and_say(read_instance(instance_name), changes)
@@ -137,7 +192,7 @@ def solve(
         if explains and not signals.exit_code:
             explanation, code = _explain(instance, result, time_limit, as_json=outputs.as_json)
             failure = failure or code
-        check = say_check(instance_name, outputs.path("--output"), changes, "compare", "explains")
+        check = say_check(instance_name, outputs.path("--out"), changes, "compare", "explains")
         _write_files(outputs, instance, (result, *rivals), explanation, verify_command=check, check=not no_verify)
         return outputs.exit_code(signals.exit_code or _EXIT_CODES.get(result.status.value, failure))
 

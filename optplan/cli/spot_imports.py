@@ -78,7 +78,7 @@ def import_spot_trace(
     from optplan.instances.spot_traces import estimate_spot, read_spot_trace
 
     filling: dict[str, object] = {"--vm-type": vm_type, "--checkpoint-every": checkpoint_every, "--restart": restart}
-    filling |= {"--name": name, "--together": together or None, "--output": outputs.path("--output")}
+    filling |= {"--name": name, "--together": together or None, "--out": outputs.path("--out")}
     if into is None:
         for option, given in filling.items():
             if given is not None:

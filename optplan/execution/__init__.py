@@ -9,17 +9,16 @@ __getattr__, __all__ = load_on_use(__name__, __file__)
 
 COMMANDS = {
     "run": "optplan.execution.cli.running:run",
-    "stream": "optplan.execution.cli.streaming:stream",
-    "watch": "optplan.execution.cli.watching:watch",
-    "status": "optplan.execution.cli.running:status",
-    "logs": "optplan.execution.cli.running:logs",
-    "stop": "optplan.execution.cli.running:stop",
+    "status": "optplan.execution.cli.looking:status",
+    "logs": "optplan.execution.cli.looking:logs",
+    "stop": "optplan.execution.cli.looking:stop",
     "serve": "optplan.execution.cli.serving:serve",
     "calibrate": "optplan.execution.cli.calibration:calibrate",
     "export": "optplan.execution.cli.exporting:export",
     "submit": "optplan.execution.cli.exporting:submit",
     "promote": "optplan.execution.cli.exporting:promote",
-    "profile search": "optplan.execution.cli.profiling:search",
-    "profile speedup": "optplan.execution.cli.profiling:speedup",
+    "measure search": "optplan.execution.cli.measuring:search",
+    "measure jobs": "optplan.execution.cli.measuring:jobs",
 }
+FOLDERS = "optplan.execution.cli.looking:build_pages"
 LISTS = {"exporters": "optplan.execution.exports.entries:list_exporters"}

@@ -136,7 +136,7 @@ class Journal:
         """
         found = next((each for each in ("stream", "watch") if each in self._meta), "run")
         if found != kind:
-            what = f"{self.folder}: holds {_KINDS[found]}; `optplan {found} --resume {self.folder}` goes on with it"
+            what = f"{self.folder}: holds {_KINDS[found]}; `optplan run --resume {self.folder}` goes on with it"
             raise UsageError(what)
 
     def begin(self, meta: dict[str, Any], records: Sequence[Record]) -> None:

@@ -54,9 +54,9 @@ def hold_lock(path: Path, busy: str) -> int:
     return handle
 
 
-def find_holder(folder: Path) -> int | None:
-    """Return the process that holds a run's folder; None where nobody does."""
-    path = folder / DRIVER_LOCK
+def find_holder(folder: Path, lock: str = DRIVER_LOCK) -> int | None:
+    """Return the process that holds a folder by a lock, such as a run's driver; None where nobody does."""
+    path = folder / lock
     return int(path.read_bytes() or b"0") or None if is_locked(path) else None
 
 

@@ -268,8 +268,8 @@ def _count_slots(plan: Plan) -> int:
 def _require_followable(plan: Plan) -> None:
     if any(unit.kind is UnitKind.JOB_CLASS for unit in plan.units):
         raise UsageError(
-            "plan: it is one of streams of jobs; `optplan stream` serves their jobs by it as they arrive, and run "
-            "follows searches and single jobs"
+            "plan: it is one of streams of jobs; `optplan run PLAN JOBS` serves jobs by it as they arrive, and this "
+            "function follows searches and single jobs"
         )
     if not plan.segments:
         raise DataError("plan.segments", "has none, so that nothing would run", "make the plan anew")

@@ -106,7 +106,10 @@ def parse_json(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the file
         raise DataError(f"{name}:{line}", f"names {key!r} twice in one object", "rename or remove one") from None
     except json.JSONDecodeError as error:
         where = f"{name}:{error.lineno}"
-        raise DataError(where, f"is not JSON ({error.msg}, column {error.colno})", "is the file cut short?") from None
+        fix = "is the file cut short?"
+        if not name.endswith(".json") and text.strip() and text.lstrip()[0] not in "{[":
+            fix = "give JSON or YAML; `optplan import` makes an instance of other files, such as a log of jobs"
+        raise DataError(where, f"is not JSON ({error.msg}, column {error.colno})", fix) from None
     except RecursionError:
         raise DataError(name, _TOO_DEEP, "is it an optplan file?") from None
     except ValueError as error:  # a whole number of thousands of digits

@@ -5,11 +5,8 @@ from optplan.public_names import load_on_use
 __getattr__, __all__ = load_on_use(__name__, __file__)
 
 COMMANDS = {
-    "import sia": "optplan.lab.cli.trace_imports:import_sia",
-    "import gavel": "optplan.lab.cli.trace_imports:import_gavel",
+    "import trace": "optplan.lab.cli.trace_imports:import_trace",
     "simulate": "optplan.lab.cli.simulating:simulate",
-    "simulate-spot": "optplan.lab.cli.spot_simulating:simulate_spot",
-    "simulate-starts": "optplan.lab.cli.start_simulating:simulate_starts",
     "bench": "optplan.lab.cli.benchmarks:bench",
 }
 LISTS: dict[str, str] = {}

@@ -52,8 +52,8 @@ def run(
     Returns
     -------
     list
-        What came of each cell, in their order: what ``optplan simulate --json`` writes, with ``digest`` and ``cpu_s``,
-        the seconds of processor time that it took.
+        What came of each cell, in their order: what ``optplan simulate cluster --json`` writes, with ``digest`` and
+        ``cpu_s``, the seconds of processor time that it took.
 
     Raises
     ------

@@ -9,8 +9,9 @@ __getattr__, __all__ = load_on_use(__name__, __file__)
 
 COMMANDS = {
     "import nccl-tests": "optplan.profiling.cli.bandwidth:import_nccl_tests",
-    "profile network": "optplan.profiling.cli.measuring:network",
-    "probe": "optplan.profiling.cli.measuring:probe",
-    "bandwidth": "optplan.profiling.cli.bandwidth:bandwidth",
+    "import bandwidth": "optplan.profiling.cli.bandwidth:import_bandwidth",
+    "measure network": "optplan.profiling.cli.measuring:network",
+    "measure allreduce": "optplan.profiling.cli.measuring:allreduce",
+    "measure bandwidth": "optplan.profiling.cli.bandwidth:bandwidth",
 }
 LISTS: dict[str, str] = {}

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _BYTES_PER_NUMBER = 4
 #: Sizes that the paper measures: powers of two, from one number on.
 LEAST_BYTES = 4
+#: The largest buffer, unless said.
+MOST_BYTES = 16 * 2**20
 #: All-reduces of one timing, at most; small ones take too little time to be timed one by one.
 _MOST_TURNS = 200
 
@@ -66,7 +68,7 @@ class ProbeSettings:
     """
 
     world_sizes: Sequence[int] = (2,)
-    sizes_bytes: Sequence[int] = field(default_factory=lambda: choose_sizes(16 * 2**20))
+    sizes_bytes: Sequence[int] = field(default_factory=lambda: choose_sizes(MOST_BYTES))
     transfers: Sequence[int] = (1,)
     repeats: int = 5
     warm_up: int = 3

@@ -185,7 +185,7 @@ def read_model(path: Path | str, *, data: AllreduceData | None = None) -> Learne
     path = Path(path)
     content = read_data(path)
     if not isinstance(content, dict) or content.get("kind") != "learned-bandwidth":
-        raise DataError(path.name, "is no model of bandwidth", "give what `optplan bandwidth learn` wrote")
+        raise DataError(path.name, "is no model of bandwidth", "give what `optplan measure bandwidth` wrote")
     model = LearnedBandwidth.parse(content, path=path.name)
     if data is not None:
         model.require_data(data)

@@ -14,7 +14,7 @@ from optplan.schema import FloatArray
 
 
 def read_profile(path: Path | str) -> JobProfile:
-    """Read a profile that ``optplan profile network`` or :func:`~optplan.instances.files.write_json` wrote.
+    """Read a profile that ``optplan measure network`` or :func:`~optplan.instances.files.write_json` wrote.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 import pytest
 
-from optplan.cli import application, main
+from optplan.cli import _HEADINGS, application, main
 from optplan.cli.commands import Command, Group
 from optplan.errors import EngineError, InternalError
 from optplan.formulations import formulations
@@ -24,7 +24,9 @@ from optplan.formulations import formulations
 if TYPE_CHECKING:
     from tests.conftest import Runner
 
-COMMANDS = ("solve", "frontier", "verify", "show", "list", "schema", "import", "bench")
+COMMANDS = ("solve", "frontier", "verify", "list", "show", "schema", "import", "run", "simulate", "bench")
+#: What the help may list: names after ``optplan``, and commands in all.
+MOST_ENTRIES, MOST_LEAVES = 23, 33
 
 #: What help and version must leave unloaded, each for its weight.
 HEAVY = {"numpy", "pydantic", "rich", "scipy", "yaml", "plotly", "highspy"}
@@ -61,11 +63,56 @@ def fail_with(error: BaseException) -> object:
     return fail
 
 
+def test_there_are_few_commands() -> None:
+    """What is listed, groups counted once as entries, and their commands as leaves; each explains itself."""
+    context = click.Context(application)
+    listed = [(words, command) for words, command in walk(application) if not command.hidden]
+    assert len({words[0] for words, _ in listed}) <= MOST_ENTRIES
+    leaves = [command for _, command in listed if not isinstance(command, click.Group)]
+    assert len(leaves) <= MOST_LEAVES
+    for _, command in listed:
+        assert isinstance(command, Command | Group)
+        assert command.help
+        assert command.examples
+    assert [name for name in application.list_commands(context) if name not in sum(_HEADINGS.values(), ())] == [
+        "promote"
+    ]
+
+
+def test_one_name_for_what_is_written_and_where() -> None:
+    """-o is --out in every command that writes a file or a folder, and no command has the old names."""
+    for _, command in walk(application):
+        for param in command.params:
+            assert not set(param.opts) & {"--output", "--repetitions", "--gpu-type", "--instance-type"}
+            if "-o" in param.opts:
+                assert "--out" in param.opts
+
+
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (("steam",), "No such command 'steam'; known: solve, frontier, explain"),
+        (("simulates",), "No such command 'simulates'; did you mean 'simulate'?"),
+        (("import", "logs"), "No such command 'logs'; did you mean 'log'?"),
+        (("promot",), "No such command 'promot'; known: solve"),
+    ],
+)
+def test_a_command_that_is_not_there_is_answered_with_the_nearest(
+    run: Runner, words: tuple[str, ...], nearest: str
+) -> None:
+    """In groups, too; what is not listed is not proposed."""
+    told = run(*words)
+    assert (told.code, told.out) == (2, "")
+    assert nearest in told.err
+
+
 def test_help_lists_every_command_and_examples(run: Runner) -> None:
     """The overview shows the commands in the order of use, and what to type."""
     shown = run("--help")
     assert shown.code == 0
     assert shown.err == ""
+    headings = [shown.out.index(f"\n{heading}:\n") for heading in _HEADINGS]
+    assert headings == sorted(headings)
     positions = [shown.out.index(f"\n  {name}") for name in COMMANDS]
     assert positions == sorted(positions)
     assert "  optplan solve boa-newtrace --budget 120gpu --plan plan.json --report report.html\n" in shown.out
@@ -120,7 +167,7 @@ def test_without_a_command_the_help_goes_to_stderr(run: Runner) -> None:
     shown = run()
     assert shown.code == 2
     assert shown.out == ""
-    assert "Commands:" in shown.err
+    assert "Decide:" in shown.err
 
 
 def test_version(run: Runner) -> None:
@@ -161,7 +208,7 @@ def test_main_reads_the_arguments_of_the_process(
         (["solve"], "Missing argument 'INSTANCE'"),
         (["solve", "boa-one-table", "--bugdet", "1gpu"], "No such option"),
         (["solve", "boa-one-table", "--seed", "small"], "'small' is not a valid integer"),
-        (["import", "sia"], "Missing option '--workload'"),
+        (["import", "trace", "a.csv"], "Missing option '--from'"),
         (["frontier", "boa-one-table", "--points", "1"], "1 is not in the range x>=2"),
         (["show", "boa-one-table", "--model", "gams"], "'gams' is not one of 'lp', 'mps'"),
     ],
@@ -197,7 +244,7 @@ def test_a_wrong_command_line_exits_with_2(run: Runner, arguments: list[str], me
         ),
         (["--solver", "conic"], "solver 'conic' does not solve the 'whole' problem"),
         (["--compare", "published-algorithm1"], "solver 'published-algorithm1' does not solve the 'whole' problem"),
-        (["--output", "x.json", "--plan", "x.json"], "--output and --plan both name x.json; give each its own file"),
+        (["--out", "x.json", "--plan", "x.json"], "--out and --plan both name x.json; give each its own file"),
     ],
 )
 def test_values_that_make_no_sense_exit_with_2(run: Runner, arguments: list[str], message: str) -> None:

@@ -44,7 +44,7 @@ def pipe(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
 
-@pytest.mark.parametrize("command", ["solve", "list", "import", "import sia", ""])
+@pytest.mark.parametrize("command", ["solve", "list", "import", "import trace", ""])
 def test_help_has_a_short_form(run: Runner, command: str) -> None:
     """-h says what --help says."""
     told = run(*command.split(), "-h")
@@ -61,7 +61,7 @@ def test_shared_options_stand_under_headings(run: Runner) -> None:
     own, changes, writes, common = (told[a:b] for a, b in zip(places, [*places[1:], len(told)], strict=True))
     assert "--gap" in own
     assert "\n  INSTANCE" not in told  # which stands in the first line
-    assert "\n  PLAN" not in run("stream", "--help").out
+    assert "\n  [JOBS]" not in run("run", "--help").out
     assert "--set" in changes
     assert "--report" in writes
     assert "--json" in writes
@@ -74,13 +74,11 @@ def test_shared_options_stand_under_headings(run: Runner) -> None:
 @pytest.mark.parametrize(
     ("command", "missing"),
     [
-        ("scaling", ["--budget", "--deadline", "--problem", "--policy"]),
-        ("sensitivity", ["--deadline"]),
         ("explain", ["--deadline"]),
     ],
 )
 def test_options_stand_only_where_they_do_something(command: str, missing: list[str]) -> None:
-    """Limits play no part in scaling; classes of jobs have no deadline."""
+    """Classes of jobs have no deadline."""
     found = application.get_command(click.Context(application), command)
     assert found is not None
     options = {option for param in found.params for option in param.opts}
@@ -96,11 +94,11 @@ def has_part(formulation: Formulation, part: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("command", "part"), [("explain", "explain"), ("sensitivity", "analyse_sensitivity")])
-def test_help_says_which_formulations_are_served(run: Runner, command: str, part: str) -> None:
+@pytest.mark.parametrize("part", ["explain", "analyse_sensitivity"])
+def test_help_says_which_formulations_are_explained(run: Runner, part: str) -> None:
     """As the registry has it."""
     served = [name for name, one in formulations().items() if has_part(one, part)]
-    assert f"of formulation {', '.join(served)} " in " ".join(run(command, "--help").out.split())
+    assert f"of formulation {', '.join(served)} " in " ".join(run("explain", "--help").out.split())
 
 
 def test_quiet_leaves_warnings_and_errors(run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,8 +162,8 @@ def test_what_is_wrong_with_standard_input_is_told(
         "solve rubberband-two-stages --report page.html",
         "solve seer-paper-example --report page.html",
         "solve srift-case3 --report page.html",
-        "sensitivity boa-two-classes --speedup 10% --samples 5 --budget 9gpu --report page.html",
-        "replan srift-case3 --elapsed 10min --iterations-done 100 --running g3.8xlarge=1 --report page.html",
+        "explain given.json --wrong speedup=10% --samples 5 --report page.html",
+        "solve srift-case3 --state state.yaml --report page.html",
     ],
 )
 def test_reports_say_how_to_check_them(
@@ -174,6 +172,9 @@ def test_reports_say_how_to_check_them(
     """The command of the page, typed in as it stands, writes the result where there is none, and verifies it."""
     pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
     monkeypatch.chdir(tmp_path)
+    run("solve", "boa-two-classes", "--budget", "9gpu", "-o", "given.json")
+    state = "{elapsed_s: 10min, iterations_done: 100, running: {g3.8xlarge: 1}}"
+    Path("state.yaml").write_text(state, encoding="utf-8")
     assert run(*command.split()).code in (0, 3)
     page = Path("page.html").read_text(encoding="utf-8")
     said = html.unescape(re.findall(r"<pre><code>(.*)</code></pre>", page)[0])

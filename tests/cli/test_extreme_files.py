@@ -43,7 +43,7 @@ def test_jobs_of_more_gpus_than_there_are_cannot_be_read(
     run: Runner, file: str, options: tuple[str, ...], said: str
 ) -> None:
     """They are left out like other rows that are broken, and the instance says how many and where the first one was."""
-    told = run("import", "jobs", CASES / file, *options, *JOBS)
+    told = run("import", "log", CASES / file, *options, *JOBS)
     assert told.code == 0, told.err
     assert "1 rows that cannot be read (first: " in told.out
     assert said in told.out
@@ -119,7 +119,7 @@ def test_a_quota_of_nothing_is_shown(run: Runner, write_instance: Callable[..., 
 def test_a_plan_beyond_the_virtual_clock_is_refused(run: Runner, tmp_path: Path) -> None:
     """VMs that are there after 1e19 s train for times that vanish beside that: the run would not end."""
     path = tmp_path / "plan.json"
-    assert run("solve", "srift-case1", "--plan", path).code == 0
+    assert run("solve", "rubberband-two-stages", "--plan", path).code == 0
     plan = read_plan(path)
     late = {name: resource.replace(launch_s=1e19) for name, resource in plan.resources.items()}
     write_json(plan.replace(resources=late, plan_id=""), path, overwrite=True)
@@ -131,11 +131,11 @@ def test_a_plan_beyond_the_virtual_clock_is_refused(run: Runner, tmp_path: Path)
 def test_a_deadline_that_is_over_when_nodes_are_there_ends_the_run(run: Runner, tmp_path: Path) -> None:
     """What was started 10 days late is stopped at once: the virtual clock does not wait for a time that is past."""
     path = tmp_path / "plan.json"
-    assert run("solve", "srift-interruption", "--plan", path).code == 0
+    assert run("solve", "rubberband-two-stages", "--plan", path).code == 0
     plan = read_plan(path)
     late = {name: resource.replace(launch_s=1e6, launch_sd_s=1.0) for name, resource in plan.resources.items()}
     write_json(plan.replace(resources=late, plan_id=""), path, overwrite=True)
-    told = run("run", path, "--sample")
+    told = run("run", path, "--sample", "--deadline", "500s", "--replan-above", "never")
     assert told.code == 4
     assert "paused: the deadline of 8 min 20 s is over" in told.out
 
@@ -191,7 +191,7 @@ def test_a_fleet_of_types_that_its_instance_has_not_is_refused(run: Runner, tmp_
     plan = read_plan(path)
     types = {f"{name}s": fields for name, fields in plan.instance["types"].items()}
     write_json(plan.replace(instance={**plan.instance, "types": types}, plan_id=""), path, overwrite=True)
-    told = run("watch", path)
+    told = run("run", path)
     assert told.code == 1
     assert "plan.units.0.type: is 'g4dn.8xlarge', and the plan's instance has no such type of VM" in told.err
     assert "did you mean 'g4dn.8xlarges'?" in told.err
@@ -202,9 +202,9 @@ def test_training_of_more_heartbeats_than_are_simulated_is_refused(run: Runner, 
     path = tmp_path / "plan.json"
     assert run("solve", "srift-interruption", "--plan", path).code == 0
     write_json(read_plan(path).replace(iteration_s=1e20, plan_id=""), path, overwrite=True)
-    told = run("watch", path)
+    told = run("run", path)
     assert told.code == 2
-    assert "heartbeat: training that long takes 1.6e+22 of them, more than 1,000,000" in told.err
+    assert "--heartbeat: training that long takes 1.6e+22 of them, more than 1,000,000" in told.err
 
 
 def test_segments_that_end_before_they_begin_are_refused(run: Runner, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_segments_that_end_before_they_begin_are_refused(run: Runner, tmp_path: 
     plan = json.loads(path.read_text("utf-8")) | {"plan_id": ""}
     plan["segments"][1]["exit"]["epochs"] = 0
     path.write_text(json.dumps(plan), encoding="utf-8")
-    told = run("stream", path, tmp_path / "jobs.json")
+    told = run("run", path, tmp_path / "jobs.json")
     assert told.code == 1
     assert "segments.1.exit: is after 0 epochs, and the segment begins after 2; let it end after more" in told.err
 

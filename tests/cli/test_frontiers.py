@@ -195,7 +195,7 @@ def test_existing_files_are_refused(run: Runner, tmp_path: Path) -> None:
     path.write_text("kept", encoding="utf-8")
     told = run("frontier", "boa-one-table", "-o", path)
     assert (told.code, told.out) == (1, "")
-    assert f"--output: {path} exists" in told.err
+    assert f"--out: {path} exists" in told.err
 
 
 def test_several_instances(run: Runner, write_instance: Callable[..., Path], tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_one_figure_needs_one_unit(run: Runner, write_instance: Callable[..., Pa
     assert "US dollars an hour (the budget)" in page.read_text(encoding="utf-8")
     told = run("frontier", typed, "boa-one-table", "-o", tmp_path / "both.csv")
     assert (told.code, told.out) == (2, "")
-    assert "--output: the budgets have different units (usd/hour, gpu), and a CSV file has one column" in told.err
+    assert "--out: the budgets have different units (usd/hour, gpu), and a CSV file has one column" in told.err
 
 
 def test_one_figure_of_several_instances_and_solvers(

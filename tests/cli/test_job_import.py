@@ -1,4 +1,4 @@
-"""``optplan import jobs``: from a log to an instance that can be solved, and its report."""
+"""``optplan import log``: from a log to an instance that can be solved, and its report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command(tmp_path: Path) -> tuple[str, ...]:
     """Return the command on a small log."""
     path = tmp_path / "week.csv"
     path.write_text(LOG, encoding="utf-8")
-    return ("import", "jobs", str(path), "--from", "csv", *SPAN)
+    return ("import", "log", str(path), "--from", "csv", *SPAN)
 
 
 def test_a_log_becomes_an_instance_that_can_be_solved(run: Runner, command: tuple[str, ...], tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_columns_and_rules(run: Runner, tmp_path: Path) -> None:
     )
     path.write_text(text, encoding="utf-8")
     told = run(
-        *("import", "jobs", path, "--from", "csv", "--columns", "name=Job,submit=Queued", "--columns", "minutes=Run"),
+        *("import", "log", path, "--from", "csv", "--columns", "name=Job,submit=Queued", "--columns", "minutes=Run"),
         *("--columns", "state=How", "--gpus", "4", "--rule", "failed=drop", "--class-column", "Job"),
         *("--assume", "linear", "--timezone", "Europe/Berlin", "--json"),
     )
@@ -140,17 +140,20 @@ def test_sensitivity_takes_the_logs_own_errors(run: Runner, command: tuple[str, 
     """Of both classes 6 jobs: rates by 1 / sqrt(6) = 41 %; sizes do not differ, nor speedups on one width."""
     path = tmp_path / "mine.json"
     run(*command, "--yes", "--budget", "4gpu", "-o", path)
-    told = run("sensitivity", path, "--samples", "5")
+    result = tmp_path / "result.json"
+    run("solve", path, "-o", result)
+    asked = ("explain", result, "--instance", path, "--samples", "5", "--wrong")
+    told = run(*asked, "log")
     assert told.code == 0
     assert "5 samples in which the estimates are wrong: class by class arrival rates by 41 % (one" in told.out
-    also = run("sensitivity", path, "--samples", "5", "--speedup", "10%", "--json").data
+    also = run(*asked, "speedup=10%", "--json").data
     assert (also["errors"]["speedup"], also["errors"]["arrival"]) == (0.1, 0.0)
     assert also["errors_by_class"]["vision"] == {"arrival": pytest.approx(6**-0.5)}
-    other = run("sensitivity", path, "--samples", "5", "--arrival", "5%")
+    other = run(*asked, "arrival=5%")
     assert "wrong: arrival rates by 5 % (one" in other.out
-    nothing = run("sensitivity", path, "--samples", "5", "--arrival", "0")
+    nothing = run(*asked, "arrival=0")
     assert nothing.code == 2
-    assert "no errors to sample" in nothing.err
+    assert "there are no errors to sample" in nothing.err
 
 
 def test_what_is_assumed_is_said_wherever_the_answer_goes(
@@ -177,7 +180,7 @@ def test_what_is_assumed_is_said_wherever_the_answer_goes(
     assert "proven optimal, gap 0 %; of speedups 20 % assumed, 80 % measured" in " ".join(checked.out.split())
     assert run("verify", path, result, "--json").data["evidence"]["assumed"] == pytest.approx(0.2)
     # One of eight widths at most: ln(8) / sqrt(12) = 0.6 in the logarithm, sqrt(e^0.36 - 1) = 66 %.
-    told = " ".join(run("sensitivity", path, "--samples", "5").out.split())
+    told = " ".join(run("explain", result, "--instance", path, "--samples", "5", "--wrong", "log").out.split())
     assert "speedups by 66 % and arrival rates by 41 %" in told
 
 

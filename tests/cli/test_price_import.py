@@ -38,7 +38,7 @@ def command(catalog: Path, write_instance: Callable[..., Path]) -> tuple[str, ..
 def test_prices_are_filled_in(run: Runner, command: tuple[str, ...], tmp_path: Path) -> None:
     """24 dollars for eight are 3 for one; the file says who says so, and when."""
     path = tmp_path / "priced.json"
-    told = run(*command, "--instance-type", "v100=box", "--region", "east", "--budget", "6usd/hour", "-o", path)
+    told = run(*command, "--vm-type", "v100=box", "--region", "east", "--budget", "6usd/hour", "-o", path)
     assert (told.code, told.err) == (0, f"wrote {path}\n")
     assert "$3.00 an hour" in told.out
     data = read_instance(path).to_json_data()
@@ -53,7 +53,7 @@ def test_prices_are_filled_in(run: Runner, command: tuple[str, ...], tmp_path: P
 
 def test_spot_prices_and_dates(run: Runner, command: tuple[str, ...]) -> None:
     """8 dollars for eight as spot, with a word on interruptions; a date that is given counts."""
-    told = run(*command, "--instance-type", "v100=box", "--spot", "v100", "--date", "May", "--name", "spot", "--json")
+    told = run(*command, "--vm-type", "v100=box", "--spot", "v100", "--date", "May", "--name", "spot", "--json")
     assert told.code == 0
     v100 = told.data["gpu_types"]["v100"]
     assert (told.data["name"], v100["price_usd_per_hour"], v100["price_date"]) == ("spot", 1.0, "May")
@@ -63,20 +63,20 @@ def test_spot_prices_and_dates(run: Runner, command: tuple[str, ...]) -> None:
 
 def test_a_gpu_by_its_own_name(run: Runner, command: tuple[str, ...]) -> None:
     """The cheapest per GPU: in the west, two V100 boxes are 3.5 each a GPU, and the smaller is taken."""
-    told = run(*command, "--instance-type", "v100=V100", "--region", "west", "--json")
+    told = run(*command, "--vm-type", "v100=V100", "--region", "west", "--json")
     assert told.data["gpu_types"]["v100"]["price_source"].startswith("cloud on-demand list price of single (1 x V100)")
 
 
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (("--instance-type", "v100"), 2, "--instance-type: got 'v100'; a GPU type and its name in the list are needed"),
-        (("--instance-type", "v10=box"), 2, "--instance-type: no GPU type 'v10'; did you mean 'v100'?"),
-        (("--instance-type", "v100=box", "--instance-type", "v100=single"), 2, "'v100' is given twice; give it once"),
-        (("--instance-type", "v100=box", "--spot", "t4"), 2, "--spot: no GPU type 't4'; known: v100"),
-        (("--instance-type", "v100=bix"), 1, "has no instance type or GPU 'bix'; did you mean 'box'?"),
-        (("--instance-type", "v100=box", "--region", "north"), 1, "in region 'north'; there is one in: east, west"),
-        (("--instance-type", "v100=box", "--region", "west", "--spot", "v100"), 1, "no spot price of box is listed"),
+        (("--vm-type", "v100"), 2, "--vm-type: got 'v100'; a GPU type and its name in the list are needed"),
+        (("--vm-type", "v10=box"), 2, "--vm-type: no GPU type 'v10'; did you mean 'v100'?"),
+        (("--vm-type", "v100=box", "--vm-type", "v100=single"), 2, "'v100' is given twice; give it once"),
+        (("--vm-type", "v100=box", "--spot", "t4"), 2, "--spot: no GPU type 't4'; known: v100"),
+        (("--vm-type", "v100=bix"), 1, "has no instance type or GPU 'bix'; did you mean 'box'?"),
+        (("--vm-type", "v100=box", "--region", "north"), 1, "in region 'north'; there is one in: east, west"),
+        (("--vm-type", "v100=box", "--region", "west", "--spot", "v100"), 1, "no spot price of box is listed"),
     ],
 )
 def test_wrong_options(
@@ -90,14 +90,14 @@ def test_wrong_options(
 
 def test_somewhere_to_go(run: Runner, command: tuple[str, ...]) -> None:
     """As for every import."""
-    told = run(*command, "--instance-type", "v100=box")
+    told = run(*command, "--vm-type", "v100=box")
     assert (told.code, told.out) == (2, "")
-    assert "--output: say where to write the instance" in told.err
+    assert "--out: say where to write the instance" in told.err
 
 
 def test_prices_that_ship(run: Runner, write_instance: Callable[..., Path]) -> None:
     """Without a list those of the package are taken, by instance type or by provider and GPU."""
-    command = ("import", "prices", write_instance(), "--json", "--instance-type")
+    command = ("import", "prices", write_instance(), "--json", "--vm-type")
     told = run(*command, "v100=p3.2xlarge", "--region", "us-west-2", "--spot", "v100")
     assert told.data["gpu_types"]["v100"]["price_source"].startswith("AWS spot price of p3.2xlarge (1 x V100), ")
     told = run(*command, "v100=google:V100")
@@ -112,7 +112,7 @@ def test_a_price_that_ships_by_its_name(run: Runner, tmp_path: Path) -> None:
     """``--price`` takes money or a name, for an import of jobs too."""
     log = tmp_path / "log.csv"
     log.write_text("submit,hours,gpus\n" + "".join(f"2026-03-{d:02d},1,2\n" for d in range(1, 29)), encoding="utf-8")
-    command = ("import", "jobs", log, "--from", "csv", "--yes", "--assume", "linear", "--json", "--price")
+    command = ("import", "log", log, "--from", "csv", "--yes", "--assume", "linear", "--json", "--price")
     told = run(*command, "aws:p4d.24xlarge@us-east-1")
     assert told.data["gpu_types"]["gpu"]["price_usd_per_hour"] == pytest.approx(21.9576 / 8)
     spot = run(*command, "aws:p4d.24xlarge@us-east-1:spot")

@@ -37,7 +37,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 def test_the_row_fills_the_cloud(run: Runner, files: tuple[Path, Path]) -> None:
     """Price of the whole instance, its GPUs, its region, the source and the date; the rest stays."""
     search, catalog = files
-    told = run("import", "prices", search, "--catalog", catalog, "--instance-type", "g4dn.12xlarge", "--json")
+    told = run("import", "prices", search, "--catalog", catalog, "--vm-type", "g4dn.12xlarge", "--json")
     cloud = told.data["cloud"]
     assert (cloud["price_usd_per_hour"], cloud["gpus_per_instance"]) == (3.912, 4)
     assert (cloud["instance_type"], cloud["region"], cloud["price_date"]) == ("g4dn.12xlarge", "us-east-1", "2026-05")
@@ -46,20 +46,18 @@ def test_the_row_fills_the_cloud(run: Runner, files: tuple[Path, Path]) -> None:
     assert told.data["deadline_s"] == 300.0
 
 
-@pytest.mark.parametrize("asked", [("--instance-type", "t4=g4dn.12xlarge"), ("--instance-type", "T4", "--spot", "t4")])
+@pytest.mark.parametrize("asked", [("--vm-type", "t4=g4dn.12xlarge"), ("--vm-type", "T4", "--spot", "t4")])
 def test_a_search_has_one_type_on_demand(run: Runner, files: tuple[Path, Path], asked: tuple[str, ...]) -> None:
     """Neither names of GPU types nor spot prices fit."""
     search, catalog = files
     told = run("import", "prices", search, "--catalog", catalog, *asked, "--json")
     assert told.code == 2
-    assert "--instance-type: a search has one instance type; give its name alone, as in g4dn.12xlarge" in told.err
+    assert "--vm-type: a search has one instance type; give its name alone, as in g4dn.12xlarge" in told.err
 
 
 def test_boa_needs_the_gpu_type(run: Runner, files: tuple[Path, Path]) -> None:
     """A name alone says nothing about which type it prices."""
     _, catalog = files
-    told = run(
-        "import", "prices", "boa-two-classes", "--catalog", catalog, "--instance-type", "g4dn.12xlarge", "--json"
-    )
+    told = run("import", "prices", "boa-two-classes", "--catalog", catalog, "--vm-type", "g4dn.12xlarge", "--json")
     assert told.code == 2
     assert "got 'g4dn.12xlarge'; a GPU type and its name in the list are needed, as in t4=g4dn.xlarge" in told.err

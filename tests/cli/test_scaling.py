@@ -1,4 +1,4 @@
-"""``optplan scaling``: studies as text, JSON and pages, and what is refused."""
+"""``optplan frontier --limit vms``: studies as text, JSON and pages, and what is refused."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from tests.conftest import Runner
 
 JOB = "srift-interruption"
+ASK = ("frontier", JOB, "--limit", "vms")
 
 
 def test_both_kinds_of_scaling_are_shown(run: Runner) -> None:
     """ResNet50 on 2 p3.8xlarge with 128 samples on each GPU: 381 ms, 2,687 a second, as predicted for section 5.4."""
-    told = run("scaling", JOB, "--vms", "1,2")
+    told = run(*ASK, "--sizes", "1,2")
     assert told.code == 0
     assert "ResNet50, weak scaling: every GPU keeps its batch." in told.out
     assert "ResNet50, strong scaling: the global batch is shared equally." in told.out
@@ -29,7 +30,10 @@ def test_both_kinds_of_scaling_are_shown(run: Runner) -> None:
 
 def test_json_has_points_findings_and_the_average(run: Runner, tmp_path: Path) -> None:
     """Of two jobs; the file holds the same."""
-    told = run("scaling", JOB, "srift-case3", "--weak", "--worlds", "4,8", "--json", "-o", tmp_path / "s.json")
+    told = run(
+        *("frontier", JOB, "srift-case3", "--limit", "gpus", "--scaling", "weak", "--sizes", "4,8"),
+        *("--json", "-o", tmp_path / "s.json"),
+    )
     data = told.data
     assert [(one["network"], one["mode"]) for one in data["studies"]] == [
         ("ResNet50", "weak"),
@@ -39,16 +43,16 @@ def test_json_has_points_findings_and_the_average(run: Runner, tmp_path: Path) -
     assert max(one["relative_efficiency"] for one in data["average_efficiency"]) == 1.0
     assert data["studies"][0]["findings"][0]["claim"].startswith("3.2")
     assert json.loads((tmp_path / "s.json").read_text(encoding="utf-8")) == data
-    strong = run("scaling", JOB, "--strong", "--json").data
+    strong = run(*ASK, "--scaling", "strong", "--json").data
     assert strong["average_efficiency"] == []
 
 
 def test_fields_and_batches_are_options(run: Runner) -> None:
     """A batch for each GPU; a global batch that one VM can hold."""
-    weak = run("scaling", JOB, "--weak", "--batch", "16", "--vms", "1", "--json").data
+    weak = run(*ASK, "--scaling", "weak", "--batch", "16", "--sizes", "1", "--json").data
     assert {point["batch_per_rank"] for point in weak["studies"][0]["points"]} == {16}
-    options = ("--strong", "--vms", "1", "--set", "global_batch=64", "--json")
-    strong = run("scaling", JOB, *options).data
+    options = ("--scaling", "strong", "--sizes", "1", "--set", "global_batch=64", "--json")
+    strong = run(*ASK, *options).data
     assert [point["batch_per_rank"] for point in strong["studies"][0]["points"]] == [16, 32, 64]
 
 
@@ -56,22 +60,30 @@ def test_charts_and_pages_are_written(run: Runner, tmp_path: Path) -> None:
     """Figure 2 once for all jobs, figure 3 for each: efficiency, throughput and cost."""
     pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
     plot, page = tmp_path / "plot.html", tmp_path / "page.html"
-    told = run("scaling", JOB, "--plot", plot, "--report", page)
+    told = run(*ASK, "--plot", plot, "--report", page)
     assert told.code == 0
     assert plot.read_text(encoding="utf-8").count('class="chart"') == 3
     assert "How ResNet50 scales with the number of VMs" in page.read_text(encoding="utf-8")
-    assert run("scaling", JOB, "--plot", plot).code == 1  # it exists
+    assert run(*ASK, "--plot", plot).code == 1  # it exists
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([JOB, "--vms", "1,x"], "--vms: got '1,x'; whole numbers from 1 on with commas between them are needed"),
-        ([JOB, "--worlds", "0"], "--worlds: got '0'; whole numbers from 1 on"),
-        ([JOB, "--vms", "1", "--worlds", "1"], "sizes: give numbers of VMs, or world sizes, not both"),
-        ([JOB, "--strong", "--batch", "8"], "--batch: strong scaling shares the global batch; leave it out"),
-        (["boa-one-table"], "instance 'boa-one-table' is no training job on VMs (formulation srift)"),
-        ([JOB, "--strong", "--vms", "1", "--plot", "no.html"], "--plot: there is nothing to draw"),
+        ([*ASK, "--sizes", "1,x"], "--sizes: got '1,x'; whole numbers with commas between them are needed"),
+        ([*ASK, "--sizes", "0"], "--sizes: got [0]; whole numbers from 1 on"),
+        (
+            [*ASK, "--scaling", "strong", "--batch", "8"],
+            "--batch: strong scaling shares the global batch; leave it out",
+        ),
+        (
+            ["frontier", "boa-one-table", "--limit", "vms"],
+            "'boa-one-table' is no training job on VMs (formulation srift)",
+        ),
+        ([*ASK, "--scaling", "strong", "--sizes", "1", "--plot", "no.html"], "--plot: there is nothing to draw"),
+        ([*ASK, "--budget", "3usd"], "--budget: has no meaning with --limit vms; leave it out"),
+        (["frontier", JOB, "--sizes", "1"], "--sizes: goes with --limit vms or gpus; leave it out"),
+        (["frontier", JOB, "--limit", "width"], "width"),
     ],
 )
 def test_what_does_not_fit_is_refused(
@@ -79,7 +91,7 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     """In words, and no file is written."""
     monkeypatch.chdir(tmp_path)
-    told = run("scaling", *arguments)
+    told = run(*arguments)
     assert told.code == 2
     assert message in told.err
     assert list(tmp_path.iterdir()) == []

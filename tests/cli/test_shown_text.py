@@ -110,7 +110,7 @@ def test_a_message_is_one_line_of_bounded_length() -> None:
         ("frontier",),
         ("compare", "result.json"),
         ("explain", "result.json"),
-        ("sensitivity",),
+        ("explain", "result.json", "--wrong", "speedup=10%", "--samples", "3"),
     ],
     ids=" ".join,
 )
@@ -121,7 +121,7 @@ def test_nothing_of_a_name_is_obeyed(command: tuple[str, ...], evil: Path, run: 
     if "result.json" in options:
         run("solve", evil, "-o", result)
     arguments = [result if option == "result.json" else option for option in options]
-    told = run("explain", result, "--instance", evil) if name == "explain" else run(name, evil, *arguments)
+    told = run("explain", *arguments, "--instance", evil) if name == "explain" else run(name, evil, *arguments)
     assert told.code != 70
     assert not obeyed(told.out + told.err)
     if name == "show":

@@ -187,7 +187,7 @@ def test_the_report_says_how_to_verify(run: Runner, tmp_path: Path) -> None:
     assert run("verify", "boa-two-classes", result, "--budget", "11gpu").code == 0
 
 
-@pytest.mark.parametrize("option", ["--output", "--plan", "--report"])
+@pytest.mark.parametrize("option", ["--out", "--plan", "--report"])
 def test_a_file_that_exists_is_refused_before_solving(
     run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
@@ -201,7 +201,7 @@ def test_a_file_that_exists_is_refused_before_solving(
     assert path.read_text(encoding="utf-8") == "kept"
 
 
-@pytest.mark.parametrize("option", ["--output", "--plan", "--report"])
+@pytest.mark.parametrize("option", ["--out", "--plan", "--report"])
 @pytest.mark.parametrize("is_file", [False, True])
 def test_a_folder_that_does_not_exist_is_refused_before_solving(
     run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, is_file: bool
@@ -263,7 +263,7 @@ def test_what_is_no_regular_file_is_refused_before_any_work(run: Runner, tmp_pat
         for force in ([], ["--force"]):
             told = run("solve", "boa-one-table", "-o", path, *force)
             assert (told.code, told.out) == (1, "")
-            assert f"error: --output: {path} " in told.err
+            assert f"error: --out: {path} " in told.err
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
 

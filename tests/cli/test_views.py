@@ -1,4 +1,4 @@
-"""The commands to decide with (``explain``, ``sensitivity``, ``frontier``, ``compare``): limits, and their pages."""
+"""The commands to decide with (``explain``, ``frontier``, ``compare``): limits, and their pages."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def test_an_instance_is_no_result(run: Runner) -> None:
 def test_samples_are_reported(run: Runner, tmp_path: Path) -> None:
     """The report of the plan that was sampled, with the section on wrong estimates."""
     page = tmp_path / "samples.html"
-    told = run("sensitivity", "boa-two-classes", "--speedup", "10%", "--samples", "20", "--report", page)
+    run("solve", "boa-two-classes", "-o", tmp_path / "result.json")
+    told = run("explain", tmp_path / "result.json", "--wrong", "speedup=10%", "--samples", "20", "--report", page)
     assert (told.code, told.err) == (0, f"wrote {page}\n")
     text = page.read_text(encoding="utf-8")
     assert "What wrong estimates do to the plan" in text
@@ -70,9 +71,9 @@ def test_samples_are_reported(run: Runner, tmp_path: Path) -> None:
     assert "chart-estimates-2" in text
 
 
-@pytest.mark.parametrize("command", [("explain",), ("sensitivity", "--speedup", "0.1")])
+@pytest.mark.parametrize("options", [(), ("--wrong", "speedup=0.1")])
 def test_a_report_that_exists_is_refused_before_any_work(
-    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     """Nothing is solved, and the file is as it was."""
     result, page = tmp_path / "result.json", tmp_path / "kept.html"
@@ -80,8 +81,7 @@ def test_a_report_that_exists_is_refused_before_any_work(
     page.write_text("kept", encoding="utf-8")
     for name in ("solve", "explain", "analyse_sensitivity"):
         monkeypatch.setattr(f"optplan.solving.{name}", lambda *_, **__: pytest.fail("worked"))
-    asked, *options = command
-    told = run(asked, result if asked == "explain" else "boa-one-table", *options, "--report", page)
+    told = run("explain", result, *options, "--report", page)
     assert (told.code, told.out) == (1, "")
     assert told.err == f"error: --report: {page} exists; give another path, or --force to replace it\n"
     assert page.read_text(encoding="utf-8") == "kept"

@@ -31,10 +31,10 @@ COMMANDS = {
     "a frontier": "frontier boa-two-classes --at 9gpu --solver fixed-width",
     "a list of plans": "frontier rubberband-two-stages",
     "explanations": "solve boa-two-classes --explain",
-    "samples": "sensitivity boa-two-classes --speedup 10% --samples 20",
+    "samples": "explain given.json --wrong speedup=10% --samples 20",
     "differences": "compare boa-newtrace boa-newtrace-tables",
-    "studies": "scaling srift-case3",
-    "a continuation": "replan srift-case3 --elapsed 10min --iterations-done 100 --running g3.8xlarge=1",
+    "studies": "frontier srift-case3 --limit vms",
+    "a continuation": "solve srift-case3 --state state.yaml",
 }
 #: Words that differ between two runs: durations of the computation.
 TIMES = re.compile(r"\(?\d+(\.\d+)?(e[-+]?\d+)?$|m?s[,)]?$|min$|verified$")
@@ -51,9 +51,15 @@ def read_words(text: str) -> set[str]:
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_tables_fit_the_terminal(
-    command: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Lines are no longer than the terminal is wide, and every word is whole."""
+    monkeypatch.chdir(tmp_path)
+    state = "{elapsed_s: 10min, iterations_done: 100, running: {g3.8xlarge: 1}}"
+    Path("state.yaml").write_text(state, encoding="utf-8")
+    if "given.json" in command:
+        main(["solve", "boa-two-classes", "-o", "given.json", "-q"])
+        capsys.readouterr()
     shown = {}
     for columns in (400, width):
         monkeypatch.setenv("COLUMNS", str(columns))

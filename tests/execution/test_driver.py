@@ -388,7 +388,7 @@ def test_options_that_do_not_fit_are_refused(plan_of: PlanOf, options: dict[str,
 
 def test_plans_of_streams_are_not_run(plan_of: PlanOf) -> None:
     """The message says who looks them up."""
-    with pytest.raises(UsageError, match="it is one of streams of jobs; `optplan stream` serves"):
+    with pytest.raises(UsageError, match="it is one of streams of jobs; `optplan run PLAN JOBS` serves"):
         run(plan_of("boa-two-epochs"))
 
 

@@ -337,9 +337,9 @@ def plan_command(name: str, dice: random.Random, plan: dict[str, Any], folder: P
     if name.startswith("boa"):
         jobs = [{"name": "j", "job_class": plan["units"][0]["id"]}]
         (folder / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
-        return dice.choice((export, ["stream", path, str(folder / "jobs.json"), "--truth", name]))
-    virtual = [["run", path], ["run", path, "--sample", "--slower", "3"]]
-    return dice.choice((export, *virtual, *([["watch", path]] if name.startswith("srift") else [])))
+        return dice.choice((export, ["run", path, str(folder / "jobs.json"), "--truth", name]))
+    followed = ["run", path, *([] if name.startswith("srift") else dice.choice(([], ["--sample", "--slower", "3"])))]
+    return dice.choice((export, followed))
 
 
 def import_command(dice: random.Random, folder: Path) -> list[str]:
@@ -355,11 +355,11 @@ def import_command(dice: random.Random, folder: Path) -> list[str]:
 
     spot = dump(change_data(SPOT, dice), folder / "spot.json", dice)
     throughputs = str(dump(change_data(THROUGHPUTS, dice), folder / "t.json", dice))
-    gavel = ["import", "gavel", "--gpu", "v100", "--gpu", "k80", "--json", "--trace"]
-    sia = ["import", "sia", "--profiles", str(folder), "--gpu", "aws", "--json", "--workload"]
-    prices = ["import", "prices", "boa-one-table", "--instance-type", "v100=T4", "--json", "--catalog"]
+    gavel = ["import", "trace", "--from", "gavel", "--gpu", "v100", "--gpu", "k80", "--json"]
+    sia = ["import", "trace", "--from", "sia", "--profiles", str(folder), "--gpu", "aws", "--json"]
+    prices = ["import", "prices", "boa-one-table", "--vm-type", "v100=T4", "--json", "--catalog"]
     unchanged = keep("t2.json", json.dumps(THROUGHPUTS))
-    jobs = ["import", "jobs", "--rescale", "60s", "--price", "1usd/hour", "--gpu", "v100", "--yes"]
+    jobs = ["import", "log", "--rescale", "60s", "--price", "1usd/hour", "--gpu", "v100", "--yes"]
     jobs += dice.choice((["--json"], ["--assume", "linear", "--json"], ["--assume", "amdahl:0.1", "--json"]))
     kubernetes = str(dump(change_data(KUBERNETES, dice), folder / "k.json", dice).with_suffix(".json"))
     speeds = [write("s.csv", RUNS), "--from", "csv", "--class-column", "class", "--throughput"]
@@ -375,11 +375,11 @@ def import_command(dice: random.Random, folder: Path) -> list[str]:
             ["import", "throughputs", write("m.csv", MEASURED), "--samples", "1e6", "--json"],
             [*nccl, write("nccl.txt", NCCL)],
             ["import", "spot-trace", str(spot), "--json"],
-            [*gavel, keep("g.trace", GAVEL), "--throughputs", throughputs],
-            [*gavel, write("h.trace", GAVEL), "--throughputs", unchanged],
+            [*gavel, keep("g.trace", GAVEL), "--throughput", throughputs],
+            [*gavel, write("h.trace", GAVEL), "--throughput", unchanged],
             [*sia, write("w.csv", WORKLOAD)],
             [*prices, write("aws-2026-05.csv", PRICES)],
-            ["bandwidth", "tabulate", write("r.csv", REDUCES), "--types", "p3", "--json"],
+            ["import", "bandwidth", write("r.csv", REDUCES), "--vm-type", "p3", "--json"],
         )
     )
 

@@ -309,16 +309,13 @@ def list_views(data: Data, dice: random.Random, folder: Path) -> Iterator[list[s
             ["report", i, result, "-o", str(folder / "report.html"), *dice.choice(([], ["--json"]))],
         ]
     if kind == "boa":
-        views += [["sensitivity", i, "--samples", "3", "--speedup", "10%", *dice.choice(([], ["--json"]))]]
-        views += (
-            [["explain", result, "--instance", i, "--time-limit", "0.3s", *dice.choice(([], ["--json"]))]]
-            if has_result and explained
-            else []
-        )
+        why = ["explain", result, "--instance", i]
+        asked = [["--wrong", "speedup=10%", "--samples", "3"], *([["--time-limit", "0.3s"]] if explained else [])]
+        views += [[*why, *options, *dice.choice(([], ["--json"]))] for options in asked if has_result]
     if kind == "rubberband":
-        views += [["largest", i, "--time-limit", "0.3s", *dice.choice(([], ["--json"]))]]
+        views += [["solve", i, "--problem", "largest", "--time-limit", "0.3s", *dice.choice(([], ["--json"]))]]
     if kind == "srift":
-        views += [["scaling", i, "--vms", "1,2,4", *dice.choice(([], ["--json"]))]]
+        views += [["frontier", i, "--limit", "vms", "--sizes", "1,2,4", *dice.choice(([], ["--json"]))]]
     dice.shuffle(views)
     yield from views
     if has_plan:
@@ -329,12 +326,11 @@ def list_views(data: Data, dice: random.Random, folder: Path) -> Iterator[list[s
             plan,
             "--out",
             out,
-            "--seed",
-            "1",
-            *dice.choice(([], ["--sample"])),
+            *([] if kind == "srift" else ["--seed", "1", *dice.choice(([], ["--sample"]))]),
             *dice.choice(([], ["--json"])),
         ]
-        yield ["status", out, *dice.choice(([], ["--json"], ["--report", str(folder / "run.html")]))]
+        yield ["status", out, *dice.choice(([], ["--json"]))]
+        yield ["report", out, "-o", str(folder / "run.html")]
 
 
 def list_export(plan: str, kind: str, dice: random.Random, folder: Path) -> list[str]:

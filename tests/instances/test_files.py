@@ -82,6 +82,7 @@ def written(folder: Path, name: str, text: str | bytes) -> Path:
             '{\n "a": 1,\n',
             r"^a\.json:3: is not JSON \(Expecting property name .*, column 1\); is the file cut short",
         ),
+        ("sacct.txt", "JobID|JobName", r"^sacct\.txt:1: is not JSON .*; give JSON or YAML; `optplan import` makes an"),
         ("a.json", "", r"^a\.json:1: is not JSON \(Expecting value, column 1\); is the file cut short"),
         ("a.json", "[" * 100_000, r"^a\.json: is nested too deeply; .*; is it an optplan file\?"),
         ("a.json", "[" + "9" * 5000 + "]", r"^a\.json: is not JSON that can be read .*; shorten the number"),

@@ -49,7 +49,7 @@ def test_ranks_that_torchrun_started_measure_together(tmp_path: Path) -> None:
     """Both ranks run the command; the first one writes the file, the other one nothing."""
     output = tmp_path / "measurements.csv"
     command = [sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    probe = ["-m", "optplan.cli", "probe", "--least-bytes", "4B", "--most-bytes", "8B", "--repeats", "1"]
+    probe = ["-m", "optplan.cli", "measure", "allreduce", "--least-bytes", "4B", "--most-bytes", "8B", "--repeats", "1"]
     # The ranks import the very package under test.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(

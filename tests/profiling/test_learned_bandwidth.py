@@ -136,7 +136,9 @@ def test_other_files_are_no_models(learned: LearnedBandwidth, tmp_path: Path) ->
     """Another kind of file, another version, and trees that xgboost cannot read."""
     path = tmp_path / "model.json"
     path.write_text("{}", encoding="utf-8")
-    with pytest.raises(DataError, match=r"model\.json: is no model of bandwidth; give what `optplan bandwidth learn`"):
+    with pytest.raises(
+        DataError, match=r"model\.json: is no model of bandwidth; give what `optplan measure bandwidth`"
+    ):
         read_model(path)
     path.write_text(json.dumps({**learned.to_json_data(), "version": 2}), encoding="utf-8")
     with pytest.raises(DataError, match=r"model\.json: version: got 2"):

@@ -58,6 +58,6 @@ def calibrate(
     told = {"changes": list(said), "instance": calibrated.to_json_data()}
     outputs.answer(told, lambda: said or ("all is as the instance says",))
     outputs.save_json(calibrated)
-    if "--output" not in outputs and not outputs.as_json:
+    if "--out" not in outputs and not outputs.as_json:
         note("give -o FILE to write the instance")
     return outputs.exit_code(0)

@@ -56,7 +56,7 @@ def _read_given(path: Path, option: str) -> Any:  # noqa: ANN401 - whatever the 
     help="What a job runs: a program and its arguments; {gpus} and its like are replaced. Repeat it for classes.",
 )
 @click.option("--workdir", metavar="DIR", help="Where it runs; here by default, and in containers where images say.")
-@click.option("--out", required=True, type=DIR, help="Folder for the files; the jobs work there.")
+@click.option("-o", "--out", required=True, type=DIR, help="Folder for the files; the jobs work there.")
 @click.option("--template", type=FILE, help="Merged in: partition, image, volumes, set-up (YAML).")
 @click.option("--overlay", type=FILE, help="Merged into pods: volumes, secrets, priority, security (YAML).")
 @click.option(
@@ -144,6 +144,7 @@ def submit(folder: Path, *, unit: str | None, job: str | None, as_json: bool) ->
 
 @click.command(
     cls=Command,
+    hidden=True,  # for the jobs of an export, which call it
     short_help="Decide which trials of an export go on, or which has won.",
     examples=("optplan promote jobs b1-s2", "optplan promote jobs --winner"),
 )

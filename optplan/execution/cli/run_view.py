@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TextIO
 
@@ -73,10 +75,7 @@ class RunView:
             When the file cannot be written.
         """
         if self._events is not None:
-            try:
-                self._file = self._events.open("w", encoding="utf-8")
-            except OSError as error:
-                raise OutputError(f"--events: {self._events} cannot be written ({error.strerror})") from None
+            self._file = _open_events(self._events)
         if sys.stderr.isatty():
             from rich.console import Console
 
@@ -96,18 +95,11 @@ class RunView:
         if not isinstance(record, Progressed):
             self._state.apply(record)
         if self._file is not None:
-            self._file.write(self._encode(record) + "\n")
-            self._file.flush()
+            _write_event(record, self._file)
         for line in self._tell(record):
             note(line)
         if self._status is not None:
             self._status.update(show_text(self.line(record.t)))
-
-    def _encode(self, record: Record | Progressed) -> str:
-        if isinstance(record, Progressed):
-            fields = {"kind": "Progressed", "t": record.t, "operation": record.operation}
-            return json.dumps(fields | {"iterations": record.iterations, "metrics": plain(dict(record.metrics))})
-        return encode(record)
 
     def _tell(self, record: Record | Progressed) -> list[str]:
         """Return the lines that say what happened, where it is worth one."""
@@ -169,6 +161,42 @@ class RunView:
         going = [each for each in map(state.segments.__getitem__, state.open) if each.opened_s is not None]
         late_s = max(((each.opened_s or 0.0) - each.segment.expected.start_s for each in going), default=0.0)
         return max(0.0, max((each.end_s for each in state.plan.segments), default=0.0) + late_s - now_s)
+
+
+@contextmanager
+def tell_records(
+    events: Path | None, describe: Callable[[Record], str]
+) -> Iterator[Callable[[Record | Progressed], None]]:
+    """Make a listener that writes each record into a file, where there is one, and notes what is described of it."""
+    with nullcontext() if events is None else _open_events(events) as file:
+
+        def listen(record: Record | Progressed) -> None:
+            if isinstance(record, Progressed):
+                return
+            if file is not None:
+                _write_event(record, file)
+            text = describe(record)
+            if text:
+                note(f"[{_write(round(record.t, 1))}] {text}")
+
+        yield listen
+
+
+def _open_events(path: Path) -> TextIO:
+    try:
+        return path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"--events: {path} cannot be written ({error.strerror})") from None
+
+
+def _write_event(record: Record | Progressed, file: TextIO) -> None:
+    if isinstance(record, Progressed):
+        fields = {"kind": "Progressed", "t": record.t, "operation": record.operation}
+        line = json.dumps(fields | {"iterations": record.iterations, "metrics": plain(dict(record.metrics))})
+    else:
+        line = encode(record)
+    file.write(line + "\n")
+    file.flush()
 
 
 def _write(seconds: float) -> str:

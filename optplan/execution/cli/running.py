@@ -1,51 +1,57 @@
-"""``optplan run``, ``status``, ``logs`` and ``stop``: plans followed, looked at and stopped."""
+"""``optplan run``: plans followed, whatever their kind: of a search, of a stream of jobs, of a fleet."""
 
 from __future__ import annotations
 
 import math
-import os
-import signal
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from optplan.cli.commands import Command
-from optplan.cli.console import note, print_answer, print_either, print_json
-from optplan.cli.options import BUDGET, DIR, FILE, TIME, Kind, parse_share
+from optplan.cli.commands import Command, HeadedOption, refuse_but
+from optplan.cli.options import BUDGET, DIR, FILE, SIZE, TIME, parse_share
+from optplan.cli.options import Kind as Value
 from optplan.cli.outputs import Outputs
-from optplan.errors import UsageError, nearest_name_hint
-from optplan.execution.cli.streaming import show_stream
-from optplan.execution.cli.watching import show_watch
-from optplan.units import Amount, BudgetUnit, parse_bytes
-
-if TYPE_CHECKING:
-    from optplan.execution.outcomes import RunOutcome
+from optplan.errors import UsageError
+from optplan.execution.cli.kinds import Kind, Told, kind_of_folder, kind_of_plan
+from optplan.units import parse_duration
 
 _FACTOR = click.FloatRange(min=0, min_open=True)
-_EXECUTORS = ("virtual", "local", "ray")
-#: Lines of a log that are shown.
-_LINES = 40
+_AT_LEAST_ONE = click.IntRange(min=1)
 #: Says that the rest is not to be planned anew.
 _NEVER = "never"
+#: Options that one kind takes, under its heading in the help.
+_of_searches = partial(click.option, cls=HeadedOption, heading="Of searches and single jobs")
+_of_streams = partial(click.option, cls=HeadedOption, heading="Of streams of jobs")
+_of_fleets = partial(click.option, cls=HeadedOption, heading="Of fleets")
 
 
-def _parse_part(text: str, *, what: str) -> float | str:
-    """Read a part as ``20%`` or ``0.2``, or the word that stands for none."""
-    part = parse_share(text)
-    if text != _NEVER and not 0 <= part < math.inf:
+def _parse_part(text: str, *, what: str) -> float:
+    """Read a part as ``20%`` or ``0.2``; the word that stands for none is without end."""
+    part = math.inf if text == _NEVER else parse_share(text)
+    if not 0 <= part < math.inf and text != _NEVER:
         raise UsageError(f"{what}: got {text!r}; a part is needed, as in 20%, or {_NEVER!r}")
-    return text if text == _NEVER else part
+    return part
+
+
+def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
+    """Read a type of VM and when one goes, as in ``p3.8xlarge@222s``."""
+    name, at, time = text.rpartition("@")
+    if not (name and at):
+        raise UsageError(f"{what}: got {text!r}; a type and when it goes are needed, as in p3.8xlarge@222s")
+    return name, parse_duration(time, what=what)
 
 
 @click.command(
     cls=Command,
-    short_help="Follow a plan: on a virtual clock, with processes here, or on Ray.",
+    short_help="Follow a plan of a search, a stream of jobs or a fleet.",
     examples=(
         "optplan run plan.json",
-        "optplan run plan.json --sample --seed 3 --json",
         "optplan run plan.json --train train.py:Trainable --space space.yaml --executor local --out runs/first",
+        "optplan run plan.json jobs.yaml --learn instance.json --train train.py:train --executor slurm --out runs/jobs",
+        'optplan run plan.json --executor local --command "python train.py" --out runs/fleet',
+        "optplan run plan.json --lose p3.8xlarge@222s --boots 138s --detach 4s",
         "optplan run --resume runs/first",
     ),
     renamed={
@@ -53,220 +59,164 @@ def _parse_part(text: str, *, what: str) -> float | str:
         "orphan_after_s": "--orphan-after",
         "step_timeout_s": "--step-timeout",
         "checkpoint_bytes": "--checkpoint-space",
+        "executor": "--executor",
         "lucky": "--sample",
+        "lose": "--lose",
+        "heartbeat": "--heartbeat",
+        "terms.every_s": "--every",
+        "terms.window_h": "--window",
     },
     writes={
         "events": "Write every event as a line of JSON.",
         "report": "Write planned against actual as an HTML page.",
     },
 )
-@click.argument("plan", required=False, metavar="PLAN", type=DIR)
-@click.option("--train", metavar="TARGET", help="What to train: module:Trainable, or file.py:Trainable.")
-@click.option("--command", metavar="TEXT", help="A command line to train with, instead of --train.")
-@click.option("--space", type=FILE, help="What configurations are drawn from (YAML or JSON).")
-@click.option("--executor", type=click.Choice(_EXECUTORS), help="Where it runs; the virtual clock by default.")
-@click.option("--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
-@click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")
-@click.option("--metric", metavar="NAME", help="By what trials are ranked; the plan's by default.")
-@click.option("--mode", type=click.Choice(["min", "max"]), help="Which values of it are better.")
-@click.option("--seed", type=click.IntRange(min=0), help="Draws configurations, and luck on the virtual clock.")
+@click.argument("plan", required=False, metavar="[PLAN]", type=FILE)
+@click.argument("jobs", required=False, metavar="[JOBS]", type=FILE)
+@click.option("--command", metavar="TEXT", help="A command line: what trains, or what starts and ends fleets.")
+@click.option("--train", metavar="TARGET", help="What to train instead: module:Trainable, or file.py:Trainable.")
 @click.option(
-    "--sample", "lucky", is_flag=True, default=None, help="Let times vary on the virtual clock.", show_default=False
+    "--executor",
+    type=click.Choice(["virtual", "local", "command", "ray", "slurm"]),
+    help="Where it runs; the virtual clock by default. command is for fleets, slurm for streams.",
 )
-@click.option("--budget", type=BUDGET, help="Hard limit on the cost: 25usd.")
-@click.option("--deadline", type=TIME, help="Hard limit on the time: 20min.")
-@click.option("--retries", type=click.IntRange(min=0), help="Failures of a trial that are forgiven; 2 by default.")
-@click.option("--grace", type=TIME, help="Time to store a checkpoint when stopped: 30s.")
+@click.option("-o", "--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
+@click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")
+@click.option("--budget", type=BUDGET, help="Hard limit on the cost: 25usd. Of fleets with --resume.")
+@click.option("--deadline", type=TIME, help="Hard limit on the time: 20min. Of fleets with --resume.")
+@click.option("--metric", metavar="NAME", help="What is shown after each iteration, by which trials are ranked.")
+@click.option("--retries", type=click.IntRange(min=0), help="Failures that are forgiven; 2 by default.")
+@click.option("--grace", "grace_s", type=TIME, help="Time to store a checkpoint when stopped: 30s.")
 @click.option(
     "--step-timeout",
+    "step_timeout_s",
     type=TIME,
     help="An iteration that takes longer is a failure; 20 times what is planned, at least 5min, by default.",
 )
-@click.option("--orphan-after", type=TIME, help="Trials store their state and end so long after their driver: 10min.")
-@click.option("--node-wait", type=TIME, help="How long to wait for nodes: 10min.")
-@click.option("--slots", type=click.IntRange(min=1), help="GPUs or CPU slots of this machine that may be used.")
-@click.option("--checkpoint-space", metavar="SIZE", help="What checkpoints may take, as in 20GB; 10GB by default.")
-@click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a trial, or one a worker.")
 @click.option(
-    "--replan-above",
-    type=Kind("PART", _parse_part),
-    help="Plan the rest anew when time or cost is off by more than this: 20% by default, or never.",
+    "--orphan-after",
+    "orphan_after_s",
+    type=TIME,
+    help="What was started stores its state and ends so long after nobody follows the run: 10min.",
 )
-@click.option(
+@click.option("--slots", type=_AT_LEAST_ONE, help="GPUs or CPU slots of this machine that may be used.")
+@click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a trial, or one a GPU.")
+@click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
+@_of_searches("--space", type=FILE, help="What configurations are drawn from (YAML or JSON).")
+@_of_searches("--mode", type=click.Choice(["min", "max"]), help="Which values of the metric are better.")
+@_of_searches("--seed", type=click.IntRange(min=0), help="Draws configurations, and luck on the virtual clock.")
+@_of_searches(
+    "--sample", "lucky", is_flag=True, default=None, help="Let times vary on the virtual clock.", show_default=False
+)
+@_of_searches(
     "--slower", metavar="FACTOR", type=_FACTOR, help="On the virtual clock trials take so many times as long."
 )
-@click.option("--dearer", metavar="FACTOR", type=_FACTOR, help="On the virtual clock nodes cost so many times as much.")
-@click.option("--setup", type=FILE, help="What machines need before they train (YAML or JSON).")
-@click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
+@_of_searches("--dearer", metavar="FACTOR", type=_FACTOR, help="On the virtual clock nodes cost so many times as much.")
+@_of_searches("--node-wait", "node_wait_s", type=TIME, help="How long to wait for nodes: 10min.")
+@_of_searches(
+    "--checkpoint-space", "checkpoint_bytes", type=SIZE, help="What checkpoints may take, as in 20GB; 10GB by default."
+)
+@_of_searches(
+    "--replan-above",
+    type=Value("PART", _parse_part),
+    help="Plan the rest anew when time or cost is off by more than this: 20% by default, or never.",
+)
+@_of_searches("--setup", type=FILE, help="What machines need before they train (YAML or JSON).")
+@_of_streams("--learn", metavar="INSTANCE", help="Calculate widths again from what jobs show, starting from this.")
+@_of_streams("--every", "every_s", type=TIME, help="With --learn: calculate so often: 15min.")
+@_of_streams("--window", "window_s", type=TIME, help="With --learn: what was seen fades over: 72h.")
+@_of_streams("--table", metavar="FILE", help="Follow the widths.json that `optplan serve` publishes instead.")
+@_of_streams("--inbox", metavar="DIR", help="The folder that it watches: what jobs show is put there.")
+@_of_streams("--truth", metavar="INSTANCE", help="How long epochs take on the virtual clock; by default as --learn.")
+@_of_streams("--node-start", "node_start_s", type=TIME, help="On the virtual clock: until a node can be used.")
+@_of_streams("--gpus-per-node", "node_gpus", type=_AT_LEAST_ONE, metavar="N", help="1 by default.")
+@_of_streams("--most-gpus", type=_AT_LEAST_ONE, metavar="N", help="The most GPUs at a time; jobs queue for them.")
+@_of_streams(
+    "--order",
+    type=click.Choice(["first-come", "least-attained", "weighted-shortest"]),
+    help="Who comes first where jobs queue; first-come by default.",
+)
+@_of_streams("--scale-command", metavar="TEXT", help="Run with OPTPLAN_GPU_TYPE and OPTPLAN_NODES as nodes are wanted.")
+@_of_streams("--sbatch", multiple=True, metavar="NAME=VALUE", help="An option of sbatch: partition=gpu.")
+@_of_streams("--gres", metavar="NAME", help="What a GPU is called in Slurm's --gres; gpu by default.")
+@_of_fleets("--abort", is_flag=True, default=None, show_default=False, help="With --resume: give all VMs back.")
+@_of_fleets("--heartbeat", "heartbeat_s", type=TIME, help="How often every rank reports; 5s by default.")
+@_of_fleets("--launch", "launch_s", type=TIME, help="Until new VMs can train; the instance's launch_s unless given.")
+@_of_fleets("--launch-wait", "launch_wait_s", type=TIME, help="For a VM's first report; 15min by default.")
+@_of_fleets("--return-wait", "return_s", type=TIME, help="For a silent VM to come back; 6 heartbeats by default.")
+@_of_fleets("--detach", "detach_s", type=TIME, help="Until what a lost VM has stored can be used; 0s by default.")
+@_of_fleets(
+    "--checkpoint-every", "checkpoint_every_s", type=TIME, help="Unasked, by the lowest rank; 10min by default."
+)
+@_of_fleets("--time-limit", "time_limit_s", type=TIME, help="For the solver, each time; 20s by default.")
+@_of_fleets(
+    "--lose", multiple=True, type=Value("TYPE@TIME", _parse_loss), help="Virtual: a VM that goes; may be repeated."
+)
+@_of_fleets("--notice", type=TIME, help="Virtual: how long ahead losses are announced.")
+@_of_fleets("--back", type=TIME, help="Virtual: after how long VMs that go are there again, as they only stalled.")
+@_of_fleets(
+    "--boots",
+    multiple=True,
+    type=TIME,
+    help="Virtual: until the new VMs of a fleet are there; of the first, the second, and so on.",
+)
+@_of_fleets(
+    "--iteration-takes",
+    multiple=True,
+    type=TIME,
+    help="Virtual: seconds of an iteration of the first fleet, the second, and so on.",
+)
 def run(
     plan: Path | None,
+    jobs: Path | None,
     *,
-    space: Path | None,
-    setup: Path | None,
-    out: Path | None,
     resumed: Path | None,
-    budget: Amount | None,
     outputs: Outputs,
-    **options: Any,  # noqa: ANN401 - the fields of RunOptions, None where they were not given
+    **options: Any,  # noqa: ANN401 - the fields of the options of each kind, None where they were not given
 ) -> int:
-    """Follow the PLAN of a search or of one job, and show what was planned beside what happened.
+    """Follow the PLAN of a search (rubberband, seer) or of one job, of a stream of jobs (boa), or of a fleet (srift).
 
-    On the virtual clock nothing is trained, so that there is no winner: times and costs are those that the plan
-    expects, or with --sample drawn around them. With --train trials are trained here and at once. A run with --out can
-    be interrupted at any moment, also by kill -9, and goes on with --resume.
+    On the virtual clock nothing is trained: times and costs are those that the plan expects, or that the options say.
+    With --train the trials of a search are trained here and at once. A run with --out can be interrupted at any moment,
+    also by kill -9, and goes on with --resume. Options that a kind of plan does not take are refused by name.
 
-    Exits with 0 when it is done, 1 when every trial failed or none has reported a number, 3 when the rest cannot keep
-    its limits any more, 4 when it stopped at a limit, 130 when it was interrupted (143 by SIGTERM, 129 when its
-    terminal was closed).
+    A stream needs JOBS, a list of YAML or JSON: name, job_class, at_s (seconds since the beginning), and where they are
+    needed epochs and configuration. An epoch is one iteration of what is trained. With --learn, speeds of epochs,
+    arrivals and completions go to BOA's width calculator, and jobs take new widths as soon as it has better ones.
+
+    Ranks of a fleet report in files (see optplan.execution.fleets.hook, which scripts import). A VM that misses two
+    heartbeats is lost: the lowest live rank stores the training, the rest is planned again without new VMs of that
+    type, and another fleet goes on from there. With --train, a plan of srift is followed as one job, without a fleet.
+
+    Exits with 0 when it is done, 1 when every trial failed or a job was given up, 3 when the rest cannot keep its
+    limits any more (--resume goes on with others), 4 when it stopped at a limit or no plan was found in time, 130 when
+    it was interrupted (143 by SIGTERM, 129 when its terminal was closed).
     """
-    from optplan.execution.cli.run_view import RunView
-    from optplan.execution.options import RunOptions, make_rules
-    from optplan.execution.running import read_run
-    from optplan.execution.running import resume as resume_run
-    from optplan.execution.running import run as run_plan
-    from optplan.execution.state import State
     from optplan.instances.files import read_plan
-    from optplan.instances.plain_data import read_data
 
-    given = _name_options(options, budget)
-    if setup is not None:
-        given["setup"] = read_data(setup)
-    events = outputs.path("--events")
+    given = {name: value for name, value in options.items() if value not in (None, ())}
     if resumed is not None:
-        refused = sorted({"--space": space, "--out": out, "PLAN": plan}.items(), key=str)
-        _refuse([name for name, value in refused if value is not None])
-        state, rules, _ = read_run(resumed)
-        with RunView(state, rules, events=events) as view:
-            outcome = resume_run(resumed, listener=view.listen, **given)
-        return _show(outcome, outputs, name=state.plan.instance_name)
+        if plan is not None:
+            raise UsageError("--resume: PLAN cannot be given as well; the run has its own")
+        kind = kind_of_folder(resumed)
+        refuse_but("resumed", *kind.RESUMED, why=f"cannot be given with --resume; {resumed} is of {kind.NAME}")
+        return _finish(kind, kind.resume(resumed, given, outputs.path("--events")), outputs)
     if plan is None:
         raise UsageError("PLAN is missing; `optplan solve NAME --plan plan.json` writes one, and --resume needs none")
     followed = read_plan(plan)
-    drawn_from = None if space is None else read_data(space)
-    with RunView(State(followed), make_rules(followed, RunOptions(**given)), events=events) as view:
-        outcome = run_plan(followed, given.pop("train", None), space=drawn_from, out=out, listener=view.listen, **given)
-    return _show(outcome, outputs, name=followed.instance_name)
+    kind = kind_of_plan(followed, given)
+    refuse_but(*kind.OPTIONS, why=f"has no meaning here; {plan} is a plan of {kind.NAME}")
+    if jobs is not None:
+        if "truth" not in kind.OPTIONS:
+            raise UsageError(
+                f"JOBS: {jobs} is given, and {plan} is a plan of {kind.NAME}, which has its own; leave it out"
+            )
+        given["jobs"] = jobs
+    return _finish(kind, kind.follow(followed, given, outputs.path("--events")), outputs)
 
 
-@click.command(
-    cls=Command,
-    short_help="Show how a run stands, or several beside one another.",
-    examples=("optplan status runs/first --report run.html", "optplan status runs/elastic runs/static"),
-    writes={"report": "Write planned against actual as an HTML page."},
-)
-@click.argument("folders", metavar="DIR...", type=DIR, nargs=-1, required=True)
-def status(folders: tuple[Path, ...], *, outputs: Outputs) -> int:
-    """Show how the run in a folder stands, whether or not it is being followed; or several, planned and actual."""
-    from optplan.execution.fleets.running import read_watch
-    from optplan.execution.journal import holds
-    from optplan.execution.outcomes import describe
-    from optplan.execution.running import read_run
-    from optplan.execution.streams.running import read_stream
-
-    if len(folders) > 1:
-        return _compare(folders, outputs)
-    folder = folders[0]
-    if holds(folder, "watch"):
-        show_watch(read_watch(folder), outputs)
-        return outputs.exit_code(0)
-    if holds(folder, "stream"):
-        show_stream(read_stream(folder), outputs)
-        return outputs.exit_code(0)
-    state, rules, _ = read_run(folder)
-    outcome = describe(state, rules)
-    if not outputs.as_json:
-        driver = find_driver(folder)
-        what = f"{folder}: {'virtual run, ' if outcome.virtual else ''}"
-        print_answer(what + ("nobody follows it" if driver is None else f"followed by process {driver}"))
-    _show(outcome, outputs, name=state.plan.instance_name)
-    return outputs.exit_code(0)
-
-
-@click.command(cls=Command, short_help="Show what trials wrote.", examples=("optplan logs runs/first trials-0001",))
-@click.argument("folder", metavar="DIR", type=DIR)
-@click.argument("trial", required=False, metavar="[TRIAL]")
-@click.option("--lines", type=click.IntRange(min=1), default=_LINES, help="How many, at most.")
-def logs(folder: Path, trial: str | None, *, lines: int, as_json: bool) -> int:
-    """Show the last lines that a trial wrote; without TRIAL, list the trials that wrote any."""
-    written = {path.parent.name: path for path in sorted(folder.glob("trials/*/output.log"))}
-    if trial is None:
-        print_either({"trials": list(written)}, "".join(f"{name}\n" for name in written), as_json=as_json)
-        return 0
-    if trial not in written:
-        raise UsageError(f"{folder}: trial {trial!r} has written nothing; {nearest_name_hint(trial, written)}")
-    text = written[trial].read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
-    print_either({"trial": trial, "lines": text}, "".join(f"{line}\n" for line in text), as_json=as_json)
-    return 0
-
-
-@click.command(cls=Command, short_help="Stop a run; it can be resumed.", examples=("optplan stop runs/first",))
-@click.argument("folder", metavar="DIR", type=DIR)
-def stop(folder: Path, *, as_json: bool) -> int:
-    """Ask whoever follows the run in a folder to store everything and to pause, as Ctrl-C there would."""
-    driver = find_driver(folder)
-    if driver is not None:
-        os.kill(driver, signal.SIGINT)
-    if as_json:
-        print_json({"driver": driver, "asked": driver is not None})
-    else:
-        note("nobody follows it" if driver is None else f"asked process {driver} to pause")
-    return 0
-
-
-def find_driver(folder: Path) -> int | None:
-    """Return the process that follows the run in a folder; None where nobody does.
-
-    Raises
-    ------
-    UsageError
-        When no run is there.
-    """
-    from optplan.execution.locks import find_holder
-
-    if not folder.is_dir():
-        raise UsageError(f"{folder}: no run is there; give the folder that --out named")
-    return find_holder(folder)
-
-
-def _compare(folders: Sequence[Path], outputs: Outputs) -> int:
-    """Show runs beside one another."""
-    from optplan.execution.outcomes import describe
-    from optplan.execution.pages.runs import build_comparison_page, comparison_table
-    from optplan.execution.running import read_run
-
-    runs = {}
-    for folder in folders:
-        state, rules, _ = read_run(folder)
-        runs[str(folder)] = describe(state, rules)
-    data = {"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}}
-    outputs.answer(data, lambda: [comparison_table(runs)])
-    outputs.save_page("--report", lambda: build_comparison_page(runs))
-    return outputs.exit_code(0)
-
-
-def _name_options(options: dict[str, Any], budget: Amount | None) -> dict[str, Any]:
-    """Return the fields of RunOptions that were given."""
-    if budget is not None and budget.unit is not BudgetUnit.USD:
-        raise UsageError(f"--budget: got {budget}; a run is limited in money, as in 25usd")
-    names = {name: f"{name}_s" for name in ("deadline", "grace", "node_wait", "step_timeout", "orphan_after")}
-    fields = {names.get(name, name): value for name, value in options.items() if value is not None}
-    if "checkpoint_space" in fields:
-        fields["checkpoint_bytes"] = parse_bytes(fields.pop("checkpoint_space"), what="--checkpoint-space")
-    if fields.get("replan_above") == _NEVER:
-        fields["replan_above"] = None
-    return fields if budget is None else fields | {"budget_usd": budget.value}
-
-
-def _refuse(names: list[str]) -> None:
-    if names:
-        raise UsageError(f"--resume: {', '.join(names)} cannot be given as well; the run has its own")
-
-
-def _show(outcome: RunOutcome, outputs: Outputs, *, name: str) -> int:
+def _finish(kind: Kind, told: Told, outputs: Outputs) -> int:
     """Print what a run came to, write its page, and return the exit code."""
-    from optplan.execution.pages.runs import build_run_page, describe_clock, outcome_table, segment_table
-
-    tables = (segment_table(outcome), "", outcome_table(outcome))
-    outputs.answer(outcome, lambda: [*filter(None, [describe_clock(outcome)]), *tables])
-    outputs.save_page("--report", lambda: build_run_page(outcome, name=name))
-    return outputs.exit_code(outcome.code)
+    outputs.answer(told.outcome, lambda: kind.present(told.outcome))
+    outputs.save_page("--report", lambda: kind.build_page(told))
+    return outputs.exit_code(told.outcome.code)

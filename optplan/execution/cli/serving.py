@@ -1,4 +1,4 @@
-"""``optplan serve``: long-lived services."""
+"""``optplan serve``: BOA's width calculator as a service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.commands import Command, Group
+from optplan.cli.commands import Command
 from optplan.cli.console import note
 from optplan.cli.options import BUDGET, DIR, TIME, Kind, parse_share
 from optplan.errors import UsageError
@@ -42,22 +42,12 @@ def _parse_listen(text: str, *, what: str) -> tuple[str, int]:
 _PART = Kind("PART", _parse_part)
 
 
-@click.group(
-    cls=Group,
-    short_help="Long-lived services: widths that follow reality.",
-    examples=("optplan serve boa state --instance boa-newtrace --budget 120gpu",),
-)
-def serve() -> None:
-    """Run a service until it is stopped."""
-
-
-@serve.command(
-    "boa",
+@click.command(
     cls=Command,
-    short_help="BOA's width calculator: jobs in, width tables out.",
+    short_help="Hand out widths that follow the jobs, as a service (boa).",
     examples=(
-        "optplan serve boa state --instance boa-newtrace --budget 120gpu",
-        "optplan serve boa state --watch inbox --slurm sacct --class-pattern '^[a-z0-9]+'",
+        "optplan serve state --instance boa-newtrace --budget 120gpu",
+        "optplan serve state --inbox inbox --slurm sacct --class-pattern '^[a-z0-9]+'",
     ),
     renamed={"new_speedup": "--new-speedup", "every_s": "--every", "window_h": "--window"},
 )
@@ -71,7 +61,7 @@ def serve() -> None:
     help="Where to listen; port 0 takes a free one.",
 )
 @click.option("--name", "names", metavar="HOST", multiple=True, help="Another name that requests may call the host by.")
-@click.option("--watch", type=DIR, help="Folder whose files are taken: events, hints, sacct's lists.")
+@click.option("--inbox", type=DIR, help="Folder whose files are taken: events, hints, sacct's lists.")
 @click.option("--slurm", metavar="sacct|FILE", help="Ask sacct every minute, or follow the file of jobcomp/filetxt.")
 @click.option("--cpus-per-gpu", type=click.IntRange(min=1), help="Where Slurm's file counts no GPUs, but processors.")
 @click.option("--timezone", metavar="ZONE", default="UTC", help="Of the times in Slurm's files.")
@@ -87,14 +77,14 @@ def serve() -> None:
     "power:EXPONENT.",
 )
 @click.option("--gpus-per-node", type=click.IntRange(min=1), help="Of the nodes that AdaptDL's hints come from.")
-def boa(
+def serve(
     folder: Path,
     *,
     instance: str | None,
     budget: Amount | None,
     listen: tuple[str, int],
     names: tuple[str, ...],
-    watch: Path | None,
+    inbox: Path | None,
     slurm: str | None,
     cpus_per_gpu: int | None,
     timezone: str,
@@ -107,7 +97,7 @@ def boa(
     """Keep width tables that follow the jobs, in the folder STATE, until SIGINT or SIGTERM.
 
     Everything needs the token that lies in STATE/token; the address lies in STATE/address, the table in
-    STATE/widths.json. Killed at any moment, it goes on where it was: `optplan serve boa STATE`.
+    STATE/widths.json. Killed at any moment, it goes on where it was: `optplan serve STATE`.
     """
     import asyncio
     import logging
@@ -136,7 +126,7 @@ def boa(
     keeper.start()
     try:
         door = Door(read_token(folder), *listen, names=names)
-        sources = make_sources(keeper, SlurmJobs(class_names, clock, cpus_per_gpu), watch=watch, slurm=slurm)
+        sources = make_sources(keeper, SlurmJobs(class_names, clock, cpus_per_gpu), watch=inbox, slurm=slurm)
         return asyncio.run(_serve(keeper, door, class_names, sources))
     finally:
         keeper.stop()

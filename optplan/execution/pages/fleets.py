@@ -17,7 +17,21 @@ from optplan.execution.records import (
     Replanned,
 )
 from optplan.formulations.srift.study.replanning import name_vms
+from optplan.reporting.pages import Definitions, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_usd
+
+#: By how a fleet stands, how good that is.
+_BADGES = {"ended": "good", "paused": "fair", "running": "fair"}
+
+
+def build_fleet_page(outcome: FleetOutcome) -> Page:
+    """Build the page of a fleet: what has become of its job, and on which VMs."""
+    fleet = outcome.fleets[-1] if outcome.fleets else "no fleet"
+    title = f"{outcome.iterations:,} of {outcome.target:,} iterations on {fleet}"
+    lead = "virtual fleet: nothing was trained; what happened is what was asked for" if outcome.virtual else outcome.why
+    kind = "bad" if outcome.code else _BADGES[outcome.status]
+    facts = [Section("facts", "The run", [Definitions(list_facts(outcome))])]
+    return Page("", title, lead, outcome.status, kind, sections=facts, window_title="fleet")
 
 
 def list_facts(outcome: FleetOutcome) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from optplan.execution.streams.outcomes import StreamOutcome
+from optplan.reporting.pages import Definitions, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds
 from optplan.reporting.tables import Column, Table, numbers
 
@@ -11,6 +12,9 @@ _COLUMNS = (
     Column(""),
     *numbers("jobs", "mean completion time", "GPU-hours of a job", "GPUs of a job"),
 )
+
+#: By exit code, what is known in a word, and how good it is.
+_BADGES = {0: ("done", "good"), 1: ("jobs were given up", "bad")}
 
 
 def class_table(outcome: StreamOutcome) -> Table:
@@ -24,6 +28,18 @@ def class_table(outcome: StreamOutcome) -> Table:
         rows.append(("", "virtual" if outcome.virtual else "actual", f"{one.completed:,}", *actual, widths))
     title = "Planned, and on the virtual clock" if outcome.virtual else "Planned against actual"
     return Table(title, _COLUMNS, rows, num_keys=2)
+
+
+def build_stream_page(outcome: StreamOutcome) -> Page:
+    """Build the page of a stream: its figures, and what was planned of each class beside what happened."""
+    title = f"{len(outcome.classes):,} classes of jobs: {outcome.status}"
+    lead = "virtual stream: nothing was trained; times are those of the instance" if outcome.virtual else ""
+    badge = _BADGES.get(outcome.code, (outcome.status, "fair"))
+    sections = [
+        Section("classes", "Classes of jobs", [class_table(outcome)]),
+        Section("facts", "The whole stream", [Definitions(list_facts(outcome))]),
+    ]
+    return Page("", title, lead, *badge, sections=sections, window_title="stream of jobs")
 
 
 def list_facts(outcome: StreamOutcome) -> list[tuple[str, str]]:

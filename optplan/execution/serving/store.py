@@ -16,7 +16,7 @@ from typing import Any
 
 from optplan.errors import DataError, OutputError
 from optplan.execution.journal import require_room, writing
-from optplan.execution.locks import hold_lock
+from optplan.execution.locks import find_holder, hold_lock
 from optplan.execution.serving.access import TOKEN_FILE
 
 #: What leads from each version of the tables to the next one; the number of steps is the present version.
@@ -140,6 +140,11 @@ class Store:
 def is_begun(folder: Path) -> bool:
     """Whether a calculator has written anything down in a folder."""
     return (folder / _FILE).is_file()
+
+
+def find_keeper(folder: Path) -> int | None:
+    """Return the process that keeps the calculator of a folder; None where none does."""
+    return find_holder(folder, _LOCK)
 
 
 def _is_broken(error: Exception) -> bool:

@@ -233,7 +233,7 @@ def _parse_known(data: Any) -> BoaInstance | None:  # noqa: ANN401 - plain data,
 def _check(options: StreamOptions, truth: BoaInstance | None, instance: BoaInstance | None, out: object) -> None:
     require_effect(options, options.executor, _LOOKED_AT, {"slots": "most_gpus bounds the GPUs"})
     if options.inbox and not Path(options.inbox).is_dir():
-        raise UsageError(f"inbox: there is no folder {options.inbox}; give the one that `optplan serve --watch` names")
+        raise UsageError(f"inbox: there is no folder {options.inbox}; give the one that `optplan serve --inbox` names")
     if options.executor == "virtual":
         if truth is None and instance is None:
             what = "truth: on the virtual clock an instance says how long epochs take"

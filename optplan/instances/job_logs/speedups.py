@@ -20,7 +20,7 @@ from optplan.speedup import AmdahlSpeedup, Evidence, PowerSpeedup, Speedup, Tabl
 from optplan.speedup.curves import list_widths
 from optplan.units import SECONDS_PER_HOUR
 
-#: Columns of a table of throughputs, which `optplan profile speedup` writes, too.
+#: Columns of a table of throughputs, which `optplan measure jobs` writes, too.
 THROUGHPUT_COLUMNS = ("class", "gpus", "samples_per_s")
 #: Runs of one width that a fit looks at; of more, evenly spread quantiles stand for all.
 _MOST_RUNS = 1000
@@ -74,7 +74,7 @@ class Measured:
 
 
 def read_measured(path: Path, name: str = "") -> Measured:
-    """Read what was measured: throughputs of classes, or what ``optplan profile speedup`` wrote of one.
+    """Read what was measured: throughputs of classes, or what ``optplan measure jobs`` wrote of one.
 
     Throughputs are CSV with the columns ``class``, ``gpus`` and ``samples_per_s``, or JSON with the same fields: a list
     of objects, or an object with one such list among its fields.
@@ -85,7 +85,7 @@ def read_measured(path: Path, name: str = "") -> Measured:
     if isinstance(data, Mapping) and "speedup" in data:
         return _read_profile(path, name or path.stem, data)
     if name:
-        fix = "leave its name away, or give what `optplan profile speedup` wrote of the class"
+        fix = "leave its name away, or give what `optplan measure jobs` wrote of the class"
         raise DataError(str(path), f"is a table of throughputs, which names its classes itself (not {name!r})", fix)
     found: Throughputs = defaultdict(lambda: ([], []))
     rows = _list_objects(path, data) if path.suffix == ".json" else read_rows(path, THROUGHPUT_COLUMNS)
@@ -101,7 +101,7 @@ def read_measured(path: Path, name: str = "") -> Measured:
 
 
 def _read_profile(path: Path, name: str, data: Mapping[str, Any]) -> Measured:
-    """Read the fields of a class that `optplan profile speedup` wrote: a table on one type of GPU, and its pauses."""
+    """Read the fields of a class that `optplan measure jobs` wrote: a table on one type of GPU, and its pauses."""
     curves = data["speedup"]
     if not isinstance(curves, Mapping) or len(curves) != 1:
         raise DataError(f"{path.name}: speedup", "one table, of one type of GPU, is needed", "leave the others out")
@@ -190,7 +190,7 @@ class SpeedupSources:
         if len(widths or ran) == 1:
             return _keep(*(widths or ran), alone=len(ran) == 1)
         why = "its runs are not to be fitted" if widths else f"no run completed, on any of {list_widths(np.array(ran))}"
-        fix = "measure it, as by `optplan profile speedup`, and give --throughput FILE"
+        fix = "measure it, as by `optplan measure jobs`, and give --throughput FILE"
         raise DataError(f"classes.{name}.speedup", f"is not known: {why}", fix)
 
 

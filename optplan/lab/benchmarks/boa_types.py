@@ -180,7 +180,7 @@ def _decision_rows(instance: BoaInstance, *, samples: int) -> Iterator[Row]:
     seconds = time.perf_counter() - start
     plan = found.plans[0]
     regret = 0.0 if plan.best_objective is None else float((plan.objective / plan.best_objective).mean()) - 1.0
-    yield _tool_row(label, "sensitivity", seconds, {"samples": float(samples), "regret": regret})
+    yield _tool_row(label, "explain --wrong", seconds, {"samples": float(samples), "regret": regret})
 
 
 def _tool_row(label: str, tool: str, seconds: float, extra: dict[str, float | str]) -> Row:

@@ -1,4 +1,4 @@
-"""``optplan simulate-spot``: one job with a deadline on spot VMs of several zones, replayed over traces."""
+"""``optplan simulate spot``: one job with a deadline on spot VMs of several zones, replayed over traces."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def _read_spot_prices(_: click.Context, option: click.Parameter, texts: Sequence
 
 
 @click.command(
-    name="simulate-spot",
+    name="spot",
     cls=Command,
     short_help="Replay a job with a deadline on spot VMs of several zones, against the hindsight optimum.",
     examples=(
-        "optplan simulate-spot us-east-1*.json --work 24h --deadline 30h --spot-price 0.9usd/hour "
+        "optplan simulate spot us-east-1*.json --work 24h --deadline 30h --spot-price 0.9usd/hour "
         "--on-demand-price 3.06usd/hour",
-        "optplan simulate-spot us-*.json --work 24h --deadline 30h --catalog aws-v8.csv --vm-type p3.2xlarge --json",
-        "optplan simulate-spot us-*.json --work 24h --deadline 30h --catalog aws-v8.csv --vm-type p3.2xlarge "
+        "optplan simulate spot us-*.json --work 24h --deadline 30h --catalog aws-v8.csv --vm-type p3.2xlarge --json",
+        "optplan simulate spot us-*.json --work 24h --deadline 30h --catalog aws-v8.csv --vm-type p3.2xlarge "
         "--policy planned --start 600h",
     ),
-    renamed=named("nodes", "finer", "work", "deadline", "restart", "train share", "trials", "start", "policy")
-    | {"checkpoint": "--checkpoint-every"},
+    renamed=named("nodes", "finer", "work", "deadline", "restart", "train share", "start", "policy")
+    | {"checkpoint": "--checkpoint-every", "trials": "--samples"},
     writes={"output": "what came of it as JSON"},
 )
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=FILE)
@@ -104,7 +104,7 @@ def _read_spot_prices(_: click.Context, option: click.Parameter, texts: Sequence
     type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
     help="Share of the traces, from their beginning, that is learned from and not replayed.",
 )
-@click.option("--trials", default=100, metavar="N", type=int, help="Starts, drawn from the rest.")
+@click.option("--samples", "trials", default=100, metavar="N", type=int, help="Starts, drawn from the rest.")
 @click.option("--seed", default=0, metavar="N", type=int, help="Of the starts.")
 @click.option(
     "--start", type=TIME, help="Replay one job that starts at this time of the traces, and show where it was when."

@@ -1,4 +1,4 @@
-"""``optplan simulate-starts``: jobs that may wait for cheaper hours of the day."""
+"""``optplan simulate starts``: jobs that may wait for cheaper hours of the day."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str])
 
 
 @click.command(
-    name="simulate-starts",
+    name="starts",
     cls=Command,
     short_help="Start jobs when GPUs are cheap: rules side by side, and the best that waiting can save.",
     examples=(
-        "optplan simulate-starts newTrace.csv --profiles profiles --policy plan.json --prices hours.csv "
+        "optplan simulate starts newTrace.csv --profiles profiles --policy plan.json --prices hours.csv "
         "--may-wait bert=4h --may-wait imagenet=12h",
-        "optplan simulate-starts newTrace.csv --profiles profiles --policy one-width:4 --prices hours.csv "
+        "optplan simulate starts newTrace.csv --profiles profiles --policy one-width:4 --prices hours.csv "
         "--may-wait bert=4h --hour-worth 0.5usd/hour --report starts.html",
     ),
     renamed=named("policy", "gpu", "may_wait", "first_hour"),

@@ -1,10 +1,10 @@
-"""``optplan import sia`` and ``gavel``: instances from the traces and profiles of research artifacts."""
+"""``optplan import trace --from sia`` and ``gavel``: instances from the traces and profiles of research artifacts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,15 +17,20 @@ from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR
 
-_SIA_EXAMPLES = (
-    "optplan import sia --workload newTrace.csv --profiles profiles --gpu aws --budget 120gpu -o mine.json",
-    "optplan import sia --workload newTrace.csv --profiles profiles --gpu aws --span 48h --price 0.978usd/hour --json",
-    "optplan import sia --workload newTrace.csv --profiles profiles --gpu aws --gpu rtx --max-width rtx=24 -o two.json",
+if TYPE_CHECKING:
+    from optplan.formulations.boa.data.instance import BoaInstance
+
+_EXAMPLES = (
+    "optplan import trace newTrace.csv --from sia --profiles profiles --gpu aws --budget 120gpu -o mine.json",
+    "optplan import trace newTrace.csv --from sia --profiles profiles --gpu aws --gpu rtx --max-width rtx=24 --json",
+    "optplan import trace msr.trace --from gavel --throughput physical_cluster_throughputs.json -o mine.json",
+    "optplan import trace msr.trace --from gavel --throughput throughputs.json --gpu v100 --unconsolidated --json",
 )
-_GAVEL_EXAMPLES = (
-    "optplan import gavel --trace msr.trace --throughputs physical_cluster_throughputs.json -o mine.json",
-    "optplan import gavel --trace msr.trace --throughputs throughputs.json --gpu v100 --unconsolidated --json",
-)
+#: Formats of traces, and by option what each takes for itself; the first is what it cannot do without.
+_OWN = {
+    "sia": {"profiles": "--profiles", "max_width": "--max-width", "slowdown": "--slowdown", "timing": "--timing"},
+    "gavel": {"throughputs": "--throughput", "consolidated": "--consolidated"},
+}
 
 
 def list_timings() -> list[str]:
@@ -35,7 +40,7 @@ def list_timings() -> list[str]:
     return [timing.value for timing in Timing]
 
 
-def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> int | dict[str, int]:
+def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> int | dict[str, int] | None:
     """Read the largest width of all GPU types, or of each; click calls this."""
     widths: dict[str, int] = {}
     for text in texts:
@@ -46,49 +51,58 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
         if gpu in widths or (widths and "" in {gpu, *widths}):
             raise UsageError(f"{flag(option)}: got {' and '.join(texts)}; give one for all GPU types, or one for each")
         widths[gpu] = int(value)
-    return widths.get("", widths)
+    return widths.get("", widths) or None
 
 
 @click.command(
-    name="sia",
+    name="trace",
     cls=Command,
-    short_help="From a workload and profiles of the Sia artifact.",
-    examples=_SIA_EXAMPLES,
+    short_help="From a public trace of jobs: Sia's, AdaptDL's, Gavel's.",
+    examples=_EXAMPLES,
     renamed=named("gpu", "max_width", "timing")
-    | {"span_h": "--span", "applications": "--application", "widths": "--max-width"},
+    | {"span_h": "--span", "applications": "--class", "job_types": "--class", "gpus": "--gpu", "widths": "--max-width"},
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )
-@click.option("--workload", type=FILE, required=True, help="The trace, a CSV.")
-@click.option("--profiles", required=True, type=DIR, help="Folder of profiles.")
+@click.argument("trace", metavar="TRACE", type=FILE)
+@click.option(
+    "--from", "form", required=True, type=click.Choice(list(_OWN)), help="Whose trace; AdaptDL's are as Sia's."
+)
+@click.option("--profiles", type=DIR, help="Of sia: folder of profiles.")
+@click.option("--throughput", "throughputs", type=FILE, help="Of gavel: table of throughputs, JSON.")
 @click.option(
     "--gpu",
     "gpus",
-    required=True,
     multiple=True,
     metavar="NAME",
-    help="GPU type: a suffix of the profiles, such as aws; may be repeated. Sizes are times on one GPU of the first.",
+    help="GPU type: of sia a suffix of the profiles, such as aws; of gavel one of the table (v100, p100 and k80 unless "
+    "given). May be repeated. Sizes are times on one GPU of the first.",
 )
 @click.option(
     "--max-width",
     multiple=True,
-    default=("128",),
     metavar="N",
     callback=read_widths,
-    help="Largest width, in GPUs; for several types also rtx=24, may be repeated.",
+    help="Of sia: largest width, in GPUs; 128 by default. For several types also rtx=24, may be repeated.",
 )
 @click.option(
     "--slowdown/--no-slowdown",
-    default=False,
-    help="Whether sizes get the factor that Sia fitted to its physical cluster.",
+    default=None,
+    help="Of sia: whether sizes get the factor that Sia fitted to its physical cluster; not by default.",
 )
 @click.option(
     "--timing",
     metavar="NAME",
-    default="tables",
-    help="Step times: tables (as measured, the model beyond them), model (fitted, at every width) or model-batches "
-    "(as measured, at the batch sizes that the model picks).",
+    help="Of sia: step times: tables (as measured, the model beyond them; the default), model (fitted, at every width) "
+    "or model-batches (as measured, at the batch sizes that the model picks).",
     **known_name("timing", list_timings),
 )
+@click.option(
+    "--consolidated/--unconsolidated",
+    default=None,
+    help="Of gavel: whether a job's GPUs are in one server; they are by default.",
+)
+@click.option("--class", "classes", multiple=True, metavar="NAME", help="Only these; may be repeated.")
+@click.option("--span", type=TIME, help="Time that the trace covers, such as 48h.")
 @click.option(
     "--price",
     "prices",
@@ -98,100 +112,73 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
     help="Of one GPU, such as 0.978usd/hour or aws:g4dn.12xlarge; for several types t4=..., may be repeated.",
 )
 @click.option("--price-source", metavar="TEXT", default="given by the user", help="Who published the price, and when.")
-@click.option("--application", "applications", multiple=True, metavar="NAME", help="Only these; may be repeated.")
-@click.option("--span", type=TIME, help="Time that the trace covers, such as 48h.")
 @click.option("--name", metavar="NAME", help="Name of the instance.")
 @amendments_but("deadline")
-def import_sia(
+def import_trace(
+    trace: Path,
     *,
-    span: float | None,
-    outputs: Outputs,
-    workload: Path,
-    profiles: Path,
+    form: str,
     gpus: tuple[str, ...],
-    max_width: int | dict[str, int],
-    slowdown: bool,
-    timing: str,
-    applications: tuple[str, ...],
+    classes: tuple[str, ...],
+    span: float | None,
     prices: dict[str | None, float | str],
     price_source: str,
     name: str | None,
-    **changes: Any,  # noqa: ANN401 - the options that change the instance
+    outputs: Outputs,
+    **options: Any,  # noqa: ANN401 - what the formats take for themselves, and what changes the instance
 ) -> int:
-    """Make a BOA instance from a workload and profiles in the format of the Sia artifact.
+    """Make a BOA instance from a TRACE of jobs and the speeds that were measured, in the formats of research artifacts.
 
-    Every application of the workload becomes a class. The data says nothing about prices and budgets: give them here,
-    or edit the instance.
+    Every application of Sia's workload (a CSV) becomes a class, as does every job type of Gavel's trace (a model and
+    its batch size). The data says nothing about prices and budgets, Gavel's nothing about pauses: give them here, or
+    edit the instance.
     """
+    require_target(outputs)
+    known = {option: options.pop(option) for own in _OWN.values() for option in own}
+    given = {option: value for option, value in known.items() if value is not None}
+    measured = _take_own(form, given)
+    span_h = None if span is None else span / SECONDS_PER_HOUR
+    with Progress("reading the trace"):
+        build = _build_sia if form == "sia" else _build_gavel
+        made = build(trace, measured, gpus, classes or None, span_h=span_h, **given)
+        instance = amend(rename(price_types(made, prices, price_source), name), options)
+    return deliver(instance, outputs)
+
+
+def _take_own(form: str, given: dict[str, Any]) -> Path:
+    """Take what a format cannot do without, and refuse what other formats take."""
+    others = {option: flag for each, own in _OWN.items() for option, flag in own.items() if each != form}
+    for option in given:
+        if option in others:
+            raise UsageError(f"{others[option]}: traces of {form} have no use for it; leave it out")
+    needed, option = next(iter(_OWN[form].items()))
+    if needed not in given:
+        raise UsageError(f"{option}: is missing; it says how fast the jobs of {form}'s traces run")
+    measured: Path = given.pop(needed)
+    return measured
+
+
+def _build_sia(
+    trace: Path,
+    profiles: Path,
+    gpus: Sequence[str],
+    classes: Sequence[str] | None,
+    **options: Any,  # noqa: ANN401
+) -> BoaInstance:
     from optplan.lab.traces.sia_boa import build_sia_instance
 
-    require_target(outputs)
-    with Progress("reading profiles"):
-        made = build_sia_instance(
-            workload,
-            profiles,
-            gpus,
-            max_width=max_width,
-            slowdown=slowdown,
-            timing=timing,
-            span_h=None if span is None else span / SECONDS_PER_HOUR,
-            applications=applications or None,
-        )
-        instance = amend(rename(price_types(made, prices, price_source), name), changes)
-    return deliver(instance, outputs)
+    if not gpus:
+        raise UsageError("--gpu: is missing; name a suffix of the profiles, such as aws")
+    return build_sia_instance(trace, profiles, gpus, applications=classes, **options)
 
 
-@click.command(
-    name="gavel",
-    cls=Command,
-    short_help="From a trace and throughputs of Gavel.",
-    examples=_GAVEL_EXAMPLES,
-    renamed={"span_h": "--span", "gpus": "--gpu", "job_types": "--job-type"},
-    writes={"output": "the instance as JSON; needed unless --json is given"},
-)
-@click.option("--trace", type=FILE, required=True, help="The trace.")
-@click.option("--throughputs", type=FILE, required=True, help="Table of throughputs, JSON.")
-@click.option(
-    "--gpu",
-    "gpus",
-    multiple=True,
-    metavar="NAME",
-    default=("v100", "p100", "k80"),
-    help="GPU type of the table; may be repeated. Sizes are times on one GPU of the first.",
-)
-@click.option("--consolidated/--unconsolidated", default=True, help="Whether a job's GPUs are in one server.")
-@click.option("--job-type", "job_types", multiple=True, metavar="NAME", help="Only these; may be repeated.")
-@click.option("--span", type=TIME, help="Time that the trace covers, such as 85d.")
-@click.option("--name", metavar="NAME", help="Name of the instance.")
-@amendments_but("deadline")
-def import_gavel(
-    *,
-    span: float | None,
-    outputs: Outputs,
+def _build_gavel(
     trace: Path,
     throughputs: Path,
-    gpus: tuple[str, ...],
-    consolidated: bool,
-    job_types: tuple[str, ...],
-    name: str | None,
-    **changes: Any,  # noqa: ANN401 - the options that change the instance
-) -> int:
-    """Make a BOA instance from a trace and a table of throughputs in Gavel's formats.
+    gpus: Sequence[str],
+    classes: Sequence[str] | None,
+    **options: Any,  # noqa: ANN401
+) -> BoaInstance:
+    from optplan.lab.traces.gavel import GPUS, build_gavel_instance
 
-    Every job type (a model and its batch size) becomes a class. The data says nothing about pauses, prices and budgets:
-    edit the instance, or see `optplan import prices`.
-    """
-    from optplan.lab.traces.gavel import build_gavel_instance
-
-    require_target(outputs)
-    with Progress("reading throughputs"):
-        made = build_gavel_instance(
-            trace,
-            throughputs,
-            gpus,
-            consolidated=consolidated,
-            span_h=None if span is None else span / SECONDS_PER_HOUR,
-            job_types=job_types or None,
-        )
-        instance = amend(rename(made, name), changes)
-    return deliver(instance, outputs)
+    return build_gavel_instance(trace, throughputs, gpus or GPUS, job_types=classes, **options)

@@ -102,7 +102,8 @@ class Cell(FrozenModel):
         Returns
         -------
         tuple
-            What came of it, and the same as plain data with the parameters: what ``optplan simulate --json`` writes.
+            What came of it, and the same as plain data with the parameters: what ``optplan simulate cluster --json``
+            writes.
 
         Raises
         ------

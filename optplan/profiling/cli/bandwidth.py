@@ -1,4 +1,4 @@
-"""``optplan bandwidth`` and ``optplan import nccl-tests``: from measured all-reduces to an instance's bandwidth."""
+"""From measured all-reduces to a bandwidth: ``optplan import nccl-tests`` and ``bandwidth``, ``measure bandwidth``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.commands import Command, Group
+from optplan.cli.commands import Command
 from optplan.cli.console import Progress, Shown
 from optplan.cli.options import FILE, NUMBERS, SIZE, complete_instance
 from optplan.cli.outputs import Outputs, deliver
@@ -27,9 +27,8 @@ _IMPORT_EXAMPLES = (
     "optplan import nccl-tests run2.json run8.json --vm-type g4dn.4xlarge --region us-west-2 -o g4dn.csv",
 )
 _EXAMPLES = (
-    "optplan bandwidth learn p3.csv g4dn.csv -o model.json",
-    "optplan bandwidth tabulate model.json --into mine.json -o learned.json",
-    "optplan bandwidth synthesize -o made-up.csv",
+    "optplan measure bandwidth p3.csv g4dn.csv -o model.json",
+    "optplan import bandwidth model.json --into mine.json -o learned.json",
 )
 
 
@@ -76,22 +75,12 @@ def import_nccl_tests(
     known: dict[str, Any] = {name: value for name, value in features.items() if value is not None}
     which: Any = column
     data = read_nccl_tests(paths, Place(vm_type, **known), ranks=ranks, which=which)
-    return _deliver_measurements(data, outputs)
+    return deliver_measurements(data, outputs)
 
 
-@click.group(name="bandwidth", cls=Group, examples=_EXAMPLES)
-def bandwidth() -> None:
-    """Learn how fast all-reduces are, from measurements, for instances of srift.
-
-    Measurements come from `optplan probe` and `optplan import nccl-tests`; for those who have none, `synthesize` makes
-    some up, and whatever is derived from them says so.
-    """
-
-
-@bandwidth.command(
-    name="learn",
+@click.command(
     cls=Command,
-    short_help="A model from measurements.",
+    short_help="Learn a model of bandwidth from measured all-reduces, for Srift.",
     examples=(_EXAMPLES[0],),
     writes={"output": "the model as JSON"},
 )
@@ -105,7 +94,7 @@ def bandwidth() -> None:
 )
 @click.option("--folds", type=int, metavar="N", default=5, help="Of the cross-validation.")
 @click.option("--seed", type=int, metavar="N", default=0, help="Of the folds.")
-def learn(
+def bandwidth(
     paths: tuple[Path, ...],
     *,
     vm_type: str,
@@ -126,20 +115,21 @@ def learn(
     return outputs.deliver(model, lambda: _show_model(model))
 
 
-@bandwidth.command(
-    name="tabulate",
+@click.command(
+    name="bandwidth",
     cls=Command,
-    short_help="A table from a model or measurements, or into an instance.",
-    examples=(_EXAMPLES[1], "optplan bandwidth tabulate p3.csv --types mine=p3.8xlarge -o table.json"),
-    renamed={"types": "--types", "region": "--region"},
+    short_help="A table of bandwidths from a model or measurements, or into an instance of srift.",
+    examples=(_EXAMPLES[1], "optplan import bandwidth p3.csv --vm-type mine=p3.8xlarge -o table.json"),
+    renamed={"types": "--vm-type", "region": "--region"},
     writes={"output": "the table, or the instance, as JSON"},
 )
 @click.argument("path", metavar="MODEL.json|MEASUREMENTS.csv", type=FILE)
 @click.option(
-    "--types",
-    metavar="NAME,NAME",
-    default="",
-    help="Types of VM; mine=p3.8xlarge where an instance has another name for one that was measured.",
+    "--vm-type",
+    "types",
+    multiple=True,
+    metavar="NAME",
+    help="Type of VM, may be repeated; mine=p3.8xlarge where an instance has another name for one that was measured.",
 )
 @click.option(
     "--ranks",
@@ -155,10 +145,10 @@ def learn(
 )
 @click.option("--into", metavar="INSTANCE", shell_complete=complete_instance, help="Fill the table into this instance.")
 @click.option("--name", metavar="NAME", help="Name of the instance.")
-def tabulate_model(
+def import_bandwidth(
     path: Path,
     *,
-    types: str,
+    types: tuple[str, ...],
     ranks: tuple[int, ...] | None,
     sizes: str,
     region: str | None,
@@ -169,7 +159,7 @@ def tabulate_model(
 ) -> int:
     """Tabulate what a model predicts, or the medians of measurements, as the field `bandwidth` of an instance of srift.
 
-    With --into, all types of the instance are tabulated; --types says which measured ones stand for those that were
+    With --into, all types of the instance are tabulated; --vm-type says which measured ones stand for those that were
     not measured.
     """
     from optplan.profiling.bandwidth_tabulation import fill_bandwidth, tabulate
@@ -184,7 +174,7 @@ def tabulate_model(
     else:
         source = read_model(path, data=data)
     counts, buffers = sorted(set(ranks or ())), sorted({parse_bytes(text, what="--sizes") for text in _split(sizes)})
-    chosen = {name: vm_type if equals else name for name, equals, vm_type in (p.partition("=") for p in _split(types))}
+    chosen = {name: vm_type if equals else name for name, equals, vm_type in (p.partition("=") for p in types)}
     if into is None:
         if name is not None:
             raise UsageError("--name: has a meaning with --into INSTANCE only")
@@ -193,37 +183,6 @@ def tabulate_model(
     instance = fill_bandwidth(_read_srift(into), source, chosen, counts, buffers, region=region)
     instance = instance if name is None else instance.replace(name=name)
     return deliver(instance, outputs)
-
-
-@bandwidth.command(
-    name="synthesize",
-    cls=Command,
-    short_help="Made-up measurements, labelled as such.",
-    examples=(_EXAMPLES[2],),
-    writes={"output": "the made-up measurements as CSV"},
-)
-@click.option(
-    "--vm-type", "vm_types", multiple=True, metavar="NAME", help="Only this type of the paper's; may be repeated."
-)
-@click.option("--ranks", default="2,4,8,16,32,64", type=NUMBERS)
-@click.option("--transfers", default="1", type=NUMBERS, help="All-reduces at once.")
-@click.option("--repeats", type=int, metavar="N", default=3, help="Rows of each point.")
-@click.option("--seed", type=int, metavar="N", default=0, help="Same seed, same rows.")
-def synthesize(
-    *,
-    vm_types: tuple[str, ...],
-    outputs: Outputs,
-    **options: Any,  # noqa: ANN401 - the other fields of SyntheticSettings
-) -> int:
-    """Make measurements up, for trying things out: 4 B to 512 MiB, with the bandwidths and their spread of the paper.
-
-    They follow a latency and a bandwidth, and know nothing of a real network. Every row, and whatever is learned from
-    them, says that it is synthetic.
-    """
-    from optplan.profiling.synthetic_bandwidth import SyntheticSettings, choose_networks, synthesize_measurements
-
-    settings = SyntheticSettings(networks=choose_networks(vm_types), **options)
-    return _deliver_measurements(synthesize_measurements(settings), outputs)
 
 
 def _split(text: str) -> list[str]:
@@ -250,11 +209,12 @@ def _read_srift(into: str) -> SriftInstance:
     return instance
 
 
-def _deliver_measurements(data: AllreduceData, outputs: Outputs) -> int:
+def deliver_measurements(data: AllreduceData, outputs: Outputs) -> int:
+    """Show measurements and write them as CSV; return the exit code."""
     from optplan.profiling.allreduce_data import format_csv, list_records
 
     outputs.answer(list_records(data), lambda: _show_measurements(data))
-    outputs.save_text("--output", lambda _: format_csv(data))
+    outputs.save_text("--out", lambda _: format_csv(data))
     return outputs.exit_code(0)
 
 

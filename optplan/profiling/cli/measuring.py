@@ -1,4 +1,4 @@
-"""``optplan profile network`` and ``optplan probe``: a network and all-reduces, measured here for Srift."""
+"""``optplan measure network`` and ``allreduce``: a network and all-reduces, measured here for Srift."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from optplan.cli.commands import Command
 from optplan.cli.console import Progress, Shown
 from optplan.cli.options import FILE, NUMBERS, SIZE, TIME
 from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
+from optplan.profiling.cli.bandwidth import deliver_measurements
 
 if TYPE_CHECKING:
     from optplan.formulations.srift.data.profiles import JobProfile
@@ -25,11 +27,11 @@ _MICROSECONDS_PER_SECOND = 1e6
     cls=Command,
     short_help="Measure a PyTorch network on this device, for Srift.",
     examples=(
-        "optplan profile network train.py:make_network --largest-batch 64 -o profile.json",
-        "optplan profile network mypackage.networks:resnet --device cuda --gpu t4 --merge v100.json -o profile.json",
-        "optplan profile network train.py:make_network --device cuda --gpu t4 --instance fleet.json -o fleet-2.json",
+        "optplan measure network train.py:make_network --largest-batch 64 -o profile.json",
+        "optplan measure network mypackage.networks:resnet --device cuda --gpu t4 --merge v100.json -o profile.json",
+        "optplan measure network train.py:make_network --device cuda --gpu t4 --into fleet.json -o fleet-2.json",
     ),
-    writes={"output": "the profile as JSON, for the field `job` of an instance; with --instance the instance"},
+    writes={"output": "the profile as JSON, for the field `job` of an instance; with --into the instance"},
 )
 @click.argument("target", metavar="MODULE:FACTORY")
 @click.option(
@@ -41,7 +43,7 @@ _MICROSECONDS_PER_SECOND = 1e6
     "--largest-batch", type=int, metavar="N", help="Samples at most; needed on a CPU, by default what fits on a GPU."
 )
 @click.option("--least-batch", type=int, metavar="N", default=1, help="Samples of the least batch.")
-@click.option("--repetitions", type=int, metavar="N", default=11, help="Timed passes at each batch.")
+@click.option("--repeats", "repetitions", type=int, metavar="N", default=11, help="Timed passes at each batch.")
 @click.option("--warm-up", type=int, metavar="N", default=3, help="Passes before those.")
 @click.option("--samples", type=int, metavar="N", default=16, help="Backward passes watched layer by layer.")
 @click.option("--threads", type=int, metavar="N", help="That PyTorch uses on a CPU; its own choice unless given.")
@@ -52,7 +54,7 @@ _MICROSECONDS_PER_SECOND = 1e6
     multiple=True,
     help="Profile of the same network on another device, to be in the output, too; may be repeated.",
 )
-@click.option("--instance", "base", metavar="INSTANCE", help="A job on VMs whose profile gets this device, too.")
+@click.option("--into", "base", metavar="INSTANCE", help="A job on VMs whose profile gets this device, too.")
 def network(
     target: str,
     *,
@@ -126,49 +128,84 @@ def _show_profile(made: JobProfile) -> Iterable[Shown]:
     cls=Command,
     short_help="Measure all-reduces between processes, for Srift.",
     examples=(
-        "optplan probe --world-sizes 2,4 --most-bytes 16MiB --vm-type laptop -o measurements.csv",
-        "optplan probe --backend nccl --world-sizes 2,4,8 --most-bytes 512MiB --vm-type p3.16xlarge -o p3.csv",
+        "optplan measure allreduce --ranks 2,4 --most-bytes 16MiB --vm-type laptop -o measurements.csv",
+        "optplan measure allreduce --backend nccl --ranks 2,4,8 --most-bytes 512MiB --vm-type p3.16xlarge -o p3.csv",
+        "optplan measure allreduce --synthetic -o made-up.csv",
     ),
+    renamed={"world_sizes": "--ranks", "timeout_s": "--time-limit", "type of VM": "--vm-type"},
     writes={"output": "the measurements as CSV"},
 )
-@click.option("--vm-type", metavar="NAME", default="here", help="What instances call these VMs.")
-@click.option("--cloud", metavar="NAME", default="", help="Whose VMs they are, for models that learn from several.")
-@click.option("--region", metavar="NAME", default="", help="Where they are.")
-@click.option("--zone", metavar="NAME", default="", help="Where there.")
+@click.option(
+    "--vm-type",
+    metavar="NAME",
+    help="What instances call these VMs; here unless given. With --synthetic one of table 2.",
+)
+@click.option("--cloud", metavar="NAME", help="Whose VMs they are, for models that learn from several.")
+@click.option("--region", metavar="NAME", help="Where they are.")
+@click.option("--zone", metavar="NAME", help="Where there.")
 @click.option("--rated-gbit-per-s", type=float, metavar="N", help="Network of a VM, as the provider rates it.")
-@click.option("--world-sizes", default="2", type=NUMBERS, help="Numbers of ranks.")
-@click.option("--least-bytes", default="4B", type=SIZE, help="The smallest buffer.")
-@click.option("--most-bytes", default="16MiB", type=SIZE, help="The largest buffer; those between are powers of two.")
-@click.option("--transfers", default="1", type=NUMBERS, help="All-reduces at once.")
-@click.option("--repeats", type=int, metavar="N", default=5, help="Timings, and rows, of a point.")
+@click.option("--ranks", type=NUMBERS, help="Numbers of ranks; 2 unless given.")
+@click.option("--least-bytes", type=SIZE, help="The smallest buffer; 4B unless given.")
+@click.option(
+    "--most-bytes", type=SIZE, help="The largest buffer, 16MiB unless given; those between are powers of two."
+)
+@click.option("--transfers", type=NUMBERS, help="All-reduces at once; 1 unless given.")
+@click.option("--repeats", type=int, metavar="N", help="Timings, and rows, of a point; 5 unless given.")
 @click.option(
     "--backend", type=click.Choice(["gloo", "nccl"]), help="PyTorch's; nccl where each rank can have a GPU, else gloo."
 )
-@click.option("--timeout", default="10min", type=TIME, help="End the measurement after so long.")
-def probe(
+@click.option("--time-limit", "timeout_s", type=TIME, help="End the measurement after so long; 10min unless given.")
+@click.option("--synthetic", is_flag=True, help="Measure nothing: make measurements up, for trying things out.")
+@click.option("--seed", type=int, metavar="N", help="Of what is made up: same seed, same rows.")
+def allreduce(
     *,
-    vm_type: str,
-    cloud: str,
-    region: str,
-    zone: str,
-    rated_gbit_per_s: float | None,
-    world_sizes: tuple[int, ...],
-    least_bytes: int,
-    most_bytes: int,
-    transfers: tuple[int, ...],
-    repeats: int,
-    backend: str | None,
-    timeout: float,
+    synthetic: bool,
     outputs: Outputs,
+    **options: Any,  # noqa: ANN401 - what is measured, how and where; None where it was not given
 ) -> int:
     """Measure real all-reduces with PyTorch over sizes and numbers of ranks.
 
     On one machine it starts the ranks itself: processes that talk over the loopback interface (gloo), or one for each
-    GPU (nccl). On several machines start it with torchrun, as in `torchrun --nnodes 4 ... --no-python optplan probe
-    --world-sizes 2,4 -o measurements.csv`; the first rank writes.
+    GPU (nccl). On several machines start it with torchrun, as in `torchrun --nnodes 4 ... --no-python optplan measure
+    allreduce --ranks 2,4 -o measurements.csv`; the first rank writes.
+
+    With --synthetic the rows are the paper's grid with its bandwidths and their spread: 4 B to 512 MiB on 2 to 64
+    ranks. They follow a latency and a bandwidth, and know nothing of a real network; every row, and whatever is learned
+    from them, says that it is synthetic.
     """
     from optplan.profiling.allreduce_data import format_csv
+
+    given = {name: value for name, value in options.items() if value is not None}
+    if synthetic:
+        return deliver_measurements(_make_up(given), outputs)
+    if "seed" in given:
+        raise UsageError("--seed: goes with --synthetic; nothing that is measured is drawn")
+    data = _measure(given)
+    if data is None:  # not the first rank
+        return 0
+    rows = _list_rows(data)
+    outputs.answer(rows, lambda: [_show_rows(rows)])
+    outputs.save_text("--out", lambda _: format_csv(data))
+    return outputs.exit_code(0)
+
+
+def _make_up(given: dict[str, Any]) -> AllreduceData:
+    from optplan.profiling.synthetic_bandwidth import SyntheticSettings, choose_networks, synthesize_measurements
+
+    refused = sorted(set(given) - {"vm_type", "ranks", "transfers", "repeats", "seed"})
+    if refused:
+        raise UsageError(f"{refused[0]}: goes with what is measured; leave it out, or --synthetic")
+    vm_type = given.pop("vm_type", None)
+    return synthesize_measurements(
+        SyntheticSettings(networks=choose_networks(() if vm_type is None else (vm_type,)), **given)
+    )
+
+
+def _measure(given: dict[str, Any]) -> AllreduceData | None:
+    """Measure all-reduces; None on ranks that are not the first."""
     from optplan.profiling.allreduce_prober import (
+        LEAST_BYTES,
+        MOST_BYTES,
         ProbeSettings,
         choose_sizes,
         collect,
@@ -178,23 +215,15 @@ def probe(
         was_started_by_torchrun,
     )
 
-    joined = was_started_by_torchrun()
-    settings = ProbeSettings(
-        world_sizes=world_sizes,
-        sizes_bytes=choose_sizes(most_bytes, least_bytes),
-        transfers=transfers,
-        repeats=repeats,
-    )
+    sizes = choose_sizes(given.pop("most_bytes", MOST_BYTES), given.pop("least_bytes", LEAST_BYTES))
+    how = {name: given.pop(name) for name in ("backend", "timeout_s") if name in given}
+    counts: dict[str, Any] = {name: given.pop(name) for name in ("transfers", "repeats") if name in given}
+    if "ranks" in given:
+        counts["world_sizes"] = given.pop("ranks")
+    settings = ProbeSettings(sizes_bytes=sizes, **counts)
     with Progress("probing"):
-        timings = (probe_joined if joined else probe_here)(settings, backend=backend, timeout_s=timeout)
-    if not timings:  # not the first rank
-        return 0
-    place = describe_place(vm_type, cloud=cloud, region=region, zone=zone, rated_gbit_per_s=rated_gbit_per_s)
-    data = collect(timings, place)
-    rows = _list_rows(data)
-    outputs.answer(rows, lambda: [_show_rows(rows)])
-    outputs.save_text("--output", lambda _: format_csv(data))
-    return outputs.exit_code(0)
+        timings = (probe_joined if was_started_by_torchrun() else probe_here)(settings, **how)
+    return collect(timings, describe_place(given.pop("vm_type", "here"), **given)) if timings else None
 
 
 def _list_rows(data: AllreduceData) -> list[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""``optplan stream``: a stream on the virtual clock, its folder, and what is refused."""
+"""``optplan run`` with a plan of BOA: a stream on the virtual clock, its folder, and what is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_stream_as_planned(run: Runner, files: tuple[Path, Path, Path], tmp_pa
     """Four jobs take 0.625 h and 1.25 GPU-hours each; events are written, and the folder says how it went."""
     instance, plan, jobs = files
     out, events = tmp_path / "s1", tmp_path / "events.jsonl"
-    told = run("stream", plan, jobs, "--truth", instance, "--out", out, "--events", events, "--json")
+    told = run("run", plan, jobs, "--truth", instance, "--out", out, "--events", events, "--json")
     assert told.code == 0
     (one,) = told.data["classes"]
     assert (one["completed"], one["actual_jct_s"], one["planned_jct_s"]) == (4, 2250.0, 2250.0)
@@ -37,40 +37,46 @@ def test_a_stream_as_planned(run: Runner, files: tuple[Path, Path, Path], tmp_pa
     assert kinds[-1] in {"Ended", "NodeChanged"}
     status = run("status", out)
     assert status.code == 0
-    assert status.out.startswith("virtual stream: nothing was trained; times are those of the instance\n")
+    assert status.out.splitlines()[:2] == [
+        f"{out}: nobody follows it",
+        "virtual stream: nothing was trained; times are those of the instance",
+    ]
     assert "37 min 30 s (planned 37 min 30 s)" in status.out
     assert " actual " not in status.out
-    assert run("stream", "--resume", out).code == 0
-    assert "holds a stream of jobs" in run("run", "--resume", out).err
+    assert run("run", "--resume", out).code == 0
 
 
 def test_a_stream_that_queues_and_learns(run: Runner, files: tuple[Path, Path, Path]) -> None:
     """On two GPUs in all, jobs queue in the order given; with --learn the calculator is asked."""
     instance, plan, jobs = files
     options = ("--most-gpus", "2", "--order", "weighted-shortest", "--gpus-per-node", "2", "--node-start", "60s")
-    told = run("stream", plan, jobs, "--learn", instance, *options, "--every", "30min", "--window", "10h", "--json")
+    told = run("run", plan, jobs, "--learn", instance, *options, "--every", "30min", "--window", "10h", "--json")
     assert told.code == 0
     assert told.data["classes"][0]["completed"] == 4
 
 
 def test_what_is_refused(run: Runner, files: tuple[Path, Path, Path]) -> None:
-    """Nothing to go by, a resume with other options, and a plan of streams under `optplan run`."""
+    """Nothing to go by, a resume with other options, and options of other kinds of plans."""
     instance, plan, jobs = files
-    assert "how long epochs take" in run("stream", plan, jobs).err
-    assert "PLAN or JOBS is missing" in run("stream", plan).err
-    assert "nothing else can be given" in run("stream", "--resume", "there", "--truth", instance).err
-    assert "as in partition=gpu" in run("stream", plan, jobs, "--truth", instance, "--sbatch", "gpu").err
-    assert "one (--truth or --learn)" in run("stream", plan, jobs).err
-    assert "`optplan stream` serves" in run("run", plan).err
+    assert "how long epochs take" in run("run", plan, jobs).err
+    assert "JOBS is missing" in run("run", plan).err
+    out = plan.parent / "s1"
+    assert run("run", plan, jobs, "--truth", instance, "--out", out).code == 0
+    told = run("run", "--resume", out, "--truth", instance)
+    assert f"--truth: cannot be given with --resume; {out} is of a stream of jobs; leave it out" in told.err
+    assert "as in partition=gpu" in run("run", plan, jobs, "--truth", instance, "--sbatch", "gpu").err
+    assert "one (--truth or --learn)" in run("run", plan, jobs).err
+    told = run("run", plan, jobs, "--truth", instance, "--lose", "v100@3s")
+    assert f"--lose: has no meaning here; {plan} is a plan of a stream of jobs; leave it out" in told.err
     for option in (("--sbatch", "partition=gpu"), ("--slots", "4"), ("--gres", "v100"), ("--metric", "loss")):
-        told = run("stream", plan, jobs, "--truth", instance, *option)
+        told = run("run", plan, jobs, "--truth", instance, *option)
         if option == ("--metric", "loss"):  # what it is anyway
             assert told.code == 0
         else:
             assert told.code == 2
             assert f"{option[0]}: got " in told.err
             assert "means nothing to executor 'virtual'" in told.err
-    assert "shows how long epochs take" in run("stream", plan, jobs, "--truth", instance, "--executor", "local").err
-    told = run("stream", plan, jobs, "--learn", instance, "--every", "1ms")
+    assert "shows how long epochs take" in run("run", plan, jobs, "--truth", instance, "--executor", "local").err
+    told = run("run", plan, jobs, "--learn", instance, "--every", "1ms")
     assert told.code == 1
     assert told.err.startswith("error: --every: got 0.001; ")

@@ -1,4 +1,4 @@
-"""``optplan watch``: the paper's timeline from the command line, questions about limits, and what is refused."""
+"""``optplan run`` with a plan of Srift: the paper's timeline, questions about limits, and what is refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def plan(run: Runner, tmp_path: Path) -> Path:
 
 def test_the_papers_timeline(run: Runner, plan: Path) -> None:
     """It ends after 476 s with 1 p3.8xlarge and 8 g3.8xlarge, and says on the way what happens."""
-    told = run("watch", plan, "--lose", "p3.8xlarge@222s", "--iteration-takes", "420ms", *PAPER)
+    told = run("run", plan, "--lose", "p3.8xlarge@222s", "--iteration-takes", "420ms", *PAPER)
     assert told.code == 0
     assert told.out.startswith("virtual fleet: nothing was trained; what happened is what was asked for\n")
     assert "2 p3.8xlarge@512, then 1 p3.8xlarge@512 + 8 g3.8xlarge@64" in told.out
@@ -37,14 +37,14 @@ def test_the_papers_timeline(run: Runner, plan: Path) -> None:
 
 def test_only_what_there_is_can_be_lost(run: Runner, plan: Path) -> None:
     """A type that the instance does not have would be lost without a word: it is refused, with the nearest name."""
-    told = run("watch", plan, "--lose", "p3.8xlage@222s", *PAPER)
+    told = run("run", plan, "--lose", "p3.8xlage@222s", *PAPER)
     assert told.code == 2
     assert "--lose: there is no type of VM 'p3.8xlage'; did you mean 'p3.8xlarge'?" in told.err
 
 
 def test_limits_that_are_gone_are_asked_about(run: Runner, plan: Path) -> None:
     """Exit code 3, and JSON says which limit by how much; people are told how to go on."""
-    late = ("watch", plan, "--lose", "p3.8xlarge@400s", "--iteration-takes", "900ms", *PAPER)
+    late = ("run", plan, "--lose", "p3.8xlarge@400s", "--iteration-takes", "900ms", *PAPER)
     told = run(*late, "--json")
     assert (told.code, told.data["status"], told.data["code"]) == (3, "paused", 3)
     (relaxation,) = told.data["infeasibility"]["relaxations"]
@@ -71,10 +71,10 @@ def test_a_run_goes_on_with_another_limit(run: Runner, plan: Path, tmp_path: Pat
         encoding="utf-8",
     )
     terms = ("--heartbeat", "50ms", "--grace", "1s", "--launch", "1h")
-    told = run("watch", plan, "--executor", "command", "--command", f"sh {script}", "--out", out, *terms, "--json")
+    told = run("run", plan, "--executor", "command", "--command", f"sh {script}", "--out", out, *terms, "--json")
     assert told.code == 3
     assert run("status", out, "--json").data == told.data
-    again = run("watch", "--resume", out, "--deadline", "3h", "--json")
+    again = run("run", "--resume", out, "--deadline", "3h", "--json")
     assert (again.code, again.data["status"]) == (0, "ended")
     assert again.data["lost"] == {"p3.8xlarge": 2}
     assert len(again.data["fleets"]) == 2
@@ -86,8 +86,8 @@ def test_a_run_can_be_given_up(run: Runner, plan: Path, tmp_path: Path) -> None:
     script, out = tmp_path / "vms.sh", tmp_path / "run"
     script.write_text(f"echo $OPTPLAN_ACTION >> {tmp_path}/calls\n", encoding="utf-8")
     terms = ("--launch-wait", "100ms", "--heartbeat", "50ms", "--grace", "1s", "--launch", "1h")
-    assert run("watch", plan, "--executor", "command", "--command", f"sh {script}", "--out", out, *terms).code == 3
-    told = run("watch", "--resume", out, "--abort", "--json")
+    assert run("run", plan, "--executor", "command", "--command", f"sh {script}", "--out", out, *terms).code == 3
+    told = run("run", "--resume", out, "--abort", "--json")
     assert (told.code, told.data["status"], told.data["why"]) == (1, "ended", "given up by the user")
     assert (tmp_path / "calls").read_text(encoding="utf-8").split()[-1] == "release"
 
@@ -97,14 +97,14 @@ def test_a_run_can_be_given_up(run: Runner, plan: Path, tmp_path: Path) -> None:
     [
         ((), "PLAN is missing"),
         (("--resume", "nowhere"), "no run is there; give the folder that --out named"),
-        (("--resume", "nowhere", "--retries", "1"), "of other options only --deadline"),
-        (("plan.json", "--abort"), "belong to --resume"),
+        (("{plan}", "--abort"), "--abort: has no meaning here; "),
+        (("{plan}", "--slower", "2"), "is a plan of a fleet; leave it out"),
+        (("{plan}", "jobs.yaml"), "JOBS: jobs.yaml is given, and "),
         (("plan.json", "--lose", "p3.8xlarge"), "a type and when it goes are needed"),
-        (("--resume", "x", "--budget", "3usd/h"), "money in all is needed"),
     ],
 )
-def test_what_does_not_fit_is_refused(run: Runner, arguments: tuple[str, ...], said: str) -> None:
+def test_what_does_not_fit_is_refused(run: Runner, plan: Path, arguments: tuple[str, ...], said: str) -> None:
     """With usage errors that say what to give."""
-    told = run("watch", *arguments)
+    told = run("run", *(part.format(plan=plan) for part in arguments))
     assert told.code == 2
     assert said in told.err

@@ -287,7 +287,7 @@ def test_a_command_starts_and_ends_fleets(small_plan: SriftPlan, tmp_path: Path)
     assert (tmp_path / "calls").read_text(encoding="utf-8").split() == ["start", "stop", "release"]
     assert read_watch(out) == outcome
     assert resume_watch(out) == outcome
-    with pytest.raises(UsageError, match="optplan watch --resume"):
+    with pytest.raises(UsageError, match="optplan run --resume"):
         read_run(out)
     with pytest.raises(UsageError, match="a run is there; go on with --resume"):
         watch(small_plan, out=out, executor="command", command="true")

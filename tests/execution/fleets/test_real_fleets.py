@@ -72,7 +72,7 @@ def _send(out: Path, rank: int, number: signal.Signals) -> None:
 
 def _start(*options: str | Path) -> subprocess.Popen[bytes]:
     """Start a monitor as a process of its own."""
-    return subprocess.Popen([sys.executable, "-P", "-m", "optplan.cli", "watch", *options, "--quiet"])
+    return subprocess.Popen([sys.executable, "-P", "-m", "optplan.cli", "run", *options, "--quiet"])
 
 
 @pytest.fixture(scope="module")

@@ -393,7 +393,7 @@ def streamed(runs: Runs) -> None:
     given = [str(runs.folder / name) for name in names]
     target = (runs.folder / "train").read_text(encoding="utf-8")
     options = ["--train", target, "--executor", "ray", "--address", "auto", "--gpus-per-node", "2"]
-    command = [sys.executable, "-m", "optplan.cli", "stream", *given, *options, "--out", str(runs.folder / "stream")]
+    command = [sys.executable, "-m", "optplan.cli", "run", *given, *options, "--out", str(runs.folder / "stream")]
     with provide(runs):
         end(subprocess.Popen(command, stdout=runs.log, stderr=runs.log))
         wait_until(lambda: not any_cpus(), "the autoscaler to give machines back")

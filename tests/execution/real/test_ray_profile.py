@@ -1,4 +1,4 @@
-"""``optplan profile --executor ray``: trials timed as actors of a real cluster."""
+"""``optplan measure search --executor ray``: trials timed as actors of a real cluster."""
 
 from __future__ import annotations
 

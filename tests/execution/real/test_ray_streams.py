@@ -1,4 +1,4 @@
-"""``optplan stream --executor ray`` on a cluster whose autoscaler launches nodes as the scheduler wants them."""
+"""``optplan run --executor ray`` serves a stream on a cluster whose autoscaler launches nodes as they are wanted."""
 
 from __future__ import annotations
 

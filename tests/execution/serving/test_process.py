@@ -1,4 +1,4 @@
-"""``optplan serve boa`` as a process of its own on loopback: it serves, is killed, goes on, and ends when told to."""
+"""``optplan serve`` as a process of its own on loopback: it serves, is killed, goes on, and ends when told to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PATIENCE_S = 60.0
 def _serving(folder: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """Start a service, wait until it listens, and kill it in the end whatever happens."""
     (folder / "address").unlink(missing_ok=True)
-    command = [sys.executable, "-P", "-m", "optplan.cli", "serve", "boa", str(folder), "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-P", "-m", "optplan.cli", "serve", str(folder), "--listen", "127.0.0.1:0"]
     process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE)
     try:
         end_s = time.monotonic() + _PATIENCE_S

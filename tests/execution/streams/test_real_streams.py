@@ -71,7 +71,7 @@ def _count_ended(out: Path) -> int:
 
 def _kill_at(count: int, out: Path, *options: str | Path) -> None:
     """Start a driver as a process of its own, and kill it once so many segments have ended."""
-    driver = subprocess.Popen([sys.executable, "-m", "optplan.cli", "stream", *options])
+    driver = subprocess.Popen([sys.executable, "-m", "optplan.cli", "run", *options])
     try:
         while _count_ended(out) < count:
             assert driver.poll() is None, "the driver ended before it could be killed"

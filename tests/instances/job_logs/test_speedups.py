@@ -33,7 +33,7 @@ def test_throughputs_come_as_csv_or_json(tmp_path: Path) -> None:
 
 
 def test_a_profile_of_one_class(tmp_path: Path) -> None:
-    """What `optplan profile speedup` writes: its class has the file's name, or the one that is given."""
+    """What `optplan measure jobs` writes: its class has the file's name, or the one that is given."""
     curve = {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 1.8, 3.0], "provenance": ["measured"] * 3}
     path = tmp_path / "vision.json"
     path.write_text(json.dumps({"reference_width": 1, "rescale_s": 42, "speedup": {"t4": curve}}), encoding="utf-8")

@@ -89,7 +89,7 @@ def test_types_are_proven_and_the_tools_run(monkeypatch: pytest.MonkeyPatch) -> 
         "boa-newtrace-quotas@45-mixed",
         "boa-newtrace-types-changes@45-pure",
     } <= proven
-    assert {row["solver"] for row in rows} >= {"linked-paths", "conic", "explain", "sensitivity"}
+    assert {row["solver"] for row in rows} >= {"linked-paths", "conic", "explain", "explain --wrong"}
     ratios = [row["extra"].get("objective_over_exact", 1.0) for row in rows if isinstance(row["extra"], dict)]
     assert min(ratios) >= 1.0 - 1e-9
 

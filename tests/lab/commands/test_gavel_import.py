@@ -1,4 +1,4 @@
-"""``optplan import gavel``: from public files to an instance."""
+"""``optplan import trace --from gavel``: from public files to an instance."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from optplan.instances.files import read_instance
 if TYPE_CHECKING:
     from tests.conftest import Runner
 
-NOWHERE = ("import", "gavel", "--trace", "nowhere.trace", "--throughputs", "nowhere.json")
+NOWHERE = ("import", "trace", "nowhere.trace", "--from", "gavel", "--throughput", "nowhere.json")
 
 
 def test_an_import_writes_an_instance(run: Runner, data_pack: Path, tmp_path: Path) -> None:
     """Trace and throughputs become a file; without prices a budget counts GPUs."""
     gavel, path = data_pack / "gavel", tmp_path / "mine.json"
     told = run(
-        *("import", "gavel", "--trace", gavel / "traces" / "physical_cluster" / "max_min_fairness.trace"),
-        *("--throughputs", gavel / "physical_cluster_throughputs.json", "--gpu", "v100", "--gpu", "p100"),
+        *("import", "trace", gavel / "traces" / "physical_cluster" / "max_min_fairness.trace", "--from", "gavel"),
+        *("--throughput", gavel / "physical_cluster_throughputs.json", "--gpu", "v100", "--gpu", "p100"),
         *("--budget", "60gpu", "--name", "mine", "-o", path),
     )
     assert (told.code, told.err) == (0, f"wrote {path}\n")
@@ -43,11 +43,11 @@ def test_options_reach_the_import(run: Runner, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("optplan.lab.traces.gavel.build_gavel_instance", build)
     assert run(*NOWHERE, "--json").code == 0
-    told = run(*NOWHERE, "--gpu", "k80", "--unconsolidated", "--span", "2d", "--job-type", "A3C", "--json")
+    told = run(*NOWHERE, "--gpu", "k80", "--unconsolidated", "--span", "2d", "--class", "A3C", "--json")
     assert told.code == 0
     files = (Path("nowhere.trace"), Path("nowhere.json"))
     assert given == [
-        (*files, ("v100", "p100", "k80"), {"consolidated": True, "span_h": None, "job_types": None}),
+        (*files, ("v100", "p100", "k80"), {"span_h": None, "job_types": None}),
         (*files, ("k80",), {"consolidated": False, "span_h": 48.0, "job_types": ("A3C",)}),
     ]
 
@@ -56,7 +56,11 @@ def test_wrong_calls(run: Runner) -> None:
     """Somewhere to write is needed, and files that are there."""
     told = run(*NOWHERE)
     assert (told.code, told.out) == (2, "")
-    assert "--output: say where to write the instance" in told.err
+    assert "--out: say where to write the instance" in told.err
+    half = run(*NOWHERE[:-2], "--json")
+    assert "--throughput: is missing; it says how fast the jobs of gavel's traces run" in half.error["message"]
+    unnamed = run("import", "trace", "nowhere.csv", "--from", "sia", "--profiles", "nowhere", "--json")
+    assert "--gpu: is missing; name a suffix of the profiles, such as aws" in unnamed.error["message"]
     missing = run(*NOWHERE, "--json")
     assert missing.code == 1
     assert "nowhere.json: no such file" in missing.error["message"]

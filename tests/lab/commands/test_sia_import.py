@@ -1,4 +1,4 @@
-"""``optplan import sia``: from public files to an instance."""
+"""``optplan import trace --from sia``: from public files to an instance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from optplan.instances.files import read_instance
 if TYPE_CHECKING:
     from tests.conftest import Runner
 
-NOWHERE = ("import", "sia", "--workload", "nowhere.csv", "--profiles", "nowhere", "--gpu", "aws")
+NOWHERE = ("import", "trace", "nowhere.csv", "--from", "sia", "--profiles", "nowhere", "--gpu", "aws")
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def files(data_pack: Path) -> tuple[str, ...]:
     """Return the options that name the public files; few widths are quick."""
     sia = data_pack / "sia"
     return (
-        *("import", "sia", "--workload", str(sia / "workloads" / "newtrace" / "workload-1.csv")),
+        *("import", "trace", str(sia / "workloads" / "newtrace" / "workload-1.csv"), "--from", "sia"),
         *("--profiles", str(sia / "traces"), "--max-width", "8"),
     )
 
@@ -67,7 +67,7 @@ def test_options_reach_the_import(run: Runner, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("optplan.lab.traces.sia_boa.build_sia_instance", build)
     told = run(
         *(*NOWHERE, "--span", "90min", "--max-width", "16", "--timing", "model", "--slowdown", "--json"),
-        *("--application", "bert", "--application", "yolov3"),
+        *("--class", "bert", "--class", "yolov3"),
     )
     assert told.code == 0
     assert given.pop("paths") == (Path("nowhere.csv"), Path("nowhere"), ("aws",))
@@ -121,7 +121,7 @@ def test_an_import_needs_somewhere_to_go(run: Runner) -> None:
     """Without -o and without --json there would be no instance."""
     told = run(*NOWHERE)
     assert (told.code, told.out) == (2, "")
-    assert "--output: say where to write the instance, as in -o mine.json, or give --json for stdout" in told.err
+    assert "--out: say where to write the instance, as in -o mine.json, or give --json for stdout" in told.err
 
 
 @pytest.mark.parametrize(
@@ -138,6 +138,8 @@ def test_an_import_needs_somewhere_to_go(run: Runner) -> None:
             2,
             "--max-width: got 8 and rtx=4; give one for all GPU",
         ),
+        (["--json", "--throughput", "t.json"], 2, "--throughput: traces of sia have no use for it; leave it out"),
+        (["--json", "--unconsolidated"], 2, "--consolidated: traces of sia have no use for it; leave it out"),
         (["--json", "--timing", "tabels"], 2, "--timing: no timing 'tabels'; did you mean 'tables'?"),
     ],
 )
@@ -154,7 +156,7 @@ def test_an_existing_file_is_refused_first(run: Runner, tmp_path: Path) -> None:
     path.write_text("kept", encoding="utf-8")
     told = run(*NOWHERE, "-o", path)
     assert told.code == 1
-    assert f"--output: {path} exists" in told.err
+    assert f"--out: {path} exists" in told.err
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_an_existing_file_is_refused_first(run: Runner, tmp_path: Path) -> None:
             "error: --gpu: no application has a profile for GPU type 'rtxx'; there are profiles for: aws",
         ),
         (("--max-width", "rtx=4"), "error: --max-width: 'rtx' is not imported"),
-        (("--application", "brt"), "error: --application: 'brt' has no job in workload-1.csv"),
+        (("--class", "brt"), "error: --class: 'brt' has no job in workload-1.csv"),
     ],
 )
 def test_errors_name_options(run: Runner, files: tuple[str, ...], options: tuple[str, ...], message: str) -> None:

@@ -1,4 +1,4 @@
-"""``optplan simulate``: a trace under policies, files, and what is wrong with them."""
+"""``optplan simulate cluster``: a trace under policies, files, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def trace(tmp_path: Path) -> Path:
 def test_jobs_and_sums_as_json(run: Runner, profiles: tuple[str, str], trace: Path) -> None:
     """Two jobs of two GPUs share a node of four; the pack has 1.0326 h for a job, whole-job speedups of 1.757."""
     trace.write_text("\n".join(trace.read_text().splitlines()[:3]))
-    told = run("simulate", trace, *profiles, "--policy", "one-width:2", "--json")
+    told = run("simulate", "cluster", trace, *profiles, "--policy", "one-width:2", "--json")
     assert told.code == 0
     jct_s = 50 + 3600 * 1.0326 / 1.757
     assert told.data["mean_jct_s"] == pytest.approx(jct_s, rel=1e-3)
@@ -39,14 +39,14 @@ def test_jobs_and_sums_as_json(run: Runner, profiles: tuple[str, str], trace: Pa
     assert told.data["node_gpu_hours"] == pytest.approx(told.data["gpu_hours"])
     assert told.data["most_gpus"] == 4
     assert [job["name"] for job in told.data["jobs"]] == ["a", "b"]
-    slow = run("simulate", trace, *profiles, "--policy", "one-width:2", "--slowdown", "--json")
+    slow = run("simulate", "cluster", trace, *profiles, "--policy", "one-width:2", "--slowdown", "--json")
     assert slow.data["mean_jct_s"] - 50 == pytest.approx(1.8 * (told.data["mean_jct_s"] - 50))
 
 
 def test_a_job_that_never_fits(run: Runner, profiles: tuple[str, str], trace: Path, tmp_path: Path) -> None:
     """It is reported on the terminal, in the file and in the report; the others are completed."""
     files = ("-o", tmp_path / "out.json", "--report", tmp_path / "out.html")
-    told = run("simulate", trace, *profiles, "--policy", "least-attained", "--nodes", "2", *files)
+    told = run("simulate", "cluster", trace, *profiles, "--policy", "least-attained", "--nodes", "2", *files)
     assert told.code == 0
     assert "2 of 3" in told.out
     assert "c: least-attained needs 100 GPUs for it, and the cluster has 8" in told.out
@@ -56,7 +56,7 @@ def test_a_job_that_never_fits(run: Runner, profiles: tuple[str, str], trace: Pa
 
 def test_nothing_completed(run: Runner, profiles: tuple[str, str], trace: Path) -> None:
     """Where no job can run there is no mean, and the exit code says so."""
-    told = run("simulate", trace, *profiles, "--policy", "one-width:16", "--nodes", "1", "--json")
+    told = run("simulate", "cluster", trace, *profiles, "--policy", "one-width:16", "--nodes", "1", "--json")
     assert told.code == 3
     assert told.data["mean_jct_s"] is None
     assert len(told.data["problems"]) == 3
@@ -66,7 +66,7 @@ def test_several_simulations(run: Runner, profiles: tuple[str, str], trace: Path
     """Each workload with each policy and number of nodes, a row and a file each; what is there is not run again."""
     trace.write_text("\n".join(trace.read_text().splitlines()[:3]))
     sweep = ("--policy", "one-width:2", "--policy", "reservation", "--nodes", "1", "--nodes", "2", "--processes", "1")
-    told = run("simulate", trace, *profiles, *sweep, "--results", tmp_path / "out")
+    told = run("simulate", "cluster", trace, *profiles, *sweep, "--results", tmp_path / "out")
     assert told.code == 0
     rows = [line.split()[:3] for line in told.out.splitlines()[2:]]
     assert rows == [["trace.csv", policy, nodes] for policy in ("one-width:2", "reservation") for nodes in "12"]
@@ -74,11 +74,11 @@ def test_several_simulations(run: Runner, profiles: tuple[str, str], trace: Path
     assert len(files) == 4
     for file in files:
         file.write_text(file.read_text().replace('"mean_jct_s": ', '"mean_jct_s": 1'))
-    again = run("simulate", trace, *profiles, *sweep, "--results", tmp_path / "out", "--json")
+    again = run("simulate", "cluster", trace, *profiles, *sweep, "--results", tmp_path / "out", "--json")
     assert [row["most_gpus"] for row in again.data] == [4, 4, 4, 6]
     assert all(row["mean_jct_s"] > 10_000 for row in again.data)
     for options, said in (((), "--results"), (("--results", tmp_path, "--report", tmp_path / "x.html"), "--report")):
-        told = run("simulate", trace, *profiles, *sweep, *options)
+        told = run("simulate", "cluster", trace, *profiles, *sweep, *options)
         assert told.code == 2
         assert said in told.err
 
@@ -86,10 +86,10 @@ def test_several_simulations(run: Runner, profiles: tuple[str, str], trace: Path
 def test_a_cluster_that_is_less_than_ideal(run: Runner, profiles: tuple[str, str], trace: Path) -> None:
     """Every option has its effect: later, slower, interrupted, and paid for longer."""
     trace.write_text("\n".join(trace.read_text().splitlines()[:3]))
-    ideal = run("simulate", trace, *profiles, "--policy", "one-width:2", "--json").data
+    ideal = run("simulate", "cluster", trace, *profiles, "--policy", "one-width:2", "--json").data
     starts = ("--node-start", "2min", "--warm-start", "20s", "--reclaim", "1h", "--interference", "0.1")
     losses = ("--interruptions", "4", "--loses-epoch", "--stragglers", "normal:0.2", "--seed", "7")
-    told = run("simulate", trace, *profiles, "--policy", "one-width:2", "--json", *starts, *losses).data
+    told = run("simulate", "cluster", trace, *profiles, "--policy", "one-width:2", "--json", *starts, *losses).data
     assert told["mean_jct_s"] > ideal["mean_jct_s"]
     assert told["billed_gpu_hours"] > told["node_gpu_hours"]
     assert ideal["billed_gpu_hours"] == ideal["node_gpu_hours"]
@@ -103,7 +103,7 @@ def test_options_without_effect_are_refused(
     run: Runner, profiles: tuple[str, str], trace: Path, option: tuple[str, ...]
 ) -> None:
     """By their own names, with the option that they need."""
-    told = run("simulate", trace, *profiles, "--policy", "one-width:2", *option)
+    told = run("simulate", "cluster", trace, *profiles, "--policy", "one-width:2", *option)
     assert told.code == 1
     assert told.err.startswith(f"error: {option[0]}: got ")
     assert ("--reclaim" if option[0] == "--warm-start" else "--interruptions") in told.err
@@ -111,21 +111,43 @@ def test_options_without_effect_are_refused(
 
 def test_nodes_that_stay_are_not_reclaimed(run: Runner, profiles: tuple[str, str], trace: Path) -> None:
     """A cluster of fixed size gives no node back, unless the policy sizes it."""
-    told = run("simulate", trace, *profiles, "--policy", "one-gpu", "--nodes", "4", "--reclaim", "3min")
+    told = run("simulate", "cluster", trace, *profiles, "--policy", "one-gpu", "--nodes", "4", "--reclaim", "3min")
     assert told.code == 1
     assert told.err.startswith("error: --reclaim: got 180, and one-gpu gives none of its 4 nodes back; let nodes be")
-    sized = run("simulate", trace, *profiles, "--policy", "pollux-autoscaled:0.5", "--nodes", "4", "--reclaim", "3min")
+    sized = run(
+        "simulate",
+        "cluster",
+        trace,
+        *profiles,
+        "--policy",
+        "pollux-autoscaled:0.5",
+        "--nodes",
+        "4",
+        "--reclaim",
+        "3min",
+    )
     assert sized.code == 0
 
 
 def test_the_cost_of_nodes(run: Runner, profiles: tuple[str, str], trace: Path) -> None:
     """Whole nodes are paid, until they are reclaimed, at the price of each of their GPUs."""
     trace.write_text("\n".join(trace.read_text().splitlines()[:3]))
-    asked = ("simulate", trace, *profiles, "--policy", "one-width:2", "--reclaim", "30min", "--price", "24usd/day")
+    asked = (
+        "simulate",
+        "cluster",
+        trace,
+        *profiles,
+        "--policy",
+        "one-width:2",
+        "--reclaim",
+        "30min",
+        "--price",
+        "24usd/day",
+    )
     told = run(*asked, "--json").data
     assert told["cost_usd"] == pytest.approx(told["node_gpu_hours"] + 4 * 0.5)
     assert f"cost of the nodes                 ${told['cost_usd']:.2f}" in run(*asked).out
-    assert "0.978usd/hour" in run("simulate", trace, *profiles, "--policy", "one-gpu", "--price", "3gpu").err
+    assert "0.978usd/hour" in run("simulate", "cluster", trace, *profiles, "--policy", "one-gpu", "--price", "3gpu").err
 
 
 @pytest.mark.parametrize(
@@ -142,7 +164,7 @@ def test_wrong_clusters(
     run: Runner, profiles: tuple[str, str], trace: Path, options: tuple[str, ...], said: str
 ) -> None:
     """The option that is wrong is named."""
-    told = run("simulate", trace, *profiles, "--policy", "one-gpu", *options)
+    told = run("simulate", "cluster", trace, *profiles, "--policy", "one-gpu", *options)
     assert told.code in {1, 2}
     assert said in told.err
 
@@ -158,7 +180,7 @@ def test_wrong_clusters(
 def test_wrong_traces(run: Runner, profiles: tuple[str, str], trace: Path, row: str, said: str) -> None:
     """The line that is wrong is named."""
     trace.write_text(trace.read_text() + row + "\n")
-    told = run("simulate", trace, *profiles, "--policy", "one-gpu")
+    told = run("simulate", "cluster", trace, *profiles, "--policy", "one-gpu")
     assert told.code == 1
     assert f"{trace}:5" in told.err
     assert said in told.err
@@ -174,6 +196,6 @@ def test_wrong_traces(run: Runner, profiles: tuple[str, str], trace: Path, row: 
 )
 def test_wrong_policies(run: Runner, profiles: tuple[str, str], trace: Path, policy: str, said: str) -> None:
     """The message says what would do."""
-    told = run("simulate", trace, *profiles, "--policy", policy)
+    told = run("simulate", "cluster", trace, *profiles, "--policy", policy)
     assert told.code == 2
     assert said in told.err

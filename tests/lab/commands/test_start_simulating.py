@@ -1,4 +1,4 @@
-"""``optplan simulate-starts``: figures by hand, files, and what is wrong."""
+"""``optplan simulate starts``: figures by hand, files, and what is wrong."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def asked(data_pack: Path, tmp_path: Path) -> tuple[str, ...]:
     trace.write_text(f"{HEAD}a,0,cifar10,2,256\nb,14400,cifar10,2,256\n")
     prices.write_text("hour,usd_per_gpu_hour\n" + "".join(f"{hour},{1 if hour < 12 else 3}\n" for hour in range(24)))
     profiles = ("--profiles", str(data_pack / "sia" / "traces"), "--policy", "one-width:2", "--first-hour", "20")
-    return ("simulate-starts", str(trace), *profiles, "--prices", str(prices))
+    return ("simulate", "starts", str(trace), *profiles, "--prices", str(prices))
 
 
 def test_figures_by_hand(run: Runner, asked: tuple[str, ...]) -> None:

@@ -34,7 +34,7 @@ def made_up(run: Runner, folder: Path) -> Path:
     """Return synthetic measurements on two ranks."""
     path = folder / "made-up.csv"
     if not path.exists():
-        told = run("bandwidth", "synthesize", "--ranks", "2", "--repeats", "1", "-o", path)
+        told = run("measure", "allreduce", "--synthetic", "--ranks", "2", "--repeats", "1", "-o", path)
         assert told.code == 0, told.err
         assert "168 SYNTHETIC all-reduces, fingerprint" in told.out  # 28 sizes, 3 types in 2 regions
     return path
@@ -45,7 +45,7 @@ def model(run: Runner, folder: Path, made_up: Path) -> Path:
     """Return a model of them."""
     path = folder / "model.json"
     if not path.exists():
-        told = run("bandwidth", "learn", made_up, "--folds", "2", "-o", path)
+        told = run("measure", "bandwidth", made_up, "--folds", "2", "-o", path)
         assert told.code == 0, told.err
         assert "learned from  SYNTHETIC all-reduces, fingerprint" in told.out
         for shown in ("up to 9,000 B", "larger", "MAPE", "pseudo-Huber", "squared error", "log of bandwidth"):
@@ -74,11 +74,22 @@ def test_results_of_nccl_tests_become_a_table(run: Runner, tmp_path: Path) -> No
 def test_a_model_becomes_a_table(run: Runner, model: Path, made_up: Path, tmp_path: Path) -> None:
     """For an instance's field bandwidth; the source says that it is synthetic."""
     output = tmp_path / "table.json"
-    options = ("--types", "p3.8xlarge,mine=g3.8xlarge", "--sizes", "1MiB,4B", "--measurements", made_up, "-o", output)
-    told = run("bandwidth", "tabulate", model, *options)
+    options = (
+        "--vm-type",
+        "p3.8xlarge",
+        "--vm-type",
+        "mine=g3.8xlarge",
+        "--sizes",
+        "1MiB,4B",
+        "--measurements",
+        made_up,
+        "-o",
+        output,
+    )
+    told = run("import", "bandwidth", model, *options)
     assert told.code == 0, told.err
     assert "boosted trees learned from SYNTHETIC all-reduces" in told.out
-    shown = run("bandwidth", "tabulate", model, "--types", "p3.8xlarge,mine=g3.8xlarge", "--json").data
+    shown = run("import", "bandwidth", model, "--vm-type", "p3.8xlarge", "--vm-type", "mine=g3.8xlarge", "--json").data
     assert list(shown["tables"]) == ["p3.8xlarge", "mine"]
     assert shown["form"] == "table"
 
@@ -87,8 +98,8 @@ def test_a_model_becomes_a_table(run: Runner, model: Path, made_up: Path, tmp_pa
 def test_a_model_goes_into_an_instance(run: Runner, model: Path, tmp_path: Path) -> None:
     """Which then shows where its bandwidth comes from, and is solved with it."""
     output = tmp_path / "mine.json"
-    into = ("--into", "srift-case3", "--types", "g4dn.8xlarge=g4dn.4xlarge", "--name", "learned")
-    told = run("bandwidth", "tabulate", model, *into, "-o", output)
+    into = ("--into", "srift-case3", "--vm-type", "g4dn.8xlarge=g4dn.4xlarge", "--name", "learned")
+    told = run("import", "bandwidth", model, *into, "-o", output)
     assert told.code == 0, told.err
     assert "SYNTHETIC" in told.out
     assert read_instance(output).name == "learned"
@@ -99,19 +110,19 @@ def test_a_model_goes_into_an_instance(run: Runner, model: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--types", "p3"), 1, "types: 'p3' was not measured; known: g3.8xlarge, g4dn.4xlarge, p3.8xlarge"),
+        (("--vm-type", "p3"), 1, "--vm-type: 'p3' was not measured; known: g3.8xlarge, g4dn.4xlarge, p3.8xlarge"),
         (("--name", "x"), 2, "--name: has a meaning with --into INSTANCE only"),
         (("--ranks", "two"), 2, "--ranks: got 'two'; whole numbers with commas between them are needed"),
         (("--sizes", "4"), 2, "--sizes: '4' has no known unit of size"),
         (("--into", "boa-one-table"), 2, "--into: 'boa-one-table' is of formulation 'boa'; instances of srift have a"),
-        (("--into", "srift-case3"), 1, "types: 'g4dn.8xlarge' was not measured; did you mean 'g4dn.4xlarge'"),
+        (("--into", "srift-case3"), 1, "--vm-type: 'g4dn.8xlarge' was not measured; did you mean 'g4dn.4xlarge'"),
     ],
 )
 def test_wrong_calls_of_tabulate_are_explained(
     run: Runner, model: Path, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     """One line on stderr, nothing on stdout."""
-    told = run("bandwidth", "tabulate", model, *arguments)
+    told = run("import", "bandwidth", model, *arguments)
     assert (told.code, told.out) == (code, "")
     assert message in told.err
 
@@ -121,17 +132,17 @@ def test_a_model_of_other_measurements_is_refused(run: Runner, model: Path, tmp_
     """--measurements says which ones it has to be of."""
     other = tmp_path / "other.csv"
     other.write_text("vm_type,ranks,size_bytes,time_us\na,2,8,50\n", encoding="utf-8")
-    told = run("bandwidth", "tabulate", model, "--measurements", other)
+    told = run("import", "bandwidth", model, "--measurements", other)
     assert told.code == 1
     assert "fingerprint: the model was learned from SYNTHETIC all-reduces" in told.err
 
 
 def test_measurements_are_tabulated_as_they_are(run: Runner, made_up: Path) -> None:
     """Medians, without a model; whether they are synthetic is said here, too."""
-    told = run("bandwidth", "tabulate", made_up, "--types", "g3.8xlarge")
+    told = run("import", "bandwidth", made_up, "--vm-type", "g3.8xlarge")
     assert told.code == 0, told.err
     assert "medians of SYNTHETIC all-reduces" in told.out
-    wrong = run("bandwidth", "tabulate", made_up, "--measurements", made_up)
+    wrong = run("import", "bandwidth", made_up, "--measurements", made_up)
     assert wrong.code == 2
     assert "--measurements: has a meaning with a model only" in wrong.err
 
@@ -140,7 +151,7 @@ def test_measurements_without_units_are_refused(run: Runner, tmp_path: Path) -> 
     """Gbit/s and GB/s are told apart by name."""
     path = tmp_path / "measured.csv"
     path.write_text("vm_type,ranks,size_bytes,busbw\na,2,8,50\n", encoding="utf-8")
-    told = run("bandwidth", "learn", path)
+    told = run("measure", "bandwidth", path)
     assert told.code == 1
     assert "column 'busbw' does not say what it holds in which unit; name it bus_gbit_per_s if it holds" in told.err
 
@@ -152,7 +163,7 @@ def test_prices_of_vms_are_filled_in(run: Runner, tmp_path: Path) -> None:
     """The types of case 3 are spot ones: 3 dollars for the whole VM."""
     catalog = tmp_path / "cloud-2026-05.csv"
     catalog.write_text(CATALOG, encoding="utf-8")
-    command = ("import", "prices", "srift-case3", "--catalog", catalog, "--instance-type")
+    command = ("import", "prices", "srift-case3", "--catalog", catalog, "--vm-type")
     told = run(*command, "p3.8xlarge=quad", "--name", "priced", "--json")
     assert told.code == 0, told.err
     vm = told.data["types"]["p3.8xlarge"]
@@ -160,4 +171,4 @@ def test_prices_of_vms_are_filled_in(run: Runner, tmp_path: Path) -> None:
     assert "a spot price is taken and nothing said of interruptions" in told.err
     wrong = run(*command, "p3=quad", "--json")
     assert wrong.code == 2
-    assert "--instance-type: no type of VM 'p3'; " in wrong.error["message"]
+    assert "--vm-type: no type of VM 'p3'; " in wrong.error["message"]

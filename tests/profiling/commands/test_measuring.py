@@ -1,4 +1,4 @@
-"""``optplan profile network`` and ``optplan probe``."""
+"""``optplan measure network`` and ``optplan measure allreduce``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="the extra t
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "convnet.py"
 #: Few passes; times may fall while other tests run, and are levelled then.
-QUICK = ("--repetitions", "3", "--warm-up", "1", "--samples", "3", "--threads", "1", "--mend-falls")
+QUICK = ("--repeats", "3", "--warm-up", "1", "--samples", "3", "--threads", "1", "--mend-falls")
 
 
 @needs_torch
@@ -30,7 +30,7 @@ def test_the_example_of_the_docs_is_profiled(run: Runner, tmp_path: Path) -> Non
     output = tmp_path / "profile.json"
     target = f"{EXAMPLE}:make_network"
     options = ("--largest-batch", "4", "--network", "convnet", "--gpu", "desk")
-    shown = run("profile", "network", target, *options, *QUICK, "-o", output)
+    shown = run("measure", "network", target, *options, *QUICK, "-o", output)
     assert shown.code == 0, shown.err
     assert f"wrote {output}" in shown.err
     assert "passes (3)" in shown.out  # at 1, 3 and 4 samples
@@ -52,18 +52,18 @@ def test_profiles_of_two_devices_come_in_one_file(run: Runner, tmp_path: Path) -
     """--merge adds the devices of another profile; --json prints what a file would hold."""
     target = f"{EXAMPLE}:make_network"
     other = tmp_path / "other.json"
-    assert run("profile", "network", target, "--largest-batch", "2", "--gpu", "one", *QUICK, "-o", other).code == 0
+    assert run("measure", "network", target, "--largest-batch", "2", "--gpu", "one", *QUICK, "-o", other).code == 0
     more = ("--largest-batch", "3", "--gpu", "two", "--merge", other)
-    shown = run("profile", "network", target, *QUICK, *more, "--json")
+    shown = run("measure", "network", target, *QUICK, *more, "--json")
     assert shown.code == 0, shown.err
     assert list(shown.data["devices"]) == ["two", "one"]
 
 
 @needs_torch
 def test_a_profile_is_added_to_an_instance(run: Runner, tmp_path: Path) -> None:
-    """A fleet with one of two GPUs measured says what to run; --instance runs it, and then the fleet is planned."""
+    """A fleet with one of two GPUs measured says what to run; --into runs it, and then the fleet is planned."""
     target, one, fleet, whole = f"{EXAMPLE}:make_network", *(tmp_path / name for name in ("p", "f.json", "w.json"))
-    measure = ("profile", "network", target, "--largest-batch", "2", *QUICK)
+    measure = ("measure", "network", target, "--largest-batch", "2", *QUICK)
     assert run(*measure, "--gpu", "one", "-o", one).code == 0
     types = {name: {"gpu": name, "price_usd_per_hour": 1, "network_gbit_per_s": 1} for name in ("one", "two")}
     job = json.loads(one.read_text(encoding="utf-8"))
@@ -73,7 +73,7 @@ def test_a_profile_is_added_to_an_instance(run: Runner, tmp_path: Path) -> None:
     assert refused.code == 1
     assert "none of two (types two)" in refused.err
     assert run("solve", fleet, "--set", "types.two=null").code == 0
-    made = run(*measure, "--gpu", "two", "--instance", fleet, "-o", whole)
+    made = run(*measure, "--gpu", "two", "--into", fleet, "-o", whole)
     assert made.code == 0, made.err
     assert run("solve", whole).code == 0
 
@@ -85,13 +85,13 @@ def test_a_profile_is_added_to_an_instance(run: Runner, tmp_path: Path) -> None:
         (("nowhere.py:make", "--largest-batch", "4"), 1, "nowhere.py:make: no file nowhere.py; check the path"),
         (("train.py", "--largest-batch", "4"), 2, "MODULE:FACTORY: got 'train.py'; write where the function is"),
         ((f"{EXAMPLE}:make_network",), 2, "largest_batch is needed on a CPU"),
-        ((f"{EXAMPLE}:make_network", "--repetitions", "1"), 2, "repetitions: got 1; whole numbers from 3 on"),
+        ((f"{EXAMPLE}:make_network", "--repeats", "1"), 2, "--repeats: got 1; whole numbers from 3 on"),
         ((f"{EXAMPLE}:make_network", "--merge", "no.json"), 1, "no.json: no such file"),
     ],
 )
 def test_wrong_calls_of_profile_are_explained(arguments: tuple[str, ...], code: int, message: str, run: Runner) -> None:
     """One line on stderr says what is wrong; nothing is printed."""
-    shown = run("profile", "network", *arguments)
+    shown = run("measure", "network", *arguments)
     assert shown.code == code
     assert shown.out == ""
     assert message in shown.err
@@ -100,7 +100,10 @@ def test_wrong_calls_of_profile_are_explained(arguments: tuple[str, ...], code: 
 def test_a_missing_torch_names_the_extra(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both commands need PyTorch and say which extra brings it."""
     monkeypatch.setitem(sys.modules, "torch", None)
-    for command in (("profile", "network", f"{EXAMPLE}:make_network", "--largest-batch", "4"), ("probe",)):
+    for command in (
+        ("measure", "network", f"{EXAMPLE}:make_network", "--largest-batch", "4"),
+        ("measure", "allreduce"),
+    ):
         shown = run(*command)
         assert shown.code == 2
         assert 'torch is not installed; run: pip install "optplan[torch]"' in shown.err
@@ -117,31 +120,47 @@ def test_probed_all_reduces_become_a_table(run: Runner, tmp_path: Path, monkeypa
 
     monkeypatch.setattr("optplan.profiling.allreduce_prober.probe_here", measure)
     output = tmp_path / "measurements.csv"
-    sizes = ("--least-bytes", "1KiB", "--most-bytes", "4KiB", "--world-sizes", "2,4", "--transfers", "1,2")
-    shown = run("probe", "--vm-type", "desk", *sizes, "--timeout", "2min", "--repeats", "2", "-o", output, "--json")
+    sizes = ("--least-bytes", "1KiB", "--most-bytes", "4KiB", "--ranks", "2,4", "--transfers", "1,2")
+    shown = run(
+        "measure",
+        "allreduce",
+        "--vm-type",
+        "desk",
+        *sizes,
+        "--time-limit",
+        "2min",
+        "--repeats",
+        "2",
+        "-o",
+        output,
+        "--json",
+    )
     assert shown.code == 0, shown.err
     settings = ProbeSettings(world_sizes=(2, 4), sizes_bytes=(1024, 2048, 4096), transfers=(1, 2), repeats=2)
-    assert asked == {"settings": settings, "backend": None, "timeout_s": 120.0}
+    assert asked == {"settings": settings, "timeout_s": 120.0}
     (row,) = read_measurements(output).rows
     assert (row.place.vm_type, row.ranks, row.size_bytes) == ("desk", 4, 2000)
     assert row.bus_gbit_per_s == pytest.approx(24.0)
     assert len(json.loads(shown.out)) == 1
-    assert "24" in run("probe").out
+    assert "24" in run("measure", "allreduce").out
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--world-sizes", "two"), "--world-sizes: got 'two'; whole numbers with commas between them are needed"),
-        (("--world-sizes", "1"), "--world-sizes: got [1]; list whole numbers from 2 on, each once"),
+        (("--ranks", "two"), "--ranks: got 'two'; whole numbers with commas between them are needed"),
+        (("--ranks", "1"), "--ranks: got [1]; list whole numbers from 2 on, each once"),
         (("--most-bytes", "16Mb"), "--most-bytes: '16Mb' has no known unit of size"),
         (("--most-bytes", "3B"), "sizes: no power of two from 4 to 3 bytes"),
-        (("--timeout", "10"), "--timeout: '10' has no known unit of time"),
+        (("--seed", "3"), "--seed: goes with --synthetic; nothing that is measured is drawn"),
+        (("--synthetic", "--backend", "nccl"), "--backend: goes with what is measured; leave it out, or --synthetic"),
+        (("--synthetic", "--vm-type", "p9"), "--vm-type: table 2 has no 'p9'"),
+        (("--time-limit", "10"), "--time-limit: '10' has no known unit of time"),
     ],
 )
 def test_wrong_calls_of_probe_are_explained(arguments: tuple[str, ...], message: str, run: Runner) -> None:
     """Options are read before a process starts."""
-    shown = run("probe", *arguments)
+    shown = run("measure", "allreduce", *arguments)
     assert shown.code == 2
     assert message in shown.err
 
@@ -150,7 +169,7 @@ def test_a_file_that_exists_stays(run: Runner, tmp_path: Path) -> None:
     """The output is refused before anything is measured."""
     output = tmp_path / "measurements.csv"
     output.write_text("mine", encoding="utf-8")
-    shown = run("probe", "-o", output)
+    shown = run("measure", "allreduce", "-o", output)
     assert shown.code == 1
     assert "exists; give another path, or --force to replace it" in shown.err
     assert output.read_text(encoding="utf-8") == "mine"

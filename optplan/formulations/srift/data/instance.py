@@ -332,7 +332,7 @@ class SriftInstance(TimeAndMoney, Instance):
             return
         missing = ", ".join(f"{gpu} (types {', '.join(names)})" for gpu, names in unknown.items())
         measure = " and ".join(
-            f"`optplan profile network MODULE:FACTORY --device cuda --gpu {shlex.quote(gpu)} --instance FILE -o FILE2`"
+            f"`optplan measure network MODULE:FACTORY --device cuda --gpu {shlex.quote(gpu)} --into FILE -o FILE2`"
             for gpu in unknown
         )
         without = " ".join(

@@ -128,7 +128,7 @@ def test_missing_profiles_say_what_measures_them(make_instance: MakeInstance, as
     instance = make_instance(types=types)
     with pytest.raises(DataError) as caught:
         ask(instance)
-    command = "`optplan profile network MODULE:FACTORY --device cuda --gpu {} --instance FILE -o FILE2`"
+    command = "`optplan measure network MODULE:FACTORY --device cuda --gpu {} --into FILE -o FILE2`"
     assert str(caught.value) == (
         "job.devices: has profiles of fast, slow, and none of t4 (types g4.x, c), my t4 (types b); "
         f"measure each on a machine that has one, by {command.format('t4')} and {command.format(repr('my t4'))}, FILE "

@@ -1,4 +1,4 @@
-"""``optplan profile search`` and ``speedup``: what they print and write, and what they refuse."""
+"""``optplan measure search`` and ``jobs``: what they print and write, and what they refuse."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def test_a_whole_instance(run: Runner, tmp_path: Path, asked: list[dict[str, Any]]) -> None:
     """With stages, price and GPUs of an instance there is nothing missing: it is solved as it stands."""
     path = tmp_path / "search.json"
-    shape = ("--stages", "4x10,1x20", "--price", "72usd/day", "--gpus-per-instance", "2", "--deadline", "20min")
-    told = run("profile", "search", *TIMED, *shape, "--initialise", "1min", "--seed", "3", "-o", path)
+    shape = ("--stages", "4x10,1x20", "--price", "72usd/day", "--gpus-per-node", "2", "--deadline", "20min")
+    told = run("measure", "search", *TIMED, *shape, "--initialise", "1min", "--seed", "3", "-o", path)
     assert told.code == 0, told.err
     assert f"wrote {path}" in told.err
     assert "0.0% between iterations, 0.0% between trials" in told.out
@@ -55,7 +55,7 @@ def test_a_whole_instance(run: Runner, tmp_path: Path, asked: list[dict[str, Any
         {"form": "constant", "value_s": 3.0},
         {"form": "constant", "value_s": 60.0},
     )
-    assert data["source"]["profile"].startswith("optplan profile: 3 trials on 1, 2 GPUs, up to 20 iterations each")
+    assert data["source"]["profile"].startswith("optplan measure: 3 trials on 1, 2 GPUs, up to 20 iterations each")
     assert solve(instance).solution is not None
     assert (asked[0]["train"], asked[0]["command"], asked[0]["seed"]) == ("train.py:Trainable", "", 3)
 
@@ -64,9 +64,9 @@ def test_a_whole_instance(run: Runner, tmp_path: Path, asked: list[dict[str, Any
 def test_sections_say_what_they_lack(run: Runner, tmp_path: Path) -> None:
     """Without a price and stages the two sections are written, and what is to be added is named."""
     path = tmp_path / "sections.json"
-    told = run("profile", "search", *TIMED, "--price", "3usd/hour", "-o", path)
+    told = run("measure", "search", *TIMED, "--price", "3usd/hour", "-o", path)
     assert told.code == 0
-    assert "to be solved it still needs experiment, cloud.gpus_per_instance: add them, or give --instance" in told.err
+    assert "to be solved it still needs experiment, cloud.gpus_per_instance: add them, or give --into" in told.err
     sections = json.loads(path.read_text(encoding="utf-8"))
     whole = sections | {"experiment": {"form": "stages", "stages": [{"trials": 2, "iterations": 5}]}}
     whole["cloud"]["gpus_per_instance"] = 2
@@ -78,7 +78,7 @@ def test_sections_say_what_they_lack(run: Runner, tmp_path: Path) -> None:
 def test_a_search_is_renewed(run: Runner) -> None:
     """The instance keeps its cloud and its stages; the times are the measured ones."""
     before = read_instance("rubberband-two-stages").to_json_data()
-    after = run("profile", "search", *TIMED, "--instance", "rubberband-two-stages", "--deadline", "1h", "--json").data
+    after = run("measure", "search", *TIMED, "--into", "rubberband-two-stages", "--deadline", "1h", "--json").data
     assert after["training"]["start_s"] == {"form": "constant", "value_s": 7.0}
     assert after["training"]["seconds_per_iteration"]["gpus"] == [1, 2]
     assert (after["cloud"], after["experiment"]) == (before["cloud"], before["experiment"])
@@ -90,19 +90,19 @@ def test_a_search_is_renewed(run: Runner) -> None:
 def test_a_seer_search_learns_its_pauses(run: Runner) -> None:
     """A trial goes on from its checkpoint after 7 s; nothing else changes, and other options have no place."""
     before = read_instance("seer-paper-example").to_json_data()
-    after = run("profile", "search", *TIMED, "--instance", "seer-paper-example", "--json").data
+    after = run("measure", "search", *TIMED, "--into", "seer-paper-example", "--json").data
     assert (before["resize_s"], after["resize_s"]) == (0.0, 7.0)
     assert set(after["source"]) == {*before["source"], "profile"}
     same = {name: value for name, value in before.items() if name not in ("resize_s", "source")}
     assert same.items() <= after.items()
-    told = run("profile", "search", *TIMED, "--instance", "seer-paper-example", "--deadline", "1h")
+    told = run("measure", "search", *TIMED, "--into", "seer-paper-example", "--deadline", "1h")
     assert "of a SEER search only resize_s is renewed" in told.err
 
 
 @pytest.mark.usefixtures("asked")
 def test_the_fields_of_a_class(run: Runner) -> None:
     """Twice 10/6 as fast on 2 GPUs; a change of width costs 7 s."""
-    made = run("profile", "speedup", *TIMED, "--gpu-type", "t4", "--json").data
+    made = run("measure", "jobs", *TIMED, "--gpu", "t4", "--json").data
     assert made == {
         "reference_width": 1,
         "rescale_s": 7.0,
@@ -110,15 +110,15 @@ def test_the_fields_of_a_class(run: Runner) -> None:
             "t4": {"form": "table", "gpus": [1, 2], "speedup": [1.0, 1.6667], "provenance": ["measured", "measured"]}
         },
     }
-    assert "1.667 to 1.667" in run("profile", "speedup", *TIMED).out
+    assert "1.667 to 1.667" in run("measure", "jobs", *TIMED).out
 
 
 @pytest.mark.usefixtures("asked")
 def test_a_class_is_renewed(run: Runner, tmp_path: Path) -> None:
     """The cluster is whole, solves, and says where the speedup is from."""
     path = tmp_path / "cluster.json"
-    wanted = ("--instance", "boa-two-epochs", "--class", "job")
-    assert run("profile", "speedup", *TIMED, *wanted, "-o", path).code == 0
+    wanted = ("--into", "boa-two-epochs", "--class", "job")
+    assert run("measure", "jobs", *TIMED, *wanted, "-o", path).code == 0
     instance = read_instance(path)
     data = instance.to_json_data()
     assert data["classes"]["job"]["speedup"]["gpu"]["speedup"] == [1.0, 1.6667]
@@ -130,19 +130,18 @@ def test_a_class_is_renewed(run: Runner, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("train.py:make_network",), "train.py:make_network is no command; networks are profiled by `optplan profile"),
         (("search", "--gpus", "1,2"), "--train: give what to train with --train or --command, one of the two"),
         (("search", *TIMED, "--command", "true"), "--train: give what to train with --train or --command"),
         (("search", *TIMED, "--stages", "8by10"), "--stages: got '8by10'; trials x iterations of each stage"),
         (("search", *TIMED, "--price", "3gpu"), "--price: got 3gpu; a price of an instance is needed, as in 3.06usd"),
         (("search", *TIMED[:2], "--gpus", "2,1"), "--gpus: got [2, 1]; whole numbers from 1 on, each once"),
         (("search", *TIMED, "--warm-up", "0"), "--warm-up: got 0; whole numbers from 1 on are allowed"),
-        (("search", *TIMED, "--instance", "boa-two-epochs"), "boa-two-epochs"),
+        (("search", *TIMED, "--into", "boa-two-epochs"), "boa-two-epochs"),
         (("search", *TIMED, "--address", "auto"), "--address: executor 'local' has none; give --executor ray"),
-        (("speedup", *TIMED, "--class", "job"), "--class: an instance's class is renewed; give both --instance and"),
-        (("speedup", *TIMED, "--instance", "boa-two-epochs", "--class", "jobs"), "has no 'jobs'; did you mean 'job'?"),
+        (("jobs", *TIMED, "--class", "job"), "--class: an instance's class is renewed; give both --into and"),
+        (("jobs", *TIMED, "--into", "boa-two-epochs", "--class", "jobs"), "has no 'jobs'; did you mean 'job'?"),
         (
-            ("speedup", "--train", "t.py:T", "--gpus", "2,4", "--instance", "boa-two-epochs", "--class", "job"),
+            ("jobs", "--train", "t.py:T", "--gpus", "2,4", "--into", "boa-two-epochs", "--class", "job"),
             "--gpus: got 2 as the fewest, and job's sizes are those on 1; begin with 1",
         ),
     ],
@@ -151,7 +150,7 @@ def test_wrong_calls_are_explained(
     arguments: tuple[str, ...], message: str, run: Runner, asked: list[dict[str, Any]]
 ) -> None:
     """Nothing is run, and one line says why."""
-    told = run("profile", *arguments)
+    told = run("measure", *arguments)
     assert (told.code, told.out) == (2, "")
     assert message in told.err
     assert not asked
@@ -170,11 +169,11 @@ def test_intervals_are_explained(run: Runner, monkeypatch: pytest.MonkeyPatch) -
         return Profile(tuple(timings), 3.0, 20.0)
 
     monkeypatch.setattr("optplan.execution.measuring.search_profile.profile_here", profile_here)
-    told = run("profile", "search", *TIMED)
+    told = run("measure", "search", *TIMED)
     shown = " ".join(told.out.split())
     assert "0 to 9.22" in shown
     assert "The true mean lies in the 95 % interval, as far as 2 repetitions tell (Student's t)." in shown
-    assert "One that begins at 0 says nothing of its lower end: give more --repetitions." in shown
+    assert "One that begins at 0 says nothing of its lower end: give more --repeats." in shown
 
 
 def test_a_long_profile_is_not_silent(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,9 +189,9 @@ def test_a_long_profile_is_not_silent(run: Runner, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("optplan.execution.measuring.search_profile.profile_here", profile_here)
     monkeypatch.setattr("optplan.cli.console._TELL_S", 0.0)
-    told = run("profile", "search", *TIMED)
+    told = run("measure", "search", *TIMED)
     assert "profiling, 0 s | trial 1 on 1 GPUs | 0%\n" in told.err
     assert "| trial 2 on 2 GPUs | 50%\n" in told.err
-    assert "trial" not in run("profile", "search", *TIMED, "--quiet").err
+    assert "trial" not in run("measure", "search", *TIMED, "--quiet").err
     monkeypatch.setattr("optplan.cli.console._TELL_S", 1e9)
-    assert "trial" not in run("profile", "search", *TIMED).err
+    assert "trial" not in run("measure", "search", *TIMED).err

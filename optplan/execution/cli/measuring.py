@@ -1,4 +1,4 @@
-"""``optplan profile search`` and ``speedup``: searches and classes of jobs, measured here for their instances."""
+"""``optplan measure search`` and ``jobs``: searches and classes of jobs, measured here for their instances."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _trained(command: F) -> F:
         ),
         click.option("--iterations", type=int, metavar="N", default=20, help="Timed on each."),
         click.option("--warm-up", type=int, metavar="N", default=2, help="Left out before those."),
-        click.option("--repetitions", type=int, metavar="N", default=3, help="Trials, one by one."),
+        click.option("--repeats", "repetitions", type=int, metavar="N", default=3, help="Trials, one by one."),
         click.option("--time-limit", type=TIME, help="For all of it: 10min."),
         click.option("--metric", metavar="NAME", default="loss", help="What trials have to show."),
         click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws configurations."),
@@ -88,7 +88,7 @@ def _run(options: dict[str, Any], *, work: str = "") -> tuple[Profile, str]:
         )
     widths = ", ".join(map(str, settings.gpus))
     words = f"{settings.repetitions} trials on {widths} GPUs, up to {settings.iterations} iterations each"
-    return profiled, f"optplan profile: {words} after {settings.warm_up} of warm-up"
+    return profiled, f"optplan measure: {words} after {settings.warm_up} of warm-up"
 
 
 def _warn_of_cores(gpus: int) -> None:
@@ -120,16 +120,16 @@ def _parse_price(text: str, *, what: str) -> float:
     cls=Command,
     short_help="Time a search's trials here, for RubberBand and SEER.",
     examples=(
-        "optplan profile search --train train.py:Trainable --gpus 1,2 --instance my-seer-search.yaml -o measured.json",
-        "optplan profile search --train train.py:Trainable --space space.yaml --gpus 1,2,4 --instance mine.yaml "
+        "optplan measure search --train train.py:Trainable --gpus 1,2 --into my-seer-search.yaml -o measured.json",
+        "optplan measure search --train train.py:Trainable --space space.yaml --gpus 1,2,4 --into mine.yaml "
         "-o measured.json",
-        "optplan profile search --train train.py:Trainable --gpus 1,2,4 --stages 8x10,4x20,2x40 --price 3.06usd/hour "
-        "--gpus-per-instance 4 --deadline 20min -o search.json",
+        "optplan measure search --train train.py:Trainable --gpus 1,2,4 --stages 8x10,4x20,2x40 --price 3.06usd/hour "
+        "--gpus-per-node 4 --deadline 20min -o search.json",
     ),
     writes={"output": "the instance, or its sections training and cloud, as JSON"},
 )
 @_trained
-@click.option("--instance", "base", metavar="INSTANCE", help="A search whose training, or SEER's resize_s, is renewed.")
+@click.option("--into", "base", metavar="INSTANCE", help="A search whose training, or SEER's resize_s, is renewed.")
 @click.option(
     "--stages",
     metavar="NxI,NxI",
@@ -137,7 +137,9 @@ def _parse_price(text: str, *, what: str) -> float:
     help="Trials x iterations of the search's stages.",
 )
 @click.option("--deadline", type=TIME, help="For the search: 20min.")
-@click.option("--gpus-per-instance", type=click.IntRange(min=1), metavar="N", help="Of what will be rented.")
+@click.option(
+    "--gpus-per-node", "gpus_per_instance", type=click.IntRange(min=1), metavar="N", help="Of what will be rented."
+)
 @click.option("--price", type=Kind("AMOUNT", _parse_price), help="Of an instance: 3.06usd/hour.")
 @click.option("--provision", type=TIME, help="From request to launch, of the cloud: 20s.")
 @click.option("--initialise", type=TIME, help="Of a new instance in the cloud: 2min.")
@@ -170,7 +172,7 @@ def search(
     old = None if base is None or seer is not None else read_instance(base, RubberBandInstance)
     given = stages, deadline, gpus_per_instance, price, provision, initialise
     if seer is not None and any(each is not None for each in given):
-        message = "--instance: of a SEER search only resize_s is renewed; leave the options of a RubberBand search out"
+        message = "--into: of a SEER search only resize_s is renewed; leave the options of a RubberBand search out"
         raise UsageError(message)
     profiled, words = _run(options)
     measured = summarise(profiled.timings)
@@ -193,8 +195,8 @@ def search(
     if not missing:
         made = RubberBandInstance.parse(made).to_json_data()
     code = outputs.deliver(made, lambda: _show_search(measured))
-    if missing and "--output" in outputs:
-        note(f"to be solved it still needs {', '.join(missing)}: add them, or give --instance")
+    if missing and "--out" in outputs:
+        note(f"to be solved it still needs {', '.join(missing)}: add them, or give --into")
     return code
 
 
@@ -233,18 +235,24 @@ def _show_search(measured: SearchTimings) -> Iterable[Shown]:
     cls=Command,
     short_help="Measure how jobs speed up, for BOA's classes.",
     examples=(
-        'optplan profile speedup --command "python train.py" --gpus 1,2,4 -o class.json',
-        "optplan profile speedup --train train.py:Trainable --work samples --gpus 1,2,4,8 --launcher torchrun "
-        "--instance cluster.yaml --class bert --gpu-type t4 -o measured.json",
+        'optplan measure jobs --command "python train.py" --gpus 1,2,4 -o class.json',
+        "optplan measure jobs --train train.py:Trainable --work-metric samples --gpus 1,2,4,8 --launcher torchrun "
+        "--into cluster.yaml --class bert --gpu t4 -o measured.json",
     ),
     writes={"output": "the class's fields, or the instance, as JSON"},
 )
 @_trained
-@click.option("--work", metavar="NAME", default="", help="Metric with an iteration's work; without it all do the same.")
-@click.option("--gpu-type", metavar="NAME", default="gpu", help="What instances call these GPUs.")
-@click.option("--instance", "base", metavar="INSTANCE", help="A cluster of which one class is renewed.")
-@click.option("--class", "name", metavar="NAME", help="The class of --instance.")
-def speedup(
+@click.option(
+    "--work-metric",
+    "work",
+    metavar="NAME",
+    default="",
+    help="Metric with an iteration's work; without it all do the same.",
+)
+@click.option("--gpu", "gpu_type", metavar="NAME", default="gpu", help="What instances call these GPUs.")
+@click.option("--into", "base", metavar="INSTANCE", help="A cluster of which one class is renewed.")
+@click.option("--class", "name", metavar="NAME", help="The class of --into.")
+def jobs(
     *,
     work: str,
     gpu_type: str,
@@ -264,7 +272,7 @@ def speedup(
     from optplan.instances.files import read_instance
 
     if (base is None) != (name is None):
-        raise UsageError("--class: an instance's class is renewed; give both --instance and --class, or neither")
+        raise UsageError("--class: an instance's class is renewed; give both --into and --class, or neither")
     old = None if base is None else read_instance(base, BoaInstance)
     if old is not None and name is not None:
         require_class(old, name, gpu_type, min(options["gpus"]))
@@ -311,5 +319,5 @@ def _say_interval(estimates: Iterable[Estimate]) -> Iterable[str]:
     repetitions = min(count for count, _ in known)
     said = f"The true mean lies in the 95 % interval, as far as {repetitions} repetitions tell (Student's t)."
     if any(interval[0] <= 0.0 for _, interval in known):
-        said += " One that begins at 0 says nothing of its lower end: give more --repetitions."
+        said += " One that begins at 0 says nothing of its lower end: give more --repeats."
     yield said

@@ -1,4 +1,4 @@
-"""``optplan import jobs``: an instance from a log of jobs."""
+"""``optplan import log``: an instance from a log of jobs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from optplan.instances.job_logs.records import Job, LeftOut, Rule
 
 _EXAMPLES = (
-    "optplan import jobs jobs.txt --from sacct --timezone Europe/Berlin --class-pattern '^[a-z]+' "
+    "optplan import log jobs.txt --from sacct --timezone Europe/Berlin --class-pattern '^[a-z]+' "
     "--throughput throughput.csv --price 0.978usd/hour -o mine.json",
-    "optplan import jobs jobs.json --from kubernetes --class-column app --throughput vision=vision.json -o mine.json",
-    "optplan import jobs runs.csv --from csv --columns 'name=Job,submit=Queued,hours=Run' --gpus 4 --yes --json",
+    "optplan import log jobs.json --from kubernetes --class-column app --throughput vision=vision.json -o mine.json",
+    "optplan import log runs.csv --from csv --columns 'name=Job,submit=Queued,hours=Run' --gpus 4 --yes --json",
 )
 
 
@@ -94,7 +94,7 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
 
 
 @click.command(
-    name="jobs",
+    name="log",
     cls=Command,
     short_help="From a log of jobs: sacct, kubectl, CSV, W&B, MLflow.",
     examples=_EXAMPLES,
@@ -148,7 +148,7 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
     "throughputs",
     multiple=True,
     metavar="[CLASS=]FILE",
-    help="Measured: CSV or JSON with class, gpus, samples_per_s, or what `optplan profile speedup` wrote of a class.",
+    help="Measured: CSV or JSON with class, gpus, samples_per_s, or what `optplan measure jobs` wrote of a class.",
 )
 @click.option(
     "--assume",
@@ -189,7 +189,7 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
 @click.option("--price-source", metavar="TEXT", default="given by the user", help="Who published the price, and when.")
 @click.option("--name", metavar="NAME", help="Name of the instance; the log's unless given.")
 @amendments_but("deadline")
-def import_jobs(
+def import_log(
     log: Path,
     *,
     form: str,

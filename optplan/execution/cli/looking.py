@@ -1,0 +1,111 @@
+"""``optplan status``, ``logs`` and ``stop``: what is in a folder, looked at and stopped, whatever its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from optplan.cli.commands import Command
+from optplan.cli.console import note, print_either, print_json
+from optplan.cli.options import DIR
+from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError, nearest_name_hint
+from optplan.execution.cli.kinds import find_process, kind_of_folder
+from optplan.execution.cli.searches import read
+
+if TYPE_CHECKING:
+    from optplan.reporting.pages import Page
+
+#: Lines of a log that are shown.
+_LINES = 40
+#: Exit code where what was to be stopped goes on by itself.
+_GOES_ON = 1
+
+
+@click.command(
+    cls=Command,
+    short_help="Show how a run or a service stands, or several runs beside one another.",
+    examples=("optplan status runs/first", "optplan status runs/elastic runs/static", "optplan status state --json"),
+)
+@click.argument("folders", metavar="DIR...", type=DIR, nargs=-1, required=True)
+def status(folders: tuple[Path, ...], *, as_json: bool) -> int:
+    """Show how what is in a folder stands, whether or not it is being followed.
+
+    That is a run of a search, a stream or a fleet, or the state of `optplan serve`; or several runs of searches, each
+    as planned and as it went. `optplan report DIR` makes a page of it.
+    """
+    outputs = Outputs({}, force=False, as_json=as_json)
+    if len(folders) > 1:
+        _compare(folders, outputs)
+        return 0
+    kind, process = kind_of_folder(folders[0]), find_process(folders[0])
+    outcome = kind.read(folders[0]).outcome
+    follower = "nobody follows it" if process is None else f"followed by process {process}"
+    said = [f"{folders[0]}: {follower}"] if kind.RESUMED else []  # a service says itself whether it runs
+    outputs.answer(outcome, lambda: [*said, *kind.present(outcome)])
+    return 0
+
+
+def build_pages(folders: Sequence[Path]) -> Page:
+    """Build the page of a folder, or of several runs of searches beside one another."""
+    if len(folders) > 1:
+        from optplan.execution.pages.runs import build_comparison_page
+
+        return build_comparison_page({str(folder): read(folder).outcome for folder in folders})
+    kind = kind_of_folder(folders[0])
+    return kind.build_page(kind.read(folders[0]))
+
+
+def _compare(folders: Sequence[Path], outputs: Outputs) -> None:
+    """Show runs of searches beside one another."""
+    from optplan.execution.pages.runs import comparison_table
+
+    runs = {str(folder): read(folder).outcome for folder in folders}
+    data = {"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}}
+    outputs.answer(data, lambda: [comparison_table(runs)])
+
+
+@click.command(
+    cls=Command,
+    short_help="Show what trials, jobs and ranks wrote.",
+    examples=("optplan logs runs/first trials-0001", "optplan logs runs/fleet 001"),
+)
+@click.argument("folder", metavar="DIR", type=DIR)
+@click.argument("trial", required=False, metavar="[NAME]")
+@click.option("--lines", type=click.IntRange(min=1), default=_LINES, help="How many, at most.")
+def logs(folder: Path, trial: str | None, *, lines: int, as_json: bool) -> int:
+    """Show the last lines that a trial, a job or a fleet's ranks wrote; without NAME, list who wrote any."""
+    written = kind_of_folder(folder).list_logs(folder)
+    if trial is None:
+        print_either({"trials": list(written)}, "".join(f"{name}\n" for name in written), as_json=as_json)
+        return 0
+    if trial not in written:
+        raise UsageError(f"{folder}: {trial!r} has written nothing; {nearest_name_hint(trial, written)}")
+    text = written[trial].read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
+    print_either({"trial": trial, "lines": text}, "".join(f"{line}\n" for line in text), as_json=as_json)
+    return 0
+
+
+@click.command(
+    cls=Command,
+    short_help="Stop a run, which can be resumed, or a service.",
+    examples=("optplan stop runs/first", "optplan stop state"),
+)
+@click.argument("folder", metavar="DIR", type=DIR)
+def stop(folder: Path, *, as_json: bool) -> int:
+    """Ask whoever follows the run in a folder to store everything and to pause, as Ctrl-C there would.
+
+    A service of `optplan serve` is asked to end. A fleet's VMs go on.
+
+    Exits with 1 where nobody follows a run that has neither ended nor paused: what it has started goes on for a while.
+    """
+    kind, process = kind_of_folder(folder), find_process(folder)
+    said, is_stopped = kind.stop(folder, process)
+    if as_json:
+        print_json({"driver": process, "asked": process is not None, "said": said})
+    else:
+        note(said)
+    return 0 if is_stopped else _GOES_ON

@@ -1,0 +1,287 @@
+"""``optplan simulate cluster``: a trace of jobs, replayed under a policy."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from optplan.cli.commands import Command
+from optplan.cli.console import Progress, Shown
+from optplan.cli.options import DIR, FILE, PRICE, TIME, known_name
+from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
+from optplan.lab.cli.trace_imports import list_timings
+
+if TYPE_CHECKING:
+    from optplan.lab.cluster.cells import Cell
+    from optplan.lab.cluster.outcome import Outcome
+
+#: Exit code where no job could be completed.
+_NOTHING_DONE = 3
+
+#: Fields of a simulated world, by the options that give them.
+_RENAMED = {
+    "world.interruptions_per_node_hour": "--interruptions",
+    "world.spot_trace": "--interruptions",
+    "world.warm_start_s": "--warm-start",
+    "world.loses_epoch": "--loses-epoch",
+    "reclaim_s": "--reclaim",
+    "world.straggling": "--stragglers",
+    "world.straggling_law": "--stragglers",
+}
+
+
+@click.command(
+    name="cluster",
+    cls=Command,
+    short_help="Replay a trace of jobs under a plan or a policy.",
+    examples=(
+        "optplan simulate cluster newTrace.csv --profiles profiles --policy plan.json --slowdown",
+        "optplan simulate cluster newTrace.csv --profiles profiles --policy one-width:8 --report eight.html",
+        "optplan simulate cluster newTrace.csv --profiles profiles --policy least-attained --nodes 48 --json",
+        "optplan simulate cluster traces/*.csv --profiles profiles --policy one-gpu --policy pollux --results sweep",
+    ),
+    renamed={"policy": "--policy", "gpu": "--gpu", "node_start_s": "--node-start", "nodes": "--nodes", **_RENAMED},
+    writes={"output": "what came of it as JSON", "report": "Write an HTML report."},
+)
+@click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True, type=FILE)
+@click.option("--profiles", required=True, type=DIR, help="Folder of profiles.")
+@click.option(
+    "--policy",
+    "policies",
+    required=True,
+    multiple=True,
+    metavar="PLAN|NAME",
+    help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share, least-attained, pollux or "
+    "pollux-autoscaled; BOA's scheduler as first-come:PLAN, least-attained:PLAN, weighted-shortest:PLAN or "
+    "autoscaled:PLAN; boa-online:INSTANCE.",
+)
+@click.option(
+    "--target",
+    metavar="BAND",
+    help="Efficiency that pollux-autoscaled keeps: a number such as 0.5, or a band such as 0.35:0.65.",
+)
+@click.option(
+    "--knowledge",
+    type=click.Choice(["truth", "learned"]),
+    default="truth",
+    help="What Pollux knows about speeds: all, or what a model says that each job fits to what it has run on.",
+)
+@click.option("--gpu", default="aws", metavar="NAME", help="Type of the nodes: a suffix of the profiles.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    multiple=True,
+    metavar="N",
+    help="Nodes of a cluster of fixed size; by default nodes are rented when they are needed.",
+)
+@click.option(
+    "--slowdown/--no-slowdown",
+    default=False,
+    help="Whether times get the factor that Sia fitted to its physical cluster.",
+)
+@click.option(
+    "--timing",
+    metavar="NAME",
+    default="tables",
+    help="Times of steps: tables (as measured, the model beyond them), model (fitted, at every width) or model-batches "
+    "(as measured, at the batch sizes that the model picks, as in Sia's simulator).",
+    **known_name("timing", list_timings),
+)
+@click.option(
+    "--batches",
+    "batch",
+    type=click.Choice(["adapted", "fixed", "learned"]),
+    default="adapted",
+    help="Whether jobs adapt their batch size after every epoch, keep that of the workload, or choose it by what they "
+    "have learned from running, as Pollux's agents do.",
+)
+@click.option(
+    "--repeats",
+    "repeat",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Times that the workload runs, one after another, each but the first turned within its span at random.",
+)
+@click.option("--node-start", type=TIME, help="Time until a rented node can be used; none by default.")
+@click.option(
+    "--warm-start",
+    type=TIME,
+    help="The same for a node that is rented again before it was reclaimed (--reclaim); as --node-start by default.",
+)
+@click.option(
+    "--reclaim", type=TIME, help="Time for which a node is still paid after it was given back; none by default."
+)
+@click.option(
+    "--interference",
+    type=click.FloatRange(min=0, max=1, max_open=True),
+    default=0.0,
+    metavar="SHARE",
+    help="Share of their speed that jobs on several nodes lose where they share one.",
+)
+@click.option(
+    "--interruptions",
+    metavar="RATE|TRACE",
+    help="Spot nodes: times per hour that a node is taken away, or the file of a trace of spot VMs.",
+)
+@click.option("--loses-epoch", is_flag=True, help="Whether a job that loses a node begins its epoch again.")
+@click.option(
+    "--stragglers",
+    metavar="[LAW:]DEVIATION",
+    help="Standard deviation of a factor of mean 1 that each epoch of each job gets; LAW is lognormal or normal.",
+)
+@click.option(
+    "--price",
+    type=PRICE,
+    help="Of one GPU, such as 0.978usd/hour: tells the cost of the nodes that were rented, until they were reclaimed.",
+)
+@click.option(
+    "--seed",
+    "seeds",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="Of whatever is drawn at random; 0 by default.",
+)
+@click.option(
+    "--results",
+    type=DIR,
+    help="Folder for the results of several simulations, one file each; those whose file is there are not run again.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes over which several simulations are spread; one for each processor by default.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["processes", "ray"]),
+    default="processes",
+    help="Who runs several simulations: processes of this machine, or a Ray cluster.",
+)
+def simulate_cluster(
+    workloads: tuple[Path, ...],
+    *,
+    policies: tuple[str, ...],
+    nodes: tuple[int, ...],
+    seeds: tuple[int, ...],
+    profiles: Path,
+    node_start: float | None,
+    warm_start: float | None,
+    reclaim: float | None,
+    interference: float,
+    interruptions: str | None,
+    loses_epoch: bool,
+    stragglers: str | None,
+    price: float | None,
+    results: Path | None,
+    processes: int | None,
+    engine: str,
+    outputs: Outputs,
+    **parameters: Any,  # noqa: ANN401 - the fields of a cell, which checks them
+) -> int:
+    """Replay the jobs of WORKLOAD, a CSV in the format of the Sia artifact, at the speeds that were measured.
+
+    The policy says how many GPUs each job holds; jobs pause whenever that changes, and share nodes. GPU-hours are given
+    as jobs held them and as nodes were rented. Jobs that can never run are reported. Exit code 3: none was completed.
+
+    WORKLOAD, --policy, --nodes and --seed may be repeated: each is simulated with each, spread over the processors. The
+    results are kept in the folder of --results, so that a sweep that was interrupted goes on where it was.
+    """
+    from optplan.lab.cluster.cells import Cell
+    from optplan.lab.cluster.world import World
+    from optplan.lab.pages.clusters import build_cluster_page
+
+    world = {
+        "warm_start_s": warm_start,
+        "reclaim_s": reclaim or 0.0,
+        "interference": interference,
+        "loses_epoch": loses_epoch,
+        **_read_interruptions(interruptions),
+        **_read_stragglers(stragglers),
+    }
+    cells = [
+        Cell(
+            workload=str(workload),
+            profiles=str(profiles),
+            policy=policy,
+            nodes=count,
+            seed=seed,
+            node_start_s=node_start or 0.0,
+            price_usd_per_hour=price,
+            world=World.parse(world, path="world"),
+            **parameters,
+        )
+        for workload, policy, count, seed in product(workloads, policies, nodes or (None,), seeds or (0,))
+    ]
+    if len(cells) > 1 or results is not None:
+        return _sweep(cells, outputs, results, processes, engine)
+    with Progress("simulating"):
+        outcome, data = cells[0].run()
+
+    outputs.deliver(data, lambda: _show(outcome, data))
+    outputs.save_page("--report", lambda: build_cluster_page(outcome, workloads[0].stem))
+    return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
+
+
+def _read_interruptions(text: str | None) -> dict[str, Any]:
+    """Read the rate of interruptions, or the file of a trace."""
+    if text is None:
+        return {}
+    if Path(text).suffix:
+        try:
+            return {"interruptions_per_node_hour": float(text)}
+        except ValueError:
+            return {"spot_trace": text}
+    return {"interruptions_per_node_hour": _read_number(text, "--interruptions", "0.05 or the file of a trace")}
+
+
+def _read_stragglers(text: str | None) -> dict[str, Any]:
+    """Read how the times of epochs vary."""
+    if text is None:
+        return {}
+    law, colon, deviation = text.rpartition(":")
+    given = {"straggling": _read_number(deviation, "--stragglers", "0.036 or normal:0.036")}
+    return given | ({"straggling_law": law} if colon else {})
+
+
+def _read_number(text: str, option: str, such_as: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{option}: got {text!r}; give something like {such_as}") from None
+
+
+def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes: int | None, engine: str) -> int:
+    """Run several simulations and show them side by side."""
+    from optplan.lab import sweeps
+    from optplan.lab.pages.clusters import compare_simulations
+
+    if results is None:
+        raise UsageError(f"there are {len(cells)} simulations; name a folder for their results (--results)")
+    if "--report" in outputs:
+        raise UsageError("--report: draws one simulation; run one alone, without --results")
+    with Progress("simulating") as progress:
+        rows = sweeps.run(cells, results, processes, engine=engine, on_event=progress.listen)
+    outputs.deliver(rows, lambda: [compare_simulations(rows)])
+    return outputs.exit_code(0 if any(row["completed"] for row in rows) else _NOTHING_DONE)
+
+
+def _show(outcome: Outcome, data: dict[str, Any]) -> list[Shown]:
+    from optplan.lab.pages.clusters import list_applications, list_facts, say_problems
+    from optplan.reporting.tables import fact_table, plain_text
+
+    cost = [] if data["cost_usd"] is None else [("cost of the nodes", f"${data['cost_usd']:,.2f}")]
+    parts: list[Shown] = [fact_table([*list_facts(outcome), *cost]), "", list_applications(outcome)]
+    for name, by_word in data["not_measured"].items():
+        told = "; ".join(f"{word}: {len(spreads)}" for word, spreads in by_word.items())
+        parts.append(plain_text(f"{name}: placements that were not measured are {told}"))
+    problems = say_problems(outcome)
+    if problems:
+        parts += ["", plain_text("jobs that were not completed", "bold"), *map(plain_text, problems)]
+    return parts

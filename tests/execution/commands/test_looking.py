@@ -1,0 +1,155 @@
+"""``optplan status``, ``logs``, ``stop`` and ``report``: the truth of each kind of folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from optplan.execution.cli.searches import ask_to_pause
+from optplan.execution.locks import hold_lock
+from optplan.execution.serving.keeping import Keeper
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.instances.files import read_instance
+
+if TYPE_CHECKING:
+    from tests.conftest import Runner
+
+
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Return what would be sent to which process; nothing is."""
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda process, number: sent.append((process, number)))
+    return sent
+
+
+@pytest.fixture
+def search(run: Runner, tmp_path: Path) -> Path:
+    """Return the folder of a search that was followed to its end."""
+    plan, out = tmp_path / "plan.json", tmp_path / "search"
+    assert run("solve", "rubberband-two-stages", "--plan", plan).code == 0
+    assert run("run", plan, "--out", out).code == 0
+    return out
+
+
+@pytest.fixture
+def stream(run: Runner, write_instance: Callable[..., Path], tmp_path: Path) -> Path:
+    """Return the folder of a stream whose only job is over."""
+    instance, plan, jobs, out = write_instance(), *(tmp_path / name for name in ("plan.json", "jobs.json", "stream"))
+    jobs.write_text(json.dumps([{"name": "one", "job_class": "job", "at_s": 0.0}]), encoding="utf-8")
+    assert run("solve", instance, "--plan", plan).code == 0
+    assert run("run", plan, jobs, "--truth", instance, "--out", out).code == 0
+    return out
+
+
+@pytest.fixture
+def fleet(run: Runner, tmp_path: Path) -> Path:
+    """Return the folder of a fleet that never came, and waits for an answer."""
+    plan, out = tmp_path / "plan.json", tmp_path / "fleet"
+    assert run("solve", "srift-interruption", "--plan", plan).code == 0
+    terms = ("--launch-wait", "100ms", "--heartbeat", "50ms", "--grace", "1s", "--launch", "1h")
+    assert run("run", plan, "--executor", "command", "--command", "echo asked", "--out", out, *terms).code == 3
+    return out
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Path:
+    """Return the folder of a service that does not run."""
+    Keeper(tmp_path / "state", read_instance("boa-two-classes", BoaInstance)).stop()
+    return tmp_path / "state"
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown", "titled"),
+    [
+        ("search", "virtual run: nothing was trained", "Virtual run: nothing was trained"),
+        ("stream", "nobody follows it", "1 classes of jobs: ended"),
+        ("fleet", "nobody follows it", "0 of 400 iterations on 2 p3.8xlarge@512"),
+        ("service", "does not run: `optplan serve", "does not run"),
+    ],
+)
+def test_each_kind_of_folder_is_shown_and_reported(
+    run: Runner, request: pytest.FixtureRequest, tmp_path: Path, kind: str, shown: str, titled: str
+) -> None:
+    """How it stands, as text, as JSON and as a page."""
+    folder, page = request.getfixturevalue(kind), tmp_path / "page.html"
+    told = run("status", folder)
+    assert told.code == 0
+    assert shown in told.out
+    assert run("status", folder, "--json").data
+    assert run("report", folder, "-o", page).code == 0
+    assert titled in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["search", "stream", "fleet"])
+def test_whoever_follows_a_run_is_named_and_asked(
+    run: Runner, request: pytest.FixtureRequest, killed: list[tuple[int, int]], kind: str
+) -> None:
+    """The process that holds the folder's lock gets Ctrl-C's signal."""
+    folder = request.getfixturevalue(kind)
+    handle = hold_lock(folder / "driver.lock", "busy")
+    try:
+        assert f"followed by process {os.getpid()}" in run("status", folder).out
+        told = run("stop", folder)
+    finally:
+        os.close(handle)
+    assert (told.code, killed) == (0, [(os.getpid(), signal.SIGINT)])
+    assert f"asked process {os.getpid()} to pause" in told.err
+
+
+def test_a_service_is_named_and_asked_to_end(run: Runner, service: Path, killed: list[tuple[int, int]]) -> None:
+    """While it keeps its folder; its process ends by SIGTERM. No run can go on there, and there are no logs."""
+    keeper = Keeper(service)
+    try:
+        assert f"runs as process {os.getpid()}" in run("status", service).out
+        assert run("status", service, "--json").data["process"] == os.getpid()
+        told = run("stop", service, "--json")
+    finally:
+        keeper.stop()
+    assert (told.code, told.data["asked"], killed) == (0, True, [(os.getpid(), signal.SIGTERM)])
+    again = run("stop", service)
+    assert (again.code, len(killed)) == (0, 1)
+    assert "the service does not run" in again.err
+    assert "a service writes its messages to stderr" in run("logs", service).err
+    assert "`optplan serve" in run("run", "--resume", service).err
+
+
+def test_what_has_ended_needs_no_stop(run: Runner, search: Path, killed: list[tuple[int, int]]) -> None:
+    """It is said so."""
+    told = run("stop", search)
+    assert (told.code, killed) == (0, [])
+    assert "nobody follows it; it has ended" in told.err
+
+
+def test_what_goes_on_unasked_is_not_called_stopped(run: Runner, fleet: Path, tmp_path: Path) -> None:
+    """VMs of a fleet that nobody follows go on, as do processes of a driver that is gone: exit code 1, what to do."""
+    told = run("stop", fleet)
+    assert told.code == 1
+    assert f"its VMs go on, and `optplan run --resume {fleet} --abort` gives them back" in told.err
+    said, is_stopped = ask_to_pause(tmp_path, None, "running")
+    assert not is_stopped
+    assert f"`optplan run --resume {tmp_path}` goes on" in said
+    assert ask_to_pause(tmp_path, None, "paused") == (f"{tmp_path}: nobody follows it; it is paused", True)
+
+
+def test_logs_of_fleets_are_those_of_commands_and_ranks(run: Runner, fleet: Path) -> None:
+    """Each fleet's ranks write into its folder, the user's command beside them."""
+    (fleet / "fleets" / "001" / "output.log").write_text("rank 0 trains\n", encoding="utf-8")
+    assert run("logs", fleet, "--json").data == {"trials": ["001", "commands"]}
+    assert run("logs", fleet, "001").out == "rank 0 trains\n"
+    assert run("logs", fleet, "commands").out.startswith("asked\n")
+
+
+def test_folders_without_what_is_needed_are_told(run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No run, no result, and nothing that knows runs."""
+    missing: Any = run("report", tmp_path)
+    assert (missing.code, "no run is there" in missing.err) == (2, True)
+    assert "RESULT is missing; `optplan solve boa-two-classes -o result.json`" in run("report", "boa-two-classes").err
+    monkeypatch.setattr("optplan.wings.folder_pages", lambda: None)
+    assert "what runs plans is not installed here" in run("report", tmp_path, "-o", tmp_path / "p.html").err
