@@ -66,7 +66,7 @@ SLOW = (
     "formulations/boa/test_extremes.py",
     "formulations/boa/test_limits.py",
     "formulations/boa/test_orders.py",
-    "formulations/boa/test_types.py",
+    "formulations/boa/test_type_optima.py",
     "formulations/rubberband/exact/test_confidence.py",
     "formulations/rubberband/exact/test_held_paths.py",
     "formulations/rubberband/exact/test_limits.py",
