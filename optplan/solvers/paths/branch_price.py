@@ -128,7 +128,7 @@ class BranchAndPrice:
     report
         Called from time to time.
     known
-        (G, E) each, plans of the same graphs under whatever masks: of their paths those that keep these are tried first.
+        (G, E) each, plans of the same graphs under other masks: their paths that keep these are the first columns.
     """
 
     def __init__(
@@ -464,9 +464,7 @@ class BranchAndPrice:
             part.weights = np.append(0.0, (np.arange(used.size) == used.argmax()) / self.limits)
         self.pruned = min(self.pruned, part.bound)
 
-    def _try_side(
-        self, closed: NDArray[np.uint8], split: Split, basis: IntArray, *, within: bool
-    ) -> _Side:
+    def _try_side(self, closed: NDArray[np.uint8], split: Split, basis: IntArray, *, within: bool) -> _Side:
         """Return a side of a division, solved."""
         master = self.master
         self.mask[:] = closed

@@ -170,8 +170,8 @@ class RunGraphs:
     def find_reach(self, g: int, h: int, left: float) -> None:
         """Find how long each run on a kind can be within what is left of its own limit.
 
-        Where the masks leave only nodes of the kind in other layers, these take something of it too. A part of a run needs
-        no more than the run: where one is not cut short, none that begins later is.
+        Where the masks leave only nodes of the kind in other layers, these take something of it too. A part of a run
+        needs no more than the run: where one is not cut short, none that begins later is.
         """
         endless = 1e300 * 1e300
         limit = self.own[g, h] + 1

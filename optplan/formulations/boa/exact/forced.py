@@ -60,7 +60,7 @@ class ForcedPlans:
         return None if problem is None else cls(instance, problem, graphs, unit, gap)
 
     def solve(self, name: str, kept: NDArray[np.bool_], stopwatch: Stopwatch) -> PathsAnswer | None:
-        """Find the best plan in which a class holds only what it may (E, K); None where it is proven that there is none."""
+        """Find the best plan in which a class holds only some options (E, K); None where provably none does."""
         graph, options = list(self._instance.classes).index(name), kept.shape[1]
         closed = np.asarray(self._problem.graphs.closed)
         closed[:] = self._closed
