@@ -55,8 +55,8 @@ class ForcedPlans:
         stated = state_open(costs, amounts)
         if stated is None:
             return None
-        graphs, costs = stated
-        problem = state_runs(instance, costs, graphs.limits)
+        graphs, open_costs = stated
+        problem = state_runs(instance, open_costs, graphs.limits)
         return None if problem is None else cls(instance, problem, graphs, unit, gap)
 
     def solve(self, name: str, kept: NDArray[np.bool_], stopwatch: Stopwatch) -> PathsAnswer | None:
