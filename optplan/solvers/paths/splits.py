@@ -12,6 +12,8 @@ from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
 
 #: Graph, layer, first node and that behind the last: what one side holds there, and the other does not.
 Split = tuple[int, int, int, int]
+#: Stretches of layers in which what a division gains is averaged.
+_STAGES = 4
 
 
 def list_splits(
@@ -54,3 +56,34 @@ def _middles(weight: FloatArray) -> list[tuple[int, float]]:
         for first, end in zip(starts.tolist(), ends.tolist(), strict=True)
         if 1e-6 < weight[first] < 1.0 - 1e-6
     ]
+
+
+class Gains:
+    """What divisions have gained so far (pseudocosts): those of the same nodes in layers not far apart gain alike.
+
+    Parameters
+    ----------
+    starts
+        (G + 1,) Where each graph's rows begin.
+    """
+
+    def __init__(self, starts: IntArray) -> None:
+        self._depths = np.diff(starts).tolist()
+        #: Sum and number, by sort of division and of all.
+        self._known: dict[tuple[int, ...], tuple[float, int]] = {}
+        self._all = (0.0, 0)
+
+    def note(self, split: Split, gain: float) -> None:
+        """Take down what a division gained."""
+        total, count = self._known.get(self._sort_of(split), (0.0, 0))
+        self._known[self._sort_of(split)] = total + gain, count + 1
+        self._all = self._all[0] + gain, self._all[1] + 1
+
+    def expect(self, split: Split) -> float:
+        """Return the mean gain of a sort of division, to which the mean of all counts as one more."""
+        total, count = self._known.get(self._sort_of(split), (0.0, 0))
+        return (total + self._all[0] / max(1, self._all[1])) / (count + 1)
+
+    def _sort_of(self, split: Split) -> tuple[int, ...]:
+        graph, layer, first, behind = split
+        return graph, layer * _STAGES // self._depths[graph], first, behind
