@@ -45,7 +45,7 @@ class Tuning:
     #: Parts between two reports.
     rhythm: int = 20
     #: By how much more paths are known when a choice is looked for among them again, and steps of one such search.
-    growth: float = 1.05
+    growth: float = 1.02
     steps: int = 30_000
     #: Paths of one graph among which a choice is looked for.
     near: int = 300
