@@ -95,7 +95,7 @@ class Tuning:
     #: Parts between two reports; by how much more paths are known when a choice is looked for among them again, steps
     #: of one such search, and paths of one graph that it looks at.
     parts_between_reports: int = 20
-    pool_growth: float = 1.05
+    pool_growth: float = 1.02
     choice_steps: int = 30_000
     choice_paths: int = 300
     #: Passes between two looks at the clock.

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within
 from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
-from optplan.solvers.paths.run_problem import RunProblem, Split
+from optplan.solvers.paths.run_problem import Gains, RunProblem, Split
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.paths.simplex import RestrictedMaster
 
@@ -98,9 +98,7 @@ class BranchAndPrice:
         self._number = 0
         #: Paths that were known when a choice was looked for last.
         self._combined = 0
-        #: What divisions have gained so far and how many were tried, by sort and in all.
-        self._gains: dict[tuple[int, ...], tuple[float, int]] = {}
-        self._gained = (0.0, 0)
+        self._gains = Gains(problem.starts)
         #: The weights by which the graphs were priced last under these masks, and their bound.
         self._weighed: tuple[FloatArray, float] | None = None
 
@@ -353,20 +351,7 @@ class BranchAndPrice:
         # Columns that the masks forbid may be in the mixture, which says nothing about what the masks leave then.
         known = filter(self.problem.divides, self.problem.list_splits(owner, nodes, levels))
         splits = list(islice(known, TUNING.divisions_considered)) or self.problem.list_any()
-        total, count = self._gained
-        usual = total / max(1, count)
-
-        def expect(split: Split) -> float:
-            total, count = self._gains.get(self._sort_of(split), (0.0, 0))
-            return (total + usual) / (count + 1)
-
-        return sorted(splits, key=expect, reverse=True)
-
-    def _sort_of(self, split: Split) -> tuple[int, ...]:
-        """Return which divisions gain about as much: the same ones of layers not far apart."""
-        graph, layer, first, behind = split
-        depth = int(self.problem.starts[graph + 1] - self.problem.starts[graph])
-        return graph, layer * TUNING.gain_stages // depth, first, behind
+        return sorted(splits, key=self._gains.expect, reverse=True)
 
     def _try_splits(self, part: Part, closed: NDArray[np.uint8], splits: list[Split]) -> tuple[Split, list[_Side]]:
         """Return the division of the greatest product of gains, and its sides; of many, as far as trying pays."""
@@ -378,10 +363,8 @@ class BranchAndPrice:
         for split in splits:
             found = [self._try_side(closed, split, basis, within=within) for within in (True, False)]
             gains = [max(min(value, ceiling) - bound, 1e-6 * bound) for value, _, _ in found]
-            score, sort = math.sqrt(gains[0] * gains[1]), self._sort_of(split)
-            total, count = self._gains.get(sort, (0.0, 0))
-            self._gains[sort] = total + score, count + 1
-            self._gained = self._gained[0] + score, self._gained[1] + 1
+            score = math.sqrt(gains[0] * gains[1])
+            self._gains.note(split, score)
             in_vain += 1
             if score > best_score:
                 best_score, best, in_vain = score, (split, found), 0

@@ -90,6 +90,31 @@ class RunProblem:
             row[first:behind] = 1
 
 
+class Gains:
+    """What divisions have gained so far (pseudocosts): those of the same nodes in layers not far apart gain alike."""
+
+    def __init__(self, starts: IntArray) -> None:
+        self._depths = np.diff(starts).tolist()
+        #: Sum and number, by sort of division and of all.
+        self._known: dict[tuple[int, ...], tuple[float, int]] = {}
+        self._all = (0.0, 0)
+
+    def note(self, split: Split, gain: float) -> None:
+        """Take down what a division gained."""
+        total, count = self._known.get(self._sort_of(split), (0.0, 0))
+        self._known[self._sort_of(split)] = total + gain, count + 1
+        self._all = self._all[0] + gain, self._all[1] + 1
+
+    def expect(self, split: Split) -> float:
+        """Return the mean gain of a sort of division, to which the mean of all counts as one more."""
+        total, count = self._known.get(self._sort_of(split), (0.0, 0))
+        return (total + self._all[0] / max(1, self._all[1])) / (count + 1)
+
+    def _sort_of(self, split: Split) -> tuple[int, ...]:
+        graph, layer, first, behind = split
+        return graph, layer * TUNING.gain_stages // self._depths[graph], first, behind
+
+
 def state_runs(
     graphs: Sequence[PathCosts], kinds: Sequence[IntArray], own: Sequence[IntArray], limits: FloatArray
 ) -> RunProblem | None:

@@ -6,15 +6,15 @@ cdef class RestrictedMaster:
     cdef RunGraphs graphs
     cdef const double[::1] limits
     cdef public double unit, penalty, bound, value_weight
-    cdef public Py_ssize_t num_graphs, num_limits, size, count, num_active, now, memory, pivots, passes
+    cdef public Py_ssize_t num_graphs, num_limits, size, count, num_active, num_recent, now, memory, pivots, passes
     cdef public double[::1] value, levels, costs, duals, weights, best
     cdef double[::1] entering
     cdef Py_ssize_t[::1] trial
     cdef double[:, ::1] partial
     cdef public double[:, ::1] entries, inverse
-    cdef public Py_ssize_t[::1] owner, basis, active, used_at
+    cdef public Py_ssize_t[::1] owner, basis, active, used_at, recent
     cdef public int[:, ::1] nodes
-    cdef public unsigned char[::1] allowed
+    cdef public unsigned char[::1] allowed, kept
 
     @cython.locals(more=Py_ssize_t)
     cpdef void reserve(self) except *
@@ -22,7 +22,11 @@ cdef class RestrictedMaster:
     @cython.locals(c=Py_ssize_t, limit=Py_ssize_t, j=Py_ssize_t)
     cpdef void add(self, Py_ssize_t g) noexcept
 
-    @cython.locals(c=Py_ssize_t, recent=bint)
+    cdef void keep(self, Py_ssize_t c) noexcept nogil
+
+    cdef void admit(self, Py_ssize_t c) noexcept nogil
+
+    @cython.locals(c=Py_ssize_t, count=Py_ssize_t, at=Py_ssize_t)
     cpdef void allow(self) noexcept
 
     @cython.locals(size=Py_ssize_t, row=Py_ssize_t, column=Py_ssize_t, at=Py_ssize_t, pivot=double, each=Py_ssize_t)

@@ -50,6 +50,10 @@ class RestrictedMaster:
         self.num_active = 0
         #: When each was in a basis last, and for how long those that were not are kept in mind: in masks looked at.
         self.used_at = np.zeros(256, dtype=np.intp)
+        #: Which are kept in mind, and their numbers.
+        self.kept = np.zeros(256, dtype=np.uint8)
+        self.recent = np.zeros(256, dtype=np.intp)
+        self.num_recent = 0
         self.now = 0
         self.memory = memory
         #: The basis: its columns, the inverse of their matrix, their levels and costs.
@@ -82,6 +86,8 @@ class RestrictedMaster:
         self.allowed = np.concatenate([self.allowed, np.zeros(more, dtype=np.uint8)])
         self.active = np.concatenate([self.active, np.zeros(more, dtype=np.intp)])
         self.used_at = np.concatenate([self.used_at, np.zeros(more, dtype=np.intp)])
+        self.kept = np.concatenate([self.kept, np.zeros(more, dtype=np.uint8)])
+        self.recent = np.concatenate([self.recent, np.zeros(more, dtype=np.intp)])
 
     def add(self, g: int) -> None:
         """Append the path that was priced last of a graph."""
@@ -92,25 +98,42 @@ class RestrictedMaster:
         self.owner[c] = g
         for j in range(self.nodes.shape[1]):
             self.nodes[c, j] = self.graphs.path[g, j]
+        self.count = c + 1
+        self.keep(c)
+        self.admit(c)
+
+    def keep(self, c: int) -> None:
+        """Keep a column in mind from now on."""
         self.used_at[c] = self.now
+        if not self.kept[c]:
+            self.kept[c] = 1
+            self.recent[self.num_recent] = c
+            self.num_recent += 1
+
+    def admit(self, c: int) -> None:
+        """Let a column be used."""
         self.allowed[c] = 1
         self.active[self.num_active] = c
         self.num_active += 1
-        self.count = c + 1
 
     def allow(self) -> None:
         """Allow the columns that keep the masks and the runs that these leave possible.
 
         Those that have long been in no basis are left out: where one is needed, it is generated anew.
         """
-        self.num_active = 0
+        count = self.num_recent
+        self.num_active = self.num_recent = 0
         self.now += 1
-        for c in range(self.count):
-            recent = self.now - self.used_at[c] <= self.memory
-            self.allowed[c] = recent and self.graphs.admits(self.owner[c], self.nodes, c)
-            if self.allowed[c]:
-                self.active[self.num_active] = c
-                self.num_active += 1
+        for at in range(count):
+            c = self.recent[at]
+            self.allowed[c] = 0
+            if self.now - self.used_at[c] > self.memory:
+                self.kept[c] = 0
+                continue
+            self.recent[self.num_recent] = c
+            self.num_recent += 1
+            if self.graphs.admits(self.owner[c], self.nodes, c):
+                self.admit(c)
 
     def load(self, basis: Places) -> None:
         """Take a basis and compute its inverse; a column that would make it singular is replaced."""
@@ -118,11 +141,9 @@ class RestrictedMaster:
         for at in range(basis.shape[0]):
             column = basis[at]
             if column >= 0:
-                self.used_at[column] = self.now
+                self.keep(column)
                 if not self.allowed[column] and self.graphs.admits(self.owner[column], self.nodes, column):
-                    self.allowed[column] = 1
-                    self.active[self.num_active] = column
-                    self.num_active += 1
+                    self.admit(column)
         for row in range(size):
             for column in range(size):
                 self.inverse[row, column] = 0.0

@@ -56,12 +56,12 @@ class ForcedPlans:
         stated = state_open(costs, amounts)
         if stated is None:
             return None
-        graphs, costs = stated
-        problem = state_runs(instance, costs, graphs.limits)
+        graphs, open_costs = stated
+        problem = state_runs(instance, open_costs, graphs.limits)
         return None if problem is None else cls(instance, problem, graphs, unit, gap)
 
     def solve(self, name: str, kept: NDArray[np.bool_], stopwatch: Stopwatch) -> PathsAnswer | None:
-        """Find the best plan in which a class holds only what it may (E, K); None where none is, proven."""
+        """Find the best plan in which a class holds only some options (E, K); None where provably none does."""
         graph, options = list(self._instance.classes).index(name), kept.shape[1]
         closed = np.asarray(self._problem.graphs.closed)
         closed[:] = self._closed

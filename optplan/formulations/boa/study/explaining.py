@@ -120,7 +120,7 @@ class _Forcing:
     def find_best(self, result: Result[BoaSolution]) -> None:
         """Find the best plan with nothing forced: that of an optimal result, or solved anew."""
         assert result.objective is not None
-        self._plans = ForcedPlans.state(self._instance, result.objective, self._gap)
+        self._plans = ForcedPlans.state(self._instance, result.objective or 1.0, self._gap)
         if result.status is Status.OPTIMAL:
             self.best = _Forced(result.objective, result.bound)
             return
