@@ -18,7 +18,7 @@ from optplan.contracts.plan import Plan, UnitKind, require_size
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.driver import Driver
 from optplan.execution.executors import gather_settings, make_executor
-from optplan.execution.journal import Journal
+from optplan.execution.journal import Beginning, Journal
 from optplan.execution.loop import Listener, tell
 from optplan.execution.options import RunOptions, make_limits, make_rules, require_training
 from optplan.execution.outcomes import RunOutcome, describe
@@ -97,8 +97,7 @@ def run(
         _require_empty(journal, plan, Path(out))
         # Fields that are None are left out, and this one is something else by default.
         kept = chosen.to_json_data() | {"replan_above": chosen.replan_above}
-        meta = {"plan": plan.to_json_data(), "options": kept}
-        journal.begin(meta, records)
+        journal.begin(Beginning("search", plan.to_json_data(), kept, {}), records)
         return _follow(plan, chosen, journal, records, resumed=False, listener=listener)
 
 
@@ -276,10 +275,9 @@ def _require_followable(plan: Plan) -> None:
 
 
 def _require_empty(journal: Journal, plan: Plan, out: Path) -> None:
-    if journal.is_new:
+    if journal.beginning is None:
         return
-    journal.require_kind("run")
-    followed = journal.read_meta("plan")["plan_id"]
+    followed = journal.require("search").plan["plan_id"]
     if followed == plan.plan_id:
         raise UsageError(f"{out}: a run of this plan is there; go on with --resume {out}, or give another folder")
     raise UsageError(f"{out}: holds the run of another plan ({followed[:12]}...); give another folder")
@@ -288,9 +286,8 @@ def _require_empty(journal: Journal, plan: Plan, out: Path) -> None:
 def _read_meta(journal: Journal) -> tuple[Plan, RunOptions]:
     from optplan.instances.parsing import parse_plan
 
-    journal.require_kind("run")
-    plan = parse_plan(journal.read_meta("plan"), path="plan")
-    return plan, RunOptions.parse(journal.read_meta("options"), path="options")
+    beginning = journal.require("search")
+    return parse_plan(beginning.plan, path="plan"), RunOptions.parse(beginning.options, path="options")
 
 
 @contextmanager

@@ -354,12 +354,12 @@ def test_journals_of_another_version_are_refused(plan_of: PlanOf, tmp_path: Path
 
     with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as connection:
         connection.execute("PRAGMA user_version = 9")
-    with pytest.raises(DataError, match=r"journal\.sqlite: has version 9; understood: 2; use the release"):
+    with pytest.raises(DataError, match=r"journal\.sqlite: has version 9; understood: 3; use the release"):
         resume(tmp_path / "run")
     with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as connection:
         connection.execute("PRAGMA user_version = 0")
     for look in (resume, read_run):
-        with pytest.raises(DataError, match=r"journal\.sqlite: has version 0; understood: 2; use the release"):
+        with pytest.raises(DataError, match=r"journal\.sqlite: has version 0; understood: 3; use the release"):
             look(tmp_path / "run")
 
 
@@ -396,7 +396,8 @@ def test_plans_survive_their_journal(plan_of: PlanOf, tmp_path: Path) -> None:
     """What is stored is the plan, with its id, and the options; nothing of the environment."""
     run(plan_of("rubberband-two-stages"), out=tmp_path / "run", seed=4)
     journal = Journal(tmp_path / "run", writable=False)
-    assert journal.read_meta("plan")["plan_id"] == plan_of("rubberband-two-stages").plan_id
-    assert journal.read_meta("options")["seed"] == 4
-    assert "PATH" not in json.dumps(journal.read_meta("options"))
+    beginning = journal.require("search")
+    assert beginning.plan["plan_id"] == plan_of("rubberband-two-stages").plan_id
+    assert beginning.options["seed"] == 4
+    assert "PATH" not in json.dumps(beginning.options)
     journal.close()

@@ -158,7 +158,7 @@ def run(
 def status(folders: tuple[Path, ...], *, outputs: Outputs) -> int:
     """Show how the run in a folder stands, whether or not it is being followed; or several, planned and actual."""
     from optplan.execution.fleets.running import read_watch
-    from optplan.execution.journal import holds
+    from optplan.execution.journal import read_kind
     from optplan.execution.outcomes import describe
     from optplan.execution.running import read_run
     from optplan.execution.streams.running import read_stream
@@ -166,10 +166,11 @@ def status(folders: tuple[Path, ...], *, outputs: Outputs) -> int:
     if len(folders) > 1:
         return _compare(folders, outputs)
     folder = folders[0]
-    if holds(folder, "watch"):
+    kind = read_kind(folder)
+    if kind == "fleet":
         show_watch(read_watch(folder), outputs)
         return outputs.exit_code(0)
-    if holds(folder, "stream"):
+    if kind == "stream":
         show_stream(read_stream(folder), outputs)
         return outputs.exit_code(0)
     state, rules, _ = read_run(folder)

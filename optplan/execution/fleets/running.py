@@ -14,7 +14,7 @@ from optplan.execution.fleets.protocol import Fleet
 from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import WatchOptions, write_fleet
 from optplan.execution.fleets.virtual import Course, VirtualFleet
-from optplan.execution.journal import Journal
+from optplan.execution.journal import Beginning, Journal
 from optplan.execution.records import LimitsChanged, Record, Resumed
 from optplan.execution.run_state import Phase
 from optplan.execution.running import interruptible
@@ -106,9 +106,9 @@ def watch(
     if out is None:
         return _Watch(plan, chosen, None, course).run(listener)
     with Journal(Path(out)) as journal:
-        if not journal.is_new:
+        if journal.beginning is not None:
             raise UsageError(f"{out}: a run is there; go on with --resume {out}, or give another folder")
-        journal.begin({"plan": plan.to_json_data(), "watch": chosen.to_json_data()}, [])
+        journal.begin(Beginning("fleet", plan.to_json_data(), chosen.to_json_data(), {}), [])
         return _Watch(plan, chosen, journal, course).run(listener)
 
 
@@ -188,10 +188,9 @@ def _require_an_end(plan: SriftPlan, options: WatchOptions, course: Course | Non
 
 
 def _read(journal: Journal) -> _Watch:
-    journal.require_kind("watch")
-    options = journal.read_meta("watch")
-    plan = SriftPlan.parse(journal.read_meta("plan"), path="plan")
-    return _Watch(plan, WatchOptions.parse(options, path="watch"), journal, None)
+    beginning = journal.require("fleet")
+    plan = SriftPlan.parse(beginning.plan, path="plan")
+    return _Watch(plan, WatchOptions.parse(beginning.options, path="options"), journal, None)
 
 
 class _Watch:

@@ -15,7 +15,7 @@ from pydantic import Field
 from optplan.contracts.plan import require_size, span
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.executors import gather_settings, make_executor
-from optplan.execution.journal import Journal
+from optplan.execution.journal import Beginning, Journal
 from optplan.execution.loop import Listener, tell
 from optplan.execution.online.jobs import Order, Rules
 from optplan.execution.online.rows import Outlook
@@ -175,19 +175,17 @@ def run_stream(
     if out is None:
         return _Stream(plan, ordered, instance, truth, chosen, None).run(listener)
     with Journal(Path(out)) as journal:
-        if not journal.is_new:
+        if journal.beginning is not None:
             raise UsageError(f"{out}: a run is there; go on with --resume {out}, or give another folder")
-        meta = {
-            "plan": plan.to_json_data(),
+        own = {
             "jobs": [job.to_json_data() for job in ordered],
             "instance": None if instance is None else instance.to_json_data(),
             "truth": None if truth is None else truth.to_json_data(),
-            "stream": chosen.to_json_data(),
         }
         records: list[Record] = []
         if chosen.executor != "virtual":
             records = [Noted(0.0, tell_step_limit(_list_epochs(plan), chosen.step_timeout_s))]
-        journal.begin(meta, records)
+        journal.begin(Beginning("stream", plan.to_json_data(), chosen.to_json_data(), own), records)
         for record in records:
             tell(listener, record)
         return _Stream(plan, ordered, instance, truth, chosen, journal).run(listener)
@@ -218,12 +216,11 @@ def _list_epochs(plan: BoaPlan) -> list[float]:
 
 
 def _read(journal: Journal) -> _Stream:
-    journal.require_kind("stream")
-    options = journal.read_meta("stream")
-    plan = BoaPlan.parse(journal.read_meta("plan"), path="plan")
-    jobs = [StreamJob.parse(each, path="jobs") for each in journal.read_meta("jobs")]
-    instance, truth = (_parse_known(journal.read_meta(name)) for name in ("instance", "truth"))
-    return _Stream(plan, jobs, instance, truth, StreamOptions.parse(options, path="stream"), journal)
+    beginning = journal.require("stream")
+    plan = BoaPlan.parse(beginning.plan, path="plan")
+    jobs = [StreamJob.parse(each, path="jobs") for each in beginning.own["jobs"]]
+    instance, truth = (_parse_known(beginning.own[name]) for name in ("instance", "truth"))
+    return _Stream(plan, jobs, instance, truth, StreamOptions.parse(beginning.options, path="options"), journal)
 
 
 def _parse_known(data: Any) -> BoaInstance | None:  # noqa: ANN401 - plain data, as it was written

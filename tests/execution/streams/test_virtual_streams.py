@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from optplan.errors import DataError, UsageError
-from optplan.execution.journal import holds
+from optplan.execution.journal import read_kind
 from optplan.execution.online.events import parse_event
 from optplan.execution.online.jobs import Rules
 from optplan.execution.online.width_table import WidthTable
@@ -136,7 +136,7 @@ def test_a_stream_goes_on_from_its_journal(
     with pytest.raises(KeyboardInterrupt):
         run_stream(*given, truth=instance, out=out)
     monkeypatch.undo()
-    assert holds(out, "stream")
+    assert read_kind(out) == "stream"
     assert read_stream(out).status == "running"
     told: list[Any] = []
     outcome = resume_stream(out, listener=told.append)
