@@ -29,6 +29,7 @@ from optplan.execution.protocol import (
     Progressed,
 )
 from optplan.execution.records import (
+    EpochDone,
     NodeChanged,
     NodeReleasing,
     NodeWanted,
@@ -48,6 +49,9 @@ from optplan.execution.run_state import HELD, Phase, RunState
 EXIT_INTERRUPTED = 130
 #: Seconds between two looks at what was stopped and cannot be written down.
 _ROUND_S = 0.5
+
+#: Facts that are not worth a transaction of their own: the intents say as much, or executors say it again.
+_MINOR = (OperationStarted, EpochDone)
 
 Listener = Callable[[Record | Progressed], None]
 
@@ -180,6 +184,8 @@ class Loop(ABC, Generic[_State]):
         self._facts.append(fact)
 
     def _commit(self, decided: Sequence[Record]) -> None:
+        if self._state.end is None and not decided and all(isinstance(fact, _MINOR) for fact in self._facts):
+            return
         records, self._facts = [*self._facts, *decided], []
         if self._journal is not None:
             self._journal.commit(records)

@@ -141,6 +141,22 @@ class JobArrived(Record):
 
 
 @dataclass(frozen=True)
+class EpochDone(Record):
+    """Fact: a job of a stream has done so many epochs; seconds of the last one, where they are known."""
+
+    operation: str
+    epochs: int
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class PlaceLeft(Record):
+    """Decision: a job between two operations does not keep the place that it had."""
+
+    job: str
+
+
+@dataclass(frozen=True)
 class TablePublished(Record):
     """Decision: from now on jobs of a stream hold what another width table says."""
 

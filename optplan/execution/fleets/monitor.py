@@ -156,7 +156,7 @@ class Monitor:
     def _plan_again(self, now_s: float) -> bool:
         """Follow another plan from now on; where there is none that keeps the limits, ask."""
         state, terms = self._state, self._terms
-        done = max(state.iterations, state.stored)
+        done = state.iterations
         standing = State(
             elapsed_s=now_s,
             iterations_done=done,
@@ -240,7 +240,8 @@ class Monitor:
             return False
         self._fleet.end(attempt.number)
         why = self._heard.trouble or "ended to go on otherwise"
-        done, blameless = self._state.iterations, self._state.stale or attempt.returned
+        done = max(self._state.iterations, self._heard.iterations)
+        blameless = self._state.stale or attempt.returned
         self.write(OperationFailed(now_s, attempt.name, why, blameless=blameless, iterations=done))
         return True
 
@@ -377,7 +378,7 @@ class Monitor:
             return
         heard = self._heard
         heard.last_s[event.rank] = max(event.t, heard.last_s.get(event.rank, event.t))
-        state.iterations = max(state.iterations, event.iterations or 0)
+        heard.iterations = max(heard.iterations, event.iterations or 0)
         if event.trouble:
             heard.troubled_s.setdefault(event.rank, event.t)
             heard.trouble = event.trouble

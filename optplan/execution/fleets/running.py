@@ -143,12 +143,8 @@ def resume_watch(
 
 def read_watch(out: Path | str) -> FleetOutcome:
     """Describe the run in a folder, whether or not a monitor follows it."""
-    from optplan.execution.fleets.folder import read_iterations
-
     with Journal(Path(out), writable=False) as journal:
-        watched = _read(journal)
-        watched.state.iterations = max(watched.state.iterations, read_iterations(Path(out), watched.state.attempts))
-        return watched.describe()
+        return _read(journal).describe()
 
 
 def _check(plan: SriftPlan, options: WatchOptions, out: object, course: Course | None) -> None:
@@ -205,7 +201,10 @@ class _Watch:
 
     def describe(self) -> FleetOutcome:
         """Say how it stands."""
+        from optplan.execution.fleets.folder import read_iterations
+
         state = self.state
+        told = 0 if self._journal is None else read_iterations(self._journal.folder, state.attempts)
         return FleetOutcome(
             virtual=self._options.executor == "virtual",
             status=state.status,
@@ -213,7 +212,7 @@ class _Watch:
             why="" if state.end is None else state.end.why,
             time_s=state.t,
             cost_usd=state.spent_by(state.t),
-            iterations=state.iterations,
+            iterations=max(state.iterations, told),
             target=state.instance.iterations,
             fleets=tuple(write_fleet(plan) for plan in state.followed),
             lost=state.count(Phase.LOST),

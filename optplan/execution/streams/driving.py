@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
 from optplan.execution.online.decisions import Decision, decide
-from optplan.execution.online.events import Run
 from optplan.execution.online.jobs import ActiveJob, Node, Rules
 from optplan.execution.online.rows import Outlook, Rows
 from optplan.execution.protocol import (
     Executor,
     Failed,
-    Finished,
     Progressed,
 )
 from optplan.execution.records import (
     Ended,
+    EpochDone,
     JobArrived,
     NodeReleasing,
     NodeWanted,
     OperationWanted,
+    PlaceLeft,
     Record,
     StopWanted,
     TablePublished,
@@ -128,6 +128,7 @@ class StreamDriver(Loop[StreamState]):
         def emit(record: Record) -> None:
             state.apply(record)
             decided.append(record)
+            self._report(record)
 
         while self._coming and self._coming[-1].at_s <= now_s:
             emit(self._admit(self._coming.pop(), now_s))
@@ -135,8 +136,7 @@ class StreamDriver(Loop[StreamState]):
         for job in state.jobs.values():
             if not job.is_over and not job.operation and (job.is_hopeless or job.failures > self._terms.retries):
                 emit(TrialDropped(now_s, job.name, job.last_failure))
-                self._tell_end(job, now_s)
-        decision = self._divide(now_s)
+        decision = self._divide(now_s, emit)
         for job in state.jobs.values():
             if not job.is_over:
                 self._place(job, decision.places[job.name], now_s, emit)
@@ -153,8 +153,6 @@ class StreamDriver(Loop[StreamState]):
     def _admit(self, job: StreamJob, now_s: float) -> JobArrived:
         row = self._rows.row_of(job.name, job.job_class, self._state.table)
         epochs = job.epochs or self._terms.epochs.get(job.job_class, 1)
-        if self._learner is not None:
-            self._learner.see_arrival(job.name, job.job_class, now_s)
         return JobArrived(now_s, job.name, job.job_class, epochs, row, dict(job.configuration))
 
     def _learn(self, now_s: float, emit: Callable[[Record], None]) -> None:
@@ -162,7 +160,7 @@ class StreamDriver(Loop[StreamState]):
         if made is not None and made[0].classes != self._state.table.classes:
             emit(TablePublished(now_s, made[0].to_json_data(), made[1]))
 
-    def _divide(self, now_s: float) -> Decision:
+    def _divide(self, now_s: float, emit: Callable[[Record], None]) -> Decision:
         state, outlook, rules = self._state, self._terms.outlook, self._terms.rules
         nodes = {
             node.name: Node(rules.gpus_per_node[node.resource], node.resource)
@@ -175,7 +173,7 @@ class StreamDriver(Loop[StreamState]):
                 continue
             if not job.operation:  # between two operations it claims its last place, as long as nobody is there
                 if any(gpus > free.get(node, 0) for node, gpus in job.place.items()):
-                    job.place = {}
+                    emit(PlaceLeft(now_s, job.name))
                 for node, gpus in job.place.items():
                     free[node] -= gpus
             left = math.inf if outlook is None else outlook.left_s(job.job_class, job.epochs_done, job.row)
@@ -195,7 +193,8 @@ class StreamDriver(Loop[StreamState]):
             return
         free = state.free_gpus(self._terms.rules.gpus_per_node)
         if not target or any(gpus > free.get(node, 0) for node, gpus in target.items()):
-            job.place = job.place if target else {}
+            if job.place and not target:
+                emit(PlaceLeft(now_s, job.name))
             return
         attempt = job.attempts + 1
         name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{job.name}.{attempt}")
@@ -248,28 +247,19 @@ class StreamDriver(Loop[StreamState]):
             stored = [job.checkpoint for job in self._state.jobs.values() if job.checkpoint is not None]
             self._executor.prune(stored, ())
 
+    def _note(self, fact: Record) -> None:
+        super()._note(fact)
+        self._report(fact)
+
+    def _report(self, record: Record) -> None:
+        if self._learner is not None:
+            self._learner.see(record)
+
     def _see_progress(self, event: Progressed) -> None:
         running = self._state.operations.get(event.operation)
-        if running is None:
-            return
-        job = self._state.jobs[running.operation.trial]
-        job.epochs_done = event.iterations
-        if self._learner is not None and event.seconds is not None:
-            place = running.operation.place
-            kind = self._state.nodes[next(iter(place))].resource
-            ran = Run(gpus=sum(place.values()), gpu_type=kind, seconds=event.seconds)
-            self._learner.see_epoch(job.name, job.job_class, event.iterations, ran, event.t)
+        if running is not None and event.iterations > self._state.jobs[running.operation.trial].epochs_done:
+            self._note(EpochDone(event.t, event.operation, event.iterations, event.seconds))
         super()._see_progress(event)
-
-    def _see_end(self, event: Finished) -> None:
-        job = self._state.jobs[self._state.operations[event.operation].operation.trial]
-        if event.iterations >= job.epochs:
-            self._tell_end(job, event.t)
-        super()._see_end(event)
 
     def _see_failure(self, event: Failed) -> None:
         super()._see_failure(replace(event, blameless=event.blameless or event.no_room))
-
-    def _tell_end(self, job: JobState, now_s: float) -> None:
-        if self._learner is not None:
-            self._learner.see_end(job.name, job.job_class, now_s, whole=not job.why_dropped)

@@ -29,7 +29,7 @@ from optplan.execution.step_limits import tell_step_limit
 from optplan.execution.streams.arrivals import StreamJob, order_jobs
 from optplan.execution.streams.driving import StreamDriver, StreamTerms
 from optplan.execution.streams.expanders import ask_command, ask_ray
-from optplan.execution.streams.learning import Correspondent, Learner, Reporter, recall
+from optplan.execution.streams.learning import Correspondent, Learner, Reporter
 from optplan.execution.streams.outcomes import StreamOutcome, describe_stream
 from optplan.execution.streams.state import StreamState
 from optplan.execution.trainables import name_trainable
@@ -339,15 +339,17 @@ class _Stream:
         return self.describe()
 
     def _make_reporter(self) -> Reporter | None:
-        options = self._options
-        if options.table:  # its publisher remembers what it was told
-            inbox, folder = Path(options.inbox) if options.inbox else None, self._journal and self._journal.folder
-            return Correspondent(Path(options.table), inbox, folder.resolve().name if folder else "stream")
-        if self._instance is None:
+        options, folder = self._options, self._journal and self._journal.folder
+        reporter: Reporter
+        if options.table:
+            inbox = Path(options.inbox) if options.inbox else None
+            reporter = Correspondent(Path(options.table), inbox, folder.resolve().name if folder else "stream")
+        elif self._instance is not None:
+            reporter = Learner(self._instance, options.terms)
+        else:
             return None
-        learner = Learner(self._instance, options.terms)
-        recall(learner, () if self._journal is None else self._journal.replay())
-        return learner
+        reporter.recall(() if self._journal is None else self._journal.replay())
+        return reporter
 
     def _make_expander(self) -> Callable[[Any], None] | None:
         if self._options.scale_command:

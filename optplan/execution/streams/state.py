@@ -11,10 +11,12 @@ from optplan.execution.online.rows import Outlook
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Checkpoint, Operation
 from optplan.execution.records import (
+    EpochDone,
     JobArrived,
     OperationEnded,
     OperationFailed,
     OperationWanted,
+    PlaceLeft,
     Record,
     TablePublished,
     TrialDropped,
@@ -152,6 +154,14 @@ class StreamState(RunState):
         job.gpu_s += (t - ended.wanted_s) * ended.operation.workers
         job.epochs_done = ended.operation.from_iterations
         return job
+
+    @_apply.register
+    def _(self, record: EpochDone) -> None:
+        self.jobs[self.operations[record.operation].operation.trial].epochs_done = record.epochs
+
+    @_apply.register
+    def _(self, record: PlaceLeft) -> None:
+        self.jobs[record.job].place = {}
 
     @_apply.register
     def _(self, record: TrialDropped) -> None:
