@@ -222,7 +222,9 @@ class Loop(ABC, Generic[_State]):
         match event:
             case NodeLaunching() | NodeReady():
                 node, phase = state.nodes[event.node], Phase.READY if isinstance(event, NodeReady) else Phase.LAUNCHING
-                if node.phase in HELD and node.phase not in (phase, Phase.READY):
+                is_new = node.phase in HELD and node.phase not in (phase, Phase.READY)
+                is_late = phase is Phase.LAUNCHING and event.t < (node.launch_s or 0.0)
+                if is_new or is_late:
                     self._note(NodeChanged(event.t, event.node, phase.value, usd_per_hour=event.usd_per_hour))
             case NodeLost():
                 if state.nodes[event.node].phase in HELD:
