@@ -19,6 +19,9 @@ import pytest
 from optplan.contracts import Plan
 from optplan.errors import OutputError, UsageError
 from optplan.execution import journal as journals
+from optplan.execution.fleets.protocol import FleetRequest, Notice, Report
+from optplan.execution.fleets.running import read_watch, resume_watch, watch
+from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
 from optplan.execution.journal import Journal
 from optplan.execution.protocol import (
     Checkpoint,
@@ -39,9 +42,10 @@ from optplan.execution.running import read_run, resume, run
 from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import read_stream, resume_stream, run_stream
 from optplan.execution.streams.virtual import VirtualStreamExecutor
-from optplan.execution.virtual import ClockExecutor, VirtualExecutor
+from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
+from optplan.formulations.srift.planning import SriftPlan
 from optplan.solving import solve
 
 #: Schedules of each kind, and the first one; `make fuzz` tries more.
@@ -128,8 +132,8 @@ class FaultyExecutor:
         Of a node.
     """
 
-    def __init__(self, inner: ClockExecutor, fate: Fate, gpus: int) -> None:
-        self.capabilities: Any = inner.capabilities  # type: ignore[attr-defined]
+    def __init__(self, inner: VirtualExecutor | VirtualStreamExecutor, fate: Fate, gpus: int) -> None:
+        self.capabilities = inner.capabilities
         self.inner, self.fate, self._gpus = inner, fate, gpus
         self._late: list[tuple[str, Callable[[], None]]] = []
         self._held: list[Event] = []
@@ -245,7 +249,8 @@ class FaultyExecutor:
 
     def _end(self, name: str) -> None:
         _, *rest = self.inner._running.pop(name)
-        self.inner._clock.cancel(rest[0] if len(rest) == 1 else rest[1])
+        ticket: Any = rest[0] if len(rest) == 1 else rest[1]  # a stream's says before how many epochs are done
+        self.inner._clock.cancel(ticket)
 
     def _lose(self) -> list[Event]:
         """Lose a node or an operation now and then."""
@@ -261,6 +266,82 @@ class FaultyExecutor:
                 gone = self._take(node)
                 return [NodeLost(node, now_s, "taken away"), *(Failed(n, now_s, "gone", blameless=True) for n in gone)]
         return []
+
+
+class FaultyFleet:
+    """Fleets that outlive their monitors, around those on the virtual clock; what is late takes none of its time.
+
+    Parameters
+    ----------
+    inner
+        Which trains.
+    fate
+        What goes wrong.
+    """
+
+    is_virtual = True
+
+    def __init__(self, inner: VirtualFleet, fate: Fate) -> None:
+        self.inner, self.fate = inner, fate
+        self._late: list[Callable[[], None]] = []
+        self._held: list[Report | Notice] = []
+        # All that was heard of the present fleet: whoever listens to it from the beginning hears it again.
+        self._number, self._heard = 0, list[Report | Notice]()
+        self._rounds = 0
+
+    def now_s(self) -> float:
+        """Return what the clock shows."""
+        return self.inner.now_s()
+
+    def start(self, request: FleetRequest) -> None:
+        """Start a fleet, unless it was; tell of it from the beginning."""
+        self._catch_up()
+        if request.number != self._number:
+            self._number, self._heard = request.number, []
+        self._held = list(self._heard)
+        self._call("start", lambda: self.inner.start(request))
+
+    def ask(self, number: int, order: int, rank: int) -> None:
+        """Ask for a checkpoint."""
+        self._call("ask", lambda: self.inner.ask(number, order, rank))
+
+    def stop(self, number: int) -> None:
+        """Ask ranks to end."""
+        self._call("stop", lambda: self.inner.stop(number))
+
+    def end(self, number: int) -> None:
+        """End what is left."""
+        self._call("end", lambda: self.inner.end(number))
+
+    def release(self) -> None:
+        """Give all back."""
+        self._call("release", self.inner.release)
+
+    def close(self) -> None:
+        """Go on without a monitor."""
+        self._catch_up()
+
+    def poll(self, until_s: float) -> list[Report | Notice]:
+        """Return what is heard."""
+        self._rounds += 1
+        assert self._rounds < MOST_ROUNDS, f"goes round and round: {self.fate.story}"
+        self._catch_up()
+        if self.fate.strikes("death while nothing happens"):
+            raise DeathError
+        if not self._held:
+            self._held = self.inner.poll(until_s)
+            self._heard += self._held
+        now, self._held = self.fate.shuffle(self._held)
+        return now
+
+    def _call(self, name: str, act: Callable[[], None]) -> None:
+        late = act if self._late else self.fate.call(name, act)
+        if late is not None:
+            self._late.append(late)
+
+    def _catch_up(self) -> None:
+        while self._late:
+            self._late.pop(0)()
 
 
 @pytest.fixture(autouse=True)
@@ -385,6 +466,30 @@ def test_a_stream_ends_as_without_faults(
             assert outcome.actual_jct_s == pytest.approx(peace.actual_jct_s), told
             hours = (outcome.gpu_hours, outcome.node_gpu_hours)
             assert hours == pytest.approx((peace.gpu_hours, peace.node_gpu_hours)), told
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + SCHEDULES, EACH))
+def test_a_fleet_ends_as_without_faults(small_plan: SriftPlan, tmp_path: Path, first: int) -> None:
+    """The job is done and all VMs are given back; the same fleets train, for the same time and cost."""
+    courses = [
+        Course((Loss("spot", 1.3),)),
+        Course((Loss("spot", 1.3, back_s=3.0), Loss("spot", 5.1))),
+        Course((Loss("spot", 3.0, notice_s=2.0), Loss("spot", 4.0))),
+    ]
+    options: dict[str, Any] = {"heartbeat_s": 0.5, "launch_wait_s": 9.0}
+    peace = [watch(small_plan, course=course, **options) for course in courses]
+    for seed in range(first, first + EACH):
+        fate, out, expected = Fate(seed), tmp_path / str(seed), peace[seed % len(courses)]
+        world = FaultyFleet(VirtualFleet(courses[seed % len(courses)]), fate)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("optplan.execution.fleets.running._Watch._make_fleet", lambda _: world)  # noqa: B023
+            let_writing_fail(patch, fate)
+            begin = partial(watch, small_plan, out=out, **options)
+            outcome, told = endure(begin, partial(resume_watch, out), lambda: None), (seed, fate.story)
+        assert (outcome.code, outcome.iterations, outcome.fleets) == (0, 60, expected.fleets), told
+        assert world.inner._training is None, told
+        assert read_watch(out) == outcome
+        assert (outcome.time_s, outcome.cost_usd) == pytest.approx((expected.time_s, expected.cost_usd)), told
 
 
 def read_records(out: Path) -> list[Record]:

@@ -84,6 +84,7 @@ class Monitor:
         state, fleet = self._state, self._fleet
         if state.attempt is not None:  # an earlier monitor asked for it: ask again, should that not have come to it
             self._listen_to(state.attempt)
+            self._hear(fleet.now_s())  # before anything is decided: nobody is gone just because nobody listened
         while True:
             now_s = fleet.now_s()
             while state.end is None and self._decide(now_s):
@@ -92,9 +93,7 @@ class Monitor:
                 self.write(Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
             if state.end is not None:
                 return
-            for event in fleet.poll(self._wake_s(now_s)):
-                self._take(event)
-            self._heard.caught_up_s = min(self._heard.caught_up_s, fleet.now_s())
+            self._hear(self._wake_s(now_s))
 
     def abort(self) -> None:
         """Give everything back and end the run."""
@@ -366,6 +365,12 @@ class Monitor:
             self._fleet.ask(attempt.number, attempt.order, attempt.rank)
         if attempt.stopping_s is not None:
             self._fleet.stop(attempt.number)
+
+    def _hear(self, until_s: float) -> None:
+        """Take note of what is heard, and wait for something until then."""
+        for event in self._fleet.poll(until_s):
+            self._take(event)
+        self._heard.caught_up_s = min(self._heard.caught_up_s, self._fleet.now_s())
 
     def _take(self, event: Report | Notice) -> None:
         """Take note of what was heard; what is known already is left out."""
