@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 
@@ -100,10 +100,10 @@ class Loop(ABC, Generic[_State]):
         )
         tell(self._listener, Noted(self._executor.now_s(), text))
 
-    def resume(self) -> None:
-        """Take over what an earlier driver left behind."""
+    def resume(self, changes: Mapping[str, Any] | None = None) -> None:
+        """Take over what an earlier driver left behind, with options that are others from now on."""
         state, executor, now_s = self._state, self._executor, self._executor.now_s()
-        self._note(Resumed(now_s))
+        self._note(Resumed(now_s, dict(changes or {})))
         requests, running = state.node_requests(), state.running
         seen = executor.observe(requests, [each.operation for each in running])
         missing = [request for request in requests if request.node not in seen.nodes]

@@ -30,7 +30,9 @@ class Began(Record):
 
 @dataclass(frozen=True)
 class Resumed(Record):
-    """Another driver goes on."""
+    """Another driver goes on; options that are others from now on."""
+
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -321,6 +321,16 @@ def test_a_run_goes_on_with_a_larger_budget(plan_of: PlanOf, tmp_path: Path) -> 
     assert resume(tmp_path / "run") == outcome  # it has ended; there is nothing left to do
 
 
+def test_options_that_are_given_to_go_on_hold_from_then_on(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Whoever looks at the run, or goes on with it once more, finds them in the journal."""
+    plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
+    assert run(plan, out=out, budget_usd=0.1).code == 4
+    assert resume(out, budget_usd=0.25, replan_above=None, metric="accuracy").code == 4
+    _, rules, options = read_run(out)
+    assert (options.budget_usd, options.replan_above, rules.metric) == (0.25, None, "accuracy")
+    assert resume(out).why.endswith("the budget is $0.25")
+
+
 def test_what_is_never_planned_anew_stays_so(plan_of: PlanOf, tmp_path: Path) -> None:
     """Twice as slow, paused and resumed: the rest is followed as planned, as was asked at the beginning."""
     plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"

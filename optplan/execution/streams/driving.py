@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
@@ -102,11 +103,11 @@ class StreamDriver(Loop[StreamState]):
         self._told: Mapping[str, int] = {}
         self._types = list(terms.rules.gpus_per_node)
 
-    def resume(self) -> None:
+    def resume(self, changes: Mapping[str, Any] | None = None) -> None:
         """Take over what an earlier driver left behind."""
         for job in self._state.jobs.values():
             self._rows.restore(job.name, job.job_class, job.row)
-        super().resume()
+        super().resume(changes)
 
     def follow(self) -> None:
         """Serve until all jobs are over, or the stream is interrupted.
