@@ -14,6 +14,7 @@ PAPER_FLAGS ?=
 BENCH ?= optplan bench all --quick -o out/bench.json --report out/bench.html --proofs out/proofs --force
 # Of `make fuzz`: how many inputs, from which on. A fiftieth as many instances are solved and shown in some ten ways each,
 # and each solver's result of each feature is changed as often: CASES=100000 reads 100,000 files and shows 20,000 answers.
+# A twentieth as many schedules of faults are tried on each kind of run.
 CASES ?= 20000
 SEED ?= 1
 
@@ -74,8 +75,8 @@ test-golden: $(TESTED) ## Run the examples of the docs and the tests that compar
 test-real: $(STAMPS)/test,$(EXTRAS),ray-$(CHECKSUM) $(SKYPILOT) ## Run the tests that start processes that talk to one another, as on a cluster
 	$(BIN)/python -P -m pytest -m real $(PYTEST_FLAGS)
 
-fuzz: $(TESTED) ## Try changed inputs, shown answers and changed results, CASES=20000 from SEED=1 on, and say which break anything
-	OPTPLAN_FUZZ_CASES=$(CASES) OPTPLAN_FUZZ_SEED=$(SEED) $(BIN)/python -P -m pytest -n 2 tests/fuzz tests/verification/test_mutations.py $(PYTEST_FLAGS)
+fuzz: $(TESTED) ## Try changed inputs, shown answers, changed results and faulty executors, CASES=20000 from SEED=1 on, and say which break anything
+	OPTPLAN_FUZZ_CASES=$(CASES) OPTPLAN_FUZZ_SEED=$(SEED) $(BIN)/python -P -m pytest -n 2 tests/fuzz tests/verification/test_mutations.py tests/execution/test_faults.py $(PYTEST_FLAGS)
 
 check: $(STAMPS)/dev,test,$(EXTRAS)-$(CHECKSUM) ## Lint, check the types, keep the import rules
 	$(BIN)/ruff check

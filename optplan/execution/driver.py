@@ -16,7 +16,6 @@ from optplan.execution.protocol import (
     Rehearser,
 )
 from optplan.execution.records import (
-    OperationStarted,
     Record,
     Replanned,
     SegmentEnded,
@@ -196,8 +195,6 @@ class Driver(Loop[State]):
         self._budget.note(fact)
 
     def _commit(self, decided: Sequence[Record]) -> None:
-        if self._state.end is None and not decided and all(isinstance(fact, OperationStarted) for fact in self._facts):
-            return  # the intents say as much: not worth a transaction of their own
         for record in decided:
             self._budget.note(record)
         super()._commit(decided)

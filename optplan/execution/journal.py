@@ -1,33 +1,34 @@
 """The journal: an append-only SQLite file, one transaction for each decision of the loop.
 
-Write-ahead logging with full synchronisation: what was committed survives the loss of power. Each record carries a
-digest of itself and of all before it, and a file beside the journal says how many there are: whatever was changed or is
-missing is noticed before anything follows from it. One driver at a time holds the folder, by a lock that the system
-drops when the process ends, however it ends.
+Write-ahead logging with full synchronisation: what was committed survives the loss of power. The records are a hash
+chain (:mod:`optplan.execution.chain`), and a file beside the journal says how it begins and how many there are:
+whatever was changed, moved or is missing is noticed before anything follows from it, and what can still be read is
+said. One driver at a time holds the folder, by a lock that the system drops when the process ends, however it ends.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from optplan.errors import DataError, OptplanError, OutputError, UsageError
+from optplan.execution.chain import NOTHING_LEFT, Row, digest_of, follow, say_readable
 from optplan.execution.locks import DRIVER_LOCK, hold_lock
 from optplan.execution.records import OperationWanted, Record, decode, encode
 
 #: Version of the tables; a reader migrates older ones, or refuses them by name.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 #: Name of the file in a run's folder.
 JOURNAL = "journal.sqlite"
-#: File with the number of records.
+#: File with the number of records and the digest of the first.
 _COUNT = "journal.count"
 #: What may lie in a folder in which no run has begun: after a kill, and at the top of a volume.
 _HARMLESS = (DRIVER_LOCK, _COUNT, "lost+found")
@@ -37,17 +38,41 @@ _DIGITS = 12
 _STARTED = {"operations/*/operation.json": "", "fleets/*/fleet.json": "fleet-"}
 #: What tells that a run has been in a folder.
 _TRACES = (*_STARTED, "trials/*/output.log", "trials/*/checkpoint-*")
-#: What the run is made from is number 0.
 _TABLES = """
 CREATE TABLE records (number INTEGER PRIMARY KEY, wall REAL NOT NULL, body TEXT NOT NULL, digest TEXT NOT NULL);
 """
-#: What a folder can hold, by the command that goes on with it.
-_KINDS = {"run": "the run of a plan", "stream": "a stream of jobs", "watch": "a watched fleet"}
+Kind = Literal["search", "stream", "fleet"]
+#: What a folder can hold.
+_KINDS: dict[Kind, str] = {
+    "search": "the run of a plan",
+    "stream": "a stream of jobs",
+    "fleet": "a watched fleet",
+}
 #: How SQLite's names of errors begin for which the file is not to blame.
 _DISK = tuple(
     f"SQLITE_{what}"
     for what in ("IOERR", "FULL", "BUSY", "LOCKED", "READONLY", "CANTOPEN", "PERM", "NOMEM", "PROTOCOL")
 )
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What a run is made from, the first record of its journal: all as plain data.
+
+    Parameters
+    ----------
+    kind
+        Of run.
+    plan, options
+        That it began with.
+    own
+        What its kind has besides, such as the jobs of a stream.
+    """
+
+    kind: Kind
+    plan: dict[str, Any]
+    options: dict[str, Any]
+    own: dict[str, Any]
 
 
 class Journal:
@@ -93,12 +118,11 @@ class Journal:
                     held.callback(os.close, hold_lock(folder / DRIVER_LOCK, busy))
                 self._connection = _connect(self._path, writable=writable)
                 held.callback(self._connection.close)
-                self._meta = self._read_first() if _prepare(self._connection, self._path, writable=writable) else {}
-                if self._meta:
-                    _read_count(folder)
-                elif trace:
+                bodies = self._read_whole() if _prepare(self._connection, self._path, writable=writable) else []
+                self.beginning = Beginning(**json.loads(bodies[0])) if bodies else None
+                if self.beginning is None and trace:
                     raise _describe_damage(self._path, trace)
-                elif not writable:  # a driver was killed before the run was written down
+                if self.beginning is None and not writable:  # a driver was killed before the run was written down
                     raise UsageError(f"{folder}: no run is there; give the folder that --out named")
                 if writable:
                     self._count = _open_count(folder / _COUNT)
@@ -117,32 +141,24 @@ class Journal:
         """Close the file."""
         self.close()
 
-    @property
-    def is_new(self) -> bool:
-        """Whether nothing was written yet."""
-        return not self._meta
-
-    def read_meta(self, name: str) -> Any:  # noqa: ANN401 - plain data
-        """Return what was stored under a name; None where nothing was."""
-        return self._meta.get(name)
-
-    def require_kind(self, kind: str) -> None:
-        """Refuse a journal of another kind of run than ``run``, ``stream`` or ``watch``.
+    def require(self, kind: Kind) -> Beginning:
+        """Return what the run is made from, which has to be of a kind.
 
         Raises
         ------
         UsageError
             Which says what goes on with it.
         """
-        found = next((each for each in ("stream", "watch") if each in self._meta), "run")
-        if found != kind:
-            what = f"{self.folder}: holds {_KINDS[found]}; `optplan run --resume {self.folder}` goes on with it"
-            raise UsageError(what)
+        assert self.beginning is not None  # else it cannot be opened to go on with
+        if self.beginning.kind != kind:
+            what = f"{self.folder}: holds {_KINDS[self.beginning.kind]}"
+            raise UsageError(f"{what}; `optplan run --resume {self.folder}` goes on with it")
+        return self.beginning
 
-    def begin(self, meta: dict[str, Any], records: Sequence[Record]) -> None:
+    def begin(self, beginning: Beginning, records: Sequence[Record]) -> None:
         """Store what the run is made from, and its first records."""
-        self._write([json.dumps(meta), *map(encode, records)])
-        self._meta = json.loads(json.dumps(meta))
+        self._write([json.dumps(asdict(beginning)), *map(encode, records)])
+        self.beginning = beginning
 
     def commit(self, records: Sequence[Record]) -> None:
         """Append records, all or none.
@@ -161,22 +177,15 @@ class Journal:
         Raises
         ------
         DataError
-            When one was changed or is missing, or something was started of which none tells.
+            When one was changed, moved or is missing, or something was started of which none tells: what is wrong, and
+            what can still be read.
         """
-        # Both before it is read: a driver that goes on writes first, then counts and starts.
-        count, unknown = _read_count(self.folder), _list_started(self.folder)
-        with self._reading():
-            rows = self._connection.execute("SELECT * FROM records ORDER BY number").fetchall()
-        digest = ""
-        for number, row in enumerate(rows):
-            digest = self._check(number, digest, row)
-        if len(rows) < count:
-            raise _describe_damage(self._path, f"it has {len(rows)} of {count} records")
-        records = [self._decode(number, body) for number, _, body, _ in rows[1:]]
+        unknown = _list_started(self.folder)  # before it is read: a driver that goes on writes first, then starts
+        records = [self._decode(number, body) for number, body in enumerate(self._read_whole()) if number]
         unknown -= {record.operation for record in records if isinstance(record, OperationWanted)}
         if unknown:
             problem = f"{self.folder} holds {min(unknown)}, which no record tells of: records are missing"
-            raise _describe_damage(self._path, problem)
+            raise _describe_damage(self._path, problem, f"all {len(records) + 1} that are there can be read")
         yield from records
 
     def idle_s(self) -> float:
@@ -193,21 +202,37 @@ class Journal:
     def _path(self) -> Path:
         return self.folder / JOURNAL
 
-    def _read_first(self) -> dict[str, Any]:
-        """Return what the run is made from; nothing where nothing was written yet."""
-        row = self._connection.execute("SELECT * FROM records ORDER BY number LIMIT 1").fetchone()
-        if row is None:
-            return {}
-        self._check(0, "", row)
-        meta: dict[str, Any] = json.loads(row[2])
-        return meta
+    def _read_whole(self) -> list[str]:
+        """Return the bodies of all records, once the chain was followed from the first to the last."""
+        known = _read_count(self.folder)  # before the records: a driver writes them first
+        rows, trouble = self._read_rows()
+        if not (rows or trouble):
+            return []
+        count, first = known or (len(rows), "")
+        whole, found = follow(rows)
+        if not found:
+            found = trouble
+        if not found and known is None:
+            found = f"{_COUNT} beside it does not say how many records it has"
+        elif not found and len(rows) < count:
+            found = f"it has {len(rows)} of {count} records"
+        if whole and first not in ("", rows[0].digest):
+            found, whole = f"it is another run's: {_COUNT} beside it is of one with another beginning", 0
+        if found:
+            raise _describe_damage(self._path, found, say_readable(rows[:whole], max(count, len(rows))))
+        return [row.body for row in rows]
 
-    def _check(self, number: int, before: str, row: tuple[int, float, str, str]) -> str:
-        """Return the digest of a row of the table, which has to be the one that was noted with it."""
-        digest = _digest(before, number, row[1], row[2])
-        if (row[0], row[3]) != (number, digest):
-            raise _describe_damage(self._path, f"record {number} is not as it was written")
-        return digest
+    def _read_rows(self) -> tuple[list[Row], str]:
+        """Return the rows that can be read, in their order, and why there are no more; nothing where these are all."""
+        rows: list[Row] = []
+        try:
+            found = self._connection.execute("SELECT number, wall, body, digest FROM records ORDER BY number")
+            rows.extend(Row(*row) for row in found)
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorname", "").startswith(_DISK):
+                raise
+            return rows, str(error)
+        return rows, ""
 
     def _decode(self, number: int, body: str) -> Record:
         try:
@@ -216,22 +241,23 @@ class Journal:
             fix = "use the release of optplan that began the run"
             raise DataError(str(self._path), f"record {number} is not understood ({error})", fix) from None
 
-    def _append(self, bodies: Sequence[str]) -> int:
-        """Append records, and return how many there are then."""
+    def _append(self, bodies: Sequence[str]) -> str:
+        """Append records, and return what the file beside the journal then says."""
         last = self._connection.execute("SELECT number, digest FROM records ORDER BY number DESC LIMIT 1").fetchone()
         (number, digest), wall, rows = last or (-1, ""), time.time(), []
         for body in bodies:
             number += 1
-            digest = _digest(digest, number, wall, body)
-            rows.append((number, wall, body, digest))
+            digest = digest_of(digest, number, wall, body)
+            rows.append(Row(number, wall, body, digest))
         self._connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?)", rows)
-        return number + 1
+        first = self._connection.execute("SELECT digest FROM records WHERE number = 0").fetchone()[0]
+        return f"{number + 1:0{_DIGITS}d} {first}"
 
     def _write(self, bodies: Sequence[str]) -> None:
         with writing(self._connection, self._path, "make room, then go on with --resume"):
             count = self._append(bodies)
             self._connection.execute("COMMIT")
-            os.pwrite(self._count, f"{count:0{_DIGITS}d}".encode(), 0)  # in place: that takes no room
+            os.pwrite(self._count, count.encode(), 0)  # in place: that takes no room
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -243,11 +269,6 @@ class Journal:
             raise _describe_damage(self._path, str(error)) from None
 
 
-def _digest(before: str, number: int, wall: float, body: str) -> str:
-    """Return the digest of a record and of all before it."""
-    return hashlib.sha256(f"{before} {number} {wall!r} {body}".encode()).hexdigest()
-
-
 def _open_count(path: Path) -> int:
     """Open the file with the number of records; where it is new there are none."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -256,17 +277,21 @@ def _open_count(path: Path) -> int:
     return handle
 
 
-def _read_count(folder: Path) -> int:
-    """Return how many records there are at least."""
+def _read_count(folder: Path) -> tuple[int, str] | None:
+    """Return how many records there are at least, and the digest of the first, empty where there is none.
+
+    None where that is not known.
+    """
     try:
-        return int((folder / _COUNT).read_bytes() or b"0")  # just made
+        count, _, first = (folder / _COUNT).read_text(encoding="ascii").partition(" ")
+        return int(count or "0"), first  # just made: empty
     except (OSError, ValueError):
-        raise _describe_damage(folder / JOURNAL, f"{_COUNT} beside it does not say how many records it has") from None
+        return None
 
 
 def _find_trace(folder: Path) -> str:
     """Say what a run has left in a folder besides its journal; nothing where there is nothing."""
-    if (folder / _COUNT).is_file() and _read_count(folder):
+    if (folder / _COUNT).is_file() and _read_count(folder) != (0, ""):
         return f"nothing is in it, and {_COUNT} beside it says otherwise"
     traces = (path for pattern in _TRACES for path in folder.glob(pattern))
     return next((f"nothing is in it, and {path} is of a run" for path in traces), "")
@@ -284,9 +309,9 @@ def _list_started(folder: Path) -> set[str]:
     return {before + path.parent.name for pattern, before in _STARTED.items() for path in folder.glob(pattern)}
 
 
-def _describe_damage(path: Path, what: str) -> DataError:
+def _describe_damage(path: Path, what: str, readable: str = NOTHING_LEFT) -> DataError:
     fix = "put it and what lies beside it back from a copy, or begin anew in another folder; what trials stored stays"
-    return DataError(str(path), f"is damaged ({what})", fix)
+    return DataError(str(path), f"is damaged ({what}; {readable})", fix)
 
 
 def _describe_trouble(path: Path, error: sqlite3.Error, advice: str) -> OptplanError:
@@ -314,12 +339,19 @@ def writing(connection: sqlite3.Connection, path: Path, advice: str) -> Iterator
         raise OutputError(f"{path.parent} cannot be written ({error.strerror}); {advice}") from None
 
 
-def holds(folder: Path | str, name: str) -> bool:
-    """Whether a folder has a journal that stores something under a name: ``stream`` and ``watch`` tell runs apart."""
-    if not Path(folder, JOURNAL).is_file():
-        return False
+def read_kind(folder: Path | str) -> Kind:
+    """Return of which kind the run in a folder is.
+
+    Raises
+    ------
+    UsageError
+        When no run is there.
+    DataError
+        When its journal is damaged.
+    """
     with Journal(Path(folder), writable=False) as journal:
-        return journal.read_meta(name) is not None
+        assert journal.beginning is not None  # else it cannot be looked at
+        return journal.beginning.kind
 
 
 def _connect(path: Path, *, writable: bool) -> sqlite3.Connection:

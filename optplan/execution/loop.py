@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 
@@ -29,6 +29,7 @@ from optplan.execution.protocol import (
     Progressed,
 )
 from optplan.execution.records import (
+    EpochDone,
     NodeChanged,
     NodeReleasing,
     NodeWanted,
@@ -48,6 +49,9 @@ from optplan.execution.run_state import HELD, Phase, RunState
 EXIT_INTERRUPTED = 130
 #: Seconds between two looks at what was stopped and cannot be written down.
 _ROUND_S = 0.5
+
+#: Facts that are not worth a transaction of their own: the intents say as much, or executors say it again.
+_MINOR = (OperationStarted, EpochDone)
 
 Listener = Callable[[Record | Progressed], None]
 
@@ -96,10 +100,10 @@ class Loop(ABC, Generic[_State]):
         )
         tell(self._listener, Noted(self._executor.now_s(), text))
 
-    def resume(self) -> None:
-        """Take over what an earlier driver left behind."""
+    def resume(self, changes: Mapping[str, Any] | None = None) -> None:
+        """Take over what an earlier driver left behind, with options that are others from now on."""
         state, executor, now_s = self._state, self._executor, self._executor.now_s()
-        self._note(Resumed(now_s))
+        self._note(Resumed(now_s, dict(changes or {})))
         requests, running = state.node_requests(), state.running
         seen = executor.observe(requests, [each.operation for each in running])
         missing = [request for request in requests if request.node not in seen.nodes]
@@ -180,6 +184,8 @@ class Loop(ABC, Generic[_State]):
         self._facts.append(fact)
 
     def _commit(self, decided: Sequence[Record]) -> None:
+        if self._state.end is None and not decided and all(isinstance(fact, _MINOR) for fact in self._facts):
+            return
         records, self._facts = [*self._facts, *decided], []
         if self._journal is not None:
             self._journal.commit(records)
@@ -216,7 +222,9 @@ class Loop(ABC, Generic[_State]):
         match event:
             case NodeLaunching() | NodeReady():
                 node, phase = state.nodes[event.node], Phase.READY if isinstance(event, NodeReady) else Phase.LAUNCHING
-                if node.phase in HELD and node.phase not in (phase, Phase.READY):
+                is_new = node.phase in HELD and node.phase not in (phase, Phase.READY)
+                is_late = phase is Phase.LAUNCHING and event.t < (node.launch_s or 0.0)
+                if is_new or is_late:
                     self._note(NodeChanged(event.t, event.node, phase.value, usd_per_hour=event.usd_per_hour))
             case NodeLost():
                 if state.nodes[event.node].phase in HELD:

@@ -30,7 +30,9 @@ class Began(Record):
 
 @dataclass(frozen=True)
 class Resumed(Record):
-    """Another driver goes on."""
+    """Another driver goes on; options that are others from now on."""
+
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,22 @@ class JobArrived(Record):
     epochs: int
     row: int
     configuration: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EpochDone(Record):
+    """Fact: a job of a stream has done so many epochs; seconds of the last one, where they are known."""
+
+    operation: str
+    epochs: int
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class PlaceLeft(Record):
+    """Decision: a job between two operations does not keep the place that it had."""
+
+    job: str
 
 
 @dataclass(frozen=True)

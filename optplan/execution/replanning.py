@@ -94,8 +94,8 @@ class Replanner:
         if not plan.instance:
             raise UnsupportedError("the plan does not hold its instance; make it anew with `optplan solve --plan`")
         instance = parse_instance(plan.instance, path="plan.instance")
-        state.t = max(state.t, now_s)
-        standing = take_stock(state, since_s=state.replans[-1].t if state.replans else 0.0, limits=self._limits)
+        since_s = state.replans[-1].t if state.replans else 0.0
+        standing = take_stock(state, now_s, since_s=since_s, limits=self._limits)
         with contextlib.suppress(UsageError):  # where nothing was measured it stays as it is
             instance, _ = formulation_named(plan.formulation).calibrate(instance, plan, standing)
         found = continue_plan(instance, plan, standing, partial(solve, gap=_GAP, time_limit_s=_TIME_S))
@@ -106,7 +106,7 @@ class Replanner:
             return []
         if self._require is not None:
             self._require(found.plan)
-        why = f"{drift} against the plan: the rest is planned anew, {describe_rest(found.plan, state)}"
+        why = f"{drift} against the plan: the rest is planned anew, {describe_rest(found.plan, state, now_s)}"
         return [Replanned(now_s, found.plan.to_json_data(), why, *meter(state, now_s))]
 
 
@@ -136,10 +136,10 @@ def measure_drift(state: State, now_s: float) -> Drift:
     )
 
 
-def describe_rest(plan: Plan, state: State) -> str:
-    """Say what a plan gives the segments that have not begun, and what they take."""
+def describe_rest(plan: Plan, state: State, now_s: float) -> str:
+    """Say what a plan gives the segments that have not begun, and what they take from now on."""
     left = [each for each in plan.segments if each.id not in state.segments or state.segments[each.id].began_s is None]
-    seconds = max((each.end_s for each in left), default=0.0) - state.t
+    seconds = max((each.end_s for each in left), default=0.0) - now_s
     costs = [each.expected.cost_usd for each in left]
     usd = "" if None in costs else f" and ${sum(cost or 0.0 for cost in costs):,.2f}"
     first = left[0].label or left[0].id if left else "nothing"

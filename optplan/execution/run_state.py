@@ -158,11 +158,13 @@ class RunState:
     @_apply.register
     def _(self, record: NodeChanged) -> None:
         node = self.nodes[record.node]
-        node.phase = Phase(record.phase)
+        was, node.phase = node.phase, Phase(record.phase)
         node.usd_per_hour = node.usd_per_hour if record.usd_per_hour is None else record.usd_per_hour
         match node.phase:
             case Phase.LAUNCHING:
                 node.launch_s = record.t
+                if was is not Phase.WANTED:  # it is told late: only from when on it was paid is new
+                    node.phase = was
             case Phase.READY:
                 node.ready_s = record.t
                 node.launch_s = record.t if node.launch_s is None else node.launch_s

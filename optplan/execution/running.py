@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,12 +18,12 @@ from optplan.contracts.plan import Plan, UnitKind, require_size
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.driver import Driver
 from optplan.execution.executors import gather_settings, make_executor
-from optplan.execution.journal import Journal
+from optplan.execution.journal import Beginning, Journal
 from optplan.execution.loop import Listener, tell
 from optplan.execution.options import RunOptions, make_limits, make_rules, require_training
 from optplan.execution.outcomes import RunOutcome, describe
 from optplan.execution.protocol import Executor
-from optplan.execution.records import Began, Noted, Record
+from optplan.execution.records import Began, Noted, Record, Resumed
 from optplan.execution.replanning import Replanner
 from optplan.execution.scheduler import Rules, list_trials
 from optplan.execution.spaces import draw_configurations
@@ -92,14 +92,13 @@ def run(
     if chosen.train:
         chosen = chosen.replace(folder=str(Path(chosen.folder).resolve()))
     if out is None:
-        return _follow(plan, chosen, None, records, resumed=False, listener=listener)
+        return _follow(plan, chosen, None, records, listener=listener)
     with Journal(Path(out)) as journal:
         _require_empty(journal, plan, Path(out))
         # Fields that are None are left out, and this one is something else by default.
         kept = chosen.to_json_data() | {"replan_above": chosen.replan_above}
-        meta = {"plan": plan.to_json_data(), "options": kept}
-        journal.begin(meta, records)
-        return _follow(plan, chosen, journal, records, resumed=False, listener=listener)
+        journal.begin(Beginning("search", plan.to_json_data(), kept, {}), records)
+        return _follow(plan, chosen, journal, records, listener=listener)
 
 
 def resume(out: Path | str, *, listener: Listener | None = None, **changes: Any) -> RunOutcome:  # noqa: ANN401 - fields
@@ -123,10 +122,12 @@ def resume(out: Path | str, *, listener: Listener | None = None, **changes: Any)
         When its journal is damaged.
     """
     with Journal(Path(out), begun=True) as journal:
-        plan, options = _read_meta(journal)
+        plan, options, records = _read(journal)
         chosen = options.replace(**changes)
         require_training(chosen)
-        return _follow(plan, chosen, journal, list(journal.replay()), resumed=True, listener=listener)
+        known = chosen.to_json_data()
+        changed = {name: known.get(name) for name in changes}  # what is None is left out there
+        return _follow(plan, chosen, journal, records, changed=changed, listener=listener)
 
 
 def read_run(out: Path | str) -> tuple[State, Rules, RunOptions]:
@@ -140,9 +141,9 @@ def read_run(out: Path | str) -> tuple[State, Rules, RunOptions]:
         When its journal is damaged.
     """
     with Journal(Path(out), writable=False) as journal:
-        plan, options = _read_meta(journal)
+        plan, options, records = _read(journal)
         state = State(plan)
-        for record in journal.replay():
+        for record in records:
             state.apply(record)
         return state, make_rules(plan, options), options
 
@@ -153,13 +154,13 @@ def _follow(
     journal: Journal | None,
     records: Sequence[Record],
     *,
-    resumed: bool,
+    changed: Mapping[str, Any] | None = None,
     listener: Listener | None,
 ) -> RunOutcome:
     state, rules = State(plan), make_rules(plan, options)
     for record in records:
         state.apply(record)
-        if not resumed:
+        if changed is None:
             tell(listener, record)
     if state.ended is not None:
         return describe(state, rules)
@@ -172,8 +173,8 @@ def _follow(
                 state, rules, executor, journal=journal, limits=limits, replanner=replanner, listener=listener
             )
             with interruptible(driver.interrupt, driver.leave):
-                if resumed:
-                    driver.resume()
+                if changed is not None:
+                    driver.resume(changed)
                 driver.follow()
         finally:
             executor.close()
@@ -276,21 +277,24 @@ def _require_followable(plan: Plan) -> None:
 
 
 def _require_empty(journal: Journal, plan: Plan, out: Path) -> None:
-    if journal.is_new:
+    if journal.beginning is None:
         return
-    journal.require_kind("run")
-    followed = journal.read_meta("plan")["plan_id"]
+    followed = journal.require("search").plan["plan_id"]
     if followed == plan.plan_id:
         raise UsageError(f"{out}: a run of this plan is there; go on with --resume {out}, or give another folder")
     raise UsageError(f"{out}: holds the run of another plan ({followed[:12]}...); give another folder")
 
 
-def _read_meta(journal: Journal) -> tuple[Plan, RunOptions]:
+def _read(journal: Journal) -> tuple[Plan, RunOptions, list[Record]]:
+    """Return what a run follows, with the options that hold now, and its records."""
     from optplan.instances.parsing import parse_plan
 
-    journal.require_kind("run")
-    plan = parse_plan(journal.read_meta("plan"), path="plan")
-    return plan, RunOptions.parse(journal.read_meta("options"), path="options")
+    beginning, records = journal.require("search"), list(journal.replay())
+    known = dict(beginning.options)
+    for record in records:
+        if isinstance(record, Resumed):
+            known |= record.options
+    return parse_plan(beginning.plan, path="plan"), RunOptions.parse(known, path="options"), records
 
 
 @contextmanager

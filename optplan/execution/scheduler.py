@@ -322,7 +322,6 @@ class Scheduler:
             trial = segment.queue[0]
             place = segment.free[-1] if segment.free else None
             if place is None or not all(state.nodes[node].phase is Phase.READY for node in place):
-                segment.free.clear()
                 running = {t: sum(state.trials[t].place.values()) for t in self._running_in(what.pool)}
                 place = place_trials(state, what.pool, {**running, trial: what.gpus}, list(running)).get(trial)
             if place is None:

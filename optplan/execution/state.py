@@ -171,6 +171,8 @@ class State(RunState):
         trial.place = record.place
         if state.free and state.free[-1] == record.place:
             state.free.pop()
+        else:  # it was placed anew: what others have left is not as it was
+            state.free.clear()
         state.queue.remove(record.trial)
         state.running.add(record.operation)
 

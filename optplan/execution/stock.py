@@ -10,7 +10,9 @@ from optplan.execution.run_state import Phase
 from optplan.execution.state import State
 
 
-def take_stock(state: State, *, since_s: float = 0.0, limits: Mapping[str, float] | None = None) -> Standing:
+def take_stock(
+    state: State, now_s: float, *, since_s: float = 0.0, limits: Mapping[str, float] | None = None
+) -> Standing:
     """Say where a run stands.
 
     Parameters
@@ -27,19 +29,19 @@ def take_stock(state: State, *, since_s: float = 0.0, limits: Mapping[str, float
         each.segment.id: Took(
             each.opened_s or 0.0,
             (each.ended_s or 0.0) - (each.opened_s or 0.0),
-            segment_usd(state, each, state.t, minima=False),
+            segment_usd(state, each, now_s, minima=False),
         )
         for each in ended
     }
     alive = {each.segment.id: sum(not state.trials[trial].why_dropped for trial in each.ranking) for each in ended}
     return Standing(
-        now_s=state.t,
+        now_s=now_s,
         origin_s=state.origin_s or 0.0,
-        spent_usd=spent_usd(state, state.t, minima=False),
-        spent_gpu_hours=spent_gpu_hours(state, state.t),
+        spent_usd=spent_usd(state, now_s, minima=False),
+        spent_gpu_hours=spent_gpu_hours(state, now_s),
         took=took,
         alive=alive,
-        held={pool: paid_s(state, pool, state.t) for pool in state.pools},
+        held={pool: paid_s(state, pool, now_s) for pool in state.pools},
         limits=limits or {},
         trials=tuple(_list_trials(state, since_s)),
         nodes=tuple(_list_nodes(state, since_s)),

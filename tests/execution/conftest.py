@@ -1,4 +1,4 @@
-"""Plans of the library, plans made by hand, and runs of them on the virtual clock."""
+"""Plans of the library, plans made by hand, a small stream and a small fleet, and what tests have started."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from typing import Any
 import pytest
 
 from optplan.contracts import BoundProof, Plan, Result, Status, Termination
+from optplan.execution.streams.arrivals import StreamJob
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.judge.evaluation import evaluate
+from optplan.formulations.srift.data.instance import SriftInstance
+from optplan.formulations.srift.planning import SriftPlan
 from optplan.instances.files import read_instance
 from optplan.solving import build_plan, solve
 
@@ -79,6 +83,72 @@ def plan_chain() -> Callable[..., Plan]:
 def plan_stages() -> Callable[..., Plan]:
     """Return a plan of stages, each by its trials, its nodes of two GPUs, and the GPUs that are used."""
     return _plan_stages
+
+
+@pytest.fixture(scope="session")
+def small_plan() -> SriftPlan:
+    """Return the plan of 60 iterations of 64 samples on two spot VMs of one rank with 32 samples each."""
+
+    def vm(price: float, *, spot: bool) -> dict[str, object]:
+        return {
+            "gpu": "cpu",
+            "price_usd_per_hour": price,
+            "network_gbit_per_s": 1.0,
+            "available": 4,
+            "batches": [32],
+            "spot": spot,
+        }
+
+    seconds = {"batches": [1, 64], "forward_s": [0.02, 0.02], "backward_s": [0.04, 0.04], "deviation": 0.0}
+    instance = SriftInstance.parse(
+        {
+            "name": "small",
+            "formulation": "srift",
+            "job": {"layers": {"gradient_bytes": [20.0], "ready": [0.0]}, "devices": {"cpu": seconds}},
+            "global_batch": 64,
+            "iterations": 60,
+            "types": {"spot": vm(1.0, spot=True), "steady": vm(3.0, spot=False)},
+            "bandwidth": {"form": "latency-bandwidth", "step_latency_s": 0},
+            "deadline_s": 600,
+        }
+    )
+    return build_plan(instance, solve(instance))
+
+
+@pytest.fixture(scope="session")
+def make_instance() -> Callable[..., BoaInstance]:
+    """Return what makes an instance of one class ``a``: seconds of an epoch on one slot, speedups at 1, 2 and 4."""
+
+    def make(
+        speedup: tuple[float, float, float],
+        per_hour: float = 900.0,
+        epochs: int = 3,
+        epoch_s: float = 1.0,
+        budget: str = "1.5gpu",
+    ) -> BoaInstance:
+        curve = {"cpu": {"form": "table", "gpus": [1, 2, 4], "speedup": list(speedup)}}
+        stated = {
+            "arrival_rate_per_hour": per_hour,
+            "epoch_size_gpu_hours": [epoch_s / 3600.0] * epochs,
+            "speedup": curve,
+        }
+        fields = {"name": "small", "formulation": "boa", "gpu_types": {"cpu": {}}, "budget": budget}
+        return BoaInstance.parse({**fields, "classes": {"a": stated}, "problem": "whole"})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_jobs() -> Callable[..., list[StreamJob]]:
+    """Return what lets jobs of class ``a`` arrive evenly."""
+
+    def make(count: int, every_s: float, **configuration: object) -> list[StreamJob]:
+        return [
+            StreamJob(name=f"job-{number:02d}", job_class="a", at_s=number * every_s, configuration=configuration)
+            for number in range(count)
+        ]
+
+    return make
 
 
 class Processes:

@@ -36,7 +36,7 @@ def measure(plan: Plan, out: Path, **options: Any) -> Standing:  # noqa: ANN401 
     """Run a plan on the virtual clock, and take stock."""
     run(plan, out=out, replan_above=None, **options)
     state, _, _ = read_run(out)
-    return take_stock(state)
+    return take_stock(state, state.t)
 
 
 def calibrate(instance: Any, plan: Plan, standing: Standing) -> tuple[Any, tuple[str, ...]]:  # noqa: ANN401

@@ -321,6 +321,16 @@ def test_a_run_goes_on_with_a_larger_budget(plan_of: PlanOf, tmp_path: Path) -> 
     assert resume(tmp_path / "run") == outcome  # it has ended; there is nothing left to do
 
 
+def test_options_that_are_given_to_go_on_hold_from_then_on(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Whoever looks at the run, or goes on with it once more, finds them in the journal."""
+    plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
+    assert run(plan, out=out, budget_usd=0.1).code == 4
+    assert resume(out, budget_usd=0.25, replan_above=None, metric="accuracy").code == 4
+    _, rules, options = read_run(out)
+    assert (options.budget_usd, options.replan_above, rules.metric) == (0.25, None, "accuracy")
+    assert resume(out).why.endswith("the budget is $0.25")
+
+
 def test_what_is_never_planned_anew_stays_so(plan_of: PlanOf, tmp_path: Path) -> None:
     """Twice as slow, paused and resumed: the rest is followed as planned, as was asked at the beginning."""
     plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
@@ -354,12 +364,12 @@ def test_journals_of_another_version_are_refused(plan_of: PlanOf, tmp_path: Path
 
     with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as connection:
         connection.execute("PRAGMA user_version = 9")
-    with pytest.raises(DataError, match=r"journal\.sqlite: has version 9; understood: 2; use the release"):
+    with pytest.raises(DataError, match=r"journal\.sqlite: has version 9; understood: 3; use the release"):
         resume(tmp_path / "run")
     with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as connection:
         connection.execute("PRAGMA user_version = 0")
     for look in (resume, read_run):
-        with pytest.raises(DataError, match=r"journal\.sqlite: has version 0; understood: 2; use the release"):
+        with pytest.raises(DataError, match=r"journal\.sqlite: has version 0; understood: 3; use the release"):
             look(tmp_path / "run")
 
 
@@ -396,7 +406,8 @@ def test_plans_survive_their_journal(plan_of: PlanOf, tmp_path: Path) -> None:
     """What is stored is the plan, with its id, and the options; nothing of the environment."""
     run(plan_of("rubberband-two-stages"), out=tmp_path / "run", seed=4)
     journal = Journal(tmp_path / "run", writable=False)
-    assert journal.read_meta("plan")["plan_id"] == plan_of("rubberband-two-stages").plan_id
-    assert journal.read_meta("options")["seed"] == 4
-    assert "PATH" not in json.dumps(journal.read_meta("options"))
+    beginning = journal.require("search")
+    assert beginning.plan["plan_id"] == plan_of("rubberband-two-stages").plan_id
+    assert beginning.options["seed"] == 4
+    assert "PATH" not in json.dumps(beginning.options)
     journal.close()

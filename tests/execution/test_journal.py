@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
 import shutil
 import signal
+import sqlite3
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,19 +18,21 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import DataError, OptplanError, UsageError
-from optplan.execution.fleets.running import resume_watch
-from optplan.execution.journal import Journal
+from optplan.execution.fleets.running import read_watch, resume_watch
+from optplan.execution.journal import Beginning, Journal, Kind
 from optplan.execution.outcomes import describe
 from optplan.execution.records import Noted, OperationWanted
 from optplan.execution.running import read_run, resume, run
 from optplan.execution.serving.keeping import Keeper
-from optplan.execution.streams.running import resume_stream
+from optplan.execution.streams.running import read_stream, resume_stream
 
 PlanOf = Callable[..., Plan]
 
 JOURNAL, WAL, COUNT = "journal.sqlite", "journal.sqlite-wal", "journal.count"
 #: What goes on with what a folder holds.
 RESUME: tuple[Callable[[Path], Any], ...] = (resume, resume_stream, resume_watch)
+#: What a run is made from where that does not matter.
+MADE_FROM = Beginning("search", {}, {}, {})
 #: Changed bytes that are tried.
 TRIES = 60
 
@@ -139,7 +143,7 @@ def test_a_journal_that_is_cut_off_is_damaged(plan_of: PlanOf, tmp_path: Path, k
         content = (out / name).read_bytes()
         (out / name).write_bytes(content[: int(keep * len(content))])
         for look in (read_run, resume):
-            with pytest.raises(DataError, match=r"journal\.sqlite: is damaged \("):
+            with pytest.raises(DataError, match=r"journal\.sqlite: is damaged \(.*; .*can be read"):
                 look(out)
 
 
@@ -150,15 +154,86 @@ def test_an_older_copy_of_a_journal_is_damaged(plan_of: PlanOf, tmp_path: Path) 
     older = (out / JOURNAL).read_bytes()
     assert resume(out, budget_usd=1.0).code == 0
     (out / JOURNAL).write_bytes(older)
-    with pytest.raises(
-        DataError, match=r"is damaged \(it has \d+ of \d+ records\); put it and what lies beside it back"
-    ):
+    says = r"it has (\d+) of (\d+) records; of \2 records the first \1 can be read, up to 1 min 40 s of the run"
+    with pytest.raises(DataError, match=rf"is damaged \({says}\); put it and what lies beside it back"):
         resume(out)
     (out / COUNT).unlink()
-    with pytest.raises(
-        DataError, match=r"is damaged \(journal\.count beside it does not say how many records it has\)"
-    ):
+    says = r"journal\.count beside it does not say how many records it has; of (\d+) records the first \1 can be read"
+    with pytest.raises(DataError, match=rf"is damaged \({says}"):
         resume(out)
+
+
+#: By damage: what it does to a table of ten records, a second apart from 1 s on, and what is said about it.
+DAMAGES = {
+    "the end is missing": ("DELETE FROM records WHERE number > 6", "it has 7 of 10 records", 7),
+    "the beginning is missing": ("DELETE FROM records WHERE number < 2", "records 0 to 1 are missing", 0),
+    "one is missing": ("DELETE FROM records WHERE number = 4", "record 4 is missing", 4),
+    "some are missing": ("DELETE FROM records WHERE number IN (4, 5)", "records 4 to 5 are missing", 4),
+    "a byte is changed": (
+        "UPDATE records SET body = replace(body, 'note 4', 'note 5') WHERE number = 4",
+        "record 4 is not as it was written",
+        4,
+    ),
+    "what the run is made from is changed": (
+        "UPDATE records SET body = replace(body, '{}', '[]') WHERE number = 0",
+        "record 0 is not as it was written",
+        0,
+    ),
+    "another time is told": ("UPDATE records SET wall = wall + 1 WHERE number = 7", "record 7 is not as it was", 7),
+    "two have changed places": (
+        "UPDATE records SET number = 99 WHERE number = 4; UPDATE records SET number = 4 WHERE number = 6;"
+        "UPDATE records SET number = 6 WHERE number = 99",
+        "records are out of order: record 4 stands as record 6",
+        4,
+    ),
+    "one is there twice": (
+        "UPDATE records SET number = -number WHERE number > 4; UPDATE records SET number = 1 - number WHERE number < 0;"
+        "INSERT INTO records SELECT 5, wall, body, digest FROM records WHERE number = 4",
+        "record 5 is record 4 again",
+        5,
+    ),
+    "one is of another run": (
+        "UPDATE records SET (wall, body, digest) = (SELECT wall, body, digest FROM other.records WHERE number = 4)"
+        " WHERE number = 4",
+        "record 4 is not as it was written",
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["search", "stream", "fleet"])
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_is_named_with_what_can_still_be_read(tmp_path: Path, name: str, kind: Kind) -> None:
+    """What is wrong, with which record, how many before it can be read and up to when; nothing goes on from it."""
+    change, says, readable = DAMAGES[name]
+    for folder in ("run", "other"):
+        with Journal(tmp_path / folder) as journal:
+            journal.begin(
+                Beginning(kind, {}, {}, {}), [Noted(float(number), f"note {number}") for number in range(1, 10)]
+            )
+    with contextlib.closing(sqlite3.connect(tmp_path / "run" / JOURNAL)) as connection:
+        connection.execute("ATTACH ? AS other", (str(tmp_path / "other" / JOURNAL),))
+        connection.executescript(f"BEGIN; {change}; COMMIT;")
+    rows = 11 if "twice" in name else 10
+    can = f"of {rows} records the first {readable} can be read, up to {readable - 1} s of the run"
+    known = can if readable else "none of its records can be read"
+    for look in (*RESUME, read_run, read_stream, read_watch):
+        with pytest.raises(DataError) as caught:
+            look(tmp_path / "run")
+        assert f"is damaged ({says}" in str(caught.value)
+        assert f"; {known}); put it and what lies beside it back from a copy" in str(caught.value)
+
+
+def test_the_journal_of_another_run_is_not_gone_on_with(tmp_path: Path) -> None:
+    """The file beside it knows how the run began."""
+    for folder, notes in (("run", 2), ("other", 5)):
+        with Journal(tmp_path / folder) as journal:
+            journal.begin(MADE_FROM, [Noted(float(number), "") for number in range(notes)])
+    (tmp_path / "run" / JOURNAL).write_bytes((tmp_path / "other" / JOURNAL).read_bytes())
+    says = r"it is another run's: journal\.count beside it is of one with another beginning; none of its records can be"
+    for look in (*RESUME, read_run):
+        with pytest.raises(DataError, match=rf"is damaged \({says}"):
+            look(tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -175,9 +250,7 @@ def test_a_folder_with_trials_holds_a_run(plan_of: PlanOf, tmp_path: Path, trace
             (out / JOURNAL).write_text(content, encoding="utf-8")
         looks: tuple[Callable[[Path], Any], ...] = (read_run, *RESUME, partial(_begin, plan))
         for look in looks:
-            with pytest.raises(
-                DataError, match=r"journal\.sqlite: is damaged \(nothing is in it, and .* is of a run\)"
-            ):
+            with pytest.raises(DataError, match=r"journal\.sqlite: is damaged \(nothing is in it, and .* is of a run;"):
                 look(out)
 
 
@@ -201,7 +274,7 @@ def test_what_no_record_tells_of_is_not_passed_over(plan_of: PlanOf, tmp_path: P
 def test_records_of_another_release_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A field that is not known says which record, and what to use."""
     with Journal(tmp_path) as journal:
-        journal.begin({"plan": {}}, [])
+        journal.begin(MADE_FROM, [])
         monkeypatch.setattr("optplan.execution.journal.encode", lambda _: '{"kind": "Noted", "t": 0, "words": "new"}')
         journal.commit([Noted(0.0, "")])
         with pytest.raises(
@@ -213,23 +286,23 @@ def test_records_of_another_release_are_named(tmp_path: Path, monkeypatch: pytes
 def test_any_text_that_a_trial_shows_can_be_written(tmp_path: Path) -> None:
     """Half of a pair of surrogates is JSON, and no UTF-8."""
     with Journal(tmp_path) as journal:
-        journal.begin({"plan": {}}, [])
+        journal.begin(MADE_FROM, [])
         journal.commit([Noted(0.0, "half \ud800")])
         assert list(journal.replay()) == [Noted(0.0, "half \ud800")]
 
 
 def test_who_looks_while_a_run_begins_sees_none_or_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver writes its first records after somebody has found none: no run is there yet, and nothing is damaged."""
-    read_first = Journal._read_first
+    read_whole = Journal._read_whole
 
-    def begin_behind(self: Journal) -> dict[str, Any]:
-        found = read_first(self)
-        monkeypatch.setattr(Journal, "_read_first", read_first)
-        driver.begin({"plan": {}}, [])
+    def begin_behind(self: Journal) -> list[str]:
+        found = read_whole(self)
+        monkeypatch.setattr(Journal, "_read_whole", read_whole)
+        driver.begin(MADE_FROM, [])
         return found
 
     with Journal(tmp_path) as driver:
-        monkeypatch.setattr(Journal, "_read_first", begin_behind)
+        monkeypatch.setattr(Journal, "_read_whole", begin_behind)
         with pytest.raises(UsageError, match="no run is there"):
             Journal(tmp_path, writable=False)
         with Journal(tmp_path, writable=False) as journal:

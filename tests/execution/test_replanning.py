@@ -272,7 +272,7 @@ def test_the_start_of_a_command_is_no_iteration(tmp_path: Path, iterations: tupl
         segment["expected"]["start_s"] + segment["expected"]["seconds"] for segment in first.plan["segments"]
     )
     assert 1.0 / 1.2 < (outcome.time_s - first.t) / (predicted_s - first.t) < 1.2
-    calibrated, _ = calibrate(instance, plan, take_stock(state))
+    calibrated, _ = calibrate(instance, plan, take_stock(state, state.t))
     told = calibrated.training
     assert told.start_s.expected_s == pytest.approx(6.04, rel=0.05)
     widths = sorted({each.workers * each.gpus_per_worker for each in state.plan.segments})

@@ -49,7 +49,7 @@ def calibrate(
     if formulation.name != state.plan.formulation:
         problem = f"{folder} is a run of a {state.plan.formulation} plan, and {instance_name} is of {formulation.name}"
         raise UsageError(f"{problem}; give the instance that the plan was made from")
-    calibrated, said = formulation.calibrate(instance, state.plan, take_stock(state))
+    calibrated, said = formulation.calibrate(instance, state.plan, take_stock(state, state.t))
     where = "on the virtual clock, where nothing is measured, " if rules.is_virtual else ""
     source = dict(calibrated.source) | {"measured": f"{where}in a run of plan {state.plan.plan_id[:12]}"}
     calibrated = calibrated.replace(source=source)

@@ -66,15 +66,14 @@ def kind_of_folder(folder: Path) -> Kind:
     UsageError
         When nothing is there.
     """
-    from optplan.execution.journal import holds
+    from optplan.execution.journal import read_kind
     from optplan.execution.serving.store import is_begun
 
     if not folder.is_dir():
         raise UsageError(f"{folder}: no run is there; give the folder that --out named")
     if is_begun(folder):
         return _load("services")
-    held = (name for key, name in (("watch", "fleets"), ("stream", "streams")) if holds(folder, key))
-    return _load(next(held, "searches"))
+    return _load({"fleet": "fleets", "stream": "streams", "search": "searches"}[read_kind(folder)])
 
 
 def find_process(folder: Path) -> int | None:

@@ -84,6 +84,7 @@ class Monitor:
         state, fleet = self._state, self._fleet
         if state.attempt is not None:  # an earlier monitor asked for it: ask again, should that not have come to it
             self._listen_to(state.attempt)
+            self._hear(fleet.now_s())  # before anything is decided: nobody is gone just because nobody listened
         while True:
             now_s = fleet.now_s()
             while state.end is None and self._decide(now_s):
@@ -92,9 +93,7 @@ class Monitor:
                 self.write(Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
             if state.end is not None:
                 return
-            for event in fleet.poll(self._wake_s(now_s)):
-                self._take(event)
-            self._heard.caught_up_s = min(self._heard.caught_up_s, fleet.now_s())
+            self._hear(self._wake_s(now_s))
 
     def abort(self) -> None:
         """Give everything back and end the run."""
@@ -156,7 +155,7 @@ class Monitor:
     def _plan_again(self, now_s: float) -> bool:
         """Follow another plan from now on; where there is none that keeps the limits, ask."""
         state, terms = self._state, self._terms
-        done = max(state.iterations, state.stored)
+        done = state.iterations
         standing = FleetStanding(
             elapsed_s=now_s,
             iterations_done=done,
@@ -240,7 +239,8 @@ class Monitor:
             return False
         self._fleet.end(attempt.number)
         why = self._heard.trouble or "ended to go on otherwise"
-        done, blameless = self._state.iterations, self._state.stale or attempt.returned
+        done = max(self._state.iterations, self._heard.iterations)
+        blameless = self._state.stale or attempt.returned
         self.write(OperationFailed(now_s, attempt.name, why, blameless=blameless, iterations=done))
         return True
 
@@ -366,6 +366,12 @@ class Monitor:
         if attempt.stopping_s is not None:
             self._fleet.stop(attempt.number)
 
+    def _hear(self, until_s: float) -> None:
+        """Take note of what is heard, and wait for something until then."""
+        for event in self._fleet.poll(until_s):
+            self._take(event)
+        self._heard.caught_up_s = min(self._heard.caught_up_s, self._fleet.now_s())
+
     def _take(self, event: Report | Notice) -> None:
         """Take note of what was heard; what is known already is left out."""
         state, attempt = self._state, self._state.attempt
@@ -377,7 +383,7 @@ class Monitor:
             return
         heard = self._heard
         heard.last_s[event.rank] = max(event.t, heard.last_s.get(event.rank, event.t))
-        state.iterations = max(state.iterations, event.iterations or 0)
+        heard.iterations = max(heard.iterations, event.iterations or 0)
         if event.trouble:
             heard.troubled_s.setdefault(event.rank, event.t)
             heard.trouble = event.trouble

@@ -14,7 +14,7 @@ from optplan.execution.fleets.protocol import Fleet
 from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import WatchOptions, write_fleet
 from optplan.execution.fleets.virtual import Course, VirtualFleet
-from optplan.execution.journal import Journal
+from optplan.execution.journal import Beginning, Journal
 from optplan.execution.records import LimitsChanged, Record, Resumed
 from optplan.execution.run_state import Phase
 from optplan.execution.running import interruptible
@@ -106,9 +106,9 @@ def watch(
     if out is None:
         return _Watch(plan, chosen, None, course).run(listener)
     with Journal(Path(out)) as journal:
-        if not journal.is_new:
+        if journal.beginning is not None:
             raise UsageError(f"{out}: a run is there; go on with --resume {out}, or give another folder")
-        journal.begin({"plan": plan.to_json_data(), "watch": chosen.to_json_data()}, [])
+        journal.begin(Beginning("fleet", plan.to_json_data(), chosen.to_json_data(), {}), [])
         return _Watch(plan, chosen, journal, course).run(listener)
 
 
@@ -143,12 +143,8 @@ def resume_watch(
 
 def read_watch(out: Path | str) -> FleetOutcome:
     """Describe the run in a folder, whether or not a monitor follows it."""
-    from optplan.execution.fleets.folder import read_iterations
-
     with Journal(Path(out), writable=False) as journal:
-        watched = _read(journal)
-        watched.state.iterations = max(watched.state.iterations, read_iterations(Path(out), watched.state.attempts))
-        return watched.describe()
+        return _read(journal).describe()
 
 
 def _check(plan: SriftPlan, options: WatchOptions, out: object, course: Course | None) -> None:
@@ -188,10 +184,9 @@ def _require_an_end(plan: SriftPlan, options: WatchOptions, course: Course | Non
 
 
 def _read(journal: Journal) -> _Watch:
-    journal.require_kind("watch")
-    options = journal.read_meta("watch")
-    plan = SriftPlan.parse(journal.read_meta("plan"), path="plan")
-    return _Watch(plan, WatchOptions.parse(options, path="watch"), journal, None)
+    beginning = journal.require("fleet")
+    plan = SriftPlan.parse(beginning.plan, path="plan")
+    return _Watch(plan, WatchOptions.parse(beginning.options, path="options"), journal, None)
 
 
 class _Watch:
@@ -206,7 +201,10 @@ class _Watch:
 
     def describe(self) -> FleetOutcome:
         """Say how it stands."""
+        from optplan.execution.fleets.folder import read_iterations
+
         state = self.state
+        told = 0 if self._journal is None else read_iterations(self._journal.folder, state.attempts)
         return FleetOutcome(
             virtual=self._options.executor == "virtual",
             status=state.status,
@@ -214,7 +212,7 @@ class _Watch:
             why="" if state.end is None else state.end.why,
             time_s=state.t,
             cost_usd=state.spent_by(state.t),
-            iterations=state.iterations,
+            iterations=max(state.iterations, told),
             target=state.instance.iterations,
             fleets=tuple(write_fleet(plan) for plan in state.followed),
             lost=state.count(Phase.LOST),

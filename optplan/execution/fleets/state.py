@@ -182,6 +182,7 @@ class FleetState(RunState):
             case CheckpointStored():
                 if self.checkpoint is None or record.iterations >= self.checkpoint.iterations:
                     self.checkpoint = record
+                self.iterations = max(self.iterations, record.iterations)
                 if self.attempt is not None:
                     self.attempt.answered = max(self.attempt.answered, record.order)
             case _ if self.attempt is not None:

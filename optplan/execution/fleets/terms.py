@@ -66,6 +66,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.caught_up_s = math.inf
+        self.iterations = 0
         self.last_s: dict[int, float] = {}
         self.troubled_s: dict[int, float] = {}
         self.trouble = ""

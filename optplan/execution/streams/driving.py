@@ -6,26 +6,27 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from optplan.clock import VirtualClock
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
 from optplan.execution.online.decisions import Allocator, Changes
-from optplan.execution.online.events import Run
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
 from optplan.execution.online.rows import Outlook, Rows
 from optplan.execution.protocol import (
     Executor,
     Failed,
-    Finished,
     Progressed,
 )
 from optplan.execution.records import (
     Ended,
+    EpochDone,
     JobArrived,
     NodeReleasing,
     NodeWanted,
     OperationWanted,
+    PlaceLeft,
     Record,
     StopWanted,
     TablePublished,
@@ -110,11 +111,11 @@ class StreamDriver(Loop[StreamState]):
         self._lagging: VirtualClock[str] = VirtualClock()
         self._told: Mapping[str, int] = {}
 
-    def resume(self) -> None:
+    def resume(self, changes: Mapping[str, Any] | None = None) -> None:
         """Take over what an earlier driver left behind."""
         for job in self._state.jobs.values():
             self._rows.restore(job.name, job.job_class, job.row)
-        super().resume()
+        super().resume(changes)
 
     def follow(self) -> None:
         """Serve until all jobs are over, or the stream is interrupted.
@@ -136,12 +137,13 @@ class StreamDriver(Loop[StreamState]):
         def emit(record: Record) -> None:
             state.apply(record)
             decided.append(record)
+            self._report(record)
 
         while self._coming and self._coming[-1].at_s <= now_s:
             emit(self._admit(self._coming.pop(), now_s))
         self._learn(now_s, emit)
         self._give_up(now_s, emit)
-        decision = self._divide(now_s)
+        decision = self._divide(now_s, emit)
         moving = {**self._claiming, **{name: state.jobs[name] for name in decision.places}}
         for job in sorted(moving.values(), key=_number):
             self._place(job, decision.places.get(job.name, job.place), now_s, emit)
@@ -158,8 +160,6 @@ class StreamDriver(Loop[StreamState]):
     def _admit(self, job: StreamJob, now_s: float) -> JobArrived:
         row = self._rows.row_of(job.name, job.job_class, self._state.table)
         epochs = job.epochs or self._terms.epochs.get(job.job_class, 1)
-        if self._learner is not None:
-            self._learner.see_arrival(job.name, job.job_class, now_s)
         return JobArrived(now_s, job.name, job.job_class, epochs, row, dict(job.configuration))
 
     def _learn(self, now_s: float, emit: Callable[[Record], None]) -> None:
@@ -174,9 +174,8 @@ class StreamDriver(Loop[StreamState]):
         for job in sorted(failing, key=_number):
             if not (job.is_over or job.operation):
                 emit(TrialDropped(now_s, job.name, job.last_failure))
-                self._tell_end(job, now_s)
 
-    def _divide(self, now_s: float) -> Changes:
+    def _divide(self, now_s: float, emit: Callable[[Record], None]) -> Changes:
         """Tell the allocator what has changed since it was last asked, and ask it."""
         state, allocator, rules = self._state, self._allocator, self._terms.rules
         allocator.follow(state.table)
@@ -188,7 +187,7 @@ class StreamDriver(Loop[StreamState]):
                 allocator.add_node(name, Node(rules.gpus_per_node[node.resource], node.resource), node.number)
             else:
                 allocator.drop_node(name)
-        self._watch_claims()
+        self._watch_claims(now_s, emit)
         for name in state.changed_jobs:
             if name in state.active:
                 allocator.put(self._describe(state.active[name], now_s))
@@ -197,7 +196,7 @@ class StreamDriver(Loop[StreamState]):
         state.changed_jobs, state.changed_nodes = {}, {}
         return allocator.decide()
 
-    def _watch_claims(self) -> None:
+    def _watch_claims(self, now_s: float, emit: Callable[[Record], None]) -> None:
         """Let jobs between two operations claim their last place, as long as it is there and nobody else is."""
         state = self._state
         for name in state.changed_jobs:
@@ -212,12 +211,13 @@ class StreamDriver(Loop[StreamState]):
             if state.has_free(place, self._terms.rules.gpus_per_node):
                 claimed.update(place)
             else:
-                self._leave(job)
+                self._leave(job, now_s, emit)
 
-    def _leave(self, job: JobState) -> None:
+    def _leave(self, job: JobState, now_s: float, emit: Callable[[Record], None]) -> None:
         """Claim the place of a job no more."""
-        job.place, self._state.changed_jobs[job.name] = {}, None
         self._claiming.pop(job.name, None)
+        if job.place:
+            emit(PlaceLeft(now_s, job.name))
 
     def _describe(self, job: JobState, now_s: float) -> ActiveJob:
         """Return a job as the allocator has to know it."""
@@ -238,7 +238,7 @@ class StreamDriver(Loop[StreamState]):
             if running.phase is not Phase.STOPPING and dict(target) != dict(running.operation.place):
                 emit(StopWanted(now_s, job.operation, "resize"))
         elif not target:
-            self._leave(job)
+            self._leave(job, now_s, emit)
         elif state.has_free(target, self._terms.rules.gpus_per_node):
             attempt = job.attempts + 1
             name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{job.name}.{attempt}")
@@ -289,32 +289,22 @@ class StreamDriver(Loop[StreamState]):
             stored = [job.checkpoint for job in self._state.jobs.values() if job.checkpoint is not None]
             self._executor.prune(stored, ())
 
+    def _note(self, fact: Record) -> None:
+        super()._note(fact)
+        self._report(fact)
+
+    def _report(self, record: Record) -> None:
+        if self._learner is not None:
+            self._learner.see(record)
+
     def _see_progress(self, event: Progressed) -> None:
         running = self._state.operations.get(event.operation)
-        if running is None:
-            return
-        job = self._state.jobs[running.operation.trial]
-        job.epochs_done = event.iterations
-        self._state.changed_jobs[job.name] = None
-        if self._learner is not None and event.seconds is not None:
-            place = running.operation.place
-            kind = self._state.nodes[next(iter(place))].resource
-            ran = Run(gpus=sum(place.values()), gpu_type=kind, seconds=event.seconds)
-            self._learner.see_epoch(job.name, job.job_class, event.iterations, ran, event.t)
+        if running is not None and event.iterations > self._state.jobs[running.operation.trial].epochs_done:
+            self._note(EpochDone(event.t, event.operation, event.iterations, event.seconds))
         super()._see_progress(event)
-
-    def _see_end(self, event: Finished) -> None:
-        job = self._state.jobs[self._state.operations[event.operation].operation.trial]
-        if event.iterations >= job.epochs:
-            self._tell_end(job, event.t)
-        super()._see_end(event)
 
     def _see_failure(self, event: Failed) -> None:
         super()._see_failure(replace(event, blameless=event.blameless or event.no_room))
-
-    def _tell_end(self, job: JobState, now_s: float) -> None:
-        if self._learner is not None:
-            self._learner.see_end(job.name, job.job_class, now_s, whole=not job.why_dropped)
 
 
 def _number(job: JobState) -> int:

@@ -15,7 +15,16 @@ from optplan.execution.online.calculator import Verdict, WidthCalculator
 from optplan.execution.online.events import Arrival, Completion, Measurement, OnlineEvent, Run
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.records import JobArrived, OperationEnded, OperationWanted, Record, TrialDropped
+from optplan.execution.records import (
+    EpochDone,
+    JobArrived,
+    NodeWanted,
+    OperationEnded,
+    OperationFailed,
+    OperationWanted,
+    Record,
+    TrialDropped,
+)
 from optplan.execution.trial_files import write
 from optplan.formulations.boa.data.instance import BoaInstance
 
@@ -28,32 +37,61 @@ class Reporter:
 
     def __init__(self) -> None:
         self._events: list[OnlineEvent] = []
+        self._jobs: dict[str, JobArrived] = {}
+        self._types: dict[str, str] = {}
+        self._wanted: dict[str, OperationWanted] = {}
+        #: By job, its epochs; the first of them is 1.
         self._runs: dict[str, dict[int, Run]] = {}
 
-    def see_arrival(self, job: str, job_class: str, at_s: float) -> None:
-        """Note that a job is there."""
-        self._events.append(Arrival(id=f"{job} arrived", at_s=at_s, job_class=job_class))
-        self._runs[job] = {}
+    def see(self, record: Record) -> None:
+        """Take note of a record of the stream, whether it is new or read from the journal."""
+        match record:
+            case NodeWanted():
+                self._types[record.node] = record.resource
+            case JobArrived():
+                self._jobs[record.job], self._runs[record.job] = record, {}
+                event_id = f"{record.job} arrived"
+                self._events.append(Arrival(id=event_id, at_s=record.t, job_class=record.job_class))
+            case OperationWanted():
+                self._wanted[record.operation] = record
+            case EpochDone():
+                self._see_epoch(record)
+            case OperationEnded():
+                wanted = self._wanted.pop(record.operation)
+                if record.iterations >= self._jobs[wanted.trial].epochs:
+                    self._see_end(wanted.trial, record.t, whole=True)
+            case OperationFailed():
+                del self._wanted[record.operation]
+            case TrialDropped():
+                self._see_end(record.trial, record.t, whole=False)
 
-    def see_epoch(self, job: str, job_class: str, epoch: int, run: Run, at_s: float) -> None:
-        """Note where an epoch of a job, the first of them 1, ran for how long; one that comes again counts once."""
-        if run.seconds > 0 and epoch not in self._runs.get(job, {epoch: run}):
-            self._events.append(
-                Measurement(
-                    id=f"{job} epoch {epoch}",
-                    at_s=at_s,
-                    job_class=job_class,
-                    gpus=run.gpus,
-                    gpu_type=run.gpu_type,
-                    speed=1.0 / run.seconds,
-                    epoch=epoch,
-                )
+    def recall(self, records: Iterable[Record]) -> None:
+        """Take note of what the journal knows."""
+        for record in records:
+            self.see(record)
+
+    def _see_epoch(self, record: EpochDone) -> None:
+        """Note where an epoch ran for how long; one that comes again counts once."""
+        wanted = self._wanted[record.operation]
+        job, runs = self._jobs[wanted.trial], self._runs[wanted.trial]
+        if not record.seconds or record.epochs in runs:
+            return
+        gpus, gpu_type = sum(wanted.place.values()), self._types[next(iter(wanted.place))]
+        self._events.append(
+            Measurement(
+                id=f"{job.job} epoch {record.epochs}",
+                at_s=record.t,
+                job_class=job.job_class,
+                gpus=gpus,
+                gpu_type=gpu_type,
+                speed=1.0 / record.seconds,
+                epoch=record.epochs,
             )
-            self._runs[job][epoch] = run
+        )
+        runs[record.epochs] = Run(gpus=gpus, gpu_type=gpu_type, seconds=record.seconds)
 
-    def see_end(self, job: str, job_class: str, at_s: float, *, whole: bool) -> None:
-        """Note that a job is over."""
-        ran = tuple(self._runs.pop(job, {}).values())
+    def _see_end(self, job: str, at_s: float, *, whole: bool) -> None:
+        ran, job_class = tuple(self._runs.pop(job).values()), self._jobs.pop(job).job_class
         self._events.append(
             Completion(id=f"{job} ended", at_s=at_s, job_class=job_class, ran=ran, whole=whole and bool(ran))
         )
@@ -133,6 +171,11 @@ class Correspondent(Reporter):
         self._seen = stamp
         return found, f"table {found.number} of {self._table}"
 
+    def recall(self, records: Iterable[Record]) -> None:
+        """Take note of what the journal knows; its publisher was told, and remembers."""
+        super().recall(records)
+        self._events = []
+
     def next_s(self, now_s: float) -> float:
         """Return when to look at the file again."""
         return now_s + _LOOK_S
@@ -143,32 +186,3 @@ class Correspondent(Reporter):
         self._told += 1
         name = f"{time.time_ns():020d}-{self._told:06d}.json"
         write(self._inbox / name, event.replace(id=f"{self._name} {event.id}", at_s=at_s).to_json_data())
-
-
-def recall(reporter: Reporter, records: Iterable[Record]) -> None:
-    """Tell a reporter what the journal knows of a stream: of each segment its mean epoch, as it was measured."""
-    jobs: dict[str, JobArrived] = {}
-    begun: dict[str, OperationWanted] = {}
-    for record in records:
-        match record:
-            case JobArrived():
-                jobs[record.job] = record
-                reporter.see_arrival(record.job, record.job_class, record.t)
-            case OperationWanted():
-                begun[record.operation] = record
-            case OperationEnded():
-                job = jobs[begun[record.operation].trial]
-                gpus, seconds = sum(begun[record.operation].place.values()), record.timings.get("step_s", 0.0)
-                done = int(record.timings.get("steps", 0.0)) if "step_s" in record.timings else 0  # else not timed
-                for epoch in range(record.iterations - done, record.iterations):
-                    ran = Run(gpus=gpus, gpu_type=_type_of(begun[record.operation]), seconds=seconds)
-                    reporter.see_epoch(job.job, job.job_class, epoch + 1, ran, record.t)
-                if record.iterations >= job.epochs:
-                    reporter.see_end(job.job, job.job_class, record.t, whole=True)
-            case TrialDropped():
-                reporter.see_end(record.trial, jobs[record.trial].job_class, record.t, whole=False)
-
-
-def _type_of(wanted: OperationWanted) -> str:
-    """Return the type of GPU that nodes are named after."""
-    return next(iter(wanted.place)).rpartition(".node-")[0]

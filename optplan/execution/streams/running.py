@@ -15,7 +15,7 @@ from pydantic import Field
 from optplan.contracts.plan import require_size, span
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.executors import gather_settings, make_executor
-from optplan.execution.journal import Journal
+from optplan.execution.journal import Beginning, Journal
 from optplan.execution.loop import Listener, tell
 from optplan.execution.online.jobs import Order, Rules
 from optplan.execution.online.rows import Outlook
@@ -29,7 +29,7 @@ from optplan.execution.step_limits import tell_step_limit
 from optplan.execution.streams.arrivals import StreamJob, order_jobs
 from optplan.execution.streams.driving import StreamDriver, StreamTerms
 from optplan.execution.streams.expanders import ask_command, ask_ray
-from optplan.execution.streams.learning import Correspondent, Learner, Reporter, recall
+from optplan.execution.streams.learning import Correspondent, Learner, Reporter
 from optplan.execution.streams.outcomes import StreamOutcome, describe_stream
 from optplan.execution.streams.state import StreamState
 from optplan.execution.trainables import name_trainable
@@ -175,19 +175,17 @@ def run_stream(
     if out is None:
         return _Stream(plan, ordered, instance, truth, chosen, None).run(listener)
     with Journal(Path(out)) as journal:
-        if not journal.is_new:
+        if journal.beginning is not None:
             raise UsageError(f"{out}: a run is there; go on with --resume {out}, or give another folder")
-        meta = {
-            "plan": plan.to_json_data(),
+        own = {
             "jobs": [job.to_json_data() for job in ordered],
             "instance": None if instance is None else instance.to_json_data(),
             "truth": None if truth is None else truth.to_json_data(),
-            "stream": chosen.to_json_data(),
         }
         records: list[Record] = []
         if chosen.executor != "virtual":
             records = [Noted(0.0, tell_step_limit(_list_epochs(plan), chosen.step_timeout_s))]
-        journal.begin(meta, records)
+        journal.begin(Beginning("stream", plan.to_json_data(), chosen.to_json_data(), own), records)
         for record in records:
             tell(listener, record)
         return _Stream(plan, ordered, instance, truth, chosen, journal).run(listener)
@@ -218,12 +216,11 @@ def _list_epochs(plan: BoaPlan) -> list[float]:
 
 
 def _read(journal: Journal) -> _Stream:
-    journal.require_kind("stream")
-    options = journal.read_meta("stream")
-    plan = BoaPlan.parse(journal.read_meta("plan"), path="plan")
-    jobs = [StreamJob.parse(each, path="jobs") for each in journal.read_meta("jobs")]
-    instance, truth = (_parse_known(journal.read_meta(name)) for name in ("instance", "truth"))
-    return _Stream(plan, jobs, instance, truth, StreamOptions.parse(options, path="stream"), journal)
+    beginning = journal.require("stream")
+    plan = BoaPlan.parse(beginning.plan, path="plan")
+    jobs = [StreamJob.parse(each, path="jobs") for each in beginning.own["jobs"]]
+    instance, truth = (_parse_known(beginning.own[name]) for name in ("instance", "truth"))
+    return _Stream(plan, jobs, instance, truth, StreamOptions.parse(beginning.options, path="options"), journal)
 
 
 def _parse_known(data: Any) -> BoaInstance | None:  # noqa: ANN401 - plain data, as it was written
@@ -342,15 +339,17 @@ class _Stream:
         return self.describe()
 
     def _make_reporter(self) -> Reporter | None:
-        options = self._options
-        if options.table:  # its publisher remembers what it was told
-            inbox, folder = Path(options.inbox) if options.inbox else None, self._journal and self._journal.folder
-            return Correspondent(Path(options.table), inbox, folder.resolve().name if folder else "stream")
-        if self._instance is None:
+        options, folder = self._options, self._journal and self._journal.folder
+        reporter: Reporter
+        if options.table:
+            inbox = Path(options.inbox) if options.inbox else None
+            reporter = Correspondent(Path(options.table), inbox, folder.resolve().name if folder else "stream")
+        elif self._instance is not None:
+            reporter = Learner(self._instance, options.terms)
+        else:
             return None
-        learner = Learner(self._instance, options.terms)
-        recall(learner, () if self._journal is None else self._journal.replay())
-        return learner
+        reporter.recall(() if self._journal is None else self._journal.replay())
+        return reporter
 
     def _make_expander(self) -> Callable[[Any], None] | None:
         if self._options.scale_command:

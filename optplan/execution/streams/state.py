@@ -11,6 +11,7 @@ from optplan.execution.online.rows import Outlook
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Checkpoint, Operation
 from optplan.execution.records import (
+    EpochDone,
     JobArrived,
     NodeChanged,
     NodeReleasing,
@@ -18,6 +19,7 @@ from optplan.execution.records import (
     OperationEnded,
     OperationFailed,
     OperationWanted,
+    PlaceLeft,
     Record,
     TablePublished,
     TrialDropped,
@@ -184,6 +186,17 @@ class StreamState(RunState):
         job.gpu_s += (t - ended.wanted_s) * ended.operation.workers
         job.epochs_done = ended.operation.from_iterations
         return job
+
+    @_apply.register
+    def _(self, record: EpochDone) -> None:
+        job = self.jobs[self.operations[record.operation].operation.trial]
+        job.epochs_done = record.epochs
+        self.changed_jobs[job.name] = None
+
+    @_apply.register
+    def _(self, record: PlaceLeft) -> None:
+        self.jobs[record.job].place = {}
+        self.changed_jobs[record.job] = None
 
     @_apply.register
     def _(self, record: TrialDropped) -> None:

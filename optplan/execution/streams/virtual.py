@@ -30,8 +30,8 @@ class VirtualStreamExecutor(ClockExecutor):
         super().__init__(now_s)
         self._truth, self._start_s = truth, node_start_s
         self._types: dict[str, str] = {}
-        # By operation: it, epochs done, the ticket of what comes next, and when its present epoch began.
-        self._running: dict[str, tuple[Operation, int, int, float]] = {}
+        # By operation: it, epochs done, the ticket of what comes next, and when its present epoch begins and ends.
+        self._running: dict[str, tuple[Operation, int, int, float, float]] = {}
         self._stopping: set[str] = set()
 
     def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
@@ -43,36 +43,41 @@ class VirtualStreamExecutor(ClockExecutor):
                 self._nodes[request.node], self._types[request.node] = [ticket], request.resource
 
     def start(self, operation: Operation) -> None:
-        """Start an operation, unless it runs already: first comes its pause, then its epochs."""
+        """Start an operation, unless it runs already: first comes its pause, then its epochs.
+
+        What an earlier driver had asked for has gone on since.
+        """
         if operation.id not in self._running:
-            self._go_on(operation, operation.from_iterations, self._truth.classes[operation.segment].rescale_s)
+            pause_s = self._truth.classes[operation.segment].rescale_s
+            self._go_on(operation, operation.from_iterations, operation.wanted_s + pause_s)
 
     def stop(self, operation: str, grace_s: float) -> None:  # noqa: ARG002 - nothing lingers on a virtual clock
         """Stop an operation; what it has done of its present epoch is lost."""
         if operation in self._running and operation not in self._stopping:
-            held, done, ticket, began_s = self._running[operation]
+            held, done, ticket, began_s, _ = self._running[operation]
             self._clock.cancel(ticket)
             self._stopping.add(operation)
-            self._running[operation] = held, done, self._clock.schedule(self._clock.now, operation), began_s
+            now_s = self._clock.now
+            self._running[operation] = held, done, self._clock.schedule(now_s, operation), began_s, now_s
 
     def _happen(self, name: str) -> list[Event]:
         """End an epoch, and with it perhaps the operation."""
-        operation, done, _, began_s = self._running.pop(name)
-        now_s, events = self._clock.now, list[Event]()
+        operation, done, _, began_s, now_s = self._running.pop(name)
+        events = list[Event]()
         if name not in self._stopping:
             done += 1
             events.append(Progressed(name, now_s, done, {}, now_s - began_s))
             if done < (operation.to_iterations or done):
-                self._go_on(operation, done, 0.0)
+                self._go_on(operation, done, now_s)
                 return events
         self._stopping.discard(name)
         busy_s = now_s - operation.wanted_s
         return [*events, Finished(name, now_s, done, {}, None, busy_s, complete=done == operation.to_iterations)]
 
-    def _go_on(self, operation: Operation, done: int, pause_s: float) -> None:
-        begins_s = self._clock.now + pause_s
-        ticket = self._clock.schedule(begins_s + self._time_epoch(operation, done), operation.id)
-        self._running[operation.id] = operation, done, ticket, begins_s
+    def _go_on(self, operation: Operation, done: int, begins_s: float) -> None:
+        ends_s = begins_s + self._time_epoch(operation, done)
+        ticket = self._clock.schedule(ends_s, operation.id)
+        self._running[operation.id] = operation, done, ticket, begins_s, ends_s
 
     def _time_epoch(self, operation: Operation, epoch: int) -> float:
         known = self._truth.classes[operation.segment]

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from optplan.contracts import Plan, Result
 from optplan.contracts.conditions import Mode
 from optplan.execution.driver import Driver, Limits
-from optplan.execution.journal import Journal
+from optplan.execution.journal import Beginning, Journal
 from optplan.execution.protocol import Event, Progressed
 from optplan.execution.records import (
     Began,
@@ -131,7 +131,7 @@ def _measure_journal(decisions: int) -> Row:
     reset_peak()
     with TemporaryDirectory() as folder:
         journal = Journal(Path(folder, "run"))
-        journal.begin({"plan": {}, "options": {}}, [Began(0.0, {})])
+        journal.begin(Beginning("search", {}, {}, {}), [Began(0.0, {})])
         took_s, disk_s = [], []
         with Path(folder, "plain").open("ab") as plain:
             for _ in range(decisions):

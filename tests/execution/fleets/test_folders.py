@@ -19,7 +19,7 @@ from optplan.execution.fleets.protocol import FleetRequest, Notice, Report
 from optplan.execution.fleets.running import read_watch, resume_watch, watch
 from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import WatchOptions
-from optplan.execution.journal import Journal
+from optplan.execution.journal import Beginning, Journal
 from optplan.execution.records import Record, Resumed
 from optplan.execution.running import read_run
 from optplan.formulations.srift.data.instance import SriftInstance
@@ -108,7 +108,7 @@ def follow(
     """Follow the small plan from these records on; return the state, all records, and where transactions ended."""
     journal = CountingJournal(out)
     try:
-        journal.begin({"plan": plan.to_json_data(), "watch": {}}, before)
+        journal.begin(Beginning("fleet", plan.to_json_data(), {}, {}), before)
         state = FleetState(plan, SriftInstance.parse(plan.instance))
         for record in before:
             state.apply(record)

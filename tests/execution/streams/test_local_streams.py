@@ -19,7 +19,7 @@ from optplan.execution.protocol import Operation
 from optplan.execution.records import Record
 from optplan.execution.slurm import SlurmExecutor
 from optplan.execution.streams.arrivals import StreamJob
-from optplan.execution.streams.learning import Learner, recall
+from optplan.execution.streams.learning import Learner
 from optplan.execution.streams.running import read_stream, resume_stream, run_stream
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
@@ -100,7 +100,7 @@ def test_a_stream_on_this_machine_learns_and_changes_its_widths(
     assert read_stream(tmp_path / "stream") == outcome
     # Another driver would know what this one has learned.
     learner = Learner(believed, Terms(**QUICK))
-    recall(learner, read_records(tmp_path / "stream"))
+    learner.recall(read_records(tmp_path / "stream"))
     made = learner.consider(outcome.time_s)
     assert made is not None
     first = plan_of(believed).width_table["a"][0].gpus

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -11,13 +12,13 @@ from typing import Any, cast
 import pytest
 
 from optplan.errors import DataError, UsageError
-from optplan.execution.journal import holds
+from optplan.execution.journal import Journal, read_kind
 from optplan.execution.online.decisions import Allocator
-from optplan.execution.online.events import parse_event
+from optplan.execution.online.events import Arrival, Completion, Measurement, parse_event
 from optplan.execution.online.jobs import ActiveJob, Rules
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Executor, NodeRequest, Observation
-from optplan.execution.records import NodeChanged, NodeReleasing, NodeWanted, OperationWanted, TablePublished
+from optplan.execution.records import NodeChanged, NodeReleasing, NodeWanted, OperationWanted, Record, TablePublished
 from optplan.execution.streams.arrivals import StreamJob, read_jobs
 from optplan.execution.streams.driving import StreamDriver, StreamTerms
 from optplan.execution.streams.running import read_stream, resume_stream, run_stream
@@ -177,7 +178,7 @@ def test_a_stream_goes_on_from_its_journal(
     with pytest.raises(KeyboardInterrupt):
         run_stream(*given, truth=instance, out=out)
     monkeypatch.undo()
-    assert holds(out, "stream")
+    assert read_kind(out) == "stream"
     assert read_stream(out).status == "running"
     told: list[Any] = []
     outcome = resume_stream(out, listener=told.append)
@@ -187,6 +188,61 @@ def test_a_stream_goes_on_from_its_journal(
     assert len(again) == len(set(again))
     with pytest.raises(UsageError, match="a run is there"):
         run_stream(*given, truth=instance, out=out)
+
+
+class _KilledError(Exception):
+    """The driver is killed."""
+
+
+def kill_at(patch: pytest.MonkeyPatch, number: int) -> None:
+    """Let the driver die before its so-manieth transaction."""
+    commit, left = Journal.commit, [number]
+
+    def dying(self: Journal, records: Sequence[Record]) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise _KilledError
+        commit(self, records)
+
+    patch.setattr(Journal, "commit", dying)
+
+
+def test_drivers_that_are_killed_cost_nothing_on_the_virtual_clock(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
+) -> None:
+    """Whenever they die, operations go on meanwhile: the same times and GPU-hours as without, and the same widths."""
+    instance = make_instance(GOOD)
+    options: dict[str, Any] = {"gpus_per_node": {"cpu": 2}, "most_gpus": 4, "truth": instance}
+    given = plan_of(instance), make_jobs(6, 0.9)
+    undisturbed = run_stream(*given, **options)
+    for number in range(1, 14):
+        out = tmp_path / str(number)
+        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_KilledError):
+            kill_at(patch, number)
+            run_stream(*given, out=out, **options)
+        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_KilledError):
+            kill_at(patch, 3)
+            resume_stream(out)
+        outcome = resume_stream(out)
+        assert read_stream(out) == outcome
+        assert outcome.replace(notes=()) == undisturbed.replace(notes=()), number
+
+
+def test_whoever_publishes_a_table_is_told_everything_across_drivers(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
+) -> None:
+    """The driver dies while a job trains: the next one tells of the epochs since, and at the end of all of them."""
+    instance, inbox, out = make_instance(GOOD), tmp_path / "inbox", tmp_path / "stream"
+    inbox.mkdir()
+    options: dict[str, Any] = {"gpus_per_node": {"cpu": 4}, "table": str(tmp_path / "none"), "inbox": str(inbox)}
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_KilledError):
+        kill_at(patch, 5)
+        run_stream(plan_of(instance), make_jobs(3, 0.5), truth=instance, out=out, **options)
+    assert resume_stream(out).code == 0
+    told = {(event := parse_event(json.loads(path.read_text(encoding="utf-8")))).id: event for path in inbox.iterdir()}
+    ended = [event for event in told.values() if isinstance(event, Completion)]
+    assert [sum(isinstance(event, kind) for event in told.values()) for kind in (Arrival, Measurement)] == [3, 9]
+    assert [(event.whole, len(event.ran)) for event in ended] == [(True, 3)] * 3
 
 
 class Gone:
