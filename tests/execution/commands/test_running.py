@@ -77,6 +77,8 @@ def test_a_run_stops_at_a_limit_and_goes_on(run: Runner, plan: Path, tmp_path: P
     assert (resumed.code, resumed.err.splitlines()[0]) == (0, "virtual run: nothing is trained")
     assert run("status", out, "--json").data["status"] == "ended"
     assert run("logs", out).out == ""
+    told = run("logs", out, "trial-1")
+    assert (told.code, "'trial-1' has written nothing" in told.err) == (2, True)
     assert "asked" not in run("stop", out).err
 
 
@@ -130,11 +132,10 @@ def test_plans_that_were_edited_or_are_of_another_version_are_refused(run: Runne
 
 def test_status_logs_and_stop_need_a_run(run: Runner, tmp_path: Path) -> None:
     """A folder without one is named."""
-    for command in ("status", "stop"):
-        told = run(command, tmp_path / "none")
-        assert (told.code, "no run is there" in told.err) == (2, True)
-    told = run("logs", tmp_path, "trial-1")
-    assert (told.code, "'trial-1' has written nothing" in told.err) == (2, True)
+    for words in (("status",), ("stop",), ("logs", "trial-1")):
+        for folder in (tmp_path / "none", tmp_path):
+            told = run(words[0], folder, *words[1:])
+            assert (told.code, "no run is there" in told.err) == (2, True)
 
 
 def test_runs_beside_one_another(run: Runner, plan: Path, tmp_path: Path) -> None:
