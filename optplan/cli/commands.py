@@ -207,6 +207,15 @@ class Group(click.Group):
         self.examples = tuple(examples)
         self._later, self._extended, self._headings = dict(later or {}), extended, dict(headings or {})
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Write the help where no command is given, line by line and not as an error's message."""
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            from optplan.cli.failures import EXIT_USAGE
+
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(EXIT_USAGE)
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """List the commands by their headings, and then as they were added; not by the alphabet."""
         there = [*self.commands, *self._later, *self._of_wings()]

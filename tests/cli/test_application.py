@@ -170,6 +170,15 @@ def test_without_a_command_the_help_goes_to_stderr(run: Runner) -> None:
     assert "Decide:" in shown.err
 
 
+@pytest.mark.parametrize("group", ["import", "measure", "simulate"])
+def test_a_group_without_a_command_shows_its_help(run: Runner, group: str) -> None:
+    """On stderr, as it is written, and as wrong usage."""
+    shown = run(group)
+    assert (shown.code, shown.out) == (2, "")
+    assert "\nCommands:\n" in shown.err
+    assert "error:" not in shown.err
+
+
 def test_version(run: Runner) -> None:
     """--version prints name and version."""
     shown = run("--version")
