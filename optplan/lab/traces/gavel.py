@@ -207,9 +207,14 @@ def name_class(job_type: str) -> str:
 
 def _read_json(path: Path) -> dict[str, dict[str, object]]:
     table = read_data(path)
-    if not isinstance(table, dict) or not table or not all(isinstance(jobs, dict) for jobs in table.values()):
+    if not isinstance(table, dict) or not table or not all(map(_has_names, table, table.values())):
         raise DataError(str(path), "is not a table of throughputs by worker and job", "give a table in Gavel's format")
     return table
+
+
+def _has_names(worker: object, jobs: object) -> bool:
+    """Whether jobs are by name, as their worker is: YAML takes some for numbers."""
+    return isinstance(jobs, dict) and all(isinstance(name, str) for name in (worker, *jobs))
 
 
 def _parse_job(path: Path, line: int, row: Sequence[str], *, latest_s: float) -> GavelJob:

@@ -238,3 +238,12 @@ def test_the_library_holds_what_the_reader_derives(public: tuple[Path, Path]) ->
         assert job_class.size_gpu_hours == pytest.approx(derived.classes[name].size_gpu_hours, rel=1e-8)
         for gpu in derived.classes[name].speedup:
             assert _speeds(stored, name, gpu) == pytest.approx(_speeds(derived, name, gpu), rel=1e-5)
+
+
+@pytest.mark.parametrize("text", ["1.0: {}\n", "v100: {1.0: {null: 2}}\n"])
+def test_names_that_yaml_takes_for_numbers_are_no_table(files: tuple[Path, Path], text: str) -> None:
+    """Neither of workers nor of jobs."""
+    path = files[1].with_suffix(".yaml")
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"is not a table of throughputs by worker and job; give a table in Gavel's"):
+        build_gavel_instance(files[0], path, ("v100",))
