@@ -176,7 +176,8 @@ def test_every_page_is_in_the_navigation() -> None:
     """No page is left out of the navigation, and none in it is missing."""
     navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
     sections = {name: pages for section in navigation for name, pages in section.items()}
-    assert {"Tutorials", "How-to", "Reference", "Explanation"} <= set(sections)
+    users = {f"For {users}" for users in ("platform engineers", "researchers", "operators", "developers")}
+    assert {"Tutorials", *users, "Reference", "Explanation"} <= set(sections)
     listed = [
         page if isinstance(page, str) else next(iter(page.values())) for pages in sections.values() for page in pages
     ]

@@ -203,7 +203,7 @@ def test_from_sacct_to_squeue(
     blocks = re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     jobs = [block for block in blocks if "optplan submit" in block]
     # The first command of one page shows what is asked when classes are only suggested.
-    commands = [command for command in commands if "import jobs" not in command or "--class-pattern" in command]
+    commands = [command for command in commands if "import log" not in command or "--class-pattern" in command]
     script = "\n".join([*commands, *jobs])
     write_training(tmp_path)
     assert script.count("optplan submit") == 2
