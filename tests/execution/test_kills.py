@@ -112,16 +112,16 @@ class Case:
 
     def drive(self, begin: Callable[..., Any], go_on: Callable[..., Any]) -> int:
         """Follow the run in this process to its end, killing on the way, and return its exit code."""
-        left, reports = KILLS - len(self.hits), self.dice.randint(1, 8)
-        ends = KILLS - count_ends(self.out)
+        reports, ends = self.dice.randint(1, 8), KILLS - count_ends(self.out)
 
         def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
-            nonlocal left, reports, ends
+            nonlocal reports, ends
             reports -= isinstance(record, Progressed)
             ends -= isinstance(record, OperationEnded) and record.complete
-            while left > 0 and (reports <= 0 or ends < left):
+            # Read anew each time: a driver that its second SIGTERM ends within a strike still tells what it stops.
+            while (left := KILLS - len(self.hits)) > 0 and (reports <= 0 or ends < left):
+                reports = self.dice.randint(1, 8)
                 self.strike()
-                left, reports = left - 1, self.dice.randint(1, 8)
 
         code: int = (go_on if is_begun(self.out) else begin)(listener=listen).code
         return code
@@ -281,9 +281,9 @@ def require_end(kind: str, out: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kills_at_any_moment(plan_of: PlanOf, tmp_path: Path, processes: Processes, kind: str) -> None:
-    """A run is killed five times: it ends with what one in peace ends with, and nothing is left of it."""
+    """A run is killed five times at least: it ends with what one in peace ends with, and nothing is left of it."""
     kills = endure(kind, plan_of("rubberband-two-stages"), tmp_path, 1, processes)
-    assert kills == KILLS
+    assert kills >= KILLS
 
 
 @pytest.mark.real

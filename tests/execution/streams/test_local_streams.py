@@ -184,8 +184,7 @@ def test_a_stream_that_cannot_be_written_down_leaves_nothing(
         commit(journal, records)
 
     def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
-        if type(record).__name__ == "Progressed":
-            assert processes.find()
+        if type(record).__name__ == "Progressed" and processes.find():
             full.append(True)
 
     out = tmp_path / "stream"
@@ -193,7 +192,7 @@ def test_a_stream_that_cannot_be_written_down_leaves_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "commit", refuse)
         with pytest.raises(OutputError, match="make room, then go on with --resume"):
-            run_stream(plan_of(instance), make_jobs(2, 0.0, epoch_s=0.3), SLEEPER, **options)
+            run_stream(plan_of(instance), make_jobs(2, 0.0, epoch_s=1.5), SLEEPER, **options)
     assert processes.find() == []
     outcome = resume_stream(out)
     assert (outcome.code, outcome.classes[0].completed) == (0, 2)
