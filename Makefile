@@ -66,7 +66,7 @@ test-core: $(TESTED) ## Run the quick tests of the core on a copy without its wi
 	rm -rf out/core && mkdir -p out/core
 	cp -r $(dir $(shell $(BIN)/python -P -c "import optplan; print(optplan.__file__)")) out/core/optplan
 	rm -r $(WINGS:%=out/core/optplan/%)
-	PYTHONPATH=$(CURDIR)/out/core $(BIN)/python -P -m pytest -n 2 -m "not real and not slow" tests \
+	PYTHONPATH=$(CURDIR)/out/core $(BIN)/python -P -m pytest -n 2 -m "not real and not slow and not wings" tests \
 		$(WINGS:%=--ignore=tests/%) --ignore=tests/docs --ignore=tests/fuzz --ignore=tests/test_wings.py $(PYTEST_FLAGS)
 
 test-golden: $(TESTED) ## Run the examples of the docs and the tests that compare with figures written down

@@ -49,6 +49,7 @@ def test_jobs_of_more_gpus_than_there_are_cannot_be_read(
     assert said in told.out
 
 
+@pytest.mark.wings
 def test_a_space_holds_what_json_has(run: Runner, tmp_path: Path) -> None:
     """Configurations are written into the export as they are, and JSON has no NaN."""
     plan = tmp_path / "plan.json"
@@ -96,6 +97,7 @@ def test_a_file_does_not_stand_for_its_content(run: Runner, tmp_path: Path) -> N
     assert said in told.err
 
 
+@pytest.mark.wings
 def test_counts_of_plans_are_those_of_instances(run: Runner, tmp_path: Path) -> None:
     """A job of 10^19 epochs would be listed epoch by epoch."""
     path = tmp_path / "plan.json"
@@ -116,6 +118,7 @@ def test_a_quota_of_nothing_is_shown(run: Runner, write_instance: Callable[..., 
     assert row.split()[3:8] == ["0", "GPUs", "0", "GPUs", "-"]
 
 
+@pytest.mark.wings
 def test_a_plan_beyond_the_virtual_clock_is_refused(run: Runner, tmp_path: Path) -> None:
     """VMs that are there after 1e19 s train for times that vanish beside that: the run would not end."""
     path = tmp_path / "plan.json"
@@ -128,6 +131,7 @@ def test_a_plan_beyond_the_virtual_clock_is_refused(run: Runner, tmp_path: Path)
     assert "plan: leads to 1e+19 s on the virtual clock, which cannot tell seconds apart there" in told.err
 
 
+@pytest.mark.wings
 def test_a_deadline_that_is_over_when_nodes_are_there_ends_the_run(run: Runner, tmp_path: Path) -> None:
     """What was started 10 days late is stopped at once: the virtual clock does not wait for a time that is past."""
     path = tmp_path / "plan.json"
@@ -140,6 +144,7 @@ def test_a_deadline_that_is_over_when_nodes_are_there_ends_the_run(run: Runner, 
     assert "paused: the deadline of 8 min 20 s is over" in told.out
 
 
+@pytest.mark.wings
 def test_a_plan_in_which_nothing_runs_is_refused(run: Runner, tmp_path: Path) -> None:
     """Without segments nothing would ever end."""
     path = tmp_path / "plan.json"
@@ -150,6 +155,7 @@ def test_a_plan_in_which_nothing_runs_is_refused(run: Runner, tmp_path: Path) ->
     assert "plan.segments: has none, so that nothing would run; make the plan anew" in told.err
 
 
+@pytest.mark.wings
 def test_times_beyond_the_largest_number_are_refused(run: Runner, tmp_path: Path) -> None:
     """A trial of 1e308 s that takes three times as long never ends, and nothing else is to happen."""
     path = tmp_path / "plan.json"
@@ -163,6 +169,7 @@ def test_times_beyond_the_largest_number_are_refused(run: Runner, tmp_path: Path
     assert "plan: leads to inf s on the virtual clock" in told.err
 
 
+@pytest.mark.wings
 @pytest.mark.parametrize(
     ("expected", "code", "said"),
     [
@@ -184,6 +191,7 @@ def test_limits_of_jobs_are_numbers(
     assert said in told.out + told.err
 
 
+@pytest.mark.wings
 def test_a_fleet_of_types_that_its_instance_has_not_is_refused(run: Runner, tmp_path: Path) -> None:
     """Nobody would say what its VMs cost."""
     path = tmp_path / "plan.json"
@@ -197,6 +205,7 @@ def test_a_fleet_of_types_that_its_instance_has_not_is_refused(run: Runner, tmp_
     assert "did you mean 'g4dn.8xlarges'?" in told.err
 
 
+@pytest.mark.wings
 def test_training_of_more_heartbeats_than_are_simulated_is_refused(run: Runner, tmp_path: Path) -> None:
     """400 iterations of 1e20 s, told by 2 VMs every 5 s, would keep the virtual clock busy for ever."""
     path = tmp_path / "plan.json"
@@ -207,6 +216,7 @@ def test_training_of_more_heartbeats_than_are_simulated_is_refused(run: Runner, 
     assert "--heartbeat: training that long takes 1.6e+22 of them, more than 1,000,000" in told.err
 
 
+@pytest.mark.wings
 def test_segments_that_end_before_they_begin_are_refused(run: Runner, tmp_path: Path) -> None:
     """Epochs of a class are done one after the other: a segment from 2 epochs on does not end after none."""
     path = tmp_path / "plan.json"

@@ -60,8 +60,8 @@ def test_changes_are_written_as_they_are_read(value: float, unit: BudgetUnit, de
         ("solve", "--policy", "m", ["mixed"]),
         ("solve", "--policy", "f", ["fair"]),
         ("schema", "--formulation", "b", ["boa"]),
-        ("bench", "suite", "bo", ["boa", "boa-types"]),
-        ("export", "--to", "s", ["slurm", "script", "skypilot"]),
+        pytest.param("bench", "suite", "bo", ["boa", "boa-types"], marks=pytest.mark.wings),
+        pytest.param("export", "--to", "s", ["slurm", "script", "skypilot"], marks=pytest.mark.wings),
     ],
 )
 def test_completion_comes_from_the_registry(command: str, option: str, text: str, offered: list[str]) -> None:

@@ -19,6 +19,7 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.wings
 def test_a_table_is_solved_verified_planned_and_reported(run: Runner, table: Path, tmp_path: Path) -> None:
     """Three VMs at 24 a second, between two and four: 360,000 samples in 15,000 s for 12.5 usd, under 4 h 15 min."""
     job, result, plan, report = (tmp_path / name for name in ("job.json", "r.json", "p.json", "report.html"))
