@@ -1,6 +1,6 @@
 """What a stream's jobs show goes to a width calculator: arrivals, the speed of every epoch, completions.
 
-The calculator is a part of the driver (:class:`Learner`), or the service ``optplan serve`` (:class:`Correspondent`).
+The calculator is a part of the driver (:class:`Learner`), or the service ``optplan serve`` (:class:`ServiceReporter`).
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Learner(Reporter):
         return now_s + self._terms.every_s
 
 
-class Correspondent(Reporter):
+class ServiceReporter(Reporter):
     """Follows the table that ``optplan serve`` publishes, and puts events into the folder that it watches.
 
     Parameters

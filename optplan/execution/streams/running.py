@@ -29,7 +29,7 @@ from optplan.execution.step_limits import tell_step_limit
 from optplan.execution.streams.arrivals import StreamJob, order_jobs
 from optplan.execution.streams.driving import StreamDriver, StreamTerms
 from optplan.execution.streams.expanders import ask_command, ask_ray
-from optplan.execution.streams.learning import Correspondent, Learner, Reporter
+from optplan.execution.streams.learning import Learner, Reporter, ServiceReporter
 from optplan.execution.streams.outcomes import StreamOutcome, describe_stream
 from optplan.execution.streams.state import StreamState
 from optplan.execution.trainables import name_trainable
@@ -343,7 +343,7 @@ class _Stream:
         reporter: Reporter
         if options.table:
             inbox = Path(options.inbox) if options.inbox else None
-            reporter = Correspondent(Path(options.table), inbox, folder.resolve().name if folder else "stream")
+            reporter = ServiceReporter(Path(options.table), inbox, folder.resolve().name if folder else "stream")
         elif self._instance is not None:
             reporter = Learner(self._instance, options.terms)
         else:
