@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from optplan.contracts import Plan
@@ -130,7 +132,8 @@ def test_a_machine_that_shuts_down_pauses_a_run(plan_of: PlanOf, tmp_path: Path,
         if len(reported) == 4 and not asked:
             for process in processes.find():
                 asked.append(process.pid)
-                process.terminate()
+                with contextlib.suppress(psutil.NoSuchProcess):  # it went with the one above it
+                    process.terminate()
             os.kill(os.getpid(), signal.SIGTERM)
 
     given: dict[str, Any] = {"space": space, "executor": "local", "command": FORKING, "out": out, "listener": listen}
