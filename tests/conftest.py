@@ -233,12 +233,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of the modules that are listed above."""
+    """Mark the tests of the modules that are listed above, and those that share a daemon: one process runs them all."""
     for mark, paths in (("slow", SLOW), ("golden", GOLDEN)):
         named = tuple(TESTS / path for path in paths)
         for item in items:
             if any(item.path.is_relative_to(path) for path in named):
                 item.add_marker(mark)
+    for item in items:
+        if "slurm" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("slurm"))
 
 
 def missing_requirements(extra: str) -> Iterator[str]:
