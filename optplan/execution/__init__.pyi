@@ -61,10 +61,10 @@ from optplan.execution.ray_tune import (
     PlanScheduler as PlanScheduler,
 )
 from optplan.execution.running import (
-    resume as resume,
-)
-from optplan.execution.running import (
     run as run,
+)
+from optplan.execution.runs import (
+    resume as resume,
 )
 from optplan.execution.streams.arrivals import (
     StreamJob as StreamJob,

@@ -93,24 +93,6 @@ class Driver(Loop[State]):
         self._halting = ""
         self._why = ""
 
-    def follow(self) -> int:
-        """Follow the plan until it has ended or is paused.
-
-        Returns
-        -------
-        int
-            The exit code: 0 when it has ended, 1 when every trial failed, 3 when the rest cannot keep its limits any
-            more, 4 at a limit, 130 when interrupted (143 by SIGTERM, 129 by SIGHUP).
-
-        Raises
-        ------
-        OptplanError
-            When nothing can be written any more, or started. What runs was stopped then, and nodes were given back:
-            another driver finds what is left.
-        """
-        self._go_round()
-        return self._state.code
-
     def admits(self, segment: SegmentState, now_s: float) -> str:
         """Say why a segment must not begin now: what it commits to would break a hard limit; else nothing."""
         limits, expected = self._limits, segment.segment.expected

@@ -29,6 +29,7 @@ from optplan.execution.protocol import (
     Progressed,
 )
 from optplan.execution.records import (
+    Ended,
     EpochDone,
     NodeChanged,
     NodeReleasing,
@@ -46,7 +47,9 @@ from optplan.execution.records import (
 )
 from optplan.execution.run_state import HELD, Phase, RunState
 
-EXIT_INTERRUPTED = 130
+EXIT_INTERRUPTED, EXIT_GIVEN_UP = 130, 1
+#: Why a run has ended that the user has given up.
+GIVEN_UP = "given up by the user"
 #: Seconds between two looks at what was stopped and cannot be written down.
 _ROUND_S = 0.5
 
@@ -79,7 +82,7 @@ class Loop(ABC, Generic[_State]):
         self._state, self._executor, self._grace_s = state, executor, grace_s
         self._journal, self._listener = journal, listener
         self._facts: list[Record] = []
-        self._interrupted = 0
+        self._interrupted, self._given_up = 0, False
 
     def interrupt(self, code: int = EXIT_INTERRUPTED) -> None:
         """Ask the loop to stop everything in good order and to pause; may be called from a signal handler.
@@ -129,8 +132,12 @@ class Loop(ABC, Generic[_State]):
         executor.ensure_nodes([each for each in missing if state.nodes[each.node].phase is Phase.WANTED])
         self._release(sorted(name for name, node in state.nodes.items() if node.phase is Phase.RELEASING))
 
-    def _go_round(self) -> None:
-        """Go round until the run has ended; where that fails, nothing is left running."""
+    def follow(self) -> int:
+        """Go round until the run has ended or is paused, and return its exit code.
+
+        Where nothing can be written any more, or started, what runs is stopped and nodes are given back before the
+        OptplanError is raised: another driver finds what is left.
+        """
         try:
             while self._state.end is None:
                 now_s = self._executor.now_s()
@@ -144,6 +151,13 @@ class Loop(ABC, Generic[_State]):
         except OptplanError:
             self._abandon()
             raise
+        return self._state.code
+
+    def abort(self) -> int:
+        """Stop everything in good order, give nodes back and end the run; return its exit code."""
+        self._given_up = True
+        self.interrupt(EXIT_GIVEN_UP)
+        return self.follow()
 
     def _abandon(self) -> None:
         """Stop what runs and give nodes back, although it cannot be written down."""
@@ -165,7 +179,7 @@ class Loop(ABC, Generic[_State]):
         """Return until when to wait for something to happen."""
 
     def _wind_down(self, now_s: float, cause: str, why: str, code: int) -> list[Record]:
-        """Stop what runs, for a cause; once nothing runs any more, give everything back and pause."""
+        """Stop what runs, for a cause; once nothing runs any more, give everything back and pause, or end."""
         state = self._state
         running = state.running
         decided: list[Record] = [
@@ -173,7 +187,7 @@ class Loop(ABC, Generic[_State]):
         ]
         if not running and state.ended is None:
             decided += [NodeReleasing(now_s, node.name) for node in state.held_nodes()]
-            decided.append(Paused(now_s, why, code))
+            decided.append(Ended(now_s, None, GIVEN_UP, code) if self._given_up else Paused(now_s, why, code))
         for record in decided:
             state.apply(record)
         return decided

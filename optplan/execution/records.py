@@ -229,13 +229,6 @@ class LimitsAsked(Record):
 
 
 @dataclass(frozen=True)
-class LimitsChanged(Record):
-    """The user has given other limits: ``deadline`` in seconds, ``budget`` in US dollars."""
-
-    limits: dict[str, float]
-
-
-@dataclass(frozen=True)
 class Noted(Record):
     """Something that a reader of the run should know."""
 

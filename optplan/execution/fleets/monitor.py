@@ -7,13 +7,15 @@ is done, and whatever is done has a name, so that a monitor that is killed anywh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
 
 from optplan.errors import UsageError
 from optplan.execution.fleets.protocol import Fleet, FleetRequest, Notice, Report
 from optplan.execution.fleets.state import Attempt, FleetState
-from optplan.execution.fleets.terms import RETURN_HEARTBEATS, Heard, WatchOptions, write_fleet
+from optplan.execution.fleets.terms import RETURN_HEARTBEATS, FleetOptions, Heard, write_fleet
 from optplan.execution.journal import Journal
+from optplan.execution.loop import EXIT_GIVEN_UP, EXIT_INTERRUPTED, GIVEN_UP, Listener, tell
 from optplan.execution.records import (
     CheckpointStored,
     CheckpointWanted,
@@ -23,6 +25,7 @@ from optplan.execution.records import (
     NodeNoticed,
     NodeReleasing,
     NodeWanted,
+    Noted,
     OperationEnded,
     OperationFailed,
     OperationStarted,
@@ -30,16 +33,15 @@ from optplan.execution.records import (
     Paused,
     Record,
     Replanned,
+    Resumed,
     StopWanted,
 )
 from optplan.execution.run_state import Phase
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
 
-Listener = Callable[[Record], None]
-
-#: Exit codes: no limit can be kept, every attempt failed, interrupted.
-EXIT_INFEASIBLE, EXIT_FAILED, EXIT_UNKNOWN, EXIT_INTERRUPTED = 3, 1, 4, 130
+#: Exit codes: no limit can be kept, every attempt failed, no plan was found in time.
+EXIT_INFEASIBLE, EXIT_FAILED, EXIT_UNKNOWN = 3, 1, 4
 #: Heartbeats that may be missed.
 MISSED = 2
 #: Heartbeats before a VM is taken back at which the last checkpoint is asked for.
@@ -62,7 +64,7 @@ class Monitor:
     def __init__(
         self,
         state: FleetState,
-        terms: WatchOptions,
+        terms: FleetOptions,
         fleet: Fleet,
         *,
         journal: Journal | None = None,
@@ -79,8 +81,16 @@ class Monitor:
         """Ask the loop to end with an exit code, and leave the fleet alone; may be called from a signal handler."""
         self._interrupted = code
 
-    def follow(self) -> None:
-        """Go on until the job has ended, or nobody but the user can say how."""
+    def leave(self) -> None:
+        """Tell the listener that the fleet goes on when the monitor is left at once, by a second interruption."""
+        tell(self._listener, Noted(self._fleet.now_s(), "ended at once; the fleet goes on, and --resume takes it over"))
+
+    def resume(self, changes: Mapping[str, Any] | None = None) -> None:
+        """Take over from an earlier monitor, with options that are others from now on."""
+        self.write(Resumed(self._fleet.now_s(), dict(changes or {})))
+
+    def follow(self) -> int:
+        """Go on until the job has ended, or nobody but the user can say how; return the exit code."""
         state, fleet = self._state, self._fleet
         if state.attempt is not None:  # an earlier monitor asked for it: ask again, should that not have come to it
             self._listen_to(state.attempt)
@@ -92,14 +102,15 @@ class Monitor:
             if self._interrupted and state.end is None:
                 self.write(Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
             if state.end is not None:
-                return
+                return state.code
             self._hear(self._wake_s(now_s))
 
-    def abort(self) -> None:
+    def abort(self) -> int:
         """Give everything back and end the run."""
         if self._state.attempt is not None:
             self._fleet.end(self._state.attempt.number)
-        self._close(self._fleet.now_s(), "given up by the user", EXIT_FAILED)
+        self._close(self._fleet.now_s(), GIVEN_UP, EXIT_GIVEN_UP)
+        return self._state.code
 
     # ------------------------------------------------------------------------------------------------------- deciding
 
@@ -405,5 +416,4 @@ class Monitor:
             self._journal.commit(records)
         for record in records:
             self._state.apply(record)
-            if self._listener is not None:
-                self._listener(record)
+            tell(self._listener, record)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from optplan.contracts import Infeasibility
 from optplan.execution.records import (
@@ -13,7 +14,6 @@ from optplan.execution.records import (
     CheckpointWanted,
     Ended,
     LimitsAsked,
-    LimitsChanged,
     NodeChanged,
     NodeNoticed,
     NodeReleasing,
@@ -30,7 +30,7 @@ from optplan.execution.records import (
     StopWanted,
 )
 from optplan.execution.run_state import Phase, RunState
-from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.units import Amount, BudgetUnit
 
@@ -158,12 +158,11 @@ class FleetState(RunState):
                 self.taken_s[record.node] = record.at_s
             case Replanned():
                 self.plan, self.missing = SriftPlan.parse(record.plan, path="plan"), set()
-            case LimitsChanged():
-                self._change_limits(record.limits)
             case LimitsAsked():
                 self.question = Infeasibility.parse(record.infeasibility, path="infeasibility")
             case Resumed():
                 self.question = None
+                self._change_limits(record.options)
                 super().apply(record)
             case _:
                 self._apply_to_attempt(record)
@@ -228,11 +227,11 @@ class FleetState(RunState):
             if self.attempt is not None:
                 self.attempt.returned = True
 
-    def _change_limits(self, limits: Mapping[str, float]) -> None:
+    def _change_limits(self, options: Mapping[str, Any]) -> None:
+        """Let limits hold that were given to go on with; others stay as they are."""
         fields: dict[str, object] = {}
-        for name, amount in limits.items():
-            if name == DEADLINE:
-                fields["deadline_s"] = amount
-            else:
-                fields["budget"] = Amount(amount, BudgetUnit.USD)
+        if options.get("deadline_s") is not None:
+            fields["deadline_s"] = options["deadline_s"]
+        if options.get("budget_usd") is not None:
+            fields["budget"] = Amount(options["budget_usd"], BudgetUnit.USD)
         self.instance = self.instance.replace(**fields)

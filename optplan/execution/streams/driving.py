@@ -117,16 +117,6 @@ class StreamDriver(Loop[StreamState]):
             self._rows.restore(job.name, job.job_class, job.row)
         super().resume(changes)
 
-    def follow(self) -> None:
-        """Serve until all jobs are over, or the stream is interrupted.
-
-        Raises
-        ------
-        OptplanError
-            When nothing can be written any more, or started. What runs was stopped then, and nodes were given back.
-        """
-        self._go_round()
-
     # ------------------------------------------------------------------------------------------------------ deciding
 
     def _decide(self, now_s: float) -> list[Record]:
