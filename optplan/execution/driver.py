@@ -40,17 +40,7 @@ _EXITS = {INFEASIBLE: EXIT_INFEASIBLE, LIMIT: EXIT_LIMIT}
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may take, and how patient it is.
-
-    Parameters
-    ----------
-    budget_usd, budget_gpu_hours, deadline_s
-        Hard limits of this run; None where there are none.
-    node_wait_s
-        Seconds to wait for nodes before the run is paused.
-    grace_s
-        Seconds that an operation has to store its state when it is stopped.
-    """
+    """Hard limits of a run, None where there are none, and the seconds it waits for nodes and for ends."""
 
     budget_usd: float | None = None
     budget_gpu_hours: float | None = None
@@ -60,19 +50,7 @@ class Limits:
 
 
 class Driver(Loop[State]):
-    """Follows a plan to its end.
-
-    Parameters
-    ----------
-    state, rules, executor
-        Of the run.
-    journal, listener
-        As in :class:`~optplan.execution.loop.Loop`.
-    limits
-        What it may take.
-    replanner
-        Plans the rest anew where a run does not go as planned; None follows the plan as it is.
-    """
+    """Follows a plan to its end; without a replanner as it is."""
 
     def __init__(
         self,

@@ -62,19 +62,7 @@ _State = TypeVar("_State", bound=RunState)
 
 
 class Loop(ABC, Generic[_State]):
-    """Goes round until a run has ended or is paused.
-
-    Parameters
-    ----------
-    state, executor
-        Of the run.
-    grace_s
-        Seconds that an operation has to store its state when it is stopped.
-    journal
-        What is written down; None writes nothing.
-    listener
-        Is told of every record, and of progress; None tells nobody.
-    """
+    """Goes round until a run has ended or is paused; without a journal nothing is written down."""
 
     def __init__(
         self, state: _State, executor: Executor, grace_s: float, journal: Journal | None, listener: Listener | None
@@ -85,13 +73,7 @@ class Loop(ABC, Generic[_State]):
         self._interrupted, self._given_up = 0, False
 
     def interrupt(self, code: int = EXIT_INTERRUPTED) -> None:
-        """Ask the loop to stop everything in good order and to pause; may be called from a signal handler.
-
-        Parameters
-        ----------
-        code
-            The exit code that the run then has.
-        """
+        """Ask to stop everything in good order and pause with an exit code; may be called from a signal handler."""
         self._interrupted = code
 
     def leave(self) -> None:

@@ -68,7 +68,7 @@ class TrainingOptions(RunOptions):
     Parameters
     ----------
     train
-        ``module:name`` or ``file.py:name`` of the trainable, in place of a command.
+        ``module:name`` or ``file.py:name`` of the trainable; in place of a command, or started by executor ``command``.
     folder
         Relative files and modules of these are looked for there.
     metric
@@ -104,8 +104,9 @@ class TrainingOptions(RunOptions):
     step_timeout_s: Limit | None = None
 
     LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
-        **dict.fromkeys(("retries", "grace_s", "checkpoint_every_s", "launcher", "setup"), REAL),
+        **dict.fromkeys(("retries", "grace_s", "checkpoint_every_s", "setup"), REAL),
         **dict.fromkeys(("orphan_after_s", "step_timeout_s"), REAL),
+        "launcher": ("local", "ray", "slurm"),
         **dict.fromkeys(("sbatch", "gres"), ("slurm",)),
     }
 
@@ -116,7 +117,10 @@ class TrainingOptions(RunOptions):
         super().require_effect()
         if self.address and self.executor != "ray":
             raise UsageError(f"address: executor {self.executor!r} has none; give --executor ray, or leave it out")
-        if self.train and self.command:
+        if self.executor == "command" and not (self.train and self.command):
+            what = "starts and ends by --command what is trained by --train"
+            raise UsageError(f"command: executor 'command' {what}; give both")
+        if self.train and self.command and self.executor != "command":
             raise UsageError("train: a command is given as well; give one of the two")
         if self.executor == "virtual":
             if self.command:
@@ -168,6 +172,7 @@ class SearchOptions(TrainingOptions):
     LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
         **TrainingOptions.LOOKED_AT,
         **dict.fromkeys(("checkpoint_bytes", "step_wait_s"), REAL),
+        **dict.fromkeys(("slots", "node_wait_s"), ("virtual", "local", "ray")),
         **dict.fromkeys(("lucky", "slower", "dearer"), ("virtual",)),
     }
 

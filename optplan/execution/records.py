@@ -268,13 +268,7 @@ def encode(record: Record) -> str:
 
 
 def decode(line: str) -> Record:
-    """Read what :func:`encode` wrote.
-
-    Raises
-    ------
-    DataError
-        When the line is no record.
-    """
+    """Read what :func:`encode` wrote."""
     fields = json.loads(line)
     kind = fields.pop("kind", "")
     if kind not in _KINDS:

@@ -115,6 +115,7 @@ class SearchRun(Run[Plan, SearchOptions, State, Executor, RunOutcome]):
         own: dict[str, Any] = {"metric": self.rules.metric}
         if options.executor == "ray":
             own["slots"] = options.slots or _count_slots(plan)
+        if options.executor != "local":
             _require_room(plan, options)
         gpus = {name: resource.gpus_per_node for name, resource in plan.resources.items()}
         return make_executor(options.executor, gpus, self._gather_settings(**own), now_s=self._clock_s())
@@ -143,9 +144,9 @@ class SearchRun(Run[Plan, SearchOptions, State, Executor, RunOutcome]):
             return None
         own = {"deadline": options.deadline_s, "budget": options.budget_usd, "gpus": _count_gpus(options)}
         limits = {name: amount for name, amount in own.items() if amount is not None}
-        if options.executor == "ray":
-            slots = options.slots or _count_slots(self.state.plan)
-            require = partial(_require_room, options=options.replace(slots=slots))
+        if options.executor not in ("virtual", "local"):
+            slots = _count_slots(self.state.plan) if options.executor == "ray" else None
+            require = partial(_require_room, options=options.replace(slots=options.slots or slots))
         return Replanner(self.state, above=options.replan_above, limits=limits, require=require)
 
 
@@ -168,7 +169,7 @@ def _count_gpus(options: SearchOptions) -> int | None:
 
 
 def _require_room(plan: Plan, options: SearchOptions) -> None:
-    """Refuse plans for which a cluster of Ray has no room, or in which one process has GPUs on several machines."""
+    """Refuse plans for which a cluster has no room, or in which one process has GPUs on several machines."""
     for name in options.setup.nodes.keys() - plan.resources.keys():
         raise UsageError(f"setup.nodes: the plan has no resource {name!r}; {nearest_name_hint(name, plan.resources)}")
     for segment in plan.segments:

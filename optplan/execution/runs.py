@@ -79,15 +79,7 @@ class Follower(Protocol):
 
 
 class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
-    """A run, in its folder or in none.
-
-    Parameters
-    ----------
-    plan, options
-        That it follows, and those that hold now.
-    own
-        What its kind has besides, as plain data.
-    """
+    """A run, in its folder or in none; ``own`` is what its kind has besides plan and options, as plain data."""
 
     kind: ClassVar[Kind]
     options_type: type[_Options]
@@ -290,14 +282,9 @@ def name_training(options: dict[str, Any], trainable: object) -> dict[str, Any]:
 
 @contextmanager
 def interruptible(interrupt: Callable[[int], None], leave: Callable[[], None] | None = None) -> Iterator[None]:
-    """Turn Ctrl-C, SIGTERM and SIGHUP into a request: the loop stores everything and pauses. A second one ends it.
+    """Turn Ctrl-C, SIGTERM and SIGHUP into a request to pause, with the exit code that is due; a second one ends it.
 
-    Parameters
-    ----------
-    interrupt
-        Is called with the exit code that is due.
-    leave
-        Is called when the loop is ended at once; None calls nothing.
+    The loop stores everything; ``leave`` is called when it is ended at once.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

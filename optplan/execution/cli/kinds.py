@@ -10,11 +10,11 @@ import math
 import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from optplan.errors import UsageError
 from optplan.units import BudgetUnit
@@ -50,44 +50,6 @@ class Told(NamedTuple):
 
     outcome: Any
     name: str = ""
-
-
-class Kind(Protocol):
-    """What is known of a folder, as a module or an object has it; a service is gone on with by another command."""
-
-    @property
-    def NAME(self) -> str:  # noqa: N802 - as modules have it
-        """What folders of the kind are of, in words."""
-        ...
-
-    @property
-    def RESUMED(self) -> Collection[str]:  # noqa: N802 - as modules have it
-        """Parameters of ``optplan run --resume`` that it takes; of a service none."""
-        ...
-
-    def resume(self, folder: Path, given: dict[str, Any], events: Path | None, /) -> Told:
-        """Go on with what is in a folder, with parameters that were given, and write what happens into a file."""
-        ...
-
-    def read(self, folder: Path, /) -> Told:
-        """Read how it stands."""
-        ...
-
-    def present(self, outcome: Any, /) -> list[Shown]:  # noqa: ANN401 - of its kind
-        """Show how it stands."""
-        ...
-
-    def build_page(self, told: Told, /) -> Page:
-        """Build the page of it."""
-        ...
-
-    def list_logs(self, folder: Path, /) -> dict[str, Path]:
-        """Return what was written there, by who did."""
-        ...
-
-    def stop(self, folder: Path, process: int | None, /) -> tuple[str, bool]:
-        """Ask a process to stop; say so, and whether nothing runs on unasked."""
-        ...
 
 
 class RunKind(ABC):
@@ -187,21 +149,14 @@ def kind_of_plan(plan: Plan, options: dict[str, Any]) -> RunKind:
     return _run_kind("fleet" if isinstance(plan, SriftPlan) and "train" not in options else "search")
 
 
-def kind_of_folder(folder: Path) -> Kind:
-    """Return the kind of what is in a folder.
-
-    Raises
-    ------
-    UsageError
-        When nothing is there.
-    """
+def kind_of_folder(folder: Path) -> Any:  # noqa: ANN401 - as the table has it
+    """Return the kind of what is in a folder: of a run, or the module of services, which has the same names."""
     from optplan.execution.journal import read_kind
     from optplan.execution.serving.store import is_begun
 
     if not folder.is_dir():
         raise UsageError(f"{folder}: no run is there; give the folder that --out named")
-    found: Kind = resolve_name(_KINDS["service" if is_begun(folder) else read_kind(folder)])
-    return found
+    return resolve_name(_KINDS["service" if is_begun(folder) else read_kind(folder)])
 
 
 def find_process(folder: Path) -> int | None:

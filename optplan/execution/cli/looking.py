@@ -56,7 +56,8 @@ def build_pages(folders: Sequence[Path]) -> Page:
 
         return build_comparison_page(_read_searches(folders))
     kind = kind_of_folder(folders[0])
-    return kind.build_page(kind.read(folders[0]))
+    page: Page = kind.build_page(kind.read(folders[0]))
+    return page
 
 
 def _compare(folders: Sequence[Path], outputs: Outputs) -> None:

@@ -14,7 +14,7 @@ from optplan.cli.options import BUDGET, DIR, FILE, SIZE, TIME, parse_share
 from optplan.cli.options import Kind as Value
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
-from optplan.execution.cli.kinds import Kind, Told, kind_of_folder, kind_of_plan
+from optplan.execution.cli.kinds import RunKind, Told, kind_of_folder, kind_of_plan
 from optplan.units import parse_duration
 
 _FACTOR = click.FloatRange(min=0, min_open=True)
@@ -218,7 +218,7 @@ def run(
     return _finish(kind, kind.follow(followed, given, outputs.path("--events")), outputs)
 
 
-def _finish(kind: Kind, told: Told, outputs: Outputs) -> int:
+def _finish(kind: RunKind, told: Told, outputs: Outputs) -> int:
     """Print what a run came to, write its page, and return the exit code."""
     outputs.answer(told.outcome, lambda: kind.present(told.outcome))
     outputs.save_page("--report", lambda: kind.build_page(told))

@@ -51,15 +51,7 @@ _ROUND_S = 0.5
 
 
 class Monitor:
-    """Follows a run to its end.
-
-    Parameters
-    ----------
-    state, terms, fleet
-        Where it stands, how it is watched, and who trains.
-    journal, listener
-        Where records go.
-    """
+    """Follows a run to its end."""
 
     def __init__(
         self,

@@ -37,35 +37,23 @@ from optplan.units import Amount, BudgetUnit
 
 @dataclass
 class Attempt:
-    """A fleet that was asked to train.
-
-    Parameters
-    ----------
-    number, place
-        Which of the run's, and the ranks of each VM, in their order.
-    wanted_s, ready_s, stopping_s
-        When it was asked for, when all of its ranks were there, and when it was asked to end; None: not yet.
-    from_iterations, source
-        Done in all when it began, and the rank that reads what was stored: the lowest one of a VM that was there.
-    order, rank, asked_s
-        The last checkpoint that was asked for: its number, of which rank, and when; 0: none.
-    answered
-        The last order that was carried out.
-    silent_s, returned
-        When each of its VMs was found silent that had been heard of; and whether one has come back.
-    """
+    """A fleet that was asked to train, by its number in the run, with the ranks of each VM in their order."""
 
     number: int
     place: dict[str, int]
     wanted_s: float
     from_iterations: int
+    #: The rank that reads what was stored: the lowest one of a VM that was there.
     source: int = 0
+    #: When all of its ranks were there, and when it was asked to end.
     ready_s: float | None = None
     stopping_s: float | None = None
+    #: The last checkpoint that was asked for, of which rank and when (0: none), and the last that was carried out.
     order: int = 0
     rank: int = -1
     asked_s: float = math.inf
     answered: int = 0
+    #: When each of its VMs was found silent that had been heard of; and whether one has come back.
     silent_s: dict[str, float] = field(default_factory=dict)
     returned: bool = False
 
@@ -90,15 +78,7 @@ class Attempt:
 
 
 class FleetState(RunState):
-    """Where a run stands; its nodes are VMs.
-
-    Parameters
-    ----------
-    plan
-        The plan that is followed.
-    instance
-        The problem of the whole run, with the limits that hold now.
-    """
+    """Where a run stands; its nodes are VMs, and its instance has the limits that hold now."""
 
     def __init__(self, plan: SriftPlan, instance: SriftInstance) -> None:
         super().__init__()

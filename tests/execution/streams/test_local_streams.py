@@ -11,14 +11,12 @@ from typing import Any
 
 import pytest
 
-from optplan.contracts.plan import Plan
 from optplan.errors import OutputError, UsageError
 from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Journal
 from optplan.execution.online.terms import Terms
 from optplan.execution.protocol import Operation
 from optplan.execution.records import Record
-from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.slurm import SlurmExecutor
 from optplan.execution.streams.arrivals import StreamJob
@@ -33,7 +31,6 @@ MakeInstance = Callable[..., BoaInstance]
 MakePlan = Callable[[BoaInstance], BoaPlan]
 MakeJobs = Callable[..., list[StreamJob]]
 
-QUADRATIC = f"{Path(__file__).parents[1] / 'trainables' / 'quadratic.py'}:Quadratic"
 SLEEPER = f"{Path(__file__).with_name('sleeper.py')}:train"
 POOR = (1.0, 1.1, 1.2)
 #: The calculator looks at once, and forgets nothing.
@@ -153,19 +150,6 @@ def test_segments_are_submitted_to_slurm_at_the_size_that_was_decided(
     assert len(set(widths)) == len(widths)
     segments = list(enumerate(widths, start=1))
     assert noted == [f"job-0{job}.{number} gpu:a100:{gpus}" for job in (0, 1) for number, gpus in segments]
-
-
-def test_a_search_runs_on_slurm(plan_stages: Callable[..., Plan], slurm: Path, tmp_path: Path) -> None:
-    """Each trial of each segment is a job of Slurm with its GPUs; what is over budget goes on with another one."""
-    space, out = [{"rate": rate} for rate in (0.3, 0.1)], tmp_path / "search"
-    options: dict[str, Any] = {"executor": "slurm", "gres": "gpu:a100"}
-    stopped = run(plan_stages((2, 1, 1), (1, 1, 2)), QUADRATIC, space=space, out=out, budget_usd=1e-6, **options)
-    assert (stopped.code, list(slurm.iterdir())) == (4, [])
-    outcome = resume(out, budget_usd=100.0)
-    assert outcome.winner.configuration == {"rate": 0.3}
-    noted = sorted(path.read_text(encoding="utf-8").split(".", 1)[1] for path in slurm.iterdir())
-    first = [f"b1-s1.b1-s1-trials-000{number}.1 gpu:a100:1" for number in (1, 2)]
-    assert noted == [*first, f"b1-s2.{outcome.winner.trial}.1 gpu:a100:2"]
 
 
 def test_what_slurm_does_not_say_or_do_is_reported(
