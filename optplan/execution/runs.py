@@ -22,7 +22,7 @@ from optplan.errors import UsageError
 from optplan.execution.executors import gather_settings
 from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Beginning, Journal, Kind
-from optplan.execution.loop import Listener, tell
+from optplan.execution.loop import Listener, Rounds, tell
 from optplan.execution.options import RunOptions
 from optplan.execution.records import Record, Resumed
 from optplan.execution.run_state import RunState
@@ -52,30 +52,6 @@ class Closable(Protocol):
 
 
 _Executor = TypeVar("_Executor", bound=Closable)
-
-
-class Follower(Protocol):
-    """A loop that follows a run."""
-
-    def interrupt(self, code: int = ...) -> None:
-        """Ask it to pause, with an exit code; may be called from a signal handler."""
-        ...
-
-    def leave(self) -> None:
-        """Tell what is held and runs on when it is left at once."""
-        ...
-
-    def resume(self, changes: Mapping[str, Any] | None = None) -> None:
-        """Take over what an earlier one left behind, with options that are others from now on."""
-        ...
-
-    def follow(self) -> int:
-        """Go on until the run has ended or is paused, and return its exit code."""
-        ...
-
-    def abort(self) -> int:
-        """Give everything back, end the run, and return its exit code."""
-        ...
 
 
 class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
@@ -110,7 +86,7 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
         """Return what it runs on."""
 
     @abstractmethod
-    def _make_driver(self, executor: _Executor, listener: Listener | None) -> Follower:
+    def _make_driver(self, executor: _Executor, listener: Listener | None) -> Rounds[_State]:
         """Return what follows it."""
 
     @abstractmethod
@@ -157,13 +133,13 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
         known = self.options.to_json_data()
         changed = {name: known.get(name) for name in changes}  # what is None is left out there
 
-        def go_on(driver: Follower) -> object:
+        def go_on(driver: Rounds[_State]) -> object:
             driver.resume(changed)
             return driver.abort() if abort else driver.follow()
 
         return self._follow(listener, go_on)
 
-    def _follow(self, listener: Listener | None, follow: Callable[[Follower], object]) -> _Outcome:
+    def _follow(self, listener: Listener | None, follow: Callable[[Rounds[_State]], object]) -> _Outcome:
         if self.state.ended is None:
             with ExitStack() as self._held:
                 executor = self._make_executor()

@@ -20,7 +20,7 @@ from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import FleetOptions
 from optplan.execution.journal import Beginning, Journal
-from optplan.execution.records import Record, Resumed
+from optplan.execution.records import Record
 from optplan.execution.running import SearchRun
 from optplan.execution.runs import read_run, resume
 from optplan.formulations.srift.data.instance import SriftInstance
@@ -118,7 +118,7 @@ def follow(
         terms = FleetOptions(heartbeat_s=0.02, grace_s=5.0)
         monitor = Monitor(state, terms, fleet, journal=journal)
         if before:
-            monitor.write(Resumed(state.t))
+            monitor.resume()
         monitor.follow()
         return state, list(journal.replay()), journal.ends
     finally:
