@@ -1,80 +1,40 @@
 """The public names of runs, each written once, as those of ``optplan`` are."""
 
-from optplan.execution.fleets.hook import (
-    Member as Member,
-)
-from optplan.execution.measuring.measured_speedups import (
-    measure_speedup as measure_speedup,
-)
+# ruff: noqa: I001 - would import every name by a statement of its own
+
+from optplan.execution.fleets.hook import Member as Member
+from optplan.execution.measuring.measured_speedups import measure_speedup as measure_speedup
 from optplan.execution.measuring.profiled_instances import (
     describe_search as describe_search,
-)
-from optplan.execution.measuring.profiled_instances import (
     renew_class as renew_class,
-)
-from optplan.execution.measuring.profiled_instances import (
     renew_search as renew_search,
 )
 from optplan.execution.measuring.search_profile import (
     Profile as Profile,
-)
-from optplan.execution.measuring.search_profile import (
     ProfileSettings as ProfileSettings,
-)
-from optplan.execution.measuring.search_profile import (
     profile_here as profile_here,
 )
-from optplan.execution.measuring.trial_timings import (
-    summarise as summarise,
-)
-from optplan.execution.online.calculator import (
-    WidthCalculator as WidthCalculator,
-)
-from optplan.execution.online.decisions import (
-    decide as decide,
-)
-from optplan.execution.online.events import (
-    Measurement as Measurement,
-)
+from optplan.execution.measuring.trial_timings import summarise as summarise
+from optplan.execution.online.calculator import WidthCalculator as WidthCalculator
+from optplan.execution.online.decisions import decide as decide
+from optplan.execution.online.events import Measurement as Measurement
 from optplan.execution.online.jobs import (
     ActiveJob as ActiveJob,
-)
-from optplan.execution.online.jobs import (
     Node as Node,
-)
-from optplan.execution.online.jobs import (
     Rules as Rules,
 )
-from optplan.execution.online.width_table import (
-    WidthTable as WidthTable,
-)
-from optplan.execution.outcomes import (
-    RunOutcome as RunOutcome,
-)
+from optplan.execution.online.width_table import WidthTable as WidthTable
+from optplan.execution.outcomes import RunOutcome as RunOutcome
 from optplan.execution.pages.runs import (
     build_comparison_page as build_comparison_page,
-)
-from optplan.execution.pages.runs import (
     comparison_table as comparison_table,
 )
-from optplan.execution.ray_tune import (
-    PlanScheduler as PlanScheduler,
-)
-from optplan.execution.running import (
-    resume as resume,
-)
-from optplan.execution.running import (
-    run as run,
-)
-from optplan.execution.streams.arrivals import (
-    StreamJob as StreamJob,
-)
-from optplan.execution.streams.running import (
-    run_stream as run_stream,
-)
-from optplan.execution.trainables import (
-    Session as Session,
-)
+from optplan.execution.ray_tune import PlanScheduler as PlanScheduler
+from optplan.execution.running import run as run
+from optplan.execution.runs import resume as resume
+from optplan.execution.streams.arrivals import StreamJob as StreamJob
+from optplan.execution.streams.running import run_stream as run_stream
+from optplan.execution.trainables import Session as Session
 
 COMMANDS: dict[str, str]
 LISTS: dict[str, str]

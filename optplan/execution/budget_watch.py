@@ -11,19 +11,10 @@ from optplan.execution.state import State
 
 
 class BudgetWatch:
-    """Knows until when a budget lasts at least.
+    """Knows until when a budget in US dollars lasts at least; ``lateness`` is by what part the cost may be over it.
 
     A run's cost grows by no more than its rate until something new is paid, so until then nothing has to be added up:
     that is worked out again when the time has come, or when a node begins to be paid.
-
-    Parameters
-    ----------
-    state
-        Of the run.
-    budget_usd
-        The budget; None where there is none.
-    lateness
-        By what part of it the cost may be over it.
     """
 
     def __init__(self, state: State, budget_usd: float | None, lateness: float) -> None:

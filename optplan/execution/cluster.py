@@ -39,19 +39,10 @@ def release_all(state: State, pool: str, now_s: float) -> Iterator[Record]:
 
 
 def choose_surplus(state: State, pool: str, wanted: int, trials: dict[str, int], now_s: float) -> list[str]:
-    """Return the nodes that a pool gives back.
+    """Return the nodes that a pool gives back, of which ``wanted`` stay; ``trials`` are the GPUs of those that go on.
 
     While a node has not used up its minimum charge the oldest go first: no node then gives up more of it than it must.
     Otherwise those go on which the fewest trials are that go on (RubberBand's placement controller).
-
-    Parameters
-    ----------
-    state, pool, now_s
-        The run, the pool, and what the clock shows.
-    wanted
-        How many nodes stay.
-    trials
-        GPUs of the trials that go on.
     """
     nodes = ready_nodes(state, pool)
     surplus = len(nodes) - wanted
@@ -68,16 +59,9 @@ def choose_surplus(state: State, pool: str, wanted: int, trials: dict[str, int],
 def place_trials(
     state: State, pool: str, trials: dict[str, int], running: Sequence[str] = ()
 ) -> dict[str, dict[str, int]]:
-    """Place trials on a pool's nodes (RubberBand, Algorithm 3); those for which there is no room are left out.
+    """Place trials, by their GPUs, on a pool's nodes (RubberBand, Algorithm 3); those ``running`` stay where they are.
 
-    Parameters
-    ----------
-    state, pool
-        The run and the pool.
-    trials
-        GPUs by trial, running ones included.
-    running
-        Trials that stay where they are.
+    Those for which there is no room are left out.
     """
     nodes = ready_nodes(state, pool)
     if not nodes:

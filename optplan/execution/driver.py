@@ -40,17 +40,7 @@ _EXITS = {INFEASIBLE: EXIT_INFEASIBLE, LIMIT: EXIT_LIMIT}
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may take, and how patient it is.
-
-    Parameters
-    ----------
-    budget_usd, budget_gpu_hours, deadline_s
-        Hard limits of this run; None where there are none.
-    node_wait_s
-        Seconds to wait for nodes before the run is paused.
-    grace_s
-        Seconds that an operation has to store its state when it is stopped.
-    """
+    """Hard limits of a run, None where there are none, and the seconds it waits for nodes and for ends."""
 
     budget_usd: float | None = None
     budget_gpu_hours: float | None = None
@@ -60,19 +50,7 @@ class Limits:
 
 
 class Driver(Loop[State]):
-    """Follows a plan to its end.
-
-    Parameters
-    ----------
-    state, rules, executor
-        Of the run.
-    journal, listener
-        As in :class:`~optplan.execution.loop.Loop`.
-    limits
-        What it may take.
-    replanner
-        Plans the rest anew where a run does not go as planned; None follows the plan as it is.
-    """
+    """Follows a plan to its end; without a replanner as it is."""
 
     def __init__(
         self,
@@ -92,24 +70,6 @@ class Driver(Loop[State]):
         self._budget = BudgetWatch(state, self._limits.budget_usd, executor.capabilities.lateness)
         self._halting = ""
         self._why = ""
-
-    def follow(self) -> int:
-        """Follow the plan until it has ended or is paused.
-
-        Returns
-        -------
-        int
-            The exit code: 0 when it has ended, 1 when every trial failed, 3 when the rest cannot keep its limits any
-            more, 4 at a limit, 130 when interrupted (143 by SIGTERM, 129 by SIGHUP).
-
-        Raises
-        ------
-        OptplanError
-            When nothing can be written any more, or started. What runs was stopped then, and nodes were given back:
-            another driver finds what is left.
-        """
-        self._go_round()
-        return self._state.code
 
     def admits(self, segment: SegmentState, now_s: float) -> str:
         """Say why a segment must not begin now: what it commits to would break a hard limit; else nothing."""

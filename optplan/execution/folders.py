@@ -59,39 +59,10 @@ Handle = TypeVar("Handle")
 
 @dataclass(frozen=True)
 class FolderSettings:
-    """How trials are run.
+    """How trials are run in a run's folder (``root``), as options say, and the metric that they have to show.
 
-    Parameters
-    ----------
-    root
-        Folder of the run.
-    train, command, folder
-        What is run, and from which folder.
-    metric
-        What trials have to show.
-    launcher
-        ``single`` or ``torchrun``.
-    step_wait_s
-        Least seconds of an iteration: what is left of them is waited.
-    checkpoint_every_s
-        Seconds after which a trial stores its state on the way.
-    grace_s, orphan_after_s
-        Seconds that an operation has to store its state when it is stopped; and those without a driver after which it
-        stores its state and ends.
-    step_timeout_s
-        Seconds within which each iteration has to end; None: :func:`limit_step` says.
-    checkpoint_bytes
-        What checkpoints may take before those of trials that are out are deleted.
-    setup
-        What machines need.
-    slots
-        GPUs or CPU slots of this machine, or CPUs of a Ray cluster that is made here; None: the machine's GPUs, or as
-        many slots as are asked for (of a cluster one).
-    address
-        Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine, which ends with the driver.
-    sbatch, gres
-        On Slurm: options of sbatch by their long name, such as ``partition: gpu``, and what a GPU is called in
-        ``--gres``, such as ``gpu`` or ``gpu:a100``; empty where there are none to ask for.
+    Without ``step_timeout_s`` :func:`limit_step` says when an iteration hangs; without ``slots`` there are the
+    machine's GPUs, or as many slots as are asked for (of a Ray cluster that is made here one).
     """
 
     root: Path
@@ -120,30 +91,17 @@ class FolderSettings:
 
 @dataclass
 class Running(Generic[Handle]):
-    """An operation, as this driver knows it.
-
-    Parameters
-    ----------
-    operation, folder
-        Which.
-    handle
-        Its processes; None where none of them is there any more.
-    offset, iterations
-        Up to where its progress was read, and the iterations that were reported so far.
-    kill_at_s
-        When it is killed; None unless it was asked to stop.
-    step_at_s
-        When it began its iteration, or was seen first; None while it waits for its machine.
-    hangs
-        Whether that is too long ago, so that it is killed.
-    """
+    """An operation, as this driver knows it, up to where its progress was read."""
 
     operation: Operation
     folder: Path
+    #: Its processes; None where none of them is there any more.
     handle: Handle | None
     offset: int = 0
     iterations: int = 0
+    #: When it is killed; None unless it was asked to stop.
     kill_at_s: float | None = None
+    #: When it began its iteration, or was seen first; None while it waits for its machine. Too long ago, it hangs.
     step_at_s: float | None = None
     hangs: bool = False
 
@@ -159,17 +117,7 @@ class Ending:
 
 
 class FolderExecutor(ABC, Generic[Handle]):
-    """Runs operations in folders; how their processes are started, found and killed is up to its heirs.
-
-    Parameters
-    ----------
-    gpus_per_node
-        By resource, the GPUs of a node.
-    settings
-        How trials are run.
-    now_s
-        What the run's clock shows.
-    """
+    """Runs operations in folders; how their processes are started, found and killed is up to its heirs."""
 
     capabilities: Capabilities
     #: Seconds between two looks at the processes.
@@ -197,13 +145,7 @@ class FolderExecutor(ABC, Generic[Handle]):
         return Observation(there, frozenset(self._running))
 
     def start(self, operation: Operation) -> None:
-        """Start the processes of an operation, unless they run already.
-
-        Raises
-        ------
-        OutputError
-            When its folder cannot be written.
-        """
+        """Start the processes of an operation, unless they run already."""
         if operation.id in self._running:
             return
         folder, log = self._folder_of(operation.id), self._log_of(operation.trial)

@@ -57,17 +57,7 @@ _DISK = tuple(
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a run is made from, the first record of its journal: all as plain data.
-
-    Parameters
-    ----------
-    kind
-        Of run.
-    plan, options
-        That it began with.
-    own
-        What its kind has besides, such as the jobs of a stream.
-    """
+    """What a run is made from, as plain data, the first record of its journal."""
 
     kind: Kind
     plan: dict[str, Any]
@@ -76,25 +66,10 @@ class Beginning:
 
 
 class Journal:
-    """The journal of one run, in its folder.
+    """The journal of one run, in its folder, which is made for the user alone (mode 0700).
 
-    Parameters
-    ----------
-    folder
-        Of the run; it is made, for the user alone (mode 0700). One that is there has to be empty, or of a run.
-    writable
-        Whether records are written: then no other driver may hold the folder.
-    begun
-        Whether a run has to be there: then nothing is made, and a folder without one is left as it is.
-
-    Raises
-    ------
-    OutputError
-        When the folder cannot be written.
-    UsageError
-        When another driver holds the folder, no run is there although one has to be, or other things are.
-    DataError
-        When the journal is damaged, gone from beside what the run has started, or of another version.
+    One that is there has to be empty, or of a run. Where records are written (``writable``), no other driver may hold
+    the folder; where a run has to have ``begun`` nothing is made, and a folder without one is left as it is.
     """
 
     def __init__(self, folder: Path, *, writable: bool = True, begun: bool = False) -> None:
@@ -142,13 +117,7 @@ class Journal:
         self.close()
 
     def require(self, kind: Kind) -> Beginning:
-        """Return what the run is made from, which has to be of a kind.
-
-        Raises
-        ------
-        UsageError
-            Which says what goes on with it.
-        """
+        """Return what the run is made from; one of another kind is refused."""
         assert self.beginning is not None  # else it cannot be opened to go on with
         if self.beginning.kind != kind:
             what = f"{self.folder}: holds {_KINDS[self.beginning.kind]}"
@@ -161,24 +130,15 @@ class Journal:
         self.beginning = beginning
 
     def commit(self, records: Sequence[Record]) -> None:
-        """Append records, all or none.
-
-        Raises
-        ------
-        OutputError
-            When the disk is full, or the folder has become read-only.
-        """
+        """Append records, all or none; OutputError when the disk is full, or the folder has become read-only."""
         if records:
             self._write([encode(record) for record in records])
 
     def replay(self) -> Iterator[Record]:
         """Yield all records in their order, once all of them were looked at.
 
-        Raises
-        ------
-        DataError
-            When one was changed, moved or is missing, or something was started of which none tells: what is wrong, and
-            what can still be read.
+        Where one was changed, moved or is missing, or something was started of which none tells, DataError says what
+        can still be read.
         """
         unknown = _list_started(self.folder)  # before it is read: a driver that goes on writes first, then starts
         records = [self._decode(number, body) for number, body in enumerate(self._read_whole()) if number]
@@ -340,15 +300,7 @@ def writing(connection: sqlite3.Connection, path: Path, advice: str) -> Iterator
 
 
 def read_kind(folder: Path | str) -> Kind:
-    """Return of which kind the run in a folder is.
-
-    Raises
-    ------
-    UsageError
-        When no run is there.
-    DataError
-        When its journal is damaged.
-    """
+    """Return of which kind the run in a folder is."""
     with Journal(Path(folder), writable=False) as journal:
         assert journal.beginning is not None  # else it cannot be looked at
         return journal.beginning.kind

@@ -14,12 +14,9 @@ DRIVER_LOCK = "driver.lock"
 
 
 def take_lock(path: Path) -> int | None:
-    """Take a lock that nobody holds; those who only look at it are not in the way.
+    """Take a lock that nobody holds, else return None; those who only look at it are not in the way.
 
-    Returns
-    -------
-    int or None
-        The open file, which holds the lock until the last copy of it is closed; None where somebody has it.
+    The open file holds the lock until the last copy of it is closed.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -34,18 +31,7 @@ def take_lock(path: Path) -> int | None:
 
 
 def hold_lock(path: Path, busy: str) -> int:
-    """Take the lock of a folder, and write down which process has it.
-
-    Returns
-    -------
-    int
-        The open file, which holds the lock until it is closed.
-
-    Raises
-    ------
-    UsageError
-        When another process has it, with the text ``busy``.
-    """
+    """Take the lock of a folder while the file is open, and write down whose it is; else say ``busy``."""
     handle = take_lock(path)
     if handle is None:
         raise UsageError(busy)

@@ -29,6 +29,7 @@ from optplan.execution.protocol import (
     Progressed,
 )
 from optplan.execution.records import (
+    Ended,
     EpochDone,
     NodeChanged,
     NodeReleasing,
@@ -46,7 +47,9 @@ from optplan.execution.records import (
 )
 from optplan.execution.run_state import HELD, Phase, RunState
 
-EXIT_INTERRUPTED = 130
+EXIT_INTERRUPTED, EXIT_GIVEN_UP = 130, 1
+#: Why a run has ended that the user has given up.
+GIVEN_UP = "given up by the user"
 #: Seconds between two looks at what was stopped and cannot be written down.
 _ROUND_S = 0.5
 
@@ -58,38 +61,99 @@ Listener = Callable[[Record | Progressed], None]
 _State = TypeVar("_State", bound=RunState)
 
 
-class Loop(ABC, Generic[_State]):
-    """Goes round until a run has ended or is paused.
+class Rounds(ABC, Generic[_State]):
+    """Goes round until a run has ended or is paused: decides, writes it down, does it, and listens.
 
-    Parameters
-    ----------
-    state, executor
-        Of the run.
-    grace_s
-        Seconds that an operation has to store its state when it is stopped.
-    journal
-        What is written down; None writes nothing.
-    listener
-        Is told of every record, and of progress; None tells nobody.
+    Without a journal nothing is written down.
     """
 
-    def __init__(
-        self, state: _State, executor: Executor, grace_s: float, journal: Journal | None, listener: Listener | None
-    ) -> None:
-        self._state, self._executor, self._grace_s = state, executor, grace_s
-        self._journal, self._listener = journal, listener
+    def __init__(self, state: _State, journal: Journal | None, listener: Listener | None) -> None:
+        self._state, self._journal, self._listener = state, journal, listener
         self._facts: list[Record] = []
         self._interrupted = 0
 
     def interrupt(self, code: int = EXIT_INTERRUPTED) -> None:
-        """Ask the loop to stop everything in good order and to pause; may be called from a signal handler.
-
-        Parameters
-        ----------
-        code
-            The exit code that the run then has.
-        """
+        """Ask to stop in good order and to pause with an exit code; may be called from a signal handler."""
         self._interrupted = code
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Tell the listener what is held and runs on when this is left at once, by a second interruption."""
+
+    @abstractmethod
+    def resume(self, changes: Mapping[str, Any] | None = None) -> None:
+        """Take over what an earlier driver left behind, with options that are others from now on."""
+
+    @abstractmethod
+    def abort(self) -> int:
+        """Stop everything, give nodes back and end the run; return its exit code."""
+
+    def follow(self) -> int:
+        """Go round until the run has ended or is paused, and return its exit code.
+
+        Where nothing can be written any more, or started, the OptplanError is raised once nothing is left running that
+        nobody would look after: another driver finds what is left.
+        """
+        try:
+            while self._state.end is None:
+                now_s = self._now_s()
+                decided = self._decide(now_s)
+                self._commit(decided)
+                self._perform(decided)
+                if self._state.end is None:
+                    self._listen(self._wait_until(now_s))
+            self._commit(())
+        except OptplanError:
+            self._abandon()
+            raise
+        return self._state.code
+
+    @abstractmethod
+    def _now_s(self) -> float:
+        """Return what the run's clock shows."""
+
+    @abstractmethod
+    def _decide(self, now_s: float) -> list[Record]:
+        """Return what is decided now, already applied to the state."""
+
+    @abstractmethod
+    def _perform(self, decided: Sequence[Record]) -> None:
+        """Do what was decided, and take note of what came of it."""
+
+    @abstractmethod
+    def _wait_until(self, now_s: float) -> float:
+        """Return until when to wait for something to happen."""
+
+    @abstractmethod
+    def _listen(self, until_s: float) -> None:
+        """Take note of what happens, and wait for something until then."""
+
+    def _abandon(self) -> None:
+        """Let go of what runs, although it cannot be written down."""
+
+    def _note(self, fact: Record) -> None:
+        """Apply a fact; it is written with the next transaction."""
+        self._state.apply(fact)
+        self._facts.append(fact)
+
+    def _commit(self, decided: Sequence[Record]) -> None:
+        if self._state.end is None and not decided and all(isinstance(fact, _MINOR) for fact in self._facts):
+            return
+        records, self._facts = [*self._facts, *decided], []
+        if self._journal is not None:
+            self._journal.commit(records)
+        for record in records:
+            tell(self._listener, record)
+
+
+class Loop(Rounds[_State]):
+    """Follows a run on an executor; an operation has so many seconds of grace to store its state when it is stopped."""
+
+    def __init__(
+        self, state: _State, executor: Executor, grace_s: float, journal: Journal | None, listener: Listener | None
+    ) -> None:
+        super().__init__(state, journal, listener)
+        self._executor, self._grace_s, self._given_up = executor, grace_s, False
 
     def leave(self) -> None:
         """Tell the listener what is held and runs on when the loop is left at once, by a second interruption."""
@@ -129,21 +193,18 @@ class Loop(ABC, Generic[_State]):
         executor.ensure_nodes([each for each in missing if state.nodes[each.node].phase is Phase.WANTED])
         self._release(sorted(name for name, node in state.nodes.items() if node.phase is Phase.RELEASING))
 
-    def _go_round(self) -> None:
-        """Go round until the run has ended; where that fails, nothing is left running."""
-        try:
-            while self._state.end is None:
-                now_s = self._executor.now_s()
-                decided = self._decide(now_s)
-                self._commit(decided)
-                self._perform(decided)
-                if self._state.end is None:
-                    for event in self._executor.poll(self._wait_until(now_s)):
-                        self._take_note(event)
-            self._commit(())
-        except OptplanError:
-            self._abandon()
-            raise
+    def abort(self) -> int:
+        """Stop everything in good order, give nodes back and end the run; return its exit code."""
+        self._given_up = True
+        self.interrupt(EXIT_GIVEN_UP)
+        return self.follow()
+
+    def _now_s(self) -> float:
+        return self._executor.now_s()
+
+    def _listen(self, until_s: float) -> None:
+        for event in self._executor.poll(until_s):
+            self._take_note(event)
 
     def _abandon(self) -> None:
         """Stop what runs and give nodes back, although it cannot be written down."""
@@ -156,16 +217,8 @@ class Loop(ABC, Generic[_State]):
             left -= {event.operation for event in events if isinstance(event, Finished | Failed)}
         executor.release_nodes([node.name for node in self._state.held_nodes()])
 
-    @abstractmethod
-    def _decide(self, now_s: float) -> list[Record]:
-        """Return what is decided now, already applied to the state."""
-
-    @abstractmethod
-    def _wait_until(self, now_s: float) -> float:
-        """Return until when to wait for something to happen."""
-
     def _wind_down(self, now_s: float, cause: str, why: str, code: int) -> list[Record]:
-        """Stop what runs, for a cause; once nothing runs any more, give everything back and pause."""
+        """Stop what runs, for a cause; once nothing runs any more, give everything back and pause, or end."""
         state = self._state
         running = state.running
         decided: list[Record] = [
@@ -173,24 +226,10 @@ class Loop(ABC, Generic[_State]):
         ]
         if not running and state.ended is None:
             decided += [NodeReleasing(now_s, node.name) for node in state.held_nodes()]
-            decided.append(Paused(now_s, why, code))
+            decided.append(Ended(now_s, None, GIVEN_UP, code) if self._given_up else Paused(now_s, why, code))
         for record in decided:
             state.apply(record)
         return decided
-
-    def _note(self, fact: Record) -> None:
-        """Apply a fact; it is written with the next transaction."""
-        self._state.apply(fact)
-        self._facts.append(fact)
-
-    def _commit(self, decided: Sequence[Record]) -> None:
-        if self._state.end is None and not decided and all(isinstance(fact, _MINOR) for fact in self._facts):
-            return
-        records, self._facts = [*self._facts, *decided], []
-        if self._journal is not None:
-            self._journal.commit(records)
-        for record in records:
-            tell(self._listener, record)
 
     def _perform(self, decided: Sequence[Record]) -> None:
         """Do what was decided, and take note of what came of it."""

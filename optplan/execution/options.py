@@ -1,10 +1,10 @@
-"""How a plan is followed: what users choose for a run, and the rules and limits that follow from it and the plan."""
+"""How runs are followed: what users choose, for all kinds and of each its own; and a search's rules and limits."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,104 +14,179 @@ from optplan.errors import UsageError
 from optplan.execution.driver import Limits
 from optplan.execution.scheduler import Rules
 from optplan.execution.setups import Setup
-from optplan.schema import FrozenModel
+from optplan.schema import ByName, FrozenModel
 
-_Amount = Annotated[float, Field(ge=0)]
-_Limit = Annotated[float, Field(gt=0)]
-_REAL = ("local", "ray")
-#: Options that only some executors look at.
-_LOOKED_AT = {
-    **dict.fromkeys(("retries", "grace_s", "launcher", "checkpoint_every_s", "checkpoint_bytes", "setup"), _REAL),
-    **dict.fromkeys(("step_wait_s", "orphan_after_s", "step_timeout_s"), _REAL),
-    "lucky": ("virtual",),
-}
+Amount = Annotated[float, Field(ge=0)]
+Limit = Annotated[float, Field(gt=0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
+#: Executors that start something.
+REAL = ("local", "command", "ray", "slurm")
 
 
 class RunOptions(FrozenModel):
-    """How a plan is followed; stored with the run, so that resuming needs nothing else.
+    """What runs of all kinds take; stored with the run, so that going on needs nothing else.
 
     Parameters
     ----------
     executor
-        Where it runs.
-    train
-        ``module:name`` or ``file.py:name`` of the trainable.
+        Where it runs; each kind has those that it knows.
     command
-        A command line instead.
+        A command line: what trains, or what starts and ends fleets.
+    retries
+        How often what has failed is started again: a trial or a job after failures of its own; a fleet that lost no VM,
+        and each VM that came back.
+    grace_s
+        Seconds to store the state and to end when that is asked for.
+    checkpoint_every_s
+        Seconds after which the state is stored on the way, unasked.
+    """
+
+    executor: Literal["virtual", "local", "command", "ray", "slurm"] = "virtual"
+    command: str = ""
+    retries: Annotated[int, Field(ge=0)] = 2
+    grace_s: Amount = 30.0
+    checkpoint_every_s: Limit = 60.0
+
+    #: By option, the executors that look at it; all do where it is not named.
+    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {}
+    #: Options that a run keeps to its end.
+    FIXED: ClassVar[frozenset[str]] = frozenset()
+
+    def require_effect(self) -> None:
+        """Refuse options that the executor does not look at; what is as by default may stay."""
+        for name, executors in self.LOOKED_AT.items():
+            value, field = getattr(self, name), type(self).model_fields[name]
+            if self.executor not in executors and value != field.get_default(call_default_factory=True):
+                known = " or ".join(each for each in executors if each in _choices(type(self)))
+                what = f"{name}: got {value!r}, which means nothing to executor {self.executor!r}"
+                raise UsageError(f"{what}; leave it out, or use {known}")
+
+
+class TrainingOptions(RunOptions):
+    """What searches and streams take besides, whose trials and jobs are processes that :mod:`optplan` starts.
+
+    Parameters
+    ----------
+    train
+        ``module:name`` or ``file.py:name`` of the trainable; in place of a command, or started by executor ``command``.
     folder
         Relative files and modules of these are looked for there.
-    metric, mode
-        By what trials are ranked; None takes the plan's.
+    metric
+        What is shown after each iteration; None takes the plan's.
+    launcher
+        ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker (on Ray an actor).
+    slots
+        GPUs or CPU slots of this machine that may be used, or of a Ray cluster that is made here; None: the machine's
+        GPUs, or as many as are wanted where it has none.
+    address
+        Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine.
+    sbatch, gres
+        On Slurm: options of sbatch by their long name, and what a GPU is called in ``--gres``.
+    setup
+        What machines need before they train.
+    orphan_after_s
+        Seconds without a driver after which a trial stores its state and ends.
+    step_timeout_s
+        Seconds after which an iteration is taken to hang, so that its trial has failed; None: 20 times what the plan
+        expects, and at least 5 minutes.
+    """
+
+    train: str = ""
+    folder: str = "."
+    metric: str | None = None
+    launcher: Literal["single", "torchrun"] = "single"
+    slots: AtLeastOne | None = None
+    address: str = ""
+    sbatch: ByName[str] = Field(default_factory=dict)
+    gres: str = "gpu"
+    setup: Setup = Setup()
+    orphan_after_s: Limit = 600.0
+    step_timeout_s: Limit | None = None
+
+    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
+        **dict.fromkeys(("retries", "grace_s", "checkpoint_every_s", "setup"), REAL),
+        **dict.fromkeys(("orphan_after_s", "step_timeout_s"), REAL),
+        "launcher": ("local", "ray", "slurm"),
+        **dict.fromkeys(("sbatch", "gres"), ("slurm",)),
+    }
+
+    def require_effect(self) -> None:
+        """Refuse options that do not fit together: who trains, and where."""
+        if self.executor != "ray" and self.setup.image:
+            raise UsageError("setup.image: trials are processes of this machine; leave it out, or use --executor ray")
+        super().require_effect()
+        if self.address and self.executor != "ray":
+            raise UsageError(f"address: executor {self.executor!r} has none; give --executor ray, or leave it out")
+        if self.executor == "command" and not (self.train and self.command):
+            what = "starts and ends by --command what is trained by --train"
+            raise UsageError(f"command: executor 'command' {what}; give both")
+        if self.train and self.command and self.executor != "command":
+            raise UsageError("train: a command is given as well; give one of the two")
+        if self.executor == "virtual":
+            if self.command:
+                what = "nothing is started on a virtual clock; leave it out, or use --executor local"
+                raise UsageError(f"command: {what}")
+        elif not (self.train or self.command):
+            what = f"executor {self.executor!r} needs something to train; give --train or --command"
+            raise UsageError(f"train: {what}")
+
+
+class SearchOptions(TrainingOptions):
+    """What searches and single jobs take besides.
+
+    Parameters
+    ----------
+    mode
+        Which values of the metric are better; None takes the plan's.
     seed
         Draws configurations, and on the virtual clock luck.
     lucky
         Whether times vary on the virtual clock.
     budget_usd, deadline_s
         Hard limits of this run; they take the place of those that the plan says are hard.
-    retries
-        How often a trial is started again after a failure of its own.
-    grace_s
-        Seconds that a trial has to store its state when it is stopped.
-    orphan_after_s
-        Seconds without a driver after which a trial stores its state and ends.
-    step_timeout_s
-        Seconds after which an iteration is taken to hang, so that its trial has failed; None: 20 times what the plan
-        expects, and at least 5 minutes.
     node_wait_s
         Seconds to wait for nodes before the run is paused.
-    slots
-        GPUs or CPU slots of this machine that may be used; None: its GPUs, or as many as the plan wants where it has
-        none.
-    launcher
-        ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker (on Ray an actor).
-    address
-        Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine.
     step_wait_s
         Least seconds of an iteration; what is left of them is waited. For shows on machines without GPUs.
-    checkpoint_every_s
-        Seconds after which a trial stores its state on the way.
     checkpoint_bytes
         What checkpoints may take before those of trials that are out are deleted.
     replan_above
         By what part time or cost may be others than planned before the rest is planned anew; None never does.
-    setup
-        What machines need before they train.
     slower, dearer
         On the virtual clock: how many times as long trials take, and as much nodes cost, as planned.
     """
 
-    executor: Literal["virtual", "local", "ray"] = "virtual"
-    train: str = ""
-    command: str = ""
-    folder: str = "."
-    metric: str | None = None
+    executor: Literal["virtual", "local", "ray", "slurm"] = "virtual"
     mode: Mode | None = None
     seed: Annotated[int, Field(ge=0)] = 0
     lucky: bool = False
-    budget_usd: _Limit | None = None
-    deadline_s: _Limit | None = None
-    retries: Annotated[int, Field(ge=0)] = 2
-    grace_s: _Amount = 30.0
-    orphan_after_s: _Limit = 600.0
-    step_timeout_s: _Limit | None = None
-    node_wait_s: _Amount = 600.0
-    slots: Annotated[int, Field(ge=1)] | None = None
-    launcher: Literal["single", "torchrun"] = "single"
-    address: str = ""
-    step_wait_s: _Amount = 0.0
-    checkpoint_every_s: _Limit = 60.0
-    checkpoint_bytes: _Amount = 10e9
-    replan_above: _Amount | None = 0.2
-    setup: Setup = Setup()
-    slower: _Limit = 1.0
-    dearer: _Limit = 1.0
+    budget_usd: Limit | None = None
+    deadline_s: Limit | None = None
+    node_wait_s: Amount = 600.0
+    step_wait_s: Amount = 0.0
+    checkpoint_bytes: Amount = 10e9
+    replan_above: Amount | None = 0.2
+    slower: Limit = 1.0
+    dearer: Limit = 1.0
+
+    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
+        **TrainingOptions.LOOKED_AT,
+        **dict.fromkeys(("checkpoint_bytes", "step_wait_s"), REAL),
+        **dict.fromkeys(("slots", "node_wait_s"), ("virtual", "local", "ray")),
+        **dict.fromkeys(("lucky", "slower", "dearer"), ("virtual",)),
+    }
 
     def to_json_data(self) -> dict[str, Any]:
         """Return plain data that is read back the same; that nothing is planned anew is no default."""
         return super().to_json_data() | {"replan_above": self.replan_above}
 
 
-def make_rules(plan: Plan, options: RunOptions) -> Rules:
+def _choices(record: type[RunOptions]) -> tuple[str, ...]:
+    """Return the executors that a kind knows."""
+    return tuple(getattr(record.model_fields["executor"].annotation, "__args__", ()))
+
+
+def make_rules(plan: Plan, options: SearchOptions) -> Rules:
     """Return what holds for a whole run: the options, or else what the plan says."""
     rules = Rules.of(plan, options.metric, options.mode, options.retries)
     if options.executor != "virtual":
@@ -120,7 +195,7 @@ def make_rules(plan: Plan, options: RunOptions) -> Rules:
     return replace(rules, is_virtual=True, is_varied=is_varied, is_trained=bool(options.train))
 
 
-def make_limits(plan: Plan, options: RunOptions) -> Limits:
+def make_limits(plan: Plan, options: SearchOptions) -> Limits:
     """Return the run's own limits, or else those of the plan that every run has to keep."""
     hard = [limit for limit in plan.limits.values() if limit.binding is Binding.HARD]
 
@@ -136,45 +211,3 @@ def make_limits(plan: Plan, options: RunOptions) -> Limits:
         node_wait_s=options.node_wait_s,
         grace_s=options.grace_s,
     )
-
-
-def require_effect(
-    options: FrozenModel, executor: str, looked_at: Mapping[str, Collection[str]], instead: Mapping[str, str]
-) -> None:
-    """Refuse options that the executor does not look at.
-
-    Parameters
-    ----------
-    options
-        What users chose; what is as by default may stay.
-    executor
-        Where it runs.
-    looked_at
-        By option, the executors that look at it.
-    instead
-        By option, what to do about it, where that is not just to leave it out.
-    """
-    for name, executors in looked_at.items():
-        value = getattr(options, name)
-        field = type(options).model_fields[name]
-        if executor not in executors and value != field.get_default(call_default_factory=True):
-            fix = instead.get(name, f"leave it out, or use {' or '.join(executors)}")
-            raise UsageError(f"{name}: got {value!r}, which means nothing to executor {executor!r}; {fix}")
-
-
-def require_training(options: RunOptions) -> None:
-    """Refuse options that do not fit together: who trains, and where."""
-    if options.executor != "ray" and options.setup.image:
-        raise UsageError("setup.image: trials are processes of this machine; leave it out, or use --executor ray")
-    require_effect(options, options.executor, _LOOKED_AT, {})
-    if options.address and options.executor != "ray":
-        raise UsageError(f"address: executor {options.executor!r} has none; give --executor ray, or leave it out")
-    if options.train and options.command:
-        raise UsageError("train: a command is given as well; give one of the two")
-    if options.executor != "virtual" and (options.slower, options.dearer) != (1.0, 1.0):
-        raise UsageError("slower, dearer: they are for the virtual clock; leave them out")
-    if options.executor == "virtual":
-        if options.command:
-            raise UsageError("command: nothing is started on a virtual clock; leave it out, or use --executor local")
-    elif not options.train and not options.command:
-        raise UsageError(f"train: executor {options.executor!r} needs something to train; give --train or --command")

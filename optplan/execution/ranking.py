@@ -22,20 +22,9 @@ def read_metric(value: object) -> float:
 def rank(
     trials: Iterable[str], value_of: Callable[[str], float], mode: Mode, dropped: Callable[[str], bool]
 ) -> list[str]:
-    """Return trials, the best first.
+    """Return trials, the best first; equal ones stay in order.
 
-    Those without a number are behind the others, those that were dropped behind all; equal ones stay in order.
-
-    Parameters
-    ----------
-    trials
-        In the order that decides between equals.
-    value_of
-        What each showed last; NaN for no number.
-    mode
-        Which values are better.
-    dropped
-        Whether a trial has failed.
+    Those without a number (NaN) are behind the others, those that were dropped behind all.
     """
 
     def merit(trial: str) -> tuple[bool, float]:

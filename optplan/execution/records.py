@@ -229,13 +229,6 @@ class LimitsAsked(Record):
 
 
 @dataclass(frozen=True)
-class LimitsChanged(Record):
-    """The user has given other limits: ``deadline`` in seconds, ``budget`` in US dollars."""
-
-    limits: dict[str, float]
-
-
-@dataclass(frozen=True)
 class Noted(Record):
     """Something that a reader of the run should know."""
 
@@ -275,13 +268,7 @@ def encode(record: Record) -> str:
 
 
 def decode(line: str) -> Record:
-    """Read what :func:`encode` wrote.
-
-    Raises
-    ------
-    DataError
-        When the line is no record.
-    """
+    """Read what :func:`encode` wrote."""
     fields = json.loads(line)
     kind = fields.pop("kind", "")
     if kind not in _KINDS:

@@ -14,23 +14,9 @@ from optplan.execution.trainables import Session, import_trainable, make_trainer
 
 
 class Rehearsal:
-    """Trains in this process what a virtual executor reports.
+    """Trains in this process what a virtual executor reports, and stores checkpoints below ``root``.
 
-    Parameters
-    ----------
-    plan
-        Which is followed.
-    train, folder
-        What is trained, and from which folder it is imported.
-    root
-        Where checkpoints are stored.
-
-    Raises
-    ------
-    UsageError
-        When segments end by the clock, and nobody knows how many iterations that is.
-    DataError
-        When there is nothing to import.
+    Where segments end by the clock the plan has to know how many iterations that is.
     """
 
     def __init__(self, plan: Plan, train: str, folder: Path, root: Path) -> None:

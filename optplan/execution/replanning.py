@@ -49,18 +49,10 @@ class Drift:
 
 
 class Replanner:
-    """Looks for drift, and plans the rest of a run anew.
+    """Looks for drift, and plans the rest of a run anew where it is ``above`` a part of what was planned.
 
-    Parameters
-    ----------
-    state
-        Of the run.
-    above
-        The part of what was planned beyond which time or cost has drifted.
-    limits
-        Of this run, as in :class:`~optplan.contracts.standing.Standing`.
-    require
-        Raises a :class:`UsageError` for plans that the executor cannot follow; None where it follows all.
+    ``limits`` are this run's, as of :class:`~optplan.contracts.standing.Standing`; ``require`` raises UsageError for
+    plans that the executor cannot follow.
     """
 
     def __init__(

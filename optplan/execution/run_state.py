@@ -81,14 +81,7 @@ class OperationState:
 class RunState:
     """The state of a run, which its records make; subclasses say what else a record does.
 
-    Attributes
-    ----------
-    t
-        When the last record was made.
-    nodes, pools
-        All nodes by name, and the names of those that are held by pool.
-    operations
-        What was asked for, by name.
+    ``pools`` has the names of the nodes that are held.
     """
 
     def __init__(self) -> None:

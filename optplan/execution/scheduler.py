@@ -38,14 +38,8 @@ BELL = "bell"
 class Rules:
     """What holds for a whole run.
 
-    Parameters
-    ----------
-    metric, mode
-        By what trials are ranked, and which way.
-    retries
-        How often a trial is started again after a failure of its own, until it ends in good order once.
-    is_virtual, is_varied, is_trained
-        Whether the clock is a virtual one, whether it is to differ from the plan, and whether anything is trained.
+    A trial is started again so often (``retries``) after failures of its own, until it ends in good order once;
+    ``is_varied`` is a virtual clock that is to differ from the plan.
     """
 
     metric: str
@@ -91,18 +85,10 @@ class PlansAgain(Protocol):
 
 
 class Scheduler:
-    """Decides what a run does next.
+    """Decides what a run does next, and applies that to its state.
 
-    Parameters
-    ----------
-    state
-        Of the run; decisions are applied to it.
-    rules
-        What holds for the whole run.
-    gate
-        Says why a segment must not begin, or nothing; asked once for each, before any node is asked for.
-    replanner
-        Is asked before segments open that follow others, where nothing runs; it may change the plan, or refuse.
+    A ``gate`` is asked once for each segment, before any node is asked for; a replanner before segments open that
+    follow others, where nothing runs.
     """
 
     def __init__(

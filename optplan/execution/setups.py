@@ -43,17 +43,7 @@ class Setup(FrozenModel):
 def set_up(root: Path, commands: Sequence[str]) -> None:
     """Run commands on this machine, unless they have been run for this run; others wait until they are through.
 
-    Parameters
-    ----------
-    root
-        Of the run; there it is written down for which machines that is done.
-    commands
-        Their output goes where this process's goes.
-
-    Raises
-    ------
-    DataError
-        When one of them fails.
+    It is written down in the run's folder for which machines that is done; DataError where one fails.
     """
     if not commands:
         return

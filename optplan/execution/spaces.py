@@ -30,24 +30,9 @@ _KINDS = ("uniform", "loguniform", "integer", "choice")
 
 
 def draw(space: object, count: int, *, seed: int = 0, path: str = "space") -> list[Configuration]:
-    """Draw configurations, none of them twice.
+    """Draw configurations, none of them twice, from a space as in the module's text; the same seed draws the same ones.
 
-    Parameters
-    ----------
-    space
-        Plain data, as in the module's text: a mapping by hyperparameter, or a list of configurations, which are taken
-        in their order.
-    count
-        How many.
-    seed
-        The same one draws the same configurations.
-    path
-        Of the data, for messages.
-
-    Raises
-    ------
-    DataError
-        When the space is not understood, or has fewer configurations.
+    A list of configurations is taken in its order. DataError, with the ``path`` of the data, where there are fewer.
     """
     if isinstance(space, list):
         require_json(space, path)
@@ -72,13 +57,7 @@ def draw(space: object, count: int, *, seed: int = 0, path: str = "space") -> li
 
 
 def describe_plan_space(space: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a SEER plan's own search space as this module reads spaces.
-
-    Parameters
-    ----------
-    space
-        Plain data: by hyperparameter ``{form: choices, values}`` or ``{form: interval, low, high, scale}``.
-    """
+    """Return a SEER plan's own space (of ``choices`` and ``interval``) as this module reads spaces."""
     read: dict[str, Any] = {}
     for name, each in space.items():
         if each["form"] == "choices":
@@ -90,22 +69,9 @@ def describe_plan_space(space: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def draw_configurations(plan: Plan, names: Sequence[str], space: object, seed: int) -> dict[str, Configuration]:
-    """Draw what each of a plan's trials tries.
+    """Draw what each of a plan's trials tries, in the order of names; without a space from the plan's own.
 
-    Parameters
-    ----------
-    plan
-        Whose own space is taken where none is given; places that it has no configurations for stay empty, with a
-        DataWarning.
-    names
-        Of the trials, in the order of drawing.
-    space, seed
-        As in :func:`draw`.
-
-    Raises
-    ------
-    DataError
-        When the space is not understood, or has fewer configurations.
+    Places that that has no configurations for stay empty, with a DataWarning.
     """
     if space is None:
         own = describe_plan_space(plan.to_json_data().get("search_space", {}))
@@ -125,13 +91,7 @@ _LISTED = 10_000_000
 
 
 def count_configurations(space: Mapping[str, Any], *, path: str = "space") -> int | None:
-    """Return how many configurations a space has; None where there is no end of them, or no space.
-
-    Raises
-    ------
-    DataError
-        When the space is not understood.
-    """
+    """Return how many configurations a space has; None where there is no end of them, or no space."""
     return _count_all(_read_parts(space, path))
 
 

@@ -72,13 +72,7 @@ class SegmentState:
 
 
 class State(RunState):
-    """The state of a run of a plan.
-
-    Parameters
-    ----------
-    plan
-        Which is followed.
-    """
+    """The state of a run of a plan."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()

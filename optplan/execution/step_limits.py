@@ -11,14 +11,9 @@ _TIMES, _LEAST_STEP_S = 20, 300.0
 
 
 def limit_step(planned_s: float | None, asked_s: float | None) -> float | None:
-    """Return the seconds after which an iteration is taken to hang.
+    """Return the seconds after which an iteration hangs that is planned to take so long; None where nobody knows.
 
-    Parameters
-    ----------
-    planned_s
-        What it is planned to take; None where that is not known.
-    asked_s
-        What the user says; None takes many times what is planned, or nothing where that is not known.
+    What is asked for counts, or else many times what is planned.
     """
     if asked_s is not None or planned_s is None:
         return asked_s

@@ -13,17 +13,7 @@ from optplan.execution.state import State
 def take_stock(
     state: State, now_s: float, *, since_s: float = 0.0, limits: Mapping[str, float] | None = None
 ) -> Standing:
-    """Say where a run stands.
-
-    Parameters
-    ----------
-    state
-        Of the run.
-    since_s
-        From when on measurements count.
-    limits
-        Of this run; they take the place of the instance's.
-    """
+    """Say where a run stands; measurements count from ``since_s`` on, and limits take the place of the instance's."""
     ended = [each for each in state.segments.values() if each.phase is Phase.ENDED]
     took = {
         each.segment.id: Took(

@@ -63,20 +63,7 @@ class Session:
 
 
 def import_trainable(target: str, folder: Path) -> object:
-    """Import ``module:name`` or ``path/to/file.py:name``.
-
-    Parameters
-    ----------
-    target
-        What to import.
-    folder
-        Relative files and modules are looked for there first.
-
-    Raises
-    ------
-    DataError
-        When it cannot be imported, or is neither a class nor a function.
-    """
+    """Import ``module:name`` or ``path/to/file.py:name``, looked for in a folder first; DataError for none."""
     place, _, name = target.rpartition(":")
     if not place or not name:
         raise DataError("train", f"got {target!r}", "give module:Trainable, or path/to/file.py:Trainable")
@@ -98,13 +85,7 @@ def import_trainable(target: str, folder: Path) -> object:
 
 
 def name_trainable(trainable: object) -> str:
-    """Return the target by which another process imports a class or function.
-
-    Raises
-    ------
-    UsageError
-        When it has none, such as a function within a function.
-    """
+    """Return the target by which another process imports a class or function that is not in a function."""
     name, module = getattr(trainable, "__qualname__", ""), getattr(trainable, "__module__", "")
     if not name or "<locals>" in name or "<lambda>" in name:
         message = f"trainable: got {show_value(trainable)}; a class or function at the top level of a module is needed"
@@ -118,20 +99,7 @@ def name_trainable(trainable: object) -> str:
 
 
 def make_trainer(trainable: object, configuration: Configuration, session: Session) -> Trainer:
-    """Make what is stepped, its state restored.
-
-    Parameters
-    ----------
-    trainable
-        A class or a generator function.
-    configuration, session
-        What the trial tries, and where it goes on from.
-
-    Raises
-    ------
-    DataError
-        When it is neither.
-    """
+    """Make what is stepped of a class or a generator function, its state restored."""
     if inspect.isclass(trainable):
         return _ClassTrainer(trainable, configuration, session)
     if inspect.isgeneratorfunction(trainable):

@@ -41,17 +41,10 @@ Training = Callable[[Operation, int], tuple[Metrics, Checkpoint | None]]
 
 @dataclass(frozen=True)
 class Reality:
-    """In what a virtual world differs from its plan.
+    """In what a virtual world differs from its plan: factors of trials' times and of nodes' prices.
 
-    Parameters
-    ----------
-    slower
-        How many times as long trials take.
-    dearer
-        How many times as much nodes cost.
-    retime
-        Gives a plan that took the place of the first one the times from which the first one was made, as what it says
-        itself may rest on what was measured here; None takes what it says.
+    ``retime`` gives a plan that took the place of the first one the times from which that was made, as what it says
+    itself may rest on what was measured here.
     """
 
     slower: float = 1.0
@@ -64,13 +57,7 @@ LATEST_S = 1e12
 
 
 class ClockExecutor(ABC):
-    """What executors on a clock that jumps have in common: their heirs say what takes how long.
-
-    Parameters
-    ----------
-    now_s
-        What the clock shows at first: where an earlier driver left it.
-    """
+    """What executors on a clock that jumps have in common: their heirs say what takes how long."""
 
     def __init__(self, now_s: float) -> None:
         self._clock: VirtualClock[Event | str] = VirtualClock(now_s)
@@ -129,21 +116,7 @@ class ClockExecutor(ABC):
 
 
 class VirtualExecutor(ClockExecutor):
-    """Runs a plan on a virtual clock.
-
-    Parameters
-    ----------
-    plan
-        What is followed.
-    seed
-        Of luck.
-    lucky
-        Whether times vary.
-    training
-        What trials show; None shows nothing.
-    reality
-        In what it differs from the plan.
-    """
+    """Runs a plan on a virtual clock."""
 
     capabilities = Capabilities("virtual", is_virtual=True)
 

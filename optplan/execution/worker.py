@@ -69,13 +69,10 @@ class _Joined:
 
 
 def main(folder: Path) -> int:
-    """Run the operation in a folder.
+    """Run the operation in a folder, and return the exit code.
 
-    Returns
-    -------
-    int
-        0 when it ended in good order, 3 when trying again would fail again, 4 when there was no room to write, 1 when
-        it failed otherwise.
+    0 when it ended in good order, 3 when trying again would fail again, 4 when there was no room to write, 1 when it
+    failed otherwise.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which asks in good order
     operation: dict[str, Any] = json.loads((folder / OPERATION).read_text(encoding="utf-8"))

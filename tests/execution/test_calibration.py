@@ -11,7 +11,8 @@ import pytest
 from optplan.contracts import Plan
 from optplan.contracts.standing import MeasuredNode, MeasuredTrial, Standing
 from optplan.errors import UsageError
-from optplan.execution.running import read_run, run
+from optplan.execution.running import run
+from optplan.execution.runs import read_run
 from optplan.execution.stock import take_stock
 from optplan.formulations import formulation_of
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
@@ -32,10 +33,10 @@ SEARCH: dict[str, Any] = {
 }
 
 
-def measure(plan: Plan, out: Path, **options: Any) -> Standing:  # noqa: ANN401 - fields of RunOptions
+def measure(plan: Plan, out: Path, **options: Any) -> Standing:  # noqa: ANN401 - fields of SearchOptions
     """Run a plan on the virtual clock, and take stock."""
     run(plan, out=out, replan_above=None, **options)
-    state, _, _ = read_run(out)
+    state = read_run(out).state
     return take_stock(state, state.t)
 
 

@@ -20,7 +20,8 @@ from optplan.execution.journal import Journal
 from optplan.execution.outcomes import RunOutcome, describe
 from optplan.execution.protocol import Checkpoint, Event, Failed, Metrics, NodeLost, Operation
 from optplan.execution.records import Began, Record, decode, encode
-from optplan.execution.running import read_run, resume, run
+from optplan.execution.running import SearchRun, run
+from optplan.execution.runs import read_run, resume
 from optplan.execution.scheduler import Rules, list_trials
 from optplan.execution.state import State
 from optplan.execution.virtual import VirtualExecutor
@@ -297,7 +298,7 @@ def test_a_driver_killed_at_any_moment_changes_nothing(plan_of: PlanOf, tmp_path
         assert outcome.winner == undisturbed.winner
         assert outcome.time_s == pytest.approx(undisturbed.time_s)
         assert outcome.cost_usd == pytest.approx(undisturbed.cost_usd)
-        state, _, _ = read_run(out)
+        state = read_run(out).state
         started = [(o.operation.segment, o.operation.trial) for o in state.operations.values()]
         assert len(started) == len(set(started)), "nothing that was started is started twice"
 
@@ -305,7 +306,8 @@ def test_a_driver_killed_at_any_moment_changes_nothing(plan_of: PlanOf, tmp_path
 def test_the_journal_replays_to_the_same_state(plan_of: PlanOf, tmp_path: Path) -> None:
     """Records read back are those that were written, and lead to the same outcome."""
     outcome = run(plan_of("rubberband-resnet101-20min"), out=tmp_path / "run", space={"lr": {"uniform": [0, 1]}})
-    state, rules, _ = read_run(tmp_path / "run")
+    found = SearchRun.read(tmp_path / "run")
+    state, rules = found.state, found.rules
     assert describe(state, rules) == outcome
     _, _, records = follow(plan_of("seer-paper-example"), {})
     assert [decode(encode(record)) for record in records] == records
@@ -317,7 +319,7 @@ def test_a_run_goes_on_with_a_larger_budget(plan_of: PlanOf, tmp_path: Path) -> 
     assert run(plan, out=tmp_path / "run", budget_usd=0.2).code == 4
     assert resume(tmp_path / "run").code == 4
     outcome = resume(tmp_path / "run", budget_usd=1.0)
-    assert (outcome.code, read_run(tmp_path / "run")[0].segments["b1-s1"].ended_s) == (0, 100.0)
+    assert (outcome.code, read_run(tmp_path / "run").state.segments["b1-s1"].ended_s) == (0, 100.0)
     assert resume(tmp_path / "run") == outcome  # it has ended; there is nothing left to do
 
 
@@ -326,9 +328,28 @@ def test_options_that_are_given_to_go_on_hold_from_then_on(plan_of: PlanOf, tmp_
     plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
     assert run(plan, out=out, budget_usd=0.1).code == 4
     assert resume(out, budget_usd=0.25, replan_above=None, metric="accuracy").code == 4
-    _, rules, options = read_run(out)
+    found = SearchRun.read(out)
+    rules, options = found.rules, found.options
     assert (options.budget_usd, options.replan_above, rules.metric) == (0.25, None, "accuracy")
     assert resume(out).why.endswith("the budget is $0.25")
+
+
+def test_a_run_is_given_up(plan_of: PlanOf, tmp_path: Path) -> None:
+    """A driver dies while trials run: they are stopped, nodes are given back, and the run has ended with no winner."""
+    plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
+
+    def die(record: object) -> None:
+        if type(record).__name__ == "OperationStarted":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, out=out, listener=die)
+    assert read_run(out).state.active
+    outcome = resume(out, abort=True)
+    assert (outcome.status, outcome.code, outcome.why, outcome.winner) == ("ended", 1, "given up by the user", None)
+    state = read_run(out).state
+    assert (state.active, state.held_nodes()) == (set(), [])
+    assert resume(out) == outcome
 
 
 def test_what_is_never_planned_anew_stays_so(plan_of: PlanOf, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from optplan.contracts import Plan
 from optplan.errors import OutputError, UsageError
 from optplan.execution import journal as journals
 from optplan.execution.fleets.protocol import FleetRequest, Notice, Report
-from optplan.execution.fleets.running import read_watch, resume_watch, watch
+from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
 from optplan.execution.journal import Journal
 from optplan.execution.protocol import (
@@ -38,9 +38,10 @@ from optplan.execution.protocol import (
     Progressed,
 )
 from optplan.execution.records import OperationEnded, Record
-from optplan.execution.running import read_run, resume, run
+from optplan.execution.running import run
+from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.arrivals import StreamJob
-from optplan.execution.streams.running import read_stream, resume_stream, run_stream
+from optplan.execution.streams.running import run_stream
 from optplan.execution.streams.virtual import VirtualStreamExecutor
 from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -418,7 +419,7 @@ def test_a_search_ends_as_without_faults(
         fate, out = Fate(seed), tmp_path / str(seed)
         with pytest.MonkeyPatch.context() as patch:
             worlds = [FaultyExecutor(VirtualExecutor(plan, training=show), each, gpus) for each in (in_peace(), fate)]
-            patch.setattr("optplan.execution.running._make_executor", lambda *_: worlds[0])  # noqa: B023 - used here
+            patch.setattr("optplan.execution.running.SearchRun._make_executor", lambda _: worlds[0])  # noqa: B023 - used here
             if plan.plan_id not in peace:
                 peace[plan.plan_id] = run(plan, **options)
             world = worlds[0] = worlds[1]
@@ -428,7 +429,7 @@ def test_a_search_ends_as_without_faults(
         expected, told = peace[plan.plan_id], (seed, fate.story)
         assert (outcome.code, outcome.failed) == (0, {}), told
         assert outcome.winner.replace(iterations=0) == expected.winner.replace(iterations=0), told
-        state, _, _ = read_run(out)
+        state = read_run(out).state
         assert not any((world.inner._nodes, world.inner._running, state.active, state.held_nodes())), told
         whole = [
             state.operations[each.operation].operation
@@ -453,15 +454,15 @@ def test_a_stream_ends_as_without_faults(
         fate, out = Fate(seed), tmp_path / str(seed)
         with pytest.MonkeyPatch.context() as patch:
             worlds = [FaultyExecutor(VirtualStreamExecutor(instance), each, 2) for each in (in_peace(), fate)]
-            patch.setattr("optplan.execution.streams.running._Stream._make_executor", lambda _: worlds[0])  # noqa: B023
+            patch.setattr("optplan.execution.streams.running.StreamRun._make_executor", lambda _: worlds[0])  # noqa: B023
             peace = peace or run_stream(plan, jobs, **options)
             world = worlds[0] = worlds[1]
             let_writing_fail(patch, fate)
             begin = partial(run_stream, plan, jobs, out=out, **options)
-            outcome, told = endure(begin, partial(resume_stream, out), world.vanish), (seed, fate.story)
+            outcome, told = endure(begin, partial(resume, out), world.vanish), (seed, fate.story)
         assert (outcome.code, outcome.dropped, outcome.classes[0].completed) == (0, {}, 5), told
         assert not any((world.inner._nodes, world.inner._running)), told
-        assert read_stream(out) == outcome
+        assert read_run(out).describe() == outcome
         if not fate.costs:
             assert outcome.actual_jct_s == pytest.approx(peace.actual_jct_s), told
             hours = (outcome.gpu_hours, outcome.node_gpu_hours)
@@ -482,13 +483,13 @@ def test_a_fleet_ends_as_without_faults(small_plan: SriftPlan, tmp_path: Path, f
         fate, out, expected = Fate(seed), tmp_path / str(seed), peace[seed % len(courses)]
         world = FaultyFleet(VirtualFleet(courses[seed % len(courses)]), fate)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("optplan.execution.fleets.running._Watch._make_fleet", lambda _: world)  # noqa: B023
+            patch.setattr("optplan.execution.fleets.running.FleetRun._make_executor", lambda _: world)  # noqa: B023
             let_writing_fail(patch, fate)
             begin = partial(watch, small_plan, out=out, **options)
-            outcome, told = endure(begin, partial(resume_watch, out), lambda: None), (seed, fate.story)
+            outcome, told = endure(begin, partial(resume, out), lambda: None), (seed, fate.story)
         assert (outcome.code, outcome.iterations, outcome.fleets) == (0, 60, expected.fleets), told
         assert world.inner._training is None, told
-        assert read_watch(out) == outcome
+        assert read_run(out).describe() == outcome
         assert (outcome.time_s, outcome.cost_usd) == pytest.approx((expected.time_s, expected.cost_usd)), told
 
 

@@ -18,26 +18,24 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import DataError, OptplanError, UsageError
-from optplan.execution.fleets.running import read_watch, resume_watch
+from optplan.execution.fleets.running import FleetRun
 from optplan.execution.journal import Beginning, Journal, Kind
-from optplan.execution.outcomes import describe
 from optplan.execution.records import Noted, OperationWanted
-from optplan.execution.running import read_run, resume, run
+from optplan.execution.running import SearchRun, run
+from optplan.execution.runs import read_run, resume
 from optplan.execution.serving.keeping import Keeper
-from optplan.execution.streams.running import read_stream, resume_stream
+from optplan.execution.streams.running import StreamRun
 
 PlanOf = Callable[..., Plan]
 
 JOURNAL, WAL, COUNT = "journal.sqlite", "journal.sqlite-wal", "journal.count"
-#: What goes on with what a folder holds.
-RESUME: tuple[Callable[[Path], Any], ...] = (resume, resume_stream, resume_watch)
 #: What a run is made from where that does not matter.
 MADE_FROM = Beginning("search", {}, {}, {})
 #: Changed bytes that are tried.
 TRIES = 60
 
 
-@pytest.mark.parametrize("go_on", [*RESUME, read_run, Keeper])
+@pytest.mark.parametrize("go_on", [resume, read_run, Keeper])
 def test_a_folder_that_holds_no_run_is_left_as_it_is(tmp_path: Path, go_on: Callable[[Path], Any]) -> None:
     """Of a name that is not there nothing is made; a folder keeps its mode, and what is in it."""
     with pytest.raises(UsageError, match=r"no run is there; give the folder|no calculator has begun there"):
@@ -68,12 +66,13 @@ def test_nothing_is_begun_among_files_of_others(plan_of: PlanOf, tmp_path: Path)
     assert run(plan_of("rubberband-two-stages"), out=mine).code == 0
 
 
-def test_what_a_folder_holds_is_gone_on_with_by_its_own_command(plan_of: PlanOf, tmp_path: Path) -> None:
-    """The run of a plan is neither a stream nor a watched fleet."""
+def test_a_run_of_another_kind_is_not_taken_for_a_search(plan_of: PlanOf, tmp_path: Path) -> None:
+    """What is asked of the run of a plan is not answered by a stream's folder, or a fleet's."""
     run(plan_of("rubberband-two-stages"), out=tmp_path / "run", budget_usd=0.2)
-    for go_on in RESUME[1:]:
+    assert SearchRun.read(tmp_path / "run").describe().code == 4
+    for kind in (StreamRun, FleetRun):
         with pytest.raises(UsageError, match=r"holds the run of a plan; `optplan run --resume .*` goes on with it"):
-            go_on(tmp_path / "run")
+            kind.read(tmp_path / "run")
 
 
 def pause(plan: Plan, out: Path) -> None:
@@ -112,12 +111,12 @@ def test_a_changed_byte_is_noticed_or_changes_nothing(
 
     def look() -> object:
         try:
-            return describe(*read_run(out)[:2]), resume(out, budget_usd=1.0)
+            return read_run(out).describe(), resume(out, budget_usd=1.0)
         except DataError as error:
             return str(error)
 
     copy()
-    stood, ended = describe(*read_run(out)[:2]), resume(out, budget_usd=1.0)
+    stood, ended = read_run(out).describe(), resume(out, budget_usd=1.0)
     content, named = (whole / name).read_bytes(), 0
     for _ in range(TRIES):
         copy()
@@ -217,7 +216,7 @@ def test_damage_is_named_with_what_can_still_be_read(tmp_path: Path, name: str, 
     rows = 11 if "twice" in name else 10
     can = f"of {rows} records the first {readable} can be read, up to {readable - 1} s of the run"
     known = can if readable else "none of its records can be read"
-    for look in (*RESUME, read_run, read_stream, read_watch):
+    for look in (resume, read_run):
         with pytest.raises(DataError) as caught:
             look(tmp_path / "run")
         assert f"is damaged ({says}" in str(caught.value)
@@ -231,7 +230,7 @@ def test_the_journal_of_another_run_is_not_gone_on_with(tmp_path: Path) -> None:
             journal.begin(MADE_FROM, [Noted(float(number), "") for number in range(notes)])
     (tmp_path / "run" / JOURNAL).write_bytes((tmp_path / "other" / JOURNAL).read_bytes())
     says = r"it is another run's: journal\.count beside it is of one with another beginning; none of its records can be"
-    for look in (*RESUME, read_run):
+    for look in (resume, read_run):
         with pytest.raises(DataError, match=rf"is damaged \({says}"):
             look(tmp_path / "run")
 
@@ -248,7 +247,7 @@ def test_a_folder_with_trials_holds_a_run(plan_of: PlanOf, tmp_path: Path, trace
     for content in (None, ""):
         if content is not None:
             (out / JOURNAL).write_text(content, encoding="utf-8")
-        looks: tuple[Callable[[Path], Any], ...] = (read_run, *RESUME, partial(_begin, plan))
+        looks: tuple[Callable[[Path], Any], ...] = (read_run, resume, partial(_begin, plan))
         for look in looks:
             with pytest.raises(DataError, match=r"journal\.sqlite: is damaged \(nothing is in it, and .* is of a run;"):
                 look(out)

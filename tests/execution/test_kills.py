@@ -27,9 +27,10 @@ from optplan.contracts import Plan
 from optplan.execution.journal import JOURNAL, Journal
 from optplan.execution.protocol import Progressed
 from optplan.execution.records import OperationEnded
-from optplan.execution.running import read_run, resume, run
+from optplan.execution.running import run
+from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.arrivals import StreamJob
-from optplan.execution.streams.running import read_stream, resume_stream, run_stream
+from optplan.execution.streams.running import run_stream
 from optplan.execution.supervision import is_running
 from optplan.execution.trial_files import OPERATION, PROCESS
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -228,7 +229,7 @@ def make_calls(kind: str, plan: Plan, out: Path, seen: Path) -> tuple[Callable[.
             for number, more in enumerate(configurations)
         ]
         planned = build_plan(STREAM, solve(STREAM))
-        return partial(run_stream, planned, jobs, SLEEPER, slots=4, **usual), partial(resume_stream, out)
+        return partial(run_stream, planned, jobs, SLEEPER, slots=4, **usual), partial(resume, out)
     space = [{"rate": rate, "wait_s": 0.03, "seen": str(seen)} for rate in RATES]
     what = {"train": QUADRATIC, "checkpoint_every_s": 0.2} if kind == "search" else {"command": FORKING}
     begin = partial(run, plan, space=space, replan_above=None, **what, **usual)
@@ -257,7 +258,7 @@ def endure(kind: str, plan: Plan, folder: Path, seed: int, processes: Processes)
 def require_end(kind: str, out: Path) -> None:
     """Require a run to have ended as one in peace: 30 steps of 0.4 the remaining way from 10 on, 40 in all."""
     if kind == "stream":
-        stream = read_stream(out)
+        stream = read_run(out).describe()
         assert (stream.status, stream.code, stream.dropped) == ("ended", 0, {})
         assert [each.completed for each in stream.classes] == [KILLS + 1]
         rule = "(20 times what is planned, at least 5 min 00 s; --step-timeout)"
@@ -266,7 +267,7 @@ def require_end(kind: str, out: Path) -> None:
             planned_s = json.loads(path.read_text(encoding="utf-8"))["step_s"]
             assert any(planned_s == pytest.approx(0.3 / speedup) for speedup in (1.0, 1.1, 1.2))
         return
-    state, _, _ = read_run(out)
+    state = read_run(out).state
     assert state.ended is not None
     assert (state.ended.winner, state.ended.code) == (FAST, 0)
     best = state.trials[FAST]

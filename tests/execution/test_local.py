@@ -22,7 +22,8 @@ from optplan.errors import OutputError, UsageError
 from optplan.execution.checkpoints import hash_folder, is_whole, prune, store
 from optplan.execution.outcomes import RunOutcome
 from optplan.execution.protocol import Checkpoint
-from optplan.execution.running import read_run, resume, run
+from optplan.execution.running import run
+from optplan.execution.runs import read_run, resume
 from optplan.execution.supervision import end, is_running
 from optplan.execution.trial_files import bound_log
 from optplan.instances.files import read_instance
@@ -72,7 +73,7 @@ def test_a_search_on_real_processes(plan_of: PlanOf, tmp_path: Path, target: str
     assert winner.metric is not None
     assert (winner.trial, winner.configuration, winner.iterations) == (FAST, {"rate": 0.3}, 40)
     assert winner.metric == pytest.approx(loss_after(0.3, 40), abs=1e-12)
-    state, _, _ = read_run(tmp_path / "run")
+    state = read_run(tmp_path / "run").state
     slow = state.trials["b1-s1-trials-0001"]
     assert (slow.iterations, slow.metrics["loss"]) == (10, pytest.approx(loss_after(0.01, 10)))
     assert winner.checkpoint is not None
@@ -114,7 +115,7 @@ def test_rounds_that_end_by_the_clock(tmp_path: Path) -> None:
     space = [{"rate": 0.001 * n, "wait_s": 600.0 if n == 1 else 0.02} for n in range(1, 13)]
     outcome = run_here(plan, tmp_path / "run", space=space, replan_above=None)  # starts take their time here
     assert (outcome.status, outcome.code, outcome.failed) == ("ended", 0, {})
-    state, _, _ = read_run(tmp_path / "run")
+    state = read_run(tmp_path / "run").state
     last = {trial for segment in ("r3-g2", "r3-g1") for trial in state.segments[segment].members}
     assert outcome.winner is not None
     assert outcome.winner.trial in last
@@ -220,7 +221,7 @@ def test_kill_9_of_the_driver_during_a_resize(plan_of: PlanOf, tmp_path: Path, k
     outcome = resume(out)
     assert outcome.winner is not None
     assert (outcome.code, outcome.winner.trial, outcome.winner.iterations) == (0, FAST, 40)
-    state, _, _ = read_run(out)
+    state = read_run(out).state
     assert sorted(o.operation.segment for o in state.operations.values()) == [*["b1-s1"] * 4, "b1-s2"]
     assert not any(o.phase == "failed" for o in state.operations.values())
 
@@ -231,7 +232,7 @@ def test_the_loss_of_a_node_is_survived(plan_of: PlanOf, tmp_path: Path) -> None
 
     def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
         if type(record).__name__ == "Progressed" and not killed:
-            state, _, _ = read_run(out)
+            state = read_run(out).state
             node = next(iter(state.nodes))
             for each in state.operations.values():
                 if node in each.operation.place:
@@ -245,7 +246,7 @@ def test_the_loss_of_a_node_is_survived(plan_of: PlanOf, tmp_path: Path) -> None
     assert outcome.winner is not None
     assert (outcome.code, outcome.failed, outcome.winner.trial) == (0, {}, FAST)
     assert outcome.winner.metric == pytest.approx(loss_after(0.3, 40), abs=1e-12)
-    state, _, _ = read_run(out)
+    state = read_run(out).state
     ended = [(o.operation.segment, o.operation.trial) for o in state.operations.values() if o.phase == "ended"]
     assert len(ended) == len(set(ended)) == 5
     assert outcome.segments[0].failures == 2
@@ -265,7 +266,7 @@ def test_a_full_disk_pauses_the_run(plan_of: PlanOf, tmp_path: Path) -> None:
         return run_here(plan, out, space=[each | {"bytes": 2_000_000} for each in RATES]).code
 
     assert _fork(drive) == 4
-    state, _, _ = read_run(out)
+    state = read_run(out).state
     assert state.paused is not None
     assert state.paused.why.endswith("could not write what it has to store; make room, then go on with --resume")
     assert not state.active

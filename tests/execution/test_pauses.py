@@ -25,7 +25,8 @@ from optplan.execution.measuring import search_profile
 from optplan.execution.measuring.search_profile import ProfileSettings, profile_here
 from optplan.execution.outcomes import RunOutcome
 from optplan.execution.protocol import Failed, NodeRequest, Operation, Progressed
-from optplan.execution.running import interruptible, read_run, resume, run
+from optplan.execution.running import run
+from optplan.execution.runs import interruptible, read_run, resume
 from optplan.execution.step_limits import tell_step_limit
 from optplan.execution.trial_files import OUTCOME, PROGRESS
 
@@ -89,7 +90,7 @@ def test_signals_pause_a_run(plan_of: PlanOf, tmp_path: Path, processes: Process
     plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
     assert fork(lambda: search(plan, out, signal_on(("Progressed", number))).code) == code
     assert processes.find() == []
-    state, _, _ = read_run(out)
+    state = read_run(out).state
     assert state.paused is not None
     assert state.paused.code == code
     assert not state.active
@@ -109,7 +110,7 @@ def test_a_second_signal_names_what_is_left(plan_of: PlanOf, tmp_path: Path) -> 
         act(record)
 
     assert fork(lambda: search(plan, out, listen).code) == 99
-    state, _, _ = read_run(out)
+    state = read_run(out).state
     nodes, trials = (", ".join(names) for names in (state.nodes, sorted(state.trials)))
     left = f"ended at once; nodes that are still held: {nodes}; trials that go on: {trials}; --resume takes both over"
     assert said.read_text(encoding="utf-8") == left
@@ -139,7 +140,7 @@ def test_a_machine_that_shuts_down_pauses_a_run(plan_of: PlanOf, tmp_path: Path,
     given: dict[str, Any] = {"space": space, "executor": "local", "command": FORKING, "out": out, "listener": listen}
     assert fork(lambda: run(plan, replan_above=None, **given).code) == 143
     assert processes.find() == []
-    state, _, _ = read_run(out)
+    state = read_run(out).state
     assert [each.phase.value for each in state.operations.values()] == ["ended"] * 4
     assert all(trial.checkpoint for trial in state.trials.values())
     require_same_end(out)
@@ -173,7 +174,7 @@ def test_a_terminal_that_is_closed_pauses_a_run(plan_of: PlanOf, tmp_path: Path,
     processes.wait_until(lambda: any(each.stat().st_size for each in out.glob(f"operations/*/{PROGRESS}")), "progress")
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 129
-    state, _, _ = read_run(out)
+    state = read_run(out).state
     assert state.paused is not None
     assert not any(state.pools.values())
     assert processes.find() == []

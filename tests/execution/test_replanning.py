@@ -22,12 +22,13 @@ from optplan.execution.cluster import spent_gpu_hours
 from optplan.execution.commands import Lines
 from optplan.execution.driver import Driver
 from optplan.execution.journal import Journal
-from optplan.execution.options import RunOptions
+from optplan.execution.options import SearchOptions
 from optplan.execution.outcomes import RunOutcome, describe
 from optplan.execution.protocol import Event, Failed, Operation
 from optplan.execution.records import Began, Record
 from optplan.execution.replanning import Replanner, measure_drift
-from optplan.execution.running import read_run, resume, run
+from optplan.execution.running import SearchRun, run
+from optplan.execution.runs import read_run, resume
 from optplan.execution.scheduler import Rules, list_trials
 from optplan.execution.state import State
 from optplan.execution.stock import take_stock
@@ -121,7 +122,7 @@ def test_a_slower_cluster_is_met_with_a_larger_one(tmp_path: Path) -> None:
     outcome = run(plan, slower=1.3, out=tmp_path / "run")
     assert outcome.time_s <= instance.deadline_s
     assert outcome.code == 0
-    state, _, _ = read_run(tmp_path / "run")
+    state = read_run(tmp_path / "run").state
     assert (outcome.time_s, outcome.cost_usd) == pytest.approx(planned(state))
     assert outcome.plans == (plan.plan_id, state.plan.plan_id)
     assert state.plan.supersedes == plan.plan_id
@@ -179,7 +180,7 @@ def test_a_dearer_cluster_is_planned_at_what_it_costs(tmp_path: Path) -> None:
     assert outcome.cost_usd is not None
     assert outcome.cost_usd <= 2.4 < never.cost_usd
     assert outcome.time_s > never.time_s
-    state, _, _ = read_run(tmp_path / "run")
+    state = read_run(tmp_path / "run").state
     assert (outcome.time_s, outcome.cost_usd) == pytest.approx(planned(state))
     assert state.plan.resources["gpu"].price_usd_per_hour == pytest.approx(1.3 * 3.6)
 
@@ -213,7 +214,7 @@ def test_a_rest_that_is_infeasible_ends_the_run(tmp_path: Path) -> None:
     assert (outcome.status, outcome.code) == ("paused", 3)
     assert "the rest has become infeasible: the rest takes at least" in outcome.why
     assert "of the deadline of 9 min 00 s are left; a deadline of " in outcome.why
-    state, _, _ = read_run(tmp_path / "run")
+    state = read_run(tmp_path / "run").state
     assert not any(state.pools.values()), "every node is given back"
     assert resume(tmp_path / "run").code == 3
     told = re.search(r"a deadline of (\d+) min (\d+) s would do", outcome.why)
@@ -440,7 +441,8 @@ def test_a_driver_killed_while_it_plans_anew_changes_nothing(tmp_path: Path) -> 
         assert [each.why for each in outcome.replans] == [each.why for each in undisturbed.replans]
         assert outcome.plans == undisturbed.plans
         assert (outcome.time_s, outcome.cost_usd) == pytest.approx((undisturbed.time_s, undisturbed.cost_usd))
-        state, rules, _ = read_run(out)
+        found = SearchRun.read(out)
+        state, rules = found.state, found.rules
         assert describe(state, rules) == outcome, "the journal replays to the same state"
         started = [(o.operation.segment, o.operation.trial) for o in state.operations.values()]
         assert len(started) == len(set(started)), "nothing that was started is started twice"
@@ -448,5 +450,5 @@ def test_a_driver_killed_while_it_plans_anew_changes_nothing(tmp_path: Path) -> 
 
 def test_a_run_that_is_never_planned_anew_is_not_after_a_resume() -> None:
     """What users chose is read back as it was stored with the run, ``--replan-above never`` too."""
-    for chosen in (RunOptions(replan_above=None), RunOptions(replan_above=0.5), RunOptions()):
-        assert RunOptions.parse(json.loads(json.dumps(chosen.to_json_data())), path="options") == chosen
+    for chosen in (SearchOptions(replan_above=None), SearchOptions(replan_above=0.5), SearchOptions()):
+        assert SearchOptions.parse(json.loads(json.dumps(chosen.to_json_data())), path="options") == chosen

@@ -24,7 +24,8 @@ from optplan.execution.local import LocalExecutor
 from optplan.execution.locks import DRIVER_LOCK, hold_lock, is_locked, take_lock
 from optplan.execution.outcomes import RunOutcome
 from optplan.execution.protocol import Failed, Finished, NodeRequest, Operation
-from optplan.execution.running import read_run, resume, run
+from optplan.execution.running import run
+from optplan.execution.runs import read_run, resume
 from optplan.execution.supervision import DriverWatch, clear, end, is_running, launch, read_code
 from optplan.execution.trial_files import OPERATION, PROCESS, STOP
 
@@ -72,7 +73,7 @@ def test_a_line_that_comes_twice_counts_once(plan_of: PlanOf, tmp_path: Path, pr
     outcome = run_forking(plan_of("rubberband-two-stages"), tmp_path, processes, times=2)
     assert outcome.winner is not None
     assert (outcome.winner.trial, outcome.winner.iterations) == (FAST, 40)
-    state, _, _ = read_run(tmp_path / "run")
+    state = read_run(tmp_path / "run").state
     assert state.trials["b1-s1-trials-0001"].iterations == 10
 
 
@@ -318,7 +319,7 @@ def test_a_copy_of_a_run_neither_adopts_nor_ends_its_processes(
     assert there.isdisjoint(started)
     outcome = resume(out)
     assert (outcome.code, outcome.winner and outcome.winner.trial) == (0, FAST)
-    state, _, _ = read_run(out)
+    state = read_run(out).state
     assert {o.operation.attempt for o in state.operations.values()} == {1}, "what it had started was there all the time"
 
 

@@ -39,11 +39,12 @@ def calibrate(
     Every figure that is another one now is listed. What was not measured stays as it was; seconds of iterations at
     other widths keep their ratio to those that were. The next `optplan solve` plans with it.
     """
-    from optplan.execution.running import read_run
+    from optplan.execution.running import SearchRun
     from optplan.execution.stock import take_stock
     from optplan.formulations import formulation_of
 
-    state, rules, _ = read_run(folder)
+    run = SearchRun.read(folder)
+    state, rules = run.state, run.rules
     instance = read_amended(instance_name, changes)
     formulation = formulation_of(instance)
     if formulation.name != state.plan.formulation:

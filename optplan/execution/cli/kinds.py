@@ -1,22 +1,48 @@
-"""The kinds of plans that run, and of folders that there are; what each does is in a module of its own.
+"""The kinds of plans that run, and of folders that there are, as the command line knows them.
 
-Each module follows plans (``follow``), goes on with a folder (``resume``), and reads one (``read``); what that comes to
-is shown as text (``present``) and as a page (``build_page``).
+A kind of runs says what options it takes beyond those of its record, how one begins, and how what happens and what
+became of it is told (:class:`RunKind`, a subclass in a module of its own each). All else is the same for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from importlib import import_module
+import math
+import os
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from optplan.errors import UsageError
+from optplan.units import BudgetUnit
 
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
+    from optplan.execution.loop import Listener
+    from optplan.execution.options import RunOptions
+    from optplan.execution.runs import Run
     from optplan.reporting.pages import Page
+
+#: By kind of what a folder holds, who knows it.
+_KINDS = {
+    "search": "optplan.execution.cli.searches:KIND",
+    "stream": "optplan.execution.cli.streams:KIND",
+    "fleet": "optplan.execution.cli.fleets:KIND",
+    "service": "optplan.execution.cli.services",
+}
+#: Parameters of `optplan run` that fill a field of another name.
+_PARAMETERS = {
+    "budget_usd": ("budget",),
+    "deadline_s": ("deadline",),
+    "gpus_per_node": ("node_gpus",),
+    "terms": ("every_s", "window_s"),
+}
+#: Where what was started writes, in a run's folder.
+_LOGS = ("trials/*/output.log", "fleets/*/output.log")
 
 
 class Told(NamedTuple):
@@ -26,25 +52,90 @@ class Told(NamedTuple):
     name: str = ""
 
 
-class Kind(Protocol):
-    """What the module of a kind has; that of services follows and resumes nothing."""
+class RunKind(ABC):
+    """Runs of a kind: followed, gone on with, looked at and stopped."""
 
-    #: What plans and folders of the kind are of, in words.
-    NAME: str
-    #: Parameters of ``optplan run`` that it takes, of a plan and of a folder that is gone on with.
-    OPTIONS: Sequence[str]
-    RESUMED: Sequence[str]
+    NAME: ClassVar[str]
+    #: Parameters of ``optplan run PLAN`` that fill no field of its options.
+    OWN: ClassVar[frozenset[str]] = frozenset()
 
-    follow: Callable[[Plan, dict[str, Any], Path | None], Told]
-    resume: Callable[[Path, dict[str, Any], Path | None], Told]
-    read: Callable[[Path], Told]
-    present: Callable[[Any], list[Shown]]
-    build_page: Callable[[Told], Page]
-    list_logs: Callable[[Path], dict[str, Path]]
-    stop: Callable[[Path, int | None], tuple[str, bool]]
+    @property
+    @abstractmethod
+    def record(self) -> type[RunOptions]:
+        """The record of its options."""
+
+    @abstractmethod
+    def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> Any:  # noqa: ANN401
+        """Follow a plan to its end, with what was given for its own parameters, and for the fields of its options."""
+
+    @abstractmethod
+    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any, Any] | None) -> Any:  # noqa: ANN401
+        """Return what says what happens (``tell``), of a run that begins or goes on, and on a terminal ``line``."""
+
+    @abstractmethod
+    def present(self, outcome: Any) -> list[Shown]:  # noqa: ANN401 - of its kind
+        """Show what became of a run."""
+
+    @abstractmethod
+    def build_page(self, told: Told) -> Page:
+        """Build the page of a run."""
+
+    @property
+    def OPTIONS(self) -> frozenset[str]:  # noqa: N802 - as modules have it
+        """Parameters of ``optplan run PLAN`` that it takes."""
+        return self._list_parameters() | self.OWN | {"out", "events", "report"}
+
+    @property
+    def RESUMED(self) -> frozenset[str]:  # noqa: N802 - as modules have it
+        """Parameters of ``optplan run --resume`` that it takes."""
+        return self._list_parameters() | {"abort", "events", "report"}
+
+    def follow(self, plan: Plan, given: dict[str, Any], events: Path | None) -> Told:
+        """Follow a plan to its end, and write what happens into a file."""
+        own = {name: given.pop(name) for name in (*self.OWN, "out") if name in given}
+        fields = _fill(given, plan)
+        with _listening(self.telling(plan, fields, None), events) as listener:
+            return Told(self.begin(plan, own, listener, fields), plan.instance_name)
+
+    def resume(self, folder: Path, given: dict[str, Any], events: Path | None) -> Told:
+        """Go on with the run in a folder, as :meth:`follow` does."""
+        from optplan.execution.runs import read_run, resume
+
+        run, abort = read_run(folder), given.pop("abort", False)
+        fields = _fill(given, run.plan)
+        with _listening(self.telling(run.plan, fields, run), events) as listener:
+            return Told(resume(folder, abort=abort, listener=listener, **fields), run.plan.instance_name)
+
+    def read(self, folder: Path) -> Told:
+        """Read how the run in a folder stands."""
+        from optplan.execution.runs import read_run
+
+        run = read_run(folder)
+        return Told(run.describe(), run.plan.instance_name)
+
+    def list_logs(self, folder: Path) -> dict[str, Path]:
+        """Return what trials, jobs and the ranks of fleets wrote, by their names, and what the user's command said."""
+        written = {path.parent.name: path for pattern in _LOGS for path in sorted(folder.glob(pattern))}
+        commands = folder / "commands.log"
+        return written | ({"commands": commands} if commands.is_file() else {})
+
+    def stop(self, folder: Path, process: int | None) -> tuple[str, bool]:
+        """Ask the process that follows a run to pause; say so, and whether nothing runs on unasked."""
+        if process is not None:
+            os.kill(process, signal.SIGINT)
+            return f"asked process {process} to pause", True
+        status = self.read(folder).outcome.status
+        if status == "running":
+            gone = f"{folder}: whoever followed it is gone; what it has started stores its state and ends by itself"
+            return f"{gone} (--orphan-after), and `optplan run --resume {folder}` goes on", False
+        return f"{folder}: nobody follows it; it {'has ended' if status == 'ended' else 'is paused'}", True
+
+    def _list_parameters(self) -> frozenset[str]:
+        fields = self.record.model_fields
+        return frozenset(name for field in fields for name in _PARAMETERS.get(field, (field,)))
 
 
-def kind_of_plan(plan: Plan, options: dict[str, Any]) -> Kind:
+def kind_of_plan(plan: Plan, options: dict[str, Any]) -> RunKind:
     """Return the kind of a plan: of a stream of jobs, of a fleet, or else of a search or a job.
 
     A plan of Srift is one of a fleet, whose ranks report by heartbeats; given what to train in processes of ours, it is
@@ -54,26 +145,18 @@ def kind_of_plan(plan: Plan, options: dict[str, Any]) -> Kind:
     from optplan.formulations.srift.planning import SriftPlan
 
     if any(unit.kind is UnitKind.JOB_CLASS for unit in plan.units):
-        return _load("streams")
-    return _load("fleets" if isinstance(plan, SriftPlan) and "train" not in options else "searches")
+        return _run_kind("stream")
+    return _run_kind("fleet" if isinstance(plan, SriftPlan) and "train" not in options else "search")
 
 
-def kind_of_folder(folder: Path) -> Kind:
-    """Return the kind of what is in a folder.
-
-    Raises
-    ------
-    UsageError
-        When nothing is there.
-    """
+def kind_of_folder(folder: Path) -> Any:  # noqa: ANN401 - as the table has it
+    """Return the kind of what is in a folder: of a run, or the module of services, which has the same names."""
     from optplan.execution.journal import read_kind
     from optplan.execution.serving.store import is_begun
 
     if not folder.is_dir():
         raise UsageError(f"{folder}: no run is there; give the folder that --out named")
-    if is_begun(folder):
-        return _load("services")
-    return _load({"fleet": "fleets", "stream": "streams", "search": "searches"}[read_kind(folder)])
+    return resolve_name(_KINDS["service" if is_begun(folder) else read_kind(folder)])
 
 
 def find_process(folder: Path) -> int | None:
@@ -84,5 +167,49 @@ def find_process(folder: Path) -> int | None:
     return find_keeper(folder) if is_begun(folder) else find_holder(folder)
 
 
-def _load(name: str) -> Kind:
-    return cast("Kind", import_module(f"optplan.execution.cli.{name}"))
+def _run_kind(name: str) -> RunKind:
+    found: RunKind = resolve_name(_KINDS[name])
+    return found
+
+
+@contextmanager
+def _listening(teller: Any, events: Path | None) -> Iterator[Listener]:  # noqa: ANN401 - with tell, and perhaps line
+    from optplan.execution.cli.run_view import listening
+
+    with listening(events, teller.tell, getattr(teller, "line", None)) as listener:
+        yield listener
+
+
+def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    """Return the fields of a record of options that were given as parameters."""
+    from optplan.instances.plain_data import read_data
+
+    fields, terms = dict(given), dict[str, float]()
+    budget = fields.pop("budget", None)
+    if budget is not None:
+        if budget.unit is not BudgetUnit.USD:
+            raise UsageError(f"--budget: got {budget}; a run is limited in money, as in 25usd")
+        fields["budget_usd"] = budget.value
+    if "deadline" in fields:
+        fields["deadline_s"] = fields.pop("deadline")
+    if fields.get("replan_above") == math.inf:
+        fields["replan_above"] = None
+    if "setup" in fields:
+        fields["setup"] = read_data(fields["setup"])
+    if "sbatch" in fields:
+        fields["sbatch"] = dict(map(_split, fields["sbatch"]))
+    if "node_gpus" in fields:
+        fields["gpus_per_node"] = dict.fromkeys(plan.resources, fields.pop("node_gpus"))
+    if "every_s" in fields:
+        terms["every_s"] = fields.pop("every_s")
+        terms["settle_s"] = min(5.0, terms["every_s"] / 4.0)
+    if "window_s" in fields:
+        terms["window_h"] = fields.pop("window_s") / 3600.0
+    return fields | ({"terms": terms} if terms else {})
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise UsageError(f"--sbatch: got {text!r}; an option and its value are needed, as in partition=gpu")
+    return name, value

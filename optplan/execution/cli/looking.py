@@ -14,9 +14,9 @@ from optplan.cli.options import DIR
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.cli.kinds import find_process, kind_of_folder
-from optplan.execution.cli.searches import read
 
 if TYPE_CHECKING:
+    from optplan.execution.outcomes import RunOutcome
     from optplan.reporting.pages import Page
 
 #: Lines of a log that are shown.
@@ -54,18 +54,25 @@ def build_pages(folders: Sequence[Path]) -> Page:
     if len(folders) > 1:
         from optplan.execution.pages.runs import build_comparison_page
 
-        return build_comparison_page({str(folder): read(folder).outcome for folder in folders})
+        return build_comparison_page(_read_searches(folders))
     kind = kind_of_folder(folders[0])
-    return kind.build_page(kind.read(folders[0]))
+    page: Page = kind.build_page(kind.read(folders[0]))
+    return page
 
 
 def _compare(folders: Sequence[Path], outputs: Outputs) -> None:
     """Show runs of searches beside one another."""
     from optplan.execution.pages.runs import comparison_table
 
-    runs = {str(folder): read(folder).outcome for folder in folders}
+    runs = _read_searches(folders)
     data = {"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}}
     outputs.answer(data, lambda: [comparison_table(runs)])
+
+
+def _read_searches(folders: Sequence[Path]) -> dict[str, RunOutcome]:
+    from optplan.execution.running import SearchRun
+
+    return {str(folder): SearchRun.read(folder).describe() for folder in folders}
 
 
 @click.command(

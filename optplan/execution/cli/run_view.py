@@ -6,9 +6,9 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from optplan.cli.console import note
 from optplan.contracts.conditions import Mode
@@ -45,64 +45,30 @@ _UNTRAINED = "nothing is trained"
 _TAIL_LINES = 12
 
 
+class Teller:
+    """Says what happened in a line for each record; ``describe`` says what is worth one, and of the rest nothing."""
+
+    def __init__(self, describe: Callable[[Record], str]) -> None:
+        self._describe = describe
+
+    def tell(self, record: Record | Progressed) -> list[str]:
+        """Return the line that says what happened, where it is worth one."""
+        text = "" if isinstance(record, Progressed) else self._describe(record)
+        return [f"[{_write(round(record.t, 1))}] {text}"] if text else []
+
+
 class RunView:
-    """Listens to a run, shows it on stderr, and writes its events to a file.
+    """Says what happens in a search; what it hears is applied to the state that it is given, which is its own."""
 
-    Parameters
-    ----------
-    state
-        Of the run as it stands; the view applies to it what it hears, and nobody else has it.
-    rules
-        Of the run.
-    events
-        Where each record is written as a line of JSON; None writes none.
-    """
-
-    def __init__(self, state: State, rules: Rules, *, events: Path | None = None) -> None:
+    def __init__(self, state: State, rules: Rules) -> None:
         self._state = state
         self._rules = rules
         self._seen: dict[str, float] = {}
-        self._events = events
-        self._file: TextIO | None = None
-        self._status: Status | None = None
 
-    def __enter__(self) -> Self:
-        """Open the file, and the changing line where there is a terminal.
-
-        Raises
-        ------
-        OutputError
-            When the file cannot be written.
-        """
-        if self._events is not None:
-            self._file = _open_events(self._events)
-        if sys.stderr.isatty():
-            from rich.console import Console
-
-            self._status = Console(stderr=True).status("starting")
-            self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close both."""
-        if self._status is not None:
-            self._status.stop()
-        if self._file is not None:
-            self._file.close()
-
-    def listen(self, record: Record | Progressed) -> None:
-        """Take note of a record, or of progress."""
+    def tell(self, record: Record | Progressed) -> list[str]:
+        """Take note of a record or of progress, and return the lines that say what happened, where it is worth one."""
         if not isinstance(record, Progressed):
             self._state.apply(record)
-        if self._file is not None:
-            _write_event(record, self._file)
-        for line in self._tell(record):
-            note(line)
-        if self._status is not None:
-            self._status.update(show_text(self.line(record.t)))
-
-    def _tell(self, record: Record | Progressed) -> list[str]:
-        """Return the lines that say what happened, where it is worth one."""
         when = f"[{_write(record.t)}]"
         match record:
             case SegmentOpened() if record.members:
@@ -164,20 +130,30 @@ class RunView:
 
 
 @contextmanager
-def tell_records(
-    events: Path | None, describe: Callable[[Record], str]
+def listening(
+    events: Path | None,
+    tell: Callable[[Record | Progressed], list[str]],
+    line: Callable[[float], str] | None = None,
 ) -> Iterator[Callable[[Record | Progressed], None]]:
-    """Make a listener that writes each record into a file, where there is one, and notes what is described of it."""
-    with nullcontext() if events is None else _open_events(events) as file:
+    """Make a listener that writes events into a file, where there is one, and notes the lines that ``tell`` returns.
+
+    On a terminal the last ``line`` changes with every record; it gets the time of the run in seconds.
+    """
+    with ExitStack() as held:
+        file = None if events is None else held.enter_context(_open_events(events))
+        status: Status | None = None
+        if line is not None and sys.stderr.isatty():
+            from rich.console import Console
+
+            status = held.enter_context(Console(stderr=True).status("starting"))
 
         def listen(record: Record | Progressed) -> None:
-            if isinstance(record, Progressed):
-                return
             if file is not None:
                 _write_event(record, file)
-            text = describe(record)
-            if text:
-                note(f"[{_write(round(record.t, 1))}] {text}")
+            for text in tell(record):
+                note(text)
+            if line is not None and status is not None:
+                status.update(show_text(line(record.t)))
 
         yield listen
 

@@ -14,7 +14,7 @@ from optplan.cli.options import BUDGET, DIR, FILE, SIZE, TIME, parse_share
 from optplan.cli.options import Kind as Value
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
-from optplan.execution.cli.kinds import Kind, Told, kind_of_folder, kind_of_plan
+from optplan.execution.cli.kinds import RunKind, Told, kind_of_folder, kind_of_plan
 from optplan.units import parse_duration
 
 _FACTOR = click.FloatRange(min=0, min_open=True)
@@ -57,10 +57,13 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
     renamed={
         "grace_s": "--grace",
         "orphan_after_s": "--orphan-after",
+        "checkpoint_every_s": "--checkpoint-every",
         "step_timeout_s": "--step-timeout",
         "checkpoint_bytes": "--checkpoint-space",
         "executor": "--executor",
         "lucky": "--sample",
+        "budget_usd": "--budget",
+        "deadline_s": "--deadline",
         "lose": "--lose",
         "heartbeat": "--heartbeat",
         "terms.every_s": "--every",
@@ -78,15 +81,19 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 @click.option(
     "--executor",
     type=click.Choice(["virtual", "local", "command", "ray", "slurm"]),
-    help="Where it runs; the virtual clock by default. command is for fleets, slurm for streams.",
+    help="Where it runs; the virtual clock by default. command is for fleets, ray and slurm for the others.",
 )
 @click.option("-o", "--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
 @click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")
+@click.option("--abort", is_flag=True, default=None, show_default=False, help="With --resume: give up and end it.")
 @click.option("--budget", type=BUDGET, help="Hard limit on the cost: 25usd. Of fleets with --resume.")
 @click.option("--deadline", type=TIME, help="Hard limit on the time: 20min. Of fleets with --resume.")
 @click.option("--metric", metavar="NAME", help="What is shown after each iteration, by which trials are ranked.")
 @click.option("--retries", type=click.IntRange(min=0), help="Failures that are forgiven; 2 by default.")
 @click.option("--grace", "grace_s", type=TIME, help="Time to store a checkpoint when stopped: 30s.")
+@click.option(
+    "--checkpoint-every", "checkpoint_every_s", type=TIME, help="To store the state unasked: 1min, of fleets 10min."
+)
 @click.option(
     "--step-timeout",
     "step_timeout_s",
@@ -101,6 +108,9 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 )
 @click.option("--slots", type=_AT_LEAST_ONE, help="GPUs or CPU slots of this machine that may be used.")
 @click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a trial, or one a GPU.")
+@click.option("--setup", type=FILE, help="What machines need before they train (YAML or JSON).")
+@click.option("--sbatch", multiple=True, metavar="NAME=VALUE", help="An option of sbatch: partition=gpu.")
+@click.option("--gres", metavar="NAME", help="What a GPU is called in Slurm's --gres; gpu by default.")
 @click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
 @_of_searches("--space", type=FILE, help="What configurations are drawn from (YAML or JSON).")
 @_of_searches("--mode", type=click.Choice(["min", "max"]), help="Which values of the metric are better.")
@@ -121,7 +131,6 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
     type=Value("PART", _parse_part),
     help="Plan the rest anew when time or cost is off by more than this: 20% by default, or never.",
 )
-@_of_searches("--setup", type=FILE, help="What machines need before they train (YAML or JSON).")
 @_of_streams("--learn", metavar="INSTANCE", help="Calculate widths again from what jobs show, starting from this.")
 @_of_streams("--every", "every_s", type=TIME, help="With --learn: calculate so often: 15min.")
 @_of_streams("--window", "window_s", type=TIME, help="With --learn: what was seen fades over: 72h.")
@@ -137,17 +146,11 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
     help="Who comes first where jobs queue; first-come by default.",
 )
 @_of_streams("--scale-command", metavar="TEXT", help="Run with OPTPLAN_GPU_TYPE and OPTPLAN_NODES as nodes are wanted.")
-@_of_streams("--sbatch", multiple=True, metavar="NAME=VALUE", help="An option of sbatch: partition=gpu.")
-@_of_streams("--gres", metavar="NAME", help="What a GPU is called in Slurm's --gres; gpu by default.")
-@_of_fleets("--abort", is_flag=True, default=None, show_default=False, help="With --resume: give all VMs back.")
 @_of_fleets("--heartbeat", "heartbeat_s", type=TIME, help="How often every rank reports; 5s by default.")
 @_of_fleets("--launch", "launch_s", type=TIME, help="Until new VMs can train; the instance's launch_s unless given.")
 @_of_fleets("--launch-wait", "launch_wait_s", type=TIME, help="For a VM's first report; 15min by default.")
 @_of_fleets("--return-wait", "return_s", type=TIME, help="For a silent VM to come back; 6 heartbeats by default.")
 @_of_fleets("--detach", "detach_s", type=TIME, help="Until what a lost VM has stored can be used; 0s by default.")
-@_of_fleets(
-    "--checkpoint-every", "checkpoint_every_s", type=TIME, help="Unasked, by the lowest rank; 10min by default."
-)
 @_of_fleets("--time-limit", "time_limit_s", type=TIME, help="For the solver, each time; 20s by default.")
 @_of_fleets(
     "--lose", multiple=True, type=Value("TYPE@TIME", _parse_loss), help="Virtual: a VM that goes; may be repeated."
@@ -198,16 +201,16 @@ def run(
     if resumed is not None:
         if plan is not None:
             raise UsageError("--resume: PLAN cannot be given as well; the run has its own")
-        kind = kind_of_folder(resumed)
-        refuse_but("resumed", *kind.RESUMED, why=f"cannot be given with --resume; {resumed} is of {kind.NAME}")
-        return _finish(kind, kind.resume(resumed, given, outputs.path("--events")), outputs)
+        found = kind_of_folder(resumed)
+        refuse_but("resumed", *found.RESUMED, why=f"cannot be given with --resume; {resumed} is of {found.NAME}")
+        return _finish(found, found.resume(resumed, given, outputs.path("--events")), outputs)
     if plan is None:
         raise UsageError("PLAN is missing; `optplan solve NAME --plan plan.json` writes one, and --resume needs none")
     followed = read_plan(plan)
     kind = kind_of_plan(followed, given)
     refuse_but(*kind.OPTIONS, why=f"has no meaning here; {plan} is a plan of {kind.NAME}")
     if jobs is not None:
-        if "truth" not in kind.OPTIONS:
+        if "jobs" not in kind.OPTIONS:
             raise UsageError(
                 f"JOBS: {jobs} is given, and {plan} is a plan of {kind.NAME}, which has its own; leave it out"
             )
@@ -215,7 +218,7 @@ def run(
     return _finish(kind, kind.follow(followed, given, outputs.path("--events")), outputs)
 
 
-def _finish(kind: Kind, told: Told, outputs: Outputs) -> int:
+def _finish(kind: RunKind, told: Told, outputs: Outputs) -> int:
     """Print what a run came to, write its page, and return the exit code."""
     outputs.answer(told.outcome, lambda: kind.present(told.outcome))
     outputs.save_page("--report", lambda: kind.build_page(told))

@@ -154,7 +154,7 @@ import sys
 from pathlib import Path
 
 import optplan
-from optplan.execution.running import resume
+from optplan.execution import resume
 
 WORKDIR = {workdir!r}
 OPTIONS = {options!r}

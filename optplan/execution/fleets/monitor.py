@@ -7,13 +7,15 @@ is done, and whatever is done has a name, so that a monitor that is killed anywh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from optplan.errors import UsageError
 from optplan.execution.fleets.protocol import Fleet, FleetRequest, Notice, Report
 from optplan.execution.fleets.state import Attempt, FleetState
-from optplan.execution.fleets.terms import RETURN_HEARTBEATS, Heard, WatchOptions, write_fleet
+from optplan.execution.fleets.terms import RETURN_HEARTBEATS, FleetOptions, Heard, write_fleet
 from optplan.execution.journal import Journal
+from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Listener, Rounds, tell
 from optplan.execution.records import (
     CheckpointStored,
     CheckpointWanted,
@@ -23,6 +25,7 @@ from optplan.execution.records import (
     NodeNoticed,
     NodeReleasing,
     NodeWanted,
+    Noted,
     OperationEnded,
     OperationFailed,
     OperationStarted,
@@ -30,16 +33,15 @@ from optplan.execution.records import (
     Paused,
     Record,
     Replanned,
+    Resumed,
     StopWanted,
 )
 from optplan.execution.run_state import Phase
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
 
-Listener = Callable[[Record], None]
-
-#: Exit codes: no limit can be kept, every attempt failed, interrupted.
-EXIT_INFEASIBLE, EXIT_FAILED, EXIT_UNKNOWN, EXIT_INTERRUPTED = 3, 1, 4, 130
+#: Exit codes: no limit can be kept, every attempt failed, no plan was found in time.
+EXIT_INFEASIBLE, EXIT_FAILED, EXIT_UNKNOWN = 3, 1, 4
 #: Heartbeats that may be missed.
 MISSED = 2
 #: Heartbeats before a VM is taken back at which the last checkpoint is asked for.
@@ -48,63 +50,69 @@ _LEAD = 4
 _ROUND_S = 0.5
 
 
-class Monitor:
-    """Follows a run to its end.
-
-    Parameters
-    ----------
-    state, terms, fleet
-        Where it stands, how it is watched, and who trains.
-    journal, listener
-        Where records go.
-    """
+class Monitor(Rounds[FleetState]):
+    """Follows a run to its end."""
 
     def __init__(
         self,
         state: FleetState,
-        terms: WatchOptions,
+        terms: FleetOptions,
         fleet: Fleet,
         *,
         journal: Journal | None = None,
         listener: Listener | None = None,
     ) -> None:
-        self._state, self._terms, self._fleet = state, terms, fleet
-        self._journal, self._listener = journal, listener
+        super().__init__(state, journal, listener)
+        self._terms, self._fleet = terms, fleet
         self._heard = Heard()
         self._silence_s = MISSED * terms.heartbeat_s
         self._return_s = RETURN_HEARTBEATS * terms.heartbeat_s if terms.return_s is None else terms.return_s
-        self._interrupted = 0
+        self._decided: list[Record] = []
 
-    def interrupt(self, code: int = EXIT_INTERRUPTED) -> None:
-        """Ask the loop to end with an exit code, and leave the fleet alone; may be called from a signal handler."""
-        self._interrupted = code
+    def leave(self) -> None:
+        """Tell the listener that the fleet goes on."""
+        tell(self._listener, Noted(self._now_s(), "ended at once; the fleet goes on, and --resume takes it over"))
 
-    def follow(self) -> None:
-        """Go on until the job has ended, or nobody but the user can say how."""
-        state, fleet = self._state, self._fleet
-        if state.attempt is not None:  # an earlier monitor asked for it: ask again, should that not have come to it
-            self._listen_to(state.attempt)
-            self._hear(fleet.now_s())  # before anything is decided: nobody is gone just because nobody listened
-        while True:
-            now_s = fleet.now_s()
-            while state.end is None and self._decide(now_s):
-                pass
-            if self._interrupted and state.end is None:
-                self.write(Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
-            if state.end is not None:
-                return
-            self._hear(self._wake_s(now_s))
+    def resume(self, changes: Mapping[str, Any] | None = None) -> None:
+        """Take over from an earlier monitor, with options that are others from now on."""
+        self._note(Resumed(self._now_s(), dict(changes or {})))
 
-    def abort(self) -> None:
+    def follow(self) -> int:
+        """Go on until the job has ended, or nobody but the user can say how; return the exit code."""
+        attempt = self._state.attempt
+        if attempt is not None:  # an earlier monitor asked for it: ask again, should that not have come to it
+            self._start(attempt)
+            self._listen(self._now_s())  # before anything is decided: nobody is gone just because nobody listened
+        return super().follow()
+
+    def abort(self) -> int:
         """Give everything back and end the run."""
         if self._state.attempt is not None:
             self._fleet.end(self._state.attempt.number)
-        self._close(self._fleet.now_s(), "given up by the user", EXIT_FAILED)
+        self._decided = []
+        self._close(self._now_s(), GIVEN_UP, EXIT_GIVEN_UP)
+        self._commit(self._decided)
+        return self._state.code
+
+    def _now_s(self) -> float:
+        return self._fleet.now_s()
 
     # ------------------------------------------------------------------------------------------------------- deciding
 
-    def _decide(self, now_s: float) -> bool:
-        """Do the next thing that is to be done now; say whether there was one."""
+    def _decide(self, now_s: float) -> list[Record]:
+        """Decide the next thing, one a round."""
+        self._decided = []
+        if not self._decide_next(now_s) and self._interrupted:
+            self._emit(Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
+        return self._decided
+
+    def _emit(self, *records: Record) -> None:
+        for record in records:
+            self._state.apply(record)
+        self._decided += records
+
+    def _decide_next(self, now_s: float) -> bool:
+        """Decide what is to be done now; say whether there was anything."""
         attempt = self._state.attempt
         if attempt is None:
             return self._begin(now_s)
@@ -131,9 +139,7 @@ class Monitor:
         place, wanted = self._place(now_s)
         number = state.attempts + 1
         segment = state.plan.segments[0].id
-        self.write(*wanted, OperationWanted(now_s, f"fleet-{number:03d}", segment, "job", number, place))
-        if state.attempt is not None:
-            self._listen_to(state.attempt)
+        self._emit(*wanted, OperationWanted(now_s, f"fleet-{number:03d}", segment, "job", number, place))
         return True
 
     def _place(self, now_s: float) -> tuple[dict[str, int], list[NodeWanted]]:
@@ -170,15 +176,15 @@ class Monitor:
             limit_s = terms.time_limit_s
             found = succeed(state.instance, state.plan, standing, lambda rest: solve(rest, time_limit_s=limit_s))
         except UsageError as error:
-            self.write(Paused(now_s, str(error), EXIT_UNKNOWN))
+            self._emit(Paused(now_s, str(error), EXIT_UNKNOWN))
             return True
         plan, infeasibility = found
         if plan is not None:
             why = f"{name_vms(standing.lost)} lost: on with {write_fleet(plan, ' and ')}"
-            self.write(Replanned(now_s, plan.to_json_data(), why, state.spent_usd, 0.0))
+            self._emit(Replanned(now_s, plan.to_json_data(), why, state.spent_usd, 0.0))
         elif infeasibility is not None:
             asked = LimitsAsked(now_s, infeasibility.to_json_data())
-            self.write(asked, Paused(now_s, infeasibility.reason, EXIT_INFEASIBLE))
+            self._emit(asked, Paused(now_s, infeasibility.reason, EXIT_INFEASIBLE))
         return True
 
     def _welcome(self, attempt: Attempt, now_s: float) -> bool:
@@ -191,7 +197,7 @@ class Monitor:
         ]
         if attempt.ready_s is None and len(heard) == sum(attempt.place.values()):
             found.append(OperationStarted(now_s, attempt.name))
-        self.write(*found)
+        self._emit(*found)
         return bool(found)
 
     def _miss(self, attempt: Attempt, now_s: float) -> bool:
@@ -200,7 +206,7 @@ class Monitor:
         silent, waited = f"silent for {MISSED} heartbeats", f"not heard of within {self._terms.launch_wait_s:g} s"
         heard = {name for name in lost if any(rank in self._heard.last_s for rank in attempt.ranks_of(name))}
         why = {name: silent if name in heard else waited for name in lost}
-        self.write(*(NodeChanged(now_s, name, Phase.LOST.value, why[name]) for name in lost))
+        self._emit(*(NodeChanged(now_s, name, Phase.LOST.value, why[name]) for name in lost))
         return bool(lost)
 
     def _secure(self, attempt: Attempt, now_s: float) -> bool:
@@ -220,12 +226,10 @@ class Monitor:
         if attempt.order > attempt.answered and self._hears(attempt, attempt.rank, now_s) and not is_late:
             return False
         if not attempt.is_answered and rank is not None and not is_late:
-            self.write(CheckpointWanted(now_s, attempt.name, attempt.order + 1, rank, why))
-            self._fleet.ask(attempt.number, attempt.order, rank)
+            self._emit(CheckpointWanted(now_s, attempt.name, attempt.order + 1, rank, why))
             return True
         gone = [NodeChanged(now_s, name, Phase.LOST.value, "taken back, as announced") for name in taken]
-        self.write(*gone, StopWanted(now_s, attempt.name, why))
-        self._fleet.stop(attempt.number)
+        self._emit(*gone, StopWanted(now_s, attempt.name, why))
         return True
 
     def _wind_up(self, attempt: Attempt, now_s: float) -> bool:
@@ -241,7 +245,7 @@ class Monitor:
         why = self._heard.trouble or "ended to go on otherwise"
         done = max(self._state.iterations, self._heard.iterations)
         blameless = self._state.stale or attempt.returned
-        self.write(OperationFailed(now_s, attempt.name, why, blameless=blameless, iterations=done))
+        self._emit(OperationFailed(now_s, attempt.name, why, blameless=blameless, iterations=done))
         return True
 
     def _welcome_back(self, attempt: Attempt, now_s: float) -> bool:
@@ -253,7 +257,7 @@ class Monitor:
             if max(silent_s, self._heard.caught_up_s) < heard_s <= silent_s + self._return_s:
                 why = f"is heard of again, {heard_s - silent_s:.3g} s after it was missed"
                 found.append(NodeChanged(now_s, name, Phase.READY.value, why))
-        self.write(*found)
+        self._emit(*found)
         return bool(found)
 
     def _finish(self, attempt: Attempt, now_s: float) -> bool:
@@ -261,13 +265,13 @@ class Monitor:
             return False
         self._fleet.end(attempt.number)
         done = self._state.instance.iterations
-        self.write(OperationEnded(now_s, attempt.name, done, {}, None, now_s - attempt.wanted_s, complete=True))
+        self._emit(OperationEnded(now_s, attempt.name, done, {}, None, now_s - attempt.wanted_s, complete=True))
         return True
 
     def _close(self, now_s: float, why: str, code: int) -> None:
         """Give back what is held, and end the run."""
         self._fleet.release()  # before it is written down: whoever is killed in between does it again
-        self.write(*(NodeReleasing(now_s, vm.name) for vm in self._state.held_nodes()), Ended(now_s, None, why, code))
+        self._emit(*(NodeReleasing(now_s, vm.name) for vm in self._state.held_nodes()), Ended(now_s, None, why, code))
 
     # --------------------------------------------------------------------------------------------------- who and when
 
@@ -328,8 +332,10 @@ class Monitor:
         going = {rank for name in taken for rank in attempt.ranks_of(name)}
         return next((rank for rank in there if rank not in going), there[0] if there else None)
 
-    def _wake_s(self, now_s: float) -> float:
-        """Return when to look again though nothing is heard."""
+    def _wait_until(self, now_s: float) -> float:
+        """Return when to look again though nothing is heard: at once where something was decided."""
+        if self._decided:
+            return now_s
         if not self._fleet.is_virtual:
             return now_s + min(_ROUND_S, self._terms.heartbeat_s / 4.0)
         attempt, grace_s = self._state.attempt, self._terms.grace_s
@@ -343,7 +349,20 @@ class Monitor:
 
     # ----------------------------------------------------------------------------------------------- hearing and doing
 
-    def _listen_to(self, attempt: Attempt) -> None:
+    def _perform(self, decided: Sequence[Record]) -> None:
+        attempt = self._state.attempt
+        if attempt is None:
+            return
+        for record in decided:
+            match record:
+                case OperationWanted():
+                    self._start(attempt)
+                case CheckpointWanted():
+                    self._fleet.ask(attempt.number, record.order, record.rank)
+                case StopWanted():
+                    self._fleet.stop(attempt.number)
+
+    def _start(self, attempt: Attempt) -> None:
         """Have a fleet start, unless it was started, and hear of its ranks from the beginning."""
         terms, state = self._terms, self._state
         self._heard = Heard()
@@ -366,18 +385,17 @@ class Monitor:
         if attempt.stopping_s is not None:
             self._fleet.stop(attempt.number)
 
-    def _hear(self, until_s: float) -> None:
-        """Take note of what is heard, and wait for something until then."""
+    def _listen(self, until_s: float) -> None:
         for event in self._fleet.poll(until_s):
             self._take(event)
-        self._heard.caught_up_s = min(self._heard.caught_up_s, self._fleet.now_s())
+        self._heard.caught_up_s = min(self._heard.caught_up_s, self._now_s())
 
     def _take(self, event: Report | Notice) -> None:
         """Take note of what was heard; what is known already is left out."""
         state, attempt = self._state, self._state.attempt
         if isinstance(event, Notice):
             if event.vm in state.nodes and event.vm not in state.taken_s:
-                self.write(NodeNoticed(self._fleet.now_s(), event.vm, event.at_s))
+                self._note(NodeNoticed(self._now_s(), event.vm, event.at_s))
             return
         if attempt is None or event.number != attempt.number:
             return
@@ -395,15 +413,4 @@ class Monitor:
             known = state.checkpoint
             if known is None or (event.iterations or 0) > known.iterations or event.order > attempt.answered:
                 stored = (attempt.name, event.rank, event.iterations or 0, event.stored, event.order)
-                self.write(CheckpointStored(event.t, *stored))
-
-    def write(self, *records: Record) -> None:
-        """Write records down, then let them hold."""
-        if not records:
-            return
-        if self._journal is not None:
-            self._journal.commit(records)
-        for record in records:
-            self._state.apply(record)
-            if self._listener is not None:
-                self._listener(record)
+                self._note(CheckpointStored(event.t, *stored))

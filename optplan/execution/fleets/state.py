@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from optplan.contracts import Infeasibility
 from optplan.execution.records import (
@@ -13,7 +14,6 @@ from optplan.execution.records import (
     CheckpointWanted,
     Ended,
     LimitsAsked,
-    LimitsChanged,
     NodeChanged,
     NodeNoticed,
     NodeReleasing,
@@ -30,42 +30,30 @@ from optplan.execution.records import (
     StopWanted,
 )
 from optplan.execution.run_state import Phase, RunState
-from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.units import Amount, BudgetUnit
 
 
 @dataclass
 class Attempt:
-    """A fleet that was asked to train.
-
-    Parameters
-    ----------
-    number, place
-        Which of the run's, and the ranks of each VM, in their order.
-    wanted_s, ready_s, stopping_s
-        When it was asked for, when all of its ranks were there, and when it was asked to end; None: not yet.
-    from_iterations, source
-        Done in all when it began, and the rank that reads what was stored: the lowest one of a VM that was there.
-    order, rank, asked_s
-        The last checkpoint that was asked for: its number, of which rank, and when; 0: none.
-    answered
-        The last order that was carried out.
-    silent_s, returned
-        When each of its VMs was found silent that had been heard of; and whether one has come back.
-    """
+    """A fleet that was asked to train, by its number in the run, with the ranks of each VM in their order."""
 
     number: int
     place: dict[str, int]
     wanted_s: float
     from_iterations: int
+    #: The rank that reads what was stored: the lowest one of a VM that was there.
     source: int = 0
+    #: When all of its ranks were there, and when it was asked to end.
     ready_s: float | None = None
     stopping_s: float | None = None
+    #: The last checkpoint that was asked for, of which rank and when (0: none), and the last that was carried out.
     order: int = 0
     rank: int = -1
     asked_s: float = math.inf
     answered: int = 0
+    #: When each of its VMs was found silent that had been heard of; and whether one has come back.
     silent_s: dict[str, float] = field(default_factory=dict)
     returned: bool = False
 
@@ -90,15 +78,7 @@ class Attempt:
 
 
 class FleetState(RunState):
-    """Where a run stands; its nodes are VMs.
-
-    Parameters
-    ----------
-    plan
-        The plan that is followed.
-    instance
-        The problem of the whole run, with the limits that hold now.
-    """
+    """Where a run stands; its nodes are VMs, and its instance has the limits that hold now."""
 
     def __init__(self, plan: SriftPlan, instance: SriftInstance) -> None:
         super().__init__()
@@ -158,12 +138,11 @@ class FleetState(RunState):
                 self.taken_s[record.node] = record.at_s
             case Replanned():
                 self.plan, self.missing = SriftPlan.parse(record.plan, path="plan"), set()
-            case LimitsChanged():
-                self._change_limits(record.limits)
             case LimitsAsked():
                 self.question = Infeasibility.parse(record.infeasibility, path="infeasibility")
             case Resumed():
                 self.question = None
+                self._change_limits(record.options)
                 super().apply(record)
             case _:
                 self._apply_to_attempt(record)
@@ -228,11 +207,11 @@ class FleetState(RunState):
             if self.attempt is not None:
                 self.attempt.returned = True
 
-    def _change_limits(self, limits: Mapping[str, float]) -> None:
+    def _change_limits(self, options: Mapping[str, Any]) -> None:
+        """Let limits hold that were given to go on with; others stay as they are."""
         fields: dict[str, object] = {}
-        for name, amount in limits.items():
-            if name == DEADLINE:
-                fields["deadline_s"] = amount
-            else:
-                fields["budget"] = Amount(amount, BudgetUnit.USD)
+        if options.get("deadline_s") is not None:
+            fields["deadline_s"] = options["deadline_s"]
+        if options.get("budget_usd") is not None:
+            fields["budget"] = Amount(options["budget_usd"], BudgetUnit.USD)
         self.instance = self.instance.replace(**fields)

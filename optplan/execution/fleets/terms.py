@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
-
+from optplan.execution.options import Amount, Limit, RunOptions
 from optplan.formulations.srift.planning import SriftPlan
-from optplan.schema import FrozenModel
-
-_Amount = Annotated[float, Field(ge=0)]
-_Positive = Annotated[float, Field(gt=0)]
-
 
 #: Heartbeats that a silent VM has to come back, unless options say otherwise.
 RETURN_HEARTBEATS = 6
 
 
-class WatchOptions(FrozenModel):
-    """How a fleet is watched; stored with the run, so that going on needs nothing else.
+class FleetOptions(RunOptions):
+    """What fleets take besides.
 
     Parameters
     ----------
-    executor
-        Who starts VMs and ranks: the virtual clock, this machine, or a command of the user's.
-    command
-        What is run: for each rank on this machine, for each fleet elsewhere.
     heartbeat_s
         How often every rank reports.
     launch_s
@@ -38,27 +28,25 @@ class WatchOptions(FrozenModel):
         fleet starts again as it was. None: :data:`RETURN_HEARTBEATS` heartbeats.
     detach_s
         Until what a lost VM has stored can be used.
-    grace_s
-        How long to wait for a checkpoint, and for ranks to end.
-    checkpoint_every_s
-        How often the lowest rank stores the state unasked.
-    retries
-        How often a fleet may fail without losing a VM, and how often each VM may come back.
     time_limit_s
         For each plan of the rest: VMs are paid meanwhile. The paper gives 1 s (5.4).
+    deadline_s, budget_usd
+        Limits in place of the instance's, for a run that is gone on with.
     """
 
     executor: Literal["virtual", "local", "command"] = "virtual"
-    command: str = ""
-    heartbeat_s: _Positive = 5.0
-    launch_s: _Amount | None = None
-    launch_wait_s: _Positive = 900.0
-    return_s: _Amount | None = None
-    detach_s: _Amount = 0.0
-    grace_s: _Positive = 60.0
-    checkpoint_every_s: _Amount = 600.0
-    retries: Annotated[int, Field(ge=0)] = 2
-    time_limit_s: _Positive = 20.0
+    grace_s: Limit = 60.0
+    checkpoint_every_s: Amount = 600.0
+    heartbeat_s: Limit = 5.0
+    launch_s: Amount | None = None
+    launch_wait_s: Limit = 900.0
+    return_s: Amount | None = None
+    detach_s: Amount = 0.0
+    time_limit_s: Limit = 20.0
+    deadline_s: Limit | None = None
+    budget_usd: Limit | None = None
+
+    FIXED: ClassVar[frozenset[str]] = frozenset({"executor", "heartbeat_s"})
 
 
 class Heard:

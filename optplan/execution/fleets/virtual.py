@@ -145,13 +145,7 @@ class VirtualFleet:
         """Nothing is held."""
 
     def poll(self, until_s: float) -> list[Report | Notice]:
-        """Return what is heard next.
-
-        Raises
-        ------
-        UsageError
-            When nothing will ever happen again.
-        """
+        """Return what is heard next; raise UsageError when nothing will ever happen again."""
         while not self._heard:
             happening = self._clock.advance(until_s)
             if happening is None:

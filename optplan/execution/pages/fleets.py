@@ -7,7 +7,6 @@ from optplan.execution.fleets.running import FleetOutcome
 from optplan.execution.records import (
     CheckpointStored,
     CheckpointWanted,
-    LimitsChanged,
     NodeChanged,
     NodeNoticed,
     OperationFailed,
@@ -15,6 +14,7 @@ from optplan.execution.records import (
     OperationWanted,
     Record,
     Replanned,
+    Resumed,
 )
 from optplan.formulations.srift.study.replanning import name_vms
 from optplan.reporting.pages import Definitions, Page, Section
@@ -73,9 +73,10 @@ def describe_record(record: Record) -> str:
             return f"{record.operation} has failed: {record.why}"
         case Replanned():
             return record.why
-        case LimitsChanged():
-            given = ", ".join(f"{name} {_write_amount(name, amount)}" for name, amount in record.limits.items())
-            return f"limits from now on: {given}"
+        case Resumed():
+            given = ((name.partition("_")[0], record.options.get(name)) for name in ("deadline_s", "budget_usd"))
+            told = ", ".join(f"{name} {_write_amount(name, amount)}" for name, amount in given if amount is not None)
+            return f"limits from now on: {told}" if told else ""
         case _:
             return ""
 

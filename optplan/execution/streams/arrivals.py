@@ -42,13 +42,7 @@ class StreamJob(FrozenModel):
 
 
 def read_jobs(path: Path | str) -> list[StreamJob]:
-    """Read a list of jobs from a file of YAML or JSON.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read, is no list, or two jobs have the same name.
-    """
+    """Read a list of jobs from a file of YAML or JSON, in the order of arrival."""
     data = read_data(Path(path))
     if not isinstance(data, list):
         raise DataError("jobs", f"{path} is no list", "list jobs, each with name, job_class and at_s")
@@ -56,13 +50,7 @@ def read_jobs(path: Path | str) -> list[StreamJob]:
 
 
 def order_jobs(jobs: Iterable[StreamJob]) -> list[StreamJob]:
-    """Return jobs in the order of arrival.
-
-    Raises
-    ------
-    DataError
-        When two have the same name.
-    """
+    """Return jobs in the order of arrival; DataError when two have the same name."""
     ordered = sorted(jobs, key=lambda job: (job.at_s, job.name))
     seen: set[str] = set()
     for job in ordered:

@@ -49,21 +49,7 @@ Expander = Callable[[Mapping[str, int]], None]
 
 @dataclass(frozen=True)
 class StreamTerms:
-    """What holds for a whole stream.
-
-    Parameters
-    ----------
-    rules
-        Nodes, quotas, order.
-    epochs
-        By class, epochs of a job.
-    outlook
-        How long jobs are expected to go on; None where nobody needs to know.
-    retries
-        How often a job is started again after a failure of its own.
-    grace_s
-        Seconds that an operation has to store its state.
-    """
+    """What holds for a whole stream: rules, epochs by class, how long jobs are expected to go on, retries and grace."""
 
     rules: Rules
     epochs: Mapping[str, int]
@@ -75,16 +61,7 @@ class StreamTerms:
 class StreamDriver(Loop[StreamState]):
     """Serves the jobs of a stream until all of them are over.
 
-    Parameters
-    ----------
-    state, jobs, terms, executor
-        Of the stream.
-    learner
-        Makes new tables; None keeps the first one.
-    expander
-        Is told how many nodes are wanted; None tells nobody but the executor.
-    journal, listener
-        As in :class:`~optplan.execution.loop.Loop`.
+    Without a learner the first table stays; without an expander only the executor is told how many nodes are wanted.
     """
 
     def __init__(
@@ -116,16 +93,6 @@ class StreamDriver(Loop[StreamState]):
         for job in self._state.jobs.values():
             self._rows.restore(job.name, job.job_class, job.row)
         super().resume(changes)
-
-    def follow(self) -> None:
-        """Serve until all jobs are over, or the stream is interrupted.
-
-        Raises
-        ------
-        OptplanError
-            When nothing can be written any more, or started. What runs was stopped then, and nodes were given back.
-        """
-        self._go_round()
 
     # ------------------------------------------------------------------------------------------------------ deciding
 

@@ -14,14 +14,9 @@ _PATIENCE_S = 60.0
 
 
 def ask_ray(nodes: Mapping[str, int], *, sizes: Mapping[str, int]) -> None:
-    """Ask the autoscaler of the Ray cluster to which this process is connected to scale to so many nodes at once.
+    """Ask the autoscaler of the Ray cluster that this process is connected to for so many nodes of such sizes.
 
     A type that is the name of a resource of the cluster's nodes is asked for besides their GPUs.
-
-    Parameters
-    ----------
-    nodes, sizes
-        By type: how many are wanted, and the GPUs of one.
     """
     try:
         import ray
@@ -38,13 +33,7 @@ def ask_ray(nodes: Mapping[str, int], *, sizes: Mapping[str, int]) -> None:
 
 
 def ask_command(command: str, nodes: Mapping[str, int]) -> None:
-    """Run a command for each type, with ``OPTPLAN_GPU_TYPE`` and ``OPTPLAN_NODES`` in its environment.
-
-    Raises
-    ------
-    UsageError
-        When it cannot be run, fails, or takes more than a minute.
-    """
+    """Run a command for each type with ``OPTPLAN_GPU_TYPE`` and ``OPTPLAN_NODES`` set; it has a minute."""
     for kind, count in nodes.items():
         own = {**os.environ, "OPTPLAN_GPU_TYPE": kind, "OPTPLAN_NODES": str(count)}
         try:

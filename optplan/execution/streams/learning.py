@@ -106,15 +106,7 @@ class Reporter:
 
 
 class Learner(Reporter):
-    """Keeps a calculator on the run's clock.
-
-    Parameters
-    ----------
-    instance
-        What is known at the start, with the budget.
-    terms
-        The calculator's settings.
-    """
+    """Keeps a calculator on the run's clock."""
 
     def __init__(self, instance: BoaInstance, terms: Terms) -> None:
         super().__init__()
@@ -136,16 +128,10 @@ class Learner(Reporter):
 
 
 class ServiceReporter(Reporter):
-    """Follows the table that ``optplan serve`` publishes, and puts events into the folder that it watches.
+    """Follows the table that ``optplan serve`` publishes, and puts events into the folder that it watches, if any.
 
-    Parameters
-    ----------
-    table
-        The file ``widths.json`` of the service's state. While it is not there, or no table, the present one stays.
-    inbox
-        The folder; None tells nobody.
-    name
-        Of the stream: jobs of other streams may have the same names.
+    While ``widths.json`` is not there, or no table, the present one stays. Jobs of other streams may have the same
+    names, so that events have the stream's.
     """
 
     def __init__(self, table: Path, inbox: Path | None, name: str) -> None:

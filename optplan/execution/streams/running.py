@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from optplan.contracts.plan import require_size, span
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.execution.executors import gather_settings, make_executor
-from optplan.execution.journal import Beginning, Journal
-from optplan.execution.loop import Listener, tell
+from optplan.execution.executors import make_executor
+from optplan.execution.loop import Listener
 from optplan.execution.online.jobs import Order, Rules
 from optplan.execution.online.rows import Outlook
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.options import require_effect
+from optplan.execution.options import REAL, Amount, AtLeastOne, TrainingOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
-from optplan.execution.running import interruptible
+from optplan.execution.runs import Run, name_training
 from optplan.execution.step_limits import tell_step_limit
 from optplan.execution.streams.arrivals import StreamJob, order_jobs
 from optplan.execution.streams.driving import StreamDriver, StreamTerms
@@ -32,56 +30,30 @@ from optplan.execution.streams.expanders import ask_command, ask_ray
 from optplan.execution.streams.learning import Learner, Reporter, ServiceReporter
 from optplan.execution.streams.outcomes import StreamOutcome, describe_stream
 from optplan.execution.streams.state import StreamState
-from optplan.execution.trainables import name_trainable
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
-from optplan.schema import ByName, FrozenModel
+from optplan.schema import ByName
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
-_AtLeastOne = Annotated[int, Field(ge=1)]
-_Amount = Annotated[float, Field(ge=0)]
-_Limit = Annotated[float, Field(gt=0)]
-
-_REAL = ("local", "ray", "slurm")
-#: Executors that look at an option; others refuse it.
-_LOOKED_AT = {
-    **dict.fromkeys(("train", "command", "launcher", "metric", "retries", "grace_s"), _REAL),
-    **dict.fromkeys(("orphan_after_s", "step_timeout_s"), _REAL),
-    "slots": ("local", "ray"),
-    "address": ("ray",),
-    "sbatch": ("slurm",),
-    "gres": ("slurm",),
-    "node_start_s": ("virtual",),
-}
 #: On the virtual clock: epochs of all jobs, and looks at the widths until the last job has come and could be over.
 _MOST_EPOCHS = _MOST_LOOKS = 100_000
 
 
-class StreamOptions(FrozenModel):
-    """How a stream is served; stored with it, so that resuming needs nothing else.
+class StreamOptions(TrainingOptions):
+    """What streams take besides; an iteration is an epoch.
 
     Parameters
     ----------
-    executor
-        Where its jobs run.
-    train, command, folder, metric, launcher, address
-        As in :class:`~optplan.execution.running.RunOptions`; an iteration is an epoch.
     gpus_per_node
         By type of GPU; 1 where it is left out.
     most_gpus, quotas
         The most GPUs at a time, in all and by type. The local executor has ``slots`` at most.
     order
         Who comes first where jobs queue.
-    slots
-        GPUs or CPU slots of this machine, or of a Ray cluster that is made here.
-    retries, grace_s, orphan_after_s, step_timeout_s
-        As in :class:`~optplan.execution.running.RunOptions`.
     node_start_s
         On the virtual clock: seconds until a node can be used.
     scale_command
         Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
-    sbatch, gres
-        On Slurm: options of sbatch by their long name, and what a GPU is called in ``--gres``.
     table, inbox
         The file of a table that ``optplan serve`` publishes, which is followed, and the folder that it watches, which
         is told what jobs show.
@@ -90,28 +62,24 @@ class StreamOptions(FrozenModel):
     """
 
     executor: Literal["virtual", "local", "ray", "slurm"] = "virtual"
-    train: str = ""
-    command: str = ""
-    folder: str = "."
-    metric: str = "loss"
-    launcher: Literal["single", "torchrun"] = "single"
-    address: str = ""
-    gpus_per_node: ByName[_AtLeastOne] = Field(default_factory=dict)
-    most_gpus: _AtLeastOne | None = None
-    quotas: ByName[_AtLeastOne] = Field(default_factory=dict)
+    metric: str | None = "loss"
+    gpus_per_node: ByName[AtLeastOne] = Field(default_factory=dict)
+    most_gpus: AtLeastOne | None = None
+    quotas: ByName[AtLeastOne] = Field(default_factory=dict)
     order: Order = Order.FIRST_COME
-    slots: _AtLeastOne | None = None
-    retries: Annotated[int, Field(ge=0)] = 2
-    grace_s: _Amount = 30.0
-    orphan_after_s: _Limit = 600.0
-    step_timeout_s: _Limit | None = None
-    node_start_s: _Amount = 0.0
+    node_start_s: Amount = 0.0
     scale_command: str = ""
-    sbatch: ByName[str] = Field(default_factory=dict)
-    gres: str = "gpu"
     table: str = ""
     inbox: str = ""
     terms: Terms = Terms()
+
+    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
+        **TrainingOptions.LOOKED_AT,
+        **dict.fromkeys(("train", "metric"), REAL),
+        "slots": ("local", "ray"),
+        "node_start_s": ("virtual",),
+    }
+    FIXED: ClassVar[frozenset[str]] = frozenset({"executor", "gpus_per_node"})
 
 
 def run_stream(
@@ -160,88 +128,111 @@ def run_stream(
         on the virtual clock nobody says how long the epochs of a class take, or there would be no end of epochs or of
         looks at the widths.
     """
-    if trainable is not None:
-        options["train"] = trainable if isinstance(trainable, str) else name_trainable(trainable)
-    chosen = StreamOptions(**options)
-    if chosen.train:
-        chosen = chosen.replace(folder=str(Path(chosen.folder).resolve()))
+    chosen = StreamOptions(**name_training(options, trainable))
     require_size(plan)
-    _check(chosen, truth, instance, out)
-    truth = truth or instance
-    ordered = order_jobs(jobs)
-    if chosen.executor == "virtual" and truth is not None:
-        _require_known(ordered, truth, WidthTable.from_plan(plan))
-        _require_an_end(ordered, truth, plan, None if instance is None else chosen.terms.every_s)
-    if out is None:
-        return _Stream(plan, ordered, instance, truth, chosen, None).run(listener)
-    with Journal(Path(out)) as journal:
-        if journal.beginning is not None:
-            raise UsageError(f"{out}: a run is there; go on with --resume {out}, or give another folder")
-        own = {
-            "jobs": [job.to_json_data() for job in ordered],
-            "instance": None if instance is None else instance.to_json_data(),
-            "truth": None if truth is None else truth.to_json_data(),
-        }
-        records: list[Record] = []
-        if chosen.executor != "virtual":
-            records = [Noted(0.0, tell_step_limit(_list_epochs(plan), chosen.step_timeout_s))]
-        journal.begin(Beginning("stream", plan.to_json_data(), chosen.to_json_data(), own), records)
-        for record in records:
-            tell(listener, record)
-        return _Stream(plan, ordered, instance, truth, chosen, journal).run(listener)
+    known = {"instance": instance, "truth": truth}
+    own: dict[str, Any] = {name: None if each is None else each.to_json_data() for name, each in known.items()}
+    stream = StreamRun(plan, chosen, {"jobs": [job.to_json_data() for job in order_jobs(jobs)], **own})
+    stream.require()
+    first: list[Record] = []
+    if not stream.is_virtual:
+        first.append(Noted(0.0, tell_step_limit(_list_epochs(plan), chosen.step_timeout_s)))
+    return stream.begin(out, listener, first)
 
 
-def resume_stream(out: Path | str, *, listener: Listener | None = None) -> StreamOutcome:
-    """Go on with a stream that was paused, or whose driver is gone.
+class StreamRun(Run[BoaPlan, StreamOptions, StreamState, Executor, StreamOutcome]):
+    """A stream of jobs; its own are the jobs, the instance with which it learns, and the one that is true."""
 
-    Raises
-    ------
-    UsageError
-        When no stream is there, or another driver serves it.
-    """
-    with Journal(Path(out), begun=True) as journal:
-        return _read(journal).run(listener, resumed=True)
+    kind = "stream"
+    options_type = StreamOptions
 
+    def _understand(self) -> None:
+        unknown = sorted(self.options.gpus_per_node.keys() - self.plan.resources.keys())
+        if unknown:
+            known = ", ".join(self.plan.resources)
+            raise DataError(f"gpus_per_node.{unknown[0]}", "the plan has no such type", f"known types are {known}")
+        self._sizes = {name: self.options.gpus_per_node.get(name, 1) for name in self.plan.resources}
+        self._jobs = [StreamJob.parse(each, path="jobs") for each in self.own["jobs"]]
+        self._instance, truth = (
+            None if self.own[name] is None else BoaInstance.parse(self.own[name], path=name)
+            for name in ("instance", "truth")
+        )
+        self._truth = truth or self._instance
 
-def read_stream(out: Path | str) -> StreamOutcome:
-    """Describe the stream in a folder, whether or not a driver serves it."""
-    with Journal(Path(out), writable=False) as journal:
-        return _read(journal).describe()
+    def require(self) -> None:
+        """Raise UsageError or DataError where plan, jobs and options do not fit together."""
+        options = self.options
+        if not self.is_virtual and self.own["truth"] is not None:
+            what = f"executor {options.executor!r} shows how long epochs take"
+            raise UsageError(f"truth: {what}; leave it out (--truth)")
+        super().require()
+        if options.inbox and not Path(options.inbox).is_dir():
+            fix = "give the one that `optplan serve --inbox` names"
+            raise UsageError(f"inbox: there is no folder {options.inbox}; {fix}")
+        if not self.is_virtual:
+            return
+        if self._truth is None:
+            what = "truth: on the virtual clock an instance says how long epochs take"
+            raise UsageError(f"{what}; give one (--truth or --learn), or run the jobs (--executor)")
+        _require_known(self._jobs, self._truth, WidthTable.from_plan(self.plan))
+        every_s = None if self._instance is None else options.terms.every_s
+        _require_an_end(self._jobs, self._truth, self.plan, every_s)
+
+    def _make_state(self) -> StreamState:
+        return StreamState(WidthTable.from_plan(self.plan), Outlook(self.plan))
+
+    def describe(self) -> StreamOutcome:
+        """Say how it stands."""
+        return describe_stream(self.state, self.plan, self._sizes, virtual=self.is_virtual)
+
+    def _make_driver(self, executor: Executor, listener: Listener | None) -> StreamDriver:
+        options = self.options
+        limits = [each for each in (options.most_gpus, options.slots) if each is not None]
+        terms = StreamTerms(
+            rules=Rules(self._sizes, min(limits, default=None), options.quotas, options.order),
+            epochs={unit.id: unit.epochs for unit in self.plan.units},
+            outlook=self.state.outlook,
+            retries=options.retries,
+            grace_s=options.grace_s,
+        )
+        own: dict[str, Any] = {"learner": self._make_reporter(), "expander": self._make_expander()}
+        return StreamDriver(self.state, self._jobs, terms, executor, journal=self.journal, listener=listener, **own)
+
+    def _make_reporter(self) -> Reporter | None:
+        options, folder = self.options, self.journal and self.journal.folder
+        reporter: Reporter
+        if options.table:
+            inbox = Path(options.inbox) if options.inbox else None
+            reporter = ServiceReporter(Path(options.table), inbox, folder.resolve().name if folder else "stream")
+        elif self._instance is not None:
+            reporter = Learner(self._instance, options.terms)
+        else:
+            return None
+        reporter.recall(self.past)
+        return reporter
+
+    def _make_expander(self) -> Callable[[Any], None] | None:
+        if self.options.scale_command:
+            return partial(ask_command, self.options.scale_command)
+        if self.options.executor == "ray" and self.options.address:
+            return partial(ask_ray, sizes=self._sizes)
+        return None
+
+    def _make_executor(self) -> Executor:
+        options = self.options
+        if self.is_virtual:
+            from optplan.execution.streams.virtual import VirtualStreamExecutor
+
+            assert self._truth is not None  # checked before
+            return VirtualStreamExecutor(self._truth, node_start_s=options.node_start_s, now_s=self.state.t)
+        own = {"slots": options.slots or sum(self._sizes.values())} if options.executor == "ray" else {}
+        return make_executor(options.executor, self._sizes, self._gather_settings(**own), now_s=self._clock_s())
 
 
 def _list_epochs(plan: BoaPlan) -> list[float]:
     """Return what epochs are planned to take."""
     segments = [segment for ways in plan.ways.values() for way in ways for segment in way]
     return [segment.expected.seconds / (end - first) for segment in segments for first, end in [span(segment)]]
-
-
-def _read(journal: Journal) -> _Stream:
-    beginning = journal.require("stream")
-    plan = BoaPlan.parse(beginning.plan, path="plan")
-    jobs = [StreamJob.parse(each, path="jobs") for each in beginning.own["jobs"]]
-    instance, truth = (_parse_known(beginning.own[name]) for name in ("instance", "truth"))
-    return _Stream(plan, jobs, instance, truth, StreamOptions.parse(beginning.options, path="options"), journal)
-
-
-def _parse_known(data: Any) -> BoaInstance | None:  # noqa: ANN401 - plain data, as it was written
-    return None if data is None else BoaInstance.parse(data, path="instance")
-
-
-def _check(options: StreamOptions, truth: BoaInstance | None, instance: BoaInstance | None, out: object) -> None:
-    require_effect(options, options.executor, _LOOKED_AT, {"slots": "most_gpus bounds the GPUs"})
-    if options.inbox and not Path(options.inbox).is_dir():
-        raise UsageError(f"inbox: there is no folder {options.inbox}; give the one that `optplan serve --inbox` names")
-    if options.executor == "virtual":
-        if truth is None and instance is None:
-            what = "truth: on the virtual clock an instance says how long epochs take"
-            raise UsageError(f"{what}; give one (--truth or --learn), or run the jobs (--executor)")
-        return
-    if truth is not None:
-        raise UsageError(f"truth: executor {options.executor!r} shows how long epochs take; leave it out (--truth)")
-    if bool(options.train) is bool(options.command):
-        raise UsageError(f"train: executor {options.executor!r} needs one thing to train; give --train or --command")
-    if out is None:
-        raise UsageError("out: a folder is needed for what the jobs write")
 
 
 def _require_known(jobs: Sequence[StreamJob], truth: BoaInstance, table: WidthTable) -> None:
@@ -274,101 +265,3 @@ def _require_an_end(jobs: Sequence[StreamJob], truth: BoaInstance, plan: BoaPlan
         problem = f"got {every_s:g}, and the jobs may take {format_duration(latest_s)}"
         fix = f"a virtual clock looks up to {_MOST_LOOKS:,} times; {math.ceil(latest_s / _MOST_LOOKS)} will do"
         raise DataError("terms.every_s", problem, fix)
-
-
-class _Stream:
-    """What a stream is made from."""
-
-    def __init__(
-        self,
-        plan: BoaPlan,
-        jobs: Sequence[StreamJob],
-        instance: BoaInstance | None,
-        truth: BoaInstance | None,
-        options: StreamOptions,
-        journal: Journal | None,
-    ) -> None:
-        unknown = sorted(options.gpus_per_node.keys() - plan.resources.keys())
-        if unknown:
-            known = ", ".join(plan.resources)
-            raise DataError(f"gpus_per_node.{unknown[0]}", "the plan has no such type", f"known types are {known}")
-        self._plan, self._jobs, self._options, self._journal = plan, jobs, options, journal
-        self._instance, self._truth = instance, truth
-        self._sizes = {name: options.gpus_per_node.get(name, 1) for name in plan.resources}
-        self._outlook = Outlook(plan)
-        self._state = StreamState(WidthTable.from_plan(plan), self._outlook)
-        for record in () if journal is None else journal.replay():
-            self._state.apply(record)
-
-    def describe(self) -> StreamOutcome:
-        """Say how it stands."""
-        virtual = self._options.executor == "virtual"
-        return describe_stream(self._state, self._plan, self._sizes, virtual=virtual)
-
-    def run(self, listener: Listener | None, *, resumed: bool = False) -> StreamOutcome:
-        """Serve it."""
-        if self._state.ended is not None:
-            return self.describe()
-        options = self._options
-        limits = [each for each in (options.most_gpus, options.slots) if each is not None]
-        terms = StreamTerms(
-            rules=Rules(self._sizes, min(limits, default=None), options.quotas, options.order),
-            epochs={unit.id: unit.epochs for unit in self._plan.units},
-            outlook=self._outlook,
-            retries=options.retries,
-            grace_s=options.grace_s,
-        )
-        executor = self._make_executor()
-        try:
-            driver = StreamDriver(
-                self._state,
-                self._jobs,
-                terms,
-                executor,
-                learner=self._make_reporter(),
-                expander=self._make_expander(),
-                journal=self._journal,
-                listener=listener,
-            )
-            with interruptible(driver.interrupt, driver.leave):
-                if resumed:
-                    driver.resume()
-                driver.follow()
-        finally:
-            executor.close()
-        return self.describe()
-
-    def _make_reporter(self) -> Reporter | None:
-        options, folder = self._options, self._journal and self._journal.folder
-        reporter: Reporter
-        if options.table:
-            inbox = Path(options.inbox) if options.inbox else None
-            reporter = ServiceReporter(Path(options.table), inbox, folder.resolve().name if folder else "stream")
-        elif self._instance is not None:
-            reporter = Learner(self._instance, options.terms)
-        else:
-            return None
-        reporter.recall(() if self._journal is None else self._journal.replay())
-        return reporter
-
-    def _make_expander(self) -> Callable[[Any], None] | None:
-        if self._options.scale_command:
-            return partial(ask_command, self._options.scale_command)
-        if self._options.executor == "ray" and self._options.address:
-            return partial(ask_ray, sizes=self._sizes)
-        return None
-
-    def _make_executor(self) -> Executor:
-        options, now_s = self._options, self._state.t
-        if options.executor == "virtual":
-            from optplan.execution.streams.virtual import VirtualStreamExecutor
-
-            assert self._truth is not None  # checked before
-            return VirtualStreamExecutor(self._truth, node_start_s=options.node_start_s, now_s=now_s)
-        assert self._journal is not None  # checked before
-        if self._state.paused is None and self._state.nodes:  # a driver was killed: time went on
-            now_s += self._journal.idle_s()
-        settings = gather_settings(options, self._journal.folder)
-        if options.executor == "ray":
-            settings = replace(settings, slots=options.slots or sum(self._sizes.values()))
-        return make_executor(options.executor, self._sizes, settings, now_s=now_s)

@@ -62,25 +62,10 @@ class JobState:
 
 
 class StreamState(RunState):
-    """The state of a stream.
+    """The state of a stream, whose jobs are in the order of arrival.
 
-    Parameters
-    ----------
-    table
-        The widths that hold at first.
-    outlook
-        How long epochs are expected to take; None where nobody says so.
-
-    Attributes
-    ----------
-    jobs, active
-        All jobs by name, and those that are not over; both in the order of arrival.
-    taken
-        By node: the GPUs that operations have.
-    made
-        By type: nodes that were ever asked for.
-    changed_jobs, changed_nodes
-        Names of what records have changed since whoever decides has taken them from here.
+    ``taken`` are the GPUs that operations have by node, ``made`` the nodes that were ever asked for by type;
+    ``changed_jobs`` and ``changed_nodes`` what records have changed since whoever decides has taken them from here.
     """
 
     def __init__(self, table: WidthTable, outlook: Outlook | None = None) -> None:

@@ -14,15 +14,7 @@ from optplan.units import SECONDS_PER_HOUR
 
 
 class VirtualStreamExecutor(ClockExecutor):
-    """Runs jobs of a stream on a virtual clock.
-
-    Parameters
-    ----------
-    truth
-        How large epochs really are and how fast they run; has the classes of all jobs.
-    node_start_s
-        Seconds until a node can be used.
-    """
+    """Runs jobs of a stream on a virtual clock, as an instance says that has the classes of all of them."""
 
     capabilities = Capabilities("virtual", is_virtual=True)
 

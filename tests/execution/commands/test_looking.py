@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optplan.execution.cli.searches import ask_to_pause
+from optplan.execution.journal import Journal
 from optplan.execution.locks import hold_lock
+from optplan.execution.records import Resumed
 from optplan.execution.serving.keeping import Keeper
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import read_instance
@@ -132,10 +133,15 @@ def test_what_goes_on_unasked_is_not_called_stopped(run: Runner, fleet: Path, tm
     told = run("stop", fleet)
     assert told.code == 1
     assert f"its VMs go on, and `optplan run --resume {fleet} --abort` gives them back" in told.err
-    said, is_stopped = ask_to_pause(tmp_path, None, "running")
-    assert not is_stopped
-    assert f"`optplan run --resume {tmp_path}` goes on" in said
-    assert ask_to_pause(tmp_path, None, "paused") == (f"{tmp_path}: nobody follows it; it is paused", True)
+    plan, out = tmp_path / "search.json", tmp_path / "killed"
+    assert run("solve", "rubberband-two-stages", "--plan", plan).code == 0
+    assert run("run", plan, "--out", out, "--budget", "0.20usd").code == 4
+    told = run("stop", out)
+    assert (told.code, f"{out}: nobody follows it; it is paused" in told.err) == (0, True)
+    with Journal(out) as journal:
+        journal.commit([Resumed(journal.idle_s())])  # a driver that goes on, and is killed at once
+    told = run("stop", out)
+    assert (told.code, f"`optplan run --resume {out}` goes on" in told.err) == (1, True)
 
 
 def test_logs_of_fleets_are_those_of_commands_and_ranks(run: Runner, fleet: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from optplan.contracts.conditions import Mode
-from optplan.execution.cli.run_view import RunView
-from optplan.execution.options import RunOptions, make_rules
+from optplan.execution.cli.run_view import RunView, listening
+from optplan.execution.options import SearchOptions, make_rules
 from optplan.execution.running import run
 from optplan.execution.state import State
 from optplan.instances.files import read_instance
@@ -22,16 +22,16 @@ QUADRATIC = f"{Path(__file__).parents[1] / 'trainables' / 'quadratic.py'}:Quadra
 RATES = [{"rate": rate} for rate in (0.01, 0.3, 0.1, 0.02)]
 
 
-def follow(mode: Mode = Mode.MIN, **options: Any) -> tuple[list[str], RunView]:  # noqa: ANN401 - fields of RunOptions
+def follow(mode: Mode = Mode.MIN, **options: Any) -> tuple[list[str], RunView]:  # noqa: ANN401 - fields of SearchOptions
     """Follow the textbook search, and return the line after each record."""
     instance = read_instance("rubberband-two-stages")
     plan = build_plan(instance, solve(instance))
     options["train"] = QUADRATIC
-    chosen = RunOptions(mode=mode, **options)
+    chosen = SearchOptions(mode=mode, **options)
     view, lines = RunView(State(plan), make_rules(plan, chosen)), list[str]()
 
     def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
-        view.listen(record)
+        view.tell(record)
         lines.append(view.line(record.t))
 
     run(plan, listener=listen, space=RATES, mode=mode, **options)
@@ -77,7 +77,8 @@ def test_a_terminal_gets_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "stderr", terminal)
     instance = read_instance("rubberband-two-stages")
     plan = build_plan(instance, solve(instance))
-    with RunView(State(plan), make_rules(plan, RunOptions())) as view:
-        run(plan, listener=view.listen)
+    view = RunView(State(plan), make_rules(plan, SearchOptions()))
+    with listening(None, view.tell, view.line) as listener:
+        run(plan, listener=listener)
     assert "b1-s2 ended" in terminal.getvalue()
     assert "best" not in terminal.getvalue()

@@ -16,12 +16,13 @@ from optplan.execution.fleets.folder import FolderFleet, read_iterations
 from optplan.execution.fleets.hook import Member
 from optplan.execution.fleets.monitor import Monitor
 from optplan.execution.fleets.protocol import FleetRequest, Notice, Report
-from optplan.execution.fleets.running import read_watch, resume_watch, watch
+from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.state import FleetState
-from optplan.execution.fleets.terms import WatchOptions
+from optplan.execution.fleets.terms import FleetOptions
 from optplan.execution.journal import Beginning, Journal
-from optplan.execution.records import Record, Resumed
-from optplan.execution.running import read_run
+from optplan.execution.records import Record
+from optplan.execution.running import SearchRun
+from optplan.execution.runs import read_run, resume
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
 
@@ -114,10 +115,10 @@ def follow(
             state.apply(record)
         fleet = WrittenFleet(out, "", now_s=state.t)
         fleet.done = done
-        terms = WatchOptions(heartbeat_s=0.02, grace_s=5.0)
+        terms = FleetOptions(heartbeat_s=0.02, grace_s=5.0)
         monitor = Monitor(state, terms, fleet, journal=journal)
         if before:
-            monitor.write(Resumed(state.t))
+            monitor.resume()
         monitor.follow()
         return state, list(journal.replay()), journal.ends
     finally:
@@ -291,11 +292,11 @@ def test_a_command_starts_and_ends_fleets(small_plan: SriftPlan, tmp_path: Path)
     outcome = watch(small_plan, out=out, executor="command", command=f"sh {script}", heartbeat_s=0.1)
     assert (outcome.status, outcome.code, outcome.iterations) == ("ended", 0, 60)
     assert (tmp_path / "calls").read_text(encoding="utf-8").split() == ["start", "stop", "release"]
-    assert read_watch(out) == outcome
-    assert resume_watch(out) == outcome
+    assert read_run(out).describe() == outcome
+    assert resume(out) == outcome
     with pytest.raises(UsageError, match="optplan run --resume"):
-        read_run(out)
-    with pytest.raises(UsageError, match="a run is there; go on with --resume"):
+        SearchRun.read(out)
+    with pytest.raises(UsageError, match="a run of this plan is there; go on with --resume"):
         watch(small_plan, out=out, executor="command", command="true")
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from optplan.execution.fleets.running import read_watch, watch
+from optplan.execution.fleets.running import watch
+from optplan.execution.runs import read_run
 from optplan.execution.supervision import end, list_homes
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.instances.files import write_json
@@ -126,7 +127,7 @@ def test_a_lost_rank_does_not_show_in_the_losses(
         monitor.kill()
         monitor.wait()
         _end_all(out)
-    outcome = read_watch(out)
+    outcome = read_run(out).describe()
     assert (outcome.status, outcome.code, outcome.iterations) == ("ended", 0, 60)
     assert outcome.fleets == ("2 spot@32", "1 spot@32 + 1 steady@32")
     assert outcome.lost == {"spot": 1}
@@ -150,7 +151,7 @@ def test_a_rank_that_stalls_is_taken_back(
         _wait_for(path, 20)
         _send(out, 1, signal.SIGSTOP)
         until = time.monotonic() + PATIENCE_S
-        while not read_watch(out).lost and time.monotonic() < until:
+        while not read_run(out).describe().lost and time.monotonic() < until:
             time.sleep(0.05)
         _send(out, 1, signal.SIGCONT)
         assert monitor.wait(PATIENCE_S) == 0
@@ -158,6 +159,6 @@ def test_a_rank_that_stalls_is_taken_back(
         monitor.kill()
         monitor.wait()
         _end_all(out)
-    outcome = read_watch(out)
+    outcome = read_run(out).describe()
     assert (outcome.fleets, outcome.lost, outcome.iterations) == (("2 spot@32",), {}, 60)
     assert _read_losses(path, fleets=2) == pytest.approx(losses_alone, rel=1e-5)

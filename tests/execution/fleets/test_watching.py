@@ -30,7 +30,7 @@ LOST = Loss("p3.8xlarge", 222.0)
 
 def follow(plan: SriftPlan, course: Course, **options: Any) -> tuple[FleetOutcome, list[Record]]:  # noqa: ANN401
     """Watch a plan on the virtual clock, and return what was written down; nobody waits for VMs to come back."""
-    records: list[Record] = []
+    records: list[Any] = []
     options.setdefault("return_s", 0.0)
     return watch(plan, course=course, listener=records.append, **options), records
 

@@ -15,7 +15,8 @@ from optplan.execution.journal import Journal
 from optplan.execution.protocol import Capabilities
 from optplan.execution.records import NodeChanged, OperationFailed, Paused, Record
 from optplan.execution.run_state import Phase
-from optplan.execution.running import read_run, run
+from optplan.execution.running import SearchRun, run
+from optplan.execution.runs import read_run
 from optplan.execution.state import State
 
 pytestmark = pytest.mark.real
@@ -54,7 +55,7 @@ def require_same_end(out: Path, *, parts: bool = False) -> State:
 
     A trial may have ended a stage in ``parts``, where it was stopped in good order.
     """
-    state, _, _ = read_run(out)
+    state = SearchRun.read(out).state
     assert state.ended is not None
     assert (state.ended.winner, state.ended.code) == (FAST, 0)
     best = state.trials[FAST]
@@ -115,7 +116,7 @@ def test_several_workers(run_alone: RunAlone, folder: Path, plan_stages: PlanSta
     run(plan, DIGITS, executor="local", out=folder / "alone", space=rates, replan_above=None)
     curves = {}
     for name in ("workers", "alone"):
-        state, _, _ = read_run(folder / name)
+        state = read_run(folder / name).state
         assert state.ended is not None
         assert state.ended.winner is not None
         assert state.trials[state.ended.winner].iterations == 12

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from optplan.execution.streams.running import read_stream
+from optplan.execution.runs import read_run
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.solving import build_plan, solve
 
@@ -33,6 +33,6 @@ def test_a_stream_on_nodes_of_the_autoscaler(run_alone: RunAlone, folder: Path) 
     (folder / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
     (folder / "train").write_text(SLEEPER, encoding="utf-8")
     run_alone("ray_runs.py", folder, "streamed")
-    outcome = read_stream(folder / "stream")
+    outcome = read_run(folder / "stream").describe()
     assert (outcome.status, outcome.classes[0].completed, outcome.dropped) == ("ended", 3, {})
     assert outcome.classes[0].widths == (2,)

@@ -17,10 +17,11 @@ from optplan.execution.journal import Journal
 from optplan.execution.online.terms import Terms
 from optplan.execution.protocol import Operation
 from optplan.execution.records import Record
+from optplan.execution.runs import read_run, resume
 from optplan.execution.slurm import SlurmExecutor
 from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.learning import Learner
-from optplan.execution.streams.running import read_stream, resume_stream, run_stream
+from optplan.execution.streams.running import run_stream
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 
@@ -97,7 +98,7 @@ def test_a_stream_on_this_machine_learns_and_changes_its_widths(
     assert (outcome.status, one.completed, outcome.dropped) == ("ended", 5, {})
     assert outcome.tables > 0
     assert len(one.widths) > 1
-    assert read_stream(tmp_path / "stream") == outcome
+    assert read_run(tmp_path / "stream").describe() == outcome
     # Another driver would know what this one has learned.
     learner = Learner(believed, Terms(**QUICK))
     learner.recall(read_records(tmp_path / "stream"))
@@ -194,5 +195,5 @@ def test_a_stream_that_cannot_be_written_down_leaves_nothing(
         with pytest.raises(OutputError, match="make room, then go on with --resume"):
             run_stream(plan_of(instance), make_jobs(2, 0.0, epoch_s=1.5), SLEEPER, **options)
     assert processes.find() == []
-    outcome = resume_stream(out)
+    outcome = resume(out)
     assert (outcome.code, outcome.classes[0].completed) == (0, 2)

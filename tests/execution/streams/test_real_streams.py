@@ -16,8 +16,9 @@ import pytest
 from optplan.errors import UsageError
 from optplan.execution.journal import Journal
 from optplan.execution.records import OperationEnded
+from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.arrivals import StreamJob
-from optplan.execution.streams.running import read_stream, resume_stream, run_stream
+from optplan.execution.streams.running import run_stream
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import write_json
@@ -93,6 +94,6 @@ def test_kill_9_of_the_driver_loses_nothing(
     _kill_at(2, out, tmp_path / "plan.json", tmp_path / "jobs.json", *here, "--out", out)
     _kill_at(4, out, "--resume", out)
     _kill_at(6, out, "--resume", out)
-    outcome = resume_stream(out)
+    outcome = resume(out)
     assert (outcome.status, outcome.classes[0].jobs, outcome.classes[0].completed) == ("ended", 8, 8)
-    assert read_stream(out) == outcome
+    assert read_run(out).describe() == outcome

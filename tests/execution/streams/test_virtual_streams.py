@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,9 +20,10 @@ from optplan.execution.online.jobs import ActiveJob, Rules
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Executor, NodeRequest, Observation
 from optplan.execution.records import NodeChanged, NodeReleasing, NodeWanted, OperationWanted, Record, TablePublished
+from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.arrivals import StreamJob, read_jobs
 from optplan.execution.streams.driving import StreamDriver, StreamTerms
-from optplan.execution.streams.running import read_stream, resume_stream, run_stream
+from optplan.execution.streams.running import run_stream
 from optplan.execution.streams.state import StreamState
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
@@ -179,14 +181,14 @@ def test_a_stream_goes_on_from_its_journal(
         run_stream(*given, truth=instance, out=out)
     monkeypatch.undo()
     assert read_kind(out) == "stream"
-    assert read_stream(out).status == "running"
+    assert read_run(out).describe().status == "running"
     told: list[Any] = []
-    outcome = resume_stream(out, listener=told.append)
+    outcome = resume(out, listener=told.append)
     assert (outcome.status, outcome.classes[0].completed) == ("ended", 6)
-    assert read_stream(out) == outcome
+    assert read_run(out).describe() == outcome
     again = [record.operation for record in told if isinstance(record, OperationWanted)]
     assert len(again) == len(set(again))
-    with pytest.raises(UsageError, match="a run is there"):
+    with pytest.raises(UsageError, match="a run of this plan is there"):
         run_stream(*given, truth=instance, out=out)
 
 
@@ -222,10 +224,37 @@ def test_drivers_that_are_killed_cost_nothing_on_the_virtual_clock(
             run_stream(*given, out=out, **options)
         with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_KilledError):
             kill_at(patch, 3)
-            resume_stream(out)
-        outcome = resume_stream(out)
-        assert read_stream(out) == outcome
+            resume(out)
+        outcome = resume(out)
+        assert read_run(out).describe() == outcome
         assert outcome.replace(notes=()) == undisturbed.replace(notes=()), number
+
+
+def test_a_stream_goes_on_with_other_options_or_is_given_up(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
+) -> None:
+    """What is given holds from then on; what nodes were made by stays; given up, nothing runs and nothing is held."""
+    instance, out = make_instance(GOOD), tmp_path / "stream"
+    options: dict[str, Any] = {"gpus_per_node": {"cpu": 2}, "most_gpus": 2, "truth": instance}
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_KilledError):
+        kill_at(patch, 4)
+        run_stream(plan_of(instance), make_jobs(6, 0.0), out=out, **options)
+    for change in ({"gpus_per_node": {"cpu": 4}}, {"executor": "local"}):
+        with pytest.raises(UsageError, match=f"{min(change)}: a run keeps what it began with; leave it out, or begin"):
+            resume(out, **change)
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_KilledError):
+        kill_at(patch, 2)
+        resume(out, most_gpus=4)
+    assert read_run(out).options.most_gpus == 4
+    copy = tmp_path / "copy"
+    shutil.copytree(out, copy)
+    outcome, as_begun = resume(out), run_stream(plan_of(instance), make_jobs(6, 0.0), **options)
+    assert (outcome.classes[0].completed, outcome.time_s < as_begun.time_s) == (6, True)
+    given_up = resume(copy, abort=True)
+    assert (given_up.status, given_up.code) == ("ended", 1)
+    state = read_run(copy).state
+    assert (state.ended.why, state.operations, state.held_nodes()) == ("given up by the user", {}, [])
+    assert resume(copy) == given_up
 
 
 def test_whoever_publishes_a_table_is_told_everything_across_drivers(
@@ -238,7 +267,7 @@ def test_whoever_publishes_a_table_is_told_everything_across_drivers(
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_KilledError):
         kill_at(patch, 5)
         run_stream(plan_of(instance), make_jobs(3, 0.5), truth=instance, out=out, **options)
-    assert resume_stream(out).code == 0
+    assert resume(out).code == 0
     told = {(event := parse_event(json.loads(path.read_text(encoding="utf-8")))).id: event for path in inbox.iterdir()}
     ended = [event for event in told.values() if isinstance(event, Completion)]
     assert [sum(isinstance(event, kind) for event in told.values()) for kind in (Arrival, Measurement)] == [3, 9]
@@ -329,7 +358,7 @@ def test_what_does_not_fit_is_refused(
     plan = plan_of(instance)
     with pytest.raises(UsageError, match="how long epochs take"):
         run_stream(plan, [])
-    with pytest.raises(UsageError, match="needs one thing to train"):
+    with pytest.raises(UsageError, match="needs something to train"):
         run_stream(plan, [], executor="local", out=tmp_path / "stream")
     with pytest.raises(UsageError, match="a folder is needed"):
         run_stream(plan, [], executor="local", command="true")
@@ -345,7 +374,7 @@ def test_what_does_not_fit_is_refused(
     with pytest.raises(DataError, match=r"at_s: got 1e\+300; .* less than or equal to 10000000000"):
         StreamJob.parse({"name": "late", "job_class": "a", "at_s": 1e300}, path="jobs.0")
     with pytest.raises(UsageError, match="no run is there; give the folder that --out named"):
-        read_stream(tmp_path / "nothing") if (tmp_path / "nothing").is_dir() else resume_stream(tmp_path / "nothing")
+        read_run(tmp_path / "nothing").describe() if (tmp_path / "nothing").is_dir() else resume(tmp_path / "nothing")
 
 
 def test_a_table_that_is_published_is_followed_and_its_publisher_is_told(

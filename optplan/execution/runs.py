@@ -1,0 +1,294 @@
+"""A run of a plan, whatever its kind: how it begins in a folder, is read, gone on with, followed and described.
+
+What a kind has of its own is in its heir of :class:`Run`: its state, its driver, its executor, and how it is described.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
+
+from optplan.contracts.plan import Plan
+from optplan.errors import UsageError
+from optplan.execution.executors import gather_settings
+from optplan.execution.folders import FolderSettings
+from optplan.execution.journal import Beginning, Journal, Kind
+from optplan.execution.loop import Listener, Rounds, tell
+from optplan.execution.options import RunOptions
+from optplan.execution.records import Record, Resumed
+from optplan.execution.run_state import RunState
+from optplan.execution.trainables import name_trainable
+
+#: What asks a run to pause, and what is added to its number for the exit code.
+_SIGNALS, _EXIT_OFFSET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP), 128
+#: By kind, what follows it.
+_TYPES: Mapping[Kind, str] = {
+    "search": "optplan.execution.running:SearchRun",
+    "stream": "optplan.execution.streams.running:StreamRun",
+    "fleet": "optplan.execution.fleets.running:FleetRun",
+}
+
+_Plan = TypeVar("_Plan", bound=Plan)
+_Options = TypeVar("_Options", bound=RunOptions)
+_State = TypeVar("_State", bound=RunState)
+_Outcome = TypeVar("_Outcome")
+
+
+class Closable(Protocol):
+    """What starts things, and lets go of them in the end."""
+
+    def close(self) -> None:
+        """Let go of what runs, and leave it alone."""
+        ...
+
+
+_Executor = TypeVar("_Executor", bound=Closable)
+
+
+class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
+    """A run, in its folder or in none; ``own`` is what its kind has besides plan and options, as plain data."""
+
+    kind: ClassVar[Kind]
+    options_type: type[_Options]
+
+    def __init__(self, plan: _Plan, options: _Options, own: Mapping[str, Any] | None = None) -> None:
+        self.plan, self.options, self.own = plan, options, dict(own or {})
+        self.journal: Journal | None = None
+        #: What was written down before it is followed.
+        self.past: list[Record] = []
+        self._understand()
+        self.state = self._make_state()
+
+    # ---------------------------------------------------------------------------------------------- what its heirs say
+
+    def _understand(self) -> None:
+        """Read what its kind has besides."""
+
+    @abstractmethod
+    def _make_state(self) -> _State:
+        """Return the state before the first record."""
+
+    def require(self) -> None:
+        """Raise UsageError or DataError where plan and options do not fit together."""
+        self.options.require_effect()
+
+    @abstractmethod
+    def _make_executor(self) -> _Executor:
+        """Return what it runs on."""
+
+    @abstractmethod
+    def _make_driver(self, executor: _Executor, listener: Listener | None) -> Rounds[_State]:
+        """Return what follows it."""
+
+    @abstractmethod
+    def describe(self) -> _Outcome:
+        """Say how it stands."""
+
+    # ------------------------------------------------------------------------------------------ beginning and going on
+
+    def begin(self, out: Path | str | None, listener: Listener | None, first: Sequence[Record] = ()) -> _Outcome:
+        """Write down what it is made from and its first records, and follow it; without a folder, write nothing."""
+        if out is None:
+            if self.options.executor != "virtual":
+                raise UsageError("out: a folder is needed for what trials, jobs and ranks write")
+            return self._begin(first, listener)
+        with Journal(Path(out)) as self.journal:
+            if self.journal.beginning is not None:
+                followed = self.journal.beginning.plan["plan_id"]
+                there = f"holds the run of another plan ({followed[:12]}...); give another folder"
+                if followed == self.plan.plan_id:
+                    there = f"a run of this plan is there; go on with --resume {out}, or give another folder"
+                raise UsageError(f"{out}: {there}")
+            made_from = (self.plan.to_json_data(), self.options.to_json_data(), self.own)
+            self.journal.begin(Beginning(self.kind, *made_from), first)
+            return self._begin(first, listener)
+
+    def _begin(self, first: Sequence[Record], listener: Listener | None) -> _Outcome:
+        self.restore(first)
+        for record in first:
+            tell(listener, record)
+        return self._follow(listener, lambda driver: driver.follow())
+
+    def restore(self, records: Sequence[Record]) -> None:
+        """Bring the state to where records leave it."""
+        self.past += records
+        for record in records:
+            self.state.apply(record)
+
+    def go_on(self, changes: Mapping[str, Any], listener: Listener | None, *, abort: bool = False) -> _Outcome:
+        """Go on where another driver left it, or give up."""
+        for name in sorted(changes.keys() & self.options.FIXED):
+            raise UsageError(f"{name}: a run keeps what it began with; leave it out, or begin anew in another folder")
+        self.options = self.options.replace(**changes)
+        self.require()
+        known = self.options.to_json_data()
+        changed = {name: known.get(name) for name in changes}  # what is None is left out there
+
+        def go_on(driver: Rounds[_State]) -> object:
+            driver.resume(changed)
+            return driver.abort() if abort else driver.follow()
+
+        return self._follow(listener, go_on)
+
+    def _follow(self, listener: Listener | None, follow: Callable[[Rounds[_State]], object]) -> _Outcome:
+        if self.state.ended is None:
+            with ExitStack() as self._held:
+                executor = self._make_executor()
+                self._held.callback(executor.close)
+                driver = self._make_driver(executor, listener)
+                with interruptible(driver.interrupt, driver.leave):
+                    follow(driver)
+        return self.describe()
+
+    # ------------------------------------------------------------------------------------------- for what starts things
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether its clock jumps."""
+        return self.options.executor == "virtual"
+
+    def _clock_s(self) -> float:
+        """Return what its clock shows; where a driver was killed, time went on, by a clock that may be set back."""
+        assert self.journal is not None  # without a folder nothing is started
+        goes_on = self.state.paused is None and self.state.nodes
+        return self.state.t + (self.journal.idle_s() if goes_on else 0.0)
+
+    def _gather_settings(self, **own: Any) -> FolderSettings:  # noqa: ANN401 - fields of the settings
+        assert self.journal is not None  # without a folder nothing is started
+        return replace(gather_settings(self.options, self.journal.folder), **own)
+
+    @classmethod
+    def read(cls, out: Path | str) -> Self:
+        """Read a run of this kind, and refuse others; as :func:`read_run`."""
+        with Journal(Path(out), writable=False) as journal:
+            return cls.open(journal)
+
+    @classmethod
+    def open(cls, journal: Journal) -> Self:
+        """Read a run of this kind from its journal."""
+        from optplan.instances.parsing import parse_plan
+
+        beginning = journal.require(cls.kind)
+        records = list(journal.replay())
+        options = dict(beginning.options)
+        for record in records:
+            if isinstance(record, Resumed):
+                options |= record.options
+        plan = parse_plan(beginning.plan, path="plan")
+        run = cls(cast("_Plan", plan), cls.options_type.parse(options, path="options"), beginning.own)
+        run.journal = journal
+        run.restore(records)
+        return run
+
+
+def resume(
+    out: Path | str,
+    *,
+    abort: bool = False,
+    listener: Listener | None = None,
+    **changes: Any,  # noqa: ANN401 - fields of the options
+) -> Any:  # noqa: ANN401 - the outcome of its kind
+    """Go on with a run of any kind that was paused, or whose driver is gone.
+
+    Parameters
+    ----------
+    out
+        Its folder.
+    abort
+        Whether to give up: what runs is stopped, everything is given back, and the run has ended.
+    listener
+        Is told of every record from now on.
+    **changes
+        Options that are others from now on, such as ``budget_usd``, ``deadline_s``, ``retries``, ``slots``.
+
+    Returns
+    -------
+    RunOutcome, StreamOutcome or FleetOutcome
+        By its kind; also when it is paused again.
+
+    Raises
+    ------
+    UsageError
+        When no run is there, another driver follows it, or an option means nothing to its executor or cannot change.
+    DataError
+        When its journal is damaged.
+    """
+    with Journal(Path(out), begun=True) as journal:
+        return _open(journal).go_on(changes, listener, abort=abort)
+
+
+def read_run(out: Path | str) -> Run[Any, Any, Any, Any, Any]:
+    """Read a run of any kind from its journal, whether or not a driver follows it.
+
+    Raises
+    ------
+    UsageError
+        When no run is there.
+    DataError
+        When its journal is damaged.
+    """
+    with Journal(Path(out), writable=False) as journal:
+        return _open(journal)
+
+
+def _open(journal: Journal) -> Run[Any, Any, Any, Any, Any]:
+    assert journal.beginning is not None  # else it cannot be opened to go on with
+    module, name = _TYPES[journal.beginning.kind].split(":")
+    made: type[Run[Any, Any, Any, Any, Any]] = getattr(import_module(module), name)
+    return made.open(journal)
+
+
+def name_training(options: dict[str, Any], trainable: object) -> dict[str, Any]:
+    """Return options with what is trained by name, and the folder that it is looked for in as it is from anywhere."""
+    if trainable is not None:
+        options["train"] = trainable if isinstance(trainable, str) else name_trainable(trainable)
+    if options.get("train"):
+        options["folder"] = str(Path(options.get("folder", ".")).resolve())
+    return options
+
+
+@contextmanager
+def interruptible(interrupt: Callable[[int], None], leave: Callable[[], None] | None = None) -> Iterator[None]:
+    """Turn Ctrl-C, SIGTERM and SIGHUP into a request to pause, with the exit code that is due; a second one ends it.
+
+    The loop stores everything; ``leave`` is called when it is ended at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    terminals = [number for number in range(3) if os.isatty(number)]
+    asked = False
+
+    def handle(number: int, _: FrameType | None) -> None:
+        nonlocal asked
+        if number == signal.SIGHUP:  # nobody reads there any more, and writing would fail
+            for terminal in terminals:
+                os.dup2(nowhere, terminal)
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        interrupt(_EXIT_OFFSET + number)
+
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    # Who has started this process so that it survives a hang-up, as nohup does, means it.
+    heeded = [each for each in _SIGNALS if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN]
+    before = {each: signal.signal(each, handle) for each in heeded}
+    try:
+        yield
+    except KeyboardInterrupt:
+        if leave is not None:
+            leave()
+        raise
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        os.close(nowhere)
