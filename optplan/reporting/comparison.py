@@ -120,13 +120,7 @@ class Comparison:
         return f"{count - equal} of {count} figures differ{left_out}."
 
     def to_json_data(self, *, with_equal: bool = False) -> dict[str, Any]:
-        """Return plain data.
-
-        Parameters
-        ----------
-        with_equal
-            Whether rows are listed in which the two are equal.
-        """
+        """Return plain data; rows in which the two are equal only with ``with_equal``."""
         rows = self.rows if with_equal else self.differing
         return {
             "a": self.a.to_json_data(),

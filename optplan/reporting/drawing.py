@@ -93,10 +93,7 @@ def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
 
 
 def build_figures(name: str, title: str, figures: Sequence[tuple[str, Figure]]) -> str:
-    """Build a page of figures alone, each under what it shows; it looks and behaves as reports do.
-
-    Each figure comes with what it shows for those who cannot see it.
-    """
+    """Build a page of figures alone, each with what it shows for those who cannot see it; it behaves as reports do."""
     sections = [
         Section(f"figure-{number}", label, [Charts([(label, figure)])])
         for number, (label, figure) in enumerate(figures, start=1)

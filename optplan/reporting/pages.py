@@ -51,15 +51,11 @@ class Swatch(NamedTuple):
 
 
 class Charts(NamedTuple):
-    """Charts that are read together.
-
-    Each figure comes with what it shows for those who cannot see it, all with how to read them and a key of their
-    colours; ``pair`` or ``multiples`` as the layout sets them beside one another where there is room.
-    """
+    """Charts that are read together, each with what it shows for those who cannot see it."""
 
     figures: Sequence[tuple[str, Figure]]
-    reading: str = ""
-    layout: str = ""
+    reading: str = ""  #: How to read them.
+    layout: str = ""  #: ``pair`` or ``multiples``: beside one another where there is room.
     key: Sequence[Swatch] = ()
 
 
@@ -95,33 +91,26 @@ class Command(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of a page.
-
-    ``link`` is how the contents call it; empty for its heading.
-    """
+    """A part of a page."""
 
     id: str
     heading: str
     blocks: Sequence[Block]
-    link: str = ""
+    link: str = ""  #: How the contents call it; empty for its heading.
 
 
 class Page(NamedTuple):
-    """A page: its heading, what is known, and its sections.
-
-    The badge says what is known in a few words, of the kind ``good``, ``fair`` or ``bad``; the browser's window shows
-    the title unless it has one of its own.
-    """
+    """A page: its heading, what is known, and its sections."""
 
     name: str
     title: str
     lead: str = ""
-    badge: str = ""
-    badge_kind: str = "good"
+    badge: str = ""  #: What is known in a few words.
+    badge_kind: str = "good"  #: Or ``fair``, ``bad``.
     warnings: Sequence[str] = ()
     cards: Sequence[Card] = ()
     sections: Sequence[Section] = ()
-    window_title: str = ""
+    window_title: str = ""  #: Empty for the title.
 
 
 def require_packages() -> None:
@@ -192,10 +181,7 @@ def load_template() -> Template:
 
 
 def _keep_units(value: object) -> object:
-    """Keep a number and its unit on one line, and show what a page would obey.
-
-    What is marked as safe already (scripts, commands) stays as it is.
-    """
+    """Keep a number and its unit on one line, show what a page would obey; what is marked as safe already stays."""
     return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", show_text(value)) if type(value) is str else value
 
 

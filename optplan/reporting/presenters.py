@@ -31,14 +31,10 @@ _Kind = TypeVar("_Kind")
 
 @dataclass(frozen=True)
 class Beside:
-    """What a report shows beside the result.
-
-    Rivals are in the order of their table; ``background`` is what :func:`gather_background` found, None to leave it
-    out.
-    """
+    """What a report shows beside the result, rivals in the order of their table."""
 
     rivals: Sequence[Result[Solution]] = ()
-    background: Any = None
+    background: Any = None  #: What :func:`gather_background` found; None to leave it out.
     verification: Verification | None = None
     verify_command: str = "optplan verify instance.json result.json"
     explanation: Explanation | None = None
@@ -109,10 +105,7 @@ def plan_words_of(instance: Instance) -> PlanWords:
 
 
 def require_kind(given: object, kind: type[_Kind], problem: str) -> _Kind:
-    """Return an instance or a solution of a formulation's own type.
-
-    Another formulation's, or none, is refused with the problem as the words of the error.
-    """
+    """Return an instance or a solution of a formulation's own type; refuse others in the problem's words."""
     if not isinstance(given, kind):
         raise UsageError(problem)
     return given

@@ -18,10 +18,7 @@ _ALONE = Beside()
 
 
 def build_report(instance: Instance, result: Result[Solution], beside: Beside = _ALONE) -> str:
-    """Build the report of a result.
-
-    Everything is in the page, and the same arguments give the same page. What failed verification is not reported.
-    """
+    """Build the report of a result, the same for the same arguments; what failed verification is not reported."""
     if beside.verification is not None:
         beside.verification.require()
         result = result.replace(on_trust=beside.verification.on_trust)

@@ -40,10 +40,7 @@ def tell_trajectory(result: Result[Solution], objective: str = "objective") -> l
 
 
 def draw_trajectory(result: Result[Solution], objective: str = "objective") -> Figure:
-    """Draw the best objective and the best bound over the seconds of a solve, as steps.
-
-    What objectives of other units than seconds are drawn in is their own unit.
-    """
+    """Draw the best objective, in its unit or one of time that suits, and the bound over the seconds of a solve."""
     events = result.events
     longest_s = max(event.elapsed_s for event in events)
     across = time_scale(longest_s) if longest_s >= 1 else _MILLISECONDS

@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 
 def say_verdict(instance: Instance, result: Result[Solution], verification: Verification, gap: float) -> Text:
-    """Say in a line what a result is, for whoever reads no further: of which instance, how good, and what is believed.
-
-    ``gap`` is that within which a plan was to be called optimal.
-    """
+    """Say in a line what a result is, how good and what is believed; ``gap`` is that of plans called optimal."""
     said = [f"{instance.name}{_say_changes(verification)}: {_say_status(result, verification, gap)}"]
     if verification.status is not None and Evidence.ASSUMED in verification.evidence:
         said.append(f"of speedups {say_evidence(verification.evidence)}")

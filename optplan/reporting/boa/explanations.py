@@ -251,10 +251,7 @@ def state_provenance(instance: BoaInstance, result: Result[Solution]) -> list[tu
 
 
 def explain_proof(instance: BoaInstance, result: Result[Solution]) -> list[str]:
-    """Explain, step by step, what the result's bound rests on.
-
-    Source of the argument: weak duality; design of the certificates in ``optplan.contracts``.
-    """
+    """Explain, step by step, what the result's bound rests on (weak duality)."""
     if result.infeasibility is not None:
         return _explain_infeasibility(instance, result.infeasibility)
     if result.bound is None:

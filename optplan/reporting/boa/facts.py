@@ -151,18 +151,14 @@ def _bound_card(result: Result[Solution], point: FrontierPoint | None) -> Card:
 
 
 class LimitUse(NamedTuple):
-    """What a plan uses of one limit, and what more of it would be worth, in words and in the unit in which it is given.
-
-    ``saves`` is what one more unit saves, of a due date a minute, of a floor one GPU less; ``value`` is that in a day
-    at the budget's price of time.
-    """
+    """What a plan uses of one limit, and what more of it would be worth, in words, in the unit in which it is given."""
 
     name: str
     used: str
     given: str
     share: str
-    saves: str
-    value: str
+    saves: str  #: By one more unit, of a due date a minute, of a floor one GPU less.
+    value: str  #: Of that in a day, at the budget's price of time.
 
 
 def list_types(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, ...]]:
@@ -181,10 +177,7 @@ def list_types(instance: BoaInstance, result: Result[Solution]) -> list[tuple[st
 def list_limit_uses(
     instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None
 ) -> list[LimitUse]:
-    """List what a plan uses of the budget and of each further limit; empty where there is none, or no plan.
-
-    The frontier says the budget's shadow price where the result has none.
-    """
+    """List what a plan uses of each limit, none without a plan or further limits; the frontier may price the budget."""
     if not instance.further_limits or result.objective is None:
         return []
     limits, prices = instance.limits, find_prices(instance, result, frontier)
@@ -209,10 +202,7 @@ def list_limit_uses(
 
 
 def say_prices(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> list[str]:
-    """Say in a sentence for each limit what more of it is worth; only those whose worth is known.
-
-    Without further limits there is one sentence at most, about the budget.
-    """
+    """Say in a sentence for each limit what more of it is worth; only those whose worth is known."""
     if result.objective is None:
         return []
     prices = find_prices(instance, result, frontier)

@@ -124,11 +124,8 @@ def draw_frontiers(curves: Sequence[FrontierCurve]) -> Figure:
 
 
 def choose_unit(curves: Sequence[FrontierCurve]) -> BudgetUnit:
-    """Choose the unit in which all budgets can be compared; refuse curves that have none in common.
-
-    GPUs, where all budgets count them and they cost the same, or have no price. Otherwise US dollars an hour: GPUs of
-    one type with a price are converted.
-    """
+    """Choose the unit in which all budgets can be compared; refuse curves that have none in common."""
+    # GPUs, where all budgets count them and they cost the same, or have no price; else US dollars an hour.
     rates = [usd_per_unit(curve.instance) for curve in curves]
     in_money = [curve for curve in curves if curve.instance.budget_unit is BudgetUnit.USD_PER_HOUR]
     if in_money:
@@ -272,10 +269,7 @@ def tell_curves(curves: Sequence[FrontierCurve]) -> Section:
 
 
 def list_budgets(curves: Sequence[FrontierCurve], factors: Sequence[float], budget_name: str) -> Table:
-    """Look every frontier up at the same budgets, in equal ratios from the least to well above the largest least.
-
-    ``factors`` lead from the budget's unit of each curve to the chart's.
-    """
+    """Look all frontiers up at budgets in equal ratios; ``factors`` lead from each curve's unit to the chart's."""
     leasts = [factor * float(curve.frontier.budgets[0]) for factor, curve in zip(factors, curves, strict=True)]
     rows = []
     for budget in np.geomspace(min(leasts), _BEYOND * max(leasts), _BUDGETS).tolist():

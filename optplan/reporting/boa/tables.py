@@ -64,10 +64,7 @@ def list_class_data(instance: BoaInstance, most: int = MOST_CLASSES, where: str 
 
 
 def list_plan(instance: BoaInstance, result: Result[Solution], most: int = MOST_CLASSES) -> Table:
-    """List who gets how many GPUs in which epochs; consecutive epochs of one width share a row.
-
-    Nobody where the result has no solution.
-    """
+    """List who gets how many GPUs in which epochs, a row for a range at one width; none without a plan."""
     parts = break_down(instance, result, most)
     shares = any(len(part.paths) > 1 for part in parts)
     columns = [Column("class"), *numbers("epochs", "GPUs", "expected time")]
@@ -149,10 +146,7 @@ def _cost(part: ClassBreakdown, prices: Mapping[str, float]) -> float:
 
 
 def compare_results(instance: Instance, results: Sequence[Result[Solution]]) -> Table:
-    """Set results of the same problem side by side.
-
-    The first is what the others are compared with.
-    """
+    """Set results of the same problem side by side; the first is what the others are compared with."""
     boa = require_boa(instance)
     priced = type_prices(boa) is not None
     columns = [Column("solver"), *numbers(name_objective(boa), "difference", "GPUs")]
@@ -191,11 +185,7 @@ def list_budgets(
     reference: float | None = None,
     bounds: Sequence[float] | None = None,
 ) -> Table:
-    """List what budgets buy at best.
-
-    ``reference`` is an objective, in seconds, that the points are compared with; ``bounds`` are what their certificates
-    prove, in seconds.
-    """
+    """List what budgets buy at best, against a ``reference`` and with the proven ``bounds``, all in seconds."""
     boa = require_boa(instance)
     priced = cost_of_month(boa, 1.0) is not None
     own = None if boa.budget is None else boa.budget_amount()
@@ -236,10 +226,7 @@ def _say_remark(point: FrontierPoint, own: float | None) -> str:
 
 
 def list_sweep(instance: Instance, points: Sequence[SweepPoint]) -> Table:
-    """List what a solver reaches at budgets, and how far above the frontier that is.
-
-    Where none of the results has a bound, no column for bounds is shown.
-    """
+    """List what a solver reaches at budgets and how far above the frontier; its bounds, if any result has one."""
     boa = require_boa(instance)
     has_bounds = any(point.result.bound is not None for point in points)
     columns = list(numbers(BUDGET_WORDS[boa.budget_unit].name, "best possible", name_objective(boa), "above the best"))
@@ -259,10 +246,7 @@ def list_sweep(instance: Instance, points: Sequence[SweepPoint]) -> Table:
 
 
 def choose_budgets(instance: BoaInstance, frontier: Frontier) -> list[float]:
-    """Choose the budgets, in the instance's unit, at which a table looks at the frontier.
-
-    Increasing: the least feasible one, some around the instance's own, and the one beyond which nothing improves.
-    """
+    """Choose the budgets that a table shows: the least feasible, some about the instance's, the last that improves."""
     least, far = float(frontier.budgets[0]), float(frontier.budgets[-1])
     middle = 1.5 * least if instance.budget is None else instance.budget_amount()
     between = (step * middle for step in _BUDGET_STEPS)

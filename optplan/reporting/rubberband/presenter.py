@@ -108,10 +108,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
 
 
 def draw_sizes(plans: Sequence[tuple[str, RubberBandPlan]]) -> Figure:
-    """Draw how many instances each plan holds over time.
-
-    Horizontal: expected time since the start. Vertical: instances held, by all brackets together.
-    """
+    """Draw how many instances each plan holds, by all brackets together, over expected time since the start."""
     figure = new_figure(height=340, top=36)
     scale = time_scale(max(stage.end_s for _, plan in plans for stage in plan.stages))
     for number, (name, plan) in enumerate(plans):

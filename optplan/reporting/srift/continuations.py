@@ -88,11 +88,7 @@ def _say_launch(left: SriftInstance) -> str:
 
 
 def draw_timeline(timeline: Timeline) -> Figure:
-    """Draw a run that loses VMs, from its beginning to its predicted end.
-
-    Horizontal: time since the beginning. Above: a row for each type, its VMs written on it; what is still to come is
-    hatched. Below: the iterations that are done. Lines mark the loss and the deadline.
-    """
+    """Draw a run that loses VMs, from beginning to predicted end: a row for each type, iterations done below."""
     names = list(dict.fromkeys(name for segment in timeline.segments for name in segment.vms))
     scale = time_scale(max(timeline.end_s, timeline.limits.get(DEADLINE, 0.0)))
     rows = _ROW_PIXELS * len(names)

@@ -37,12 +37,9 @@ class _Bar:
 
 
 def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> Figure:
-    """Draw one iteration of a fleet with its overlaps.
-
-    Horizontal: time since the iteration began. From the top: the passes of each group's VMs, as profiled, and of the
-    slowest VM of all, as is expected of so many; below them each gradient's way, from when it is ready until every rank
-    has it. What is exchanged after the backward pass is what the exchange adds to the iteration.
-    """
+    """Draw an iteration of a fleet over time since it began: passes of each group's VMs, each gradient's way."""
+    # What is exchanged after the backward pass of the slowest VM of all, as is expected of so many, is what the
+    # exchange adds.
     model = IterationModel(instance)
     found, transfers = model.trace(solution.groups)
     scale = TimeScale("milliseconds", 1e-3) if found.total_s < _SHORT_S else time_scale(found.total_s)

@@ -167,10 +167,7 @@ def take_fleets(table: Table) -> tuple[Table, list[tuple[str, str]]]:
 
 
 def list_notes(results: Sequence[Result[Solution]]) -> list[tuple[str, str]]:
-    """List what rivals that found no fleet say of it, by solver, such as by how much theirs breaks a limit.
-
-    What the first result warns of, too, is not said again.
-    """
+    """List by solver what rivals without a fleet say of that, unless the first result warns of it, too."""
     return [
         (rival.solver, said)
         for rival in results[1:]
