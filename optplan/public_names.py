@@ -11,10 +11,7 @@ from importlib import import_module
 
 
 def load_on_use(package: str, file: str) -> tuple[Callable[[str], object], list[str]]:
-    """Return what a package needs of this: its ``__getattr__`` and its ``__all__``.
-
-    The stub lies beside the package's file, with the ending ``.pyi``.
-    """
+    """Return what a package needs of this, ``__getattr__`` and ``__all__``, by the stub ``.pyi`` beside its file."""
     with open(f"{file}i", encoding="utf-8") as stub:
         imports = [node for node in ast.parse(stub.read()).body if isinstance(node, ast.ImportFrom)]
     homes = {name.name: node.module for node in imports if node.module for name in node.names}

@@ -54,11 +54,7 @@ def require_range(value: float) -> float:
 
 
 def read_amount(needed: str, *, units: Collection[BudgetUnit], otherwise: str = "") -> Callable[[object], Amount]:
-    """Make the reader of an amount with its unit.
-
-    ``needed`` says what to write where there is no unit, with an example; ``otherwise`` what is said of an amount with
-    a unit that it may not have.
-    """
+    """Make the reader of an amount: messages say what is ``needed`` without a unit, ``otherwise`` with another."""
 
     def read(value: object) -> Amount:
         if not isinstance(value, Amount | str):

@@ -123,22 +123,7 @@ def _make_amendments() -> dict[str, Callable[[Any], Any]]:
 
 
 def read_amended(name: str, changes: dict[str, Any]) -> Instance:
-    """Read an instance and change the fields that the user asked for.
-
-    Parameters
-    ----------
-    name
-        A file or a name of the library.
-    changes
-        By option (``set``, ``budget``, ``deadline``, ...); None leaves a field as it is.
-
-    Raises
-    ------
-    UsageError
-        When the formulation has no such field, or a change cannot be made.
-    DataError
-        When the instance is wrong, or becomes so by the change.
-    """
+    """Read an instance and change the fields that the user asked for, by option; None leaves a field as it is."""
     from optplan.instances.files import read_instance
 
     return amend(read_instance(name), changes)

@@ -149,22 +149,7 @@ def _refuse_instance(path: Path) -> None:
 
 
 def read_solved(result: Result[Solution], name: str | None, changes: dict[str, Any]) -> Instance:
-    """Read the instance that a result solves.
-
-    Parameters
-    ----------
-    result
-        Says what the instance is called.
-    name
-        A file or a name of the library; None for what the result says.
-    changes
-        The options that changed the instance for the solve.
-
-    Raises
-    ------
-    UsageError
-        When no name is given and the library has no instance of the result's, or the instance is another one.
-    """
+    """Read the instance that a result solves, by its name or that given, changed as for the solve; refuse another."""
     from optplan.instances.library import names
 
     if name is None and result.instance_name not in names():

@@ -19,24 +19,12 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class FrontierAnswer:
-    """One answer.
-
-    Parameters
-    ----------
-    question
-        As plain data: ``at``, ``for_jct_s`` or ``for_weighted_jct_s``, with what was asked.
-    instance
-        Whose frontier answers: the user's, or the one with all weights equal.
-    point
-        The budget, the objective, and the certificate.
-    proven
-        The bound that the certificate proves at that budget, in seconds.
-    """
+    """One answer to a question as plain data, ``at``, ``for_jct_s`` or ``for_weighted_jct_s``."""
 
     question: dict[str, str | float]
-    instance: BoaInstance
+    instance: BoaInstance  #: The user's, or the one with all weights equal.
     point: FrontierPoint
-    proven: float
+    proven: float  #: The bound that the certificate proves at that budget, in seconds.
 
     @property
     def is_at(self) -> bool:
@@ -69,19 +57,7 @@ def answer_questions(
     for_jct_s: Sequence[float] = (),
     for_weighted_jct_s: Sequence[float] = (),
 ) -> list[FrontierAnswer]:
-    """Answer what budgets buy, and which budgets mean completion times take, in the order of the parameters.
-
-    The frontier is of the mean that the instance's weights define.
-
-    Raises
-    ------
-    InfeasibleError
-        When a budget is below the least one, or no budget buys a completion time.
-    UsageError
-        When a budget is in a unit in which the frontier has none.
-    VerificationError
-        When a certificate does not prove its bound: a bug of optplan.
-    """
+    """Answer what budgets buy, and which budgets mean completion times take, in the order of the parameters."""
     alike, line_of_alike = _count_alike(instance, line) if for_jct_s else (instance, line)
     found: list[tuple[dict[str, str | float], BoaInstance, FrontierPoint]] = []
     found += [({"at": str(amount)}, instance, line.at(_read_amount(instance, amount))) for amount in at]

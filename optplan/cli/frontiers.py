@@ -199,13 +199,7 @@ def _read_each(names: Sequence[str]) -> dict[str, Instance]:
 
 
 def _find_plans(read: Mapping[str, Instance], changes: dict[str, Any]) -> Instance | None:
-    """Return the only instance, changed as the user asked, if its frontier is a list of plans.
-
-    Raises
-    ------
-    UsageError
-        When it is one of several.
-    """
+    """Return the only instance, changed as users asked, if its frontier is a list of plans; refuse one of several."""
     for name, instance in read.items():
         if has_plans(instance):
             if len(read) > 1:

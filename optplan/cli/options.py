@@ -20,15 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Kind(click.ParamType):  # type: ignore[type-arg]  # it is generic in the newest releases of click only
-    """A kind of value that options take.
-
-    Parameters
-    ----------
-    name
-        What help shows for a value.
-    read
-        Takes the text, and as ``what`` the option for messages.
-    """
+    """A kind of value that options take, as help names it; ``read`` gets the text, and as ``what`` the option."""
 
     def __init__(self, name: str, read: Callable[..., Any]) -> None:
         self.name = name
@@ -96,10 +88,7 @@ def named(*names: str) -> dict[str, str]:
 
 
 def known_name(what: str, list_names: Callable[[], list[str]]) -> dict[str, Any]:
-    """Make the settings of an option whose values are names from the registry.
-
-    The registry is read when a name is given or completed, never to show help; ``what`` is named, for messages.
-    """
+    """Make the settings of an option that takes names from the registry, which is not read to show help."""
 
     def check(_: click.Context, option: click.Parameter, value: str | tuple[str, ...] | None) -> Any:  # noqa: ANN401
         for name in (value,) if isinstance(value, str) else value or ():

@@ -19,26 +19,7 @@ if TYPE_CHECKING:
 
 
 class Outputs:
-    """What one command prints and writes.
-
-    Parameters
-    ----------
-    paths
-        By the option that names them; None where the option was not given.
-    force
-        Whether files that exist may be replaced.
-    as_json
-        Whether the answer is JSON, and how failures are reported.
-
-    Raises
-    ------
-    OutputError
-        When a file exists and may not be replaced, or its folder does not exist.
-    UsageError
-        When two options name the same file, or one names stdout.
-    MissingExtraError
-        When a report is asked for and the packages that make it are not installed.
-    """
+    """What one command prints, as JSON or not, and writes: by option the paths, refused at once if they have to be."""
 
     def __init__(self, paths: Mapping[str, Path | None], *, force: bool, as_json: bool) -> None:
         from optplan.instances.files import require_target  # loads NumPy, which showing help does not need

@@ -259,11 +259,7 @@ def describe_origin(result: Result[Any]) -> dict[str, Any]:
 
 
 def relative_gap(objective: float | None, bound: float | None, sense: Sense = Sense.MINIMISE) -> float | None:
-    """Return how far the bound is from the objective, relative to the objective; None unless both are known.
-
-    Never below zero: a bound that is passed leaves no gap. An objective of zero has gap zero when the bound leaves
-    nothing to gain, and otherwise an infinite one.
-    """
+    """Return how far the bound is from the objective, relative to it; 0 where passed; None unless both are known."""
     if objective is None or bound is None:
         return None
     difference = max(0.0, objective - bound if sense is Sense.MINIMISE else bound - objective)

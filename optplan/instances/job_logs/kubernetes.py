@@ -24,10 +24,7 @@ _PHASES = {"Succeeded": "completed", "Failed": "failed", "Running": "running", "
 
 
 def read_kubernetes(path: Path, *, clock: Clock, class_column: str | None, left_out: LeftOut) -> Iterator[Row]:
-    """Yield the rows of a log: its Jobs, or its pods where it has no Jobs.
-
-    Classes are named by the values of a label, or by ``namespace``. What is left out is counted.
-    """
+    """Yield the rows of a log's Jobs, or pods where it has none; a label, or ``namespace``, names their classes."""
     items = _read_items(path)
     jobs = [(place, item) for place, item in enumerate(items, start=1) if item.get("kind") == "Job"]
     read = _read_job if jobs else _read_pod

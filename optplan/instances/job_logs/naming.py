@@ -30,10 +30,7 @@ Classes = dict[str, list[Job]]
 
 
 def class_by_pattern(jobs: Iterable[Job], pattern: str, left_out: LeftOut) -> Classes:
-    """Name classes by what a regular expression finds in the jobs' names: its first group, else all that it finds.
-
-    Jobs in whose name it finds nothing are left out.
-    """
+    """Name classes by what a regular expression finds in names: its first group, else all; the others are left out."""
     try:
         compiled = re.compile(pattern)
     except re.error as error:
