@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from optplan import wings
-from optplan.cli.options import FILE, flag
+from optplan.cli.options import FILE, flag, list_declared
 from optplan.cli.parameters import naming_options
 from optplan.errors import UsageError, nearest_name_hint
 
@@ -119,6 +119,11 @@ class Command(click.Command):
         """Write the examples, one to a line."""
         write_examples(self.examples, formatter)
         super().format_epilog(ctx, formatter)
+
+
+def command(name: str | None = None, **settings: Any) -> Callable[[Callable[..., int]], Command]:  # noqa: ANN401
+    """Make a command of a function whose parameters are declared by ``option`` and ``argument``."""
+    return lambda run: click.command(name, cls=Command, params=list_declared(run), **settings)(run)
 
 
 def _be_quiet(ctx: click.Context, _: click.Parameter, wanted: object) -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.amending import amend, amendments
-from optplan.cli.commands import Command, refuse_but
+from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, note, print_answer, print_json
 from optplan.cli.failures import report
 from optplan.cli.frontier_questions import FrontierAnswer, answer_questions
-from optplan.cli.options import BUDGET, NUMBERS, TIME, instances_argument, known_name, list_solver_choices
+from optplan.cli.options import BUDGET, INSTANCES, NUMBERS, TIME, known_name, list_solver_choices, option
 from optplan.cli.outputs import Outputs, is_csv
 from optplan.cli.pareto import has_plans, show_pareto, thin
 from optplan.cli.scaling import SIZES, show_scaling
@@ -42,8 +42,7 @@ class _View:
     sweeps: dict[str, list[SweepPoint]] = field(default_factory=dict)
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Show what every budget, deadline or number of VMs buys.",
     examples=(
         "optplan frontier boa-newtrace",
@@ -61,65 +60,49 @@ class _View:
         "report": "Write an HTML report.",
     },
 )
-@instances_argument
-@click.option("--points", type=click.IntRange(min=2), default=20, metavar="N", help="Rows at most.")
-@click.option("--at", multiple=True, type=BUDGET, help="Ask what 120gpu buys.")
-@click.option("--for-jct", multiple=True, type=TIME, help="Ask what a mean of 50min costs, all jobs counting alike.")
-@click.option(
-    "--for-weighted-jct",
-    multiple=True,
-    type=TIME,
-    help="The same for the weighted mean; with equal weights they are one.",
-)
-@click.option(
-    "--solver",
-    "solvers",
-    multiple=True,
-    metavar="NAME",
-    help="Show too what this solver reaches at each budget shown, and each --at. May be repeated.",
-    **known_name("solver", list_solver_choices),
-)
-@click.option(
-    "--time-limit",
-    type=TIME,
-    help="For the frontier of an instance with quotas, a list of plans, and each --solver at each budget.",
-)
-@click.option(
-    "--limit",
-    default="",
-    metavar="NAME",
-    help="What varies. Of a list of plans: budget or deadline, the other kept. Of srift also vms or gpus: how the job "
-    "scales on one type of VM.",
-)
-@click.option(
-    "--sizes", type=NUMBERS, help="With --limit vms or gpus: how many, as in 1,2,4; 1,2,4,8,16,32 VMs by default."
-)
-@click.option(
-    "--scaling",
-    multiple=True,
-    type=click.Choice(["weak", "strong"]),
-    help="With --limit vms or gpus: every GPU keeps its batch (weak), or all share the global one. Both by default.",
-)
-@click.option(
-    "--batch",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Of weak scaling: samples of each GPU; the largest that fit by default.",
-)
 @amendments
 def frontier(
-    instance_names: tuple[str, ...],
+    instance_names: tuple[str, ...] = INSTANCES,
     *,
-    points: int,
-    at: tuple[Amount, ...],
-    for_jct: tuple[float, ...],
-    for_weighted_jct: tuple[float, ...],
-    solvers: tuple[str, ...],
-    time_limit: float | None,
-    limit: str,
-    sizes: tuple[int, ...] | None,
-    scaling: tuple[str, ...],
-    batch: int | None,
+    points: int = option(type=click.IntRange(min=2), default=20, metavar="N", help="Rows at most."),
+    at: tuple[Amount, ...] = option(multiple=True, type=BUDGET, help="Ask what 120gpu buys."),
+    for_jct: tuple[float, ...] = option(
+        multiple=True, type=TIME, help="Ask what a mean of 50min costs, all jobs counting alike."
+    ),
+    for_weighted_jct: tuple[float, ...] = option(
+        multiple=True, type=TIME, help="The same for the weighted mean; with equal weights they are one."
+    ),
+    solvers: tuple[str, ...] = option(
+        "--solver",
+        multiple=True,
+        metavar="NAME",
+        help="Show too what this solver reaches at each budget shown, and each --at. May be repeated.",
+        **known_name("solver", list_solver_choices),
+    ),
+    time_limit: float | None = option(
+        type=TIME,
+        help="For the frontier of an instance with quotas, a list of plans, and each --solver at each budget.",
+    ),
+    limit: str = option(
+        default="",
+        metavar="NAME",
+        help="What varies. Of a list of plans: budget or deadline, the other kept. Of srift also vms or gpus: how the "
+        "job scales on one type of VM.",
+    ),
+    sizes: tuple[int, ...] | None = option(
+        type=NUMBERS, help="With --limit vms or gpus: how many, as in 1,2,4; 1,2,4,8,16,32 VMs by default."
+    ),
+    scaling: tuple[str, ...] = option(
+        multiple=True,
+        type=click.Choice(["weak", "strong"]),
+        help="With --limit vms or gpus: every GPU keeps its batch (weak), or all share the global one. Both by "
+        "default.",
+    ),
+    batch: int | None = option(
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Of weak scaling: samples of each GPU; the largest that fit by default.",
+    ),
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
@@ -150,9 +133,9 @@ def frontier(
         refuse_but(*_OF_SCALING, why=f"has no meaning with --limit {limit}")
         jobs = [amend(instance, changes) for instance in read.values()]
         return show_scaling(jobs, outputs, limit=limit, sizes=sizes, scaling=scaling, batch=batch)
-    for option, given in (("--sizes", sizes), ("--scaling", scaling), ("--batch", batch)):
+    for name, given in (("--sizes", sizes), ("--scaling", scaling), ("--batch", batch)):
         if given:
-            raise UsageError(f"{option}: goes with --limit {' or '.join(SIZES)}; leave it out")
+            raise UsageError(f"{name}: goes with --limit {' or '.join(SIZES)}; leave it out")
     plans = _find_plans(read, changes)
     if plans is not None:
         refused: dict[str, object] = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -117,16 +118,42 @@ def complete_instance(_: click.Context, __: click.Parameter, incomplete: str) ->
     return [*found, CompletionItem(incomplete, type="file")]
 
 
+class Declared(NamedTuple):
+    """What a parameter of a command's function is on the command line; it stands where its default would."""
+
+    kind: type[click.Parameter]
+    names: tuple[str, ...]
+    settings: dict[str, Any]
+
+
+def option(*names: str, cls: type[click.Option] = click.Option, **settings: Any) -> Any:  # noqa: ANN401 - as click's
+    """Declare an option, as :func:`click.option` does; unless named, ``max_width`` is called ``--max-width``."""
+    return Declared(cls, names, settings)
+
+
+def argument(**settings: Any) -> Any:  # noqa: ANN401 - as click's
+    """Declare an argument, as :func:`click.argument` does."""
+    return Declared(click.Argument, (), settings)
+
+
+#: One instance, a file or a name of the library, and one or more of them.
+INSTANCE = argument(metavar="INSTANCE", shell_complete=complete_instance)
+INSTANCES = argument(metavar="INSTANCE...", nargs=-1, required=True, shell_complete=complete_instance)
+
+
+def list_declared(function: Callable[..., Any]) -> list[click.Parameter]:
+    """List what the parameters of a command's function are on the command line, in their order."""
+    found = {name: each.default for name, each in inspect.signature(function).parameters.items()}
+    return [
+        one.kind([*([] if one.kind is click.Argument else one.names or named(name).values()), name], **one.settings)
+        for name, one in found.items()
+        if isinstance(one, Declared)
+    ]
+
+
 def instance_argument(command: F) -> F:
     """Add the argument INSTANCE: a file or a name of the library."""
-    return click.argument("instance_name", metavar="INSTANCE", shell_complete=complete_instance)(command)
-
-
-def instances_argument(command: F) -> F:
-    """Add the argument INSTANCE..., one or more: files or names of the library."""
-    return click.argument(
-        "instance_names", metavar="INSTANCE...", nargs=-1, required=True, shell_complete=complete_instance
-    )(command)
+    return click.argument("instance_name", **INSTANCE.settings)(command)
 
 
 force_option = click.option("--force", is_flag=True, help="Replace output files that exist.")
