@@ -1,7 +1,4 @@
-"""Packages whose names are loaded on first use: they stand in the package's stub, for type checkers and here alike.
-
-So importing a package is quick, and loads of its modules those alone from which something is taken.
-"""
+"""Packages whose names stand in a stub and are loaded on first use, so that importing them is quick."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Kinds of numbers that several formulations have in their data: durations that may be written with a unit, money.
-
-And the rounding of numbers that are made up or derived, so that every processor makes the same ones.
-"""
+"""Kinds of numbers of several formulations: durations and money with a unit, roundings that all processors share."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Quantities as users write them, and the one place that converts between units.
-
-Everything inside optplan is a plain number in the unit that its name carries (``deadline_s``, ``price_usd_per_hour``).
-Text with a unit is read here and only here.
-"""
+"""Quantities as users write them, and the one place that reads units and converts between them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What each part of a formulation is called with and returns, the instance first, and how a part is found on use.
-
-A protocol says what a part of which callers need to know more than that: keywords, and what it raises.
-"""
+"""What each part of a formulation is called with and returns, the instance first, and how it is found on use."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What a formulation and a solver declare about themselves.
-
-The declarations are light: they name their code as ``module:attribute`` and load it on use, so that listing every
-solver loads none. The command line's choices, the conformance suite and the tables of the docs derive from them.
-"""
+"""What a formulation and a solver declare about themselves, naming their code so that listing them loads none."""
 
 # ruff: noqa: RUF009 - a Part is a descriptor, not a default that records would share
 

@@ -1,8 +1,4 @@
-"""CSV tables with named columns, read row by row: the form of the public traces, profiles and price lists.
-
-Columns are found by name, so their order does not matter and further columns are ignored. Every complaint names the
-file, and the line where there is one.
-"""
+"""CSV tables, read row by row: columns are found by name, complaints name the file, and the line where there is one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Reading and writing: instances (JSON or YAML), results, plans and what is said about them (JSON).
-
-Readers refuse what they do not understand: unknown fields, duplicate names, unknown versions, truncated files. Writers
-never overwrite unless told to, and never leave half a file.
-"""
+"""Readers, which refuse what they do not understand, and writers, which never overwrite unless told to."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Two instances, results or plans side by side: every figure of A, of B, and the change between them.
-
-An answer is a result or a plan. What two things have in common is compared: two instances their data, two answers their
-completion times, bounds, GPUs, cost and widths, an instance and a plan the prices and the arrival rates (of BOA).
-"""
+"""Two instances, results or plans side by side: all that both have, of A, of B, and the change between them."""
 
 from __future__ import annotations
 

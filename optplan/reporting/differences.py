@@ -1,7 +1,4 @@
-"""Two instances, results or plans side by side, figure by figure: both values with their unit, and the change.
-
-What each formulation has in common is here, field by field; BOA's are compared class by class.
-"""
+"""Figures of two things side by side, field by field: both values with their unit, and the change."""
 
 from __future__ import annotations
 

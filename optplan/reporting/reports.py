@@ -1,7 +1,4 @@
-"""The report of a result: one HTML page that needs nothing else, neither network nor server.
-
-The page is for somebody who has read no paper. How it is kept safe stands in :mod:`optplan.reporting.pages`.
-"""
+"""The report of a result: one HTML page that needs nothing else, for somebody who has read no paper."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reader of ``kubectl get jobs -o json`` and ``kubectl get pods -o json``.
-
-Pods of one Job belong together: those that run at once add their GPUs up, those that follow one another their times.
-"""
+"""Reader of what ``kubectl get jobs -o json`` (or pods) prints; pods of one Job belong together."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Charts by class: how widths change over a job's epochs, and where GPUs and time go.
-
-Users' names are escaped: plotly reads a part of HTML.
-"""
+"""Charts by class: how widths change over a job's epochs, and where GPUs and time go."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The chart of what every budget buys, with a plan and its rivals in it.
-
-Users' names are escaped: plotly reads a part of HTML.
-"""
+"""The chart of what every budget buys, with a plan and its rivals in it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The execution graph of a plan as a figure, and as text for terminals.
-
-A stage is drawn task by task while it is small. Many tasks side by side become one (``64 x TRAIN``), and so do the
-trials of a long chain.
-"""
+"""The execution graph of a plan as a figure and as text, task by task while it is small, else ``64 x TRAIN``."""
 
 from __future__ import annotations
 
