@@ -153,12 +153,11 @@ def show_text(text: str) -> str:
     # a shape, and halves of characters. Spaces of any width stay.
     if text.isprintable():
         return text
-    shown = (each if each.isprintable() or category(each) == "Zs" else _escape(each) for each in text)
+    shown = (
+        each if each.isprintable() or category(each) == "Zs" else each.encode("unicode_escape").decode("ascii")
+        for each in text
+    )
     return "".join(shown)
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def one_line(text: str) -> str:

@@ -193,7 +193,9 @@ def write_amendments(changes: dict[str, Any]) -> list[str]:
     """Write the options that :func:`amendments` reads, for a command line that changes the instance likewise."""
     asked, edits = _take_apart(changes)
     written = [(_SET, edit.text) for edit in edits]
-    written += [(f"--{option}", _write_value(value)) for option, value in asked.items()]
+    written += [
+        (f"--{option}", f"{value!r}s" if isinstance(value, float) else str(value)) for option, value in asked.items()
+    ]
     return [part for pair in written for part in pair]
 
 
@@ -201,7 +203,3 @@ def _take_apart(changes: dict[str, Any]) -> tuple[dict[str, Any], tuple[Change, 
     """Separate the options with a field of their own, where they were given, from the changes of any field."""
     edits = changes.get("set") or ()
     return {name: value for name, value in changes.items() if name != "set" and value is not None}, edits
-
-
-def _write_value(value: object) -> str:
-    return f"{value!r}s" if isinstance(value, float) else str(value)

@@ -179,17 +179,13 @@ def _read(name: str, sizes: dict[str, int]) -> Instance:
 def _show_model(instance: Instance, form: Literal["lp", "mps"], outputs: Outputs) -> int:
     if outputs.as_json:
         raise UsageError("--model writes a model's text, which is not JSON; leave out --json or --model")
-    text = _write_model(instance, form)
+    from optplan.solving import model
+
+    text = model(instance).write(form)
     if "--out" not in outputs:
         print_text(text)
     outputs.save_text("--out", lambda _: text)
     return outputs.exit_code(0)
-
-
-def _write_model(instance: Instance, form: Literal["lp", "mps"]) -> str:
-    from optplan.solving import model
-
-    return model(instance).write(form)
 
 
 def _list_instances() -> list[dict[str, Any]]:

@@ -144,7 +144,12 @@ def render(template: Template, figures: dict[str, Figure], **parts: object) -> s
         css=_read_part("report.css"),
         packed=base64.b64encode(gzip.compress(plotly_js.encode(), mtime=0)).decode(),
         script=script,
-        script_hashes=[_hash_script(one) for one in (plotly_js, script) if one],
+        # A content security policy names scripts by their content.
+        script_hashes=[
+            "sha256-" + base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()
+            for one in (plotly_js, script)
+            if one
+        ],
     )
 
 
@@ -153,11 +158,6 @@ def _embed_figures(figures: dict[str, Figure]) -> str:
     data = {name: json.loads(figure.to_json()) for name, figure in figures.items()}
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _hash_script(script: str) -> str:
-    """Name a script by its content, as a content security policy does."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def load_template() -> Template:
@@ -176,7 +176,7 @@ def load_template() -> Template:
     )
     environment.filters["start_large"] = capitalise
     environment.filters["prose"] = _mark_code
-    environment.filters["kind"] = _name_kind
+    environment.filters["kind"] = lambda block: type(block).__name__
     return environment.get_template(_TEMPLATE)
 
 
@@ -190,11 +190,6 @@ def _mark_code(text: str) -> Markup:
     from markupsafe import Markup, escape
 
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(_keep_units(text)))))
-
-
-def _name_kind(block: object) -> str:
-    """Return what the template calls a block: the name of its class."""
-    return type(block).__name__
 
 
 def _read_part(name: str) -> str:

@@ -10,7 +10,7 @@ be solved for a report, such as the frontier that a plan lies on, comes from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -104,11 +104,15 @@ def plan_words_of(instance: Instance) -> PlanWords:
     return cast(PlanWords, find_module(formulation_of(instance).name, "words") or import_module(f"{__package__}.plain"))
 
 
-def require_kind(given: object, kind: type[_Kind], problem: str) -> _Kind:
-    """Return an instance or a solution of a formulation's own type; refuse others in the problem's words."""
-    if not isinstance(given, kind):
-        raise UsageError(problem)
-    return given
+def require_kind(kind: type[_Kind], problem: str) -> Callable[[object], _Kind]:
+    """Make what returns an instance or a solution of a formulation's own type, and refuses others as a ``{name!r}``."""
+
+    def require(given: object) -> _Kind:
+        if not isinstance(given, kind):
+            raise UsageError(problem.format(name=getattr(given, "name", "")))
+        return given
+
+    return require
 
 
 def find_module(formulation: str, part: str) -> ModuleType | None:

@@ -55,7 +55,8 @@ def monotone_concave_hull(gpus: IntArray, speedup: FloatArray) -> FloatArray:
     # origin is not one of its points, so a superlinear table keeps s(k) > k.
     table = _check_table(gpus, speedup)
     k = gpus.astype(np.float64)
-    left, right = _neighbours(_mark_concave(k, table))
+    vertices = lower_left_hull(np.broadcast_to(k, table.shape), -np.maximum.accumulate(table, axis=1))
+    left, right = _neighbours(vertices)
     right = np.where(right == k.size, left, right)
     # Beside the vertices the table can stick out by the rounding of the interpolation.
     return np.maximum(_interpolate(k, k, table, left, right), table).reshape(speedup.shape)
@@ -168,11 +169,6 @@ def _interpolate(wanted: FloatArray, k: FloatArray, table: FloatArray, left: Int
     s_left, s_right = np.take_along_axis(table, left, axis=1), np.take_along_axis(table, right, axis=1)
     share = (wanted - k[left]) / np.where(left == right, 1.0, k[right] - k[left])
     return s_left + share * (s_right - s_left)
-
-
-def _mark_concave(k: FloatArray, table: FloatArray) -> BoolArray:
-    best_so_far = np.maximum.accumulate(table, axis=1)
-    return lower_left_hull(np.broadcast_to(k, table.shape), -best_so_far)
 
 
 def _neighbours(vertices: BoolArray) -> tuple[IntArray, IntArray]:

@@ -91,7 +91,8 @@ def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> Figure:
         hoverinfo="text",
         hovertext=[
             f"<b>{escape_text(bar.name)}</b><br>adds {format_duration(bar.contribution_s)} to the "
-            f"{name_objective(instance)}{_say_mean(bar)}"
+            f"{name_objective(instance)}"
+            + (f"<br>one job takes {format_duration(bar.mean_jct_s)} on average" if bar.paths else "")
             for bar in bars
         ],
     )
@@ -99,11 +100,6 @@ def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> Figure:
     figure.update_xaxes(title_text=f"part of the mean ({scale.unit})")
     figure.update_layout(showlegend=False)
     return figure
-
-
-def _say_mean(bar: ClassBreakdown) -> str:
-    """Say how long a job of a class takes; nothing of several classes together."""
-    return f"<br>one job takes {format_duration(bar.mean_jct_s)} on average" if bar.paths else ""
 
 
 def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[ClassBreakdown]:

@@ -225,12 +225,7 @@ def _list_cards(instance: RubberBandInstance, result: Result[Solution]) -> list[
     ]
     price = result.shadow_prices.get(instance.limit_name)
     if price is not None:
-        cards.append(_card_of_price(instance, price.more))
+        minute = instance.limit_name == DEADLINE
+        saved = format_cost(price.more * SECONDS_PER_MINUTE) if minute else format_duration(price.more)
+        cards.append(Card(f"one more {'minute' if minute else 'dollar'} saves", saved, "at the margin, between plans"))
     return cards
-
-
-def _card_of_price(instance: RubberBandInstance, more: float) -> Card:
-    """Say what a little more of the limit is worth: a figure, and of what."""
-    if instance.limit_name == DEADLINE:
-        return Card("one more minute saves", format_cost(more * SECONDS_PER_MINUTE), "at the margin, between plans")
-    return Card("one more dollar saves", format_duration(more), "at the margin, between plans")

@@ -50,21 +50,18 @@ _THEOREM_COLUMNS = (
 DELTA = 0.1
 
 
-def _describe_cluster(instance: SeerInstance) -> str:
-    if instance.most_gpus_held is None:
-        return "as many as the first round asks for (most_gpus_held sets a limit)"
-    return f"{instance.most_gpus_held:g} at most"
-
-
 def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
     """List what an instance says, and the rounds that follow from it, by name."""
     most = "or more" if instance.most_gpus is None else f"to {instance.most_gpus:g}"
     gpus = f"{instance.least_gpus:g} {most}{'' if instance.whole_gpus else ', also fractions'}"
+    held = "as many as the first round asks for (most_gpus_held sets a limit)"
+    if instance.most_gpus_held is not None:
+        held = f"{instance.most_gpus_held:g} at most"
     facts = [
         ("deadline", format_minutes(instance.deadline_min)),
         ("budget", describe_budget(instance)),
         ("GPUs of a trial", gpus),
-        ("GPUs at a time", _describe_cluster(instance)),
+        ("GPUs at a time", held),
         ("eta, nu", f"{instance.eta:g}, {instance.nu:g}"),
         ("shortest round", format_minutes(instance.least_round_min)),
     ]

@@ -78,13 +78,10 @@ def list_continuation_facts(
     for limit, amount in instance.limits.items():
         rest = left.limits.get(limit)
         words = "nothing" if rest is None else format_amount(limit, rest)
-        launch = _say_launch(left) if limit == DEADLINE and rest is not None else ""
+        waits = limit == DEADLINE and rest is not None and left.launch_s
+        launch = f"; new VMs take {format_duration(left.launch_s)} of it" if waits else ""
         facts.append((f"left of the {limit}", f"{words}, of {format_amount(limit, amount)}{launch}"))
     return facts
-
-
-def _say_launch(left: SriftInstance) -> str:
-    return f"; new VMs take {format_duration(left.launch_s)} of it" if left.launch_s else ""
 
 
 def draw_timeline(timeline: Timeline) -> Figure:

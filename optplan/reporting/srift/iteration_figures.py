@@ -43,7 +43,7 @@ def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> Figure:
     model = IterationModel(instance)
     found, transfers = model.trace(solution.groups)
     scale = TimeScale("milliseconds", 1e-3) if found.total_s < _SHORT_S else time_scale(found.total_s)
-    lanes = _count_rows(transfers)
+    lanes = min(max(_ROWS_EACH * len(transfers), _LEAST_ROWS), _MOST_ROWS) if transfers else 0.0
     figure = new_figure(height=round(_REST_PIXELS + _ROW_PIXELS * (len(solution.groups) + 1 + _FOOT + lanes)), top=36)
     names = _draw_compute(figure, model, solution, found, scale)
     if transfers:
@@ -65,11 +65,6 @@ def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> Figure:
     legend = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"}
     figure.update_layout(barmode="overlay", showlegend=True, legend=legend)
     return figure
-
-
-def _count_rows(transfers: Sequence[Transfer]) -> float:
-    """Return how many rows the transfers take up together."""
-    return min(max(_ROWS_EACH * len(transfers), _LEAST_ROWS), _MOST_ROWS) if transfers else 0.0
 
 
 def _draw_compute(

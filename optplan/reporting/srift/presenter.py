@@ -98,7 +98,8 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     rivals, sections = beside.rivals, []
     found: Background | None = beside.background
     if result.infeasibility is not None:
-        sections.append(_tell_relaxations(result))
+        said = [] if relaxations_of(result) else ["No limit alone helps."]
+        sections.append(tell_relaxations(result, words.write_relaxation, *said, least="nearest that works"))
     if result.solution is not None:
         sections += _tell_fleet(job, result)
     if rivals:
@@ -154,11 +155,6 @@ def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Secti
         Section("fleet", "The plan", [tables.list_fleet(instance, plan)]),
         Section("bill", "What is paid for", [Definitions(bill)]),
     ]
-
-
-def _tell_relaxations(result: Result[Solution]) -> Section:
-    said = [] if relaxations_of(result) else ["No limit alone helps."]
-    return tell_relaxations(result, words.write_relaxation, *said, least="nearest that works")
 
 
 def _tell_frontier(
