@@ -126,6 +126,6 @@ def format_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def deliver(instance: Instance, outputs: Outputs) -> int:
     """Show an instance and write it; return the exit code."""
-    from optplan.reporting.presenters import presenter_of
+    from optplan.reporting.presentation import presenter_of
 
     return outputs.deliver(instance, lambda: presenter_of(instance).present_instance(instance))

@@ -126,7 +126,7 @@ def solve(
     printed and written as ever, and the exit code is 130 or 143; a second one ends at once.
     """
     from optplan.instances.files import read_instance
-    from optplan.reporting.presenters import presenter_of
+    from optplan.reporting.presentation import presenter_of
     from optplan.solving import choose_solver
 
     if problem == LARGEST:

@@ -88,7 +88,7 @@ def import_spot_trace(
     if outputs.as_json:
         print_json(instance.to_json_data())
     else:
-        from optplan.reporting.presenters import presenter_of
+        from optplan.reporting.presentation import presenter_of
 
         _print_estimate(trace, estimate)
         print_answer("", *presenter_of(instance).present_instance(instance))

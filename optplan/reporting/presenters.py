@@ -1,7 +1,7 @@
 """What every formulation shows of its instances and results, and where that is written.
 
-A formulation's presenter is the module ``optplan.reporting.<formulation>.presenter``, which has the functions of
-:class:`Presenter`; one without it is shown by :mod:`optplan.reporting.plain`. Where its frontier is a list of plans,
+A formulation's presenter is the PRESENTER of ``optplan.reporting.<formulation>.presenter``; one without it is shown by
+that of :mod:`optplan.reporting.presentation`. Where its frontier is a list of plans,
 ``optplan.reporting.<formulation>.words`` has the functions of :class:`PlanWords`; where it is a line,
 ``optplan.reporting.<formulation>.figures`` has ``draw_frontier``. Presenters draw and never solve: what has to
 be solved for a report, such as the frontier that a plan lies on, comes from
@@ -22,9 +22,6 @@ from optplan.formulations import formulation_of
 
 if TYPE_CHECKING:
     from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution, Verification
-    from optplan.reporting.pages import Page
-    from optplan.reporting.style import Figure
-    from optplan.reporting.tables import Shown
 
 _Kind = TypeVar("_Kind")
 
@@ -47,29 +44,6 @@ class Beside:
                 raise UsageError(f"{name}: reports of {plans} show none; leave it out")
 
 
-class Presenter(Protocol):
-    """What a terminal and a page show of one formulation's problems."""
-
-    def present_instance(self, instance: Instance) -> list[Shown]:
-        """Say what an instance asks for."""
-
-    def present_result(self, instance: Instance, result: Result[Solution]) -> list[Shown]:
-        """Say what was found, how good it is, and what to do."""
-
-    def present_comparison(self, instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
-        """Set the results of several solvers side by side, ours first."""
-
-    def build_page(self, instance: Instance, result: Result[Solution], beside: Beside) -> Page:
-        """Put the report of a result together."""
-
-
-class PlanPresenter(Presenter, Protocol):
-    """What is shown too where a plan has a picture of its own."""
-
-    def draw_plan(self, instance: Instance, result: Result[Solution]) -> Figure:
-        """Draw a plan over time."""
-
-
 class PlanWords(Protocol):
     """How plans are put into words where they cannot be mixed, so that the frontier is a list of plans."""
 
@@ -86,13 +60,6 @@ class PlanWords(Protocol):
         """Write an objective with its unit."""
 
 
-def presenter_of(instance: Instance) -> Presenter:
-    """Return what presents an instance and its results."""
-    return cast(
-        Presenter, find_module(formulation_of(instance).name, "presenter") or import_module(f"{__package__}.plain")
-    )
-
-
 def gather_background(instance: Instance, result: Result[Solution], rivals: Sequence[Result[Solution]] = ()) -> Any:  # noqa: ANN401 - the formulation's own
     """Solve what a result's report shows besides result and rivals, in some seconds; None where that is nothing."""
     gathering = find_module(formulation_of(instance).name, "gathering")
@@ -101,7 +68,9 @@ def gather_background(instance: Instance, result: Result[Solution], rivals: Sequ
 
 def plan_words_of(instance: Instance) -> PlanWords:
     """Return the words for plans of an instance whose frontier is a list of plans."""
-    return cast(PlanWords, find_module(formulation_of(instance).name, "words") or import_module(f"{__package__}.plain"))
+    return cast(
+        PlanWords, find_module(formulation_of(instance).name, "words") or import_module(f"{__package__}.presentation")
+    )
 
 
 def require_kind(kind: type[_Kind], problem: str) -> Callable[[object], _Kind]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from optplan.contracts import Explanation, Instance, Result, Solution
 from optplan.instances.files import write_text
 from optplan.reporting.pages import build_page
-from optplan.reporting.presenters import Beside, gather_background, presenter_of
+from optplan.reporting.presentation import presenter_of
+from optplan.reporting.presenters import Beside, gather_background
 from optplan.verification import verify
 
 _ALONE = Beside()

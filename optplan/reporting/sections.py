@@ -77,12 +77,6 @@ def write_standing(result: Result[Solution]) -> tuple[str, str, str]:
     return gap, PROOF_NAMES[result.bound_proof], format_seconds(result.solve_seconds)
 
 
-def present_facts(instance: Instance, facts: Iterable[tuple[str, str]], *tables: Shown) -> list[Shown]:
-    """Present an instance on a terminal: its description, facts, tables."""
-    description: list[Shown] = [plain_text(instance.description), ""] if instance.description else []
-    return [*description, fact_table(facts), *(part for table in tables for part in ("", table))]
-
-
 def present_answer(
     result: Result[Solution],
     answer: str,

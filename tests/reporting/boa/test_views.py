@@ -25,7 +25,8 @@ from optplan.reporting.boa.frontier_figures import (
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
 from optplan.reporting.comparison import Compared, Comparison, compare, tell_comparison
 from optplan.reporting.pages import Page, build_page, write_page
-from optplan.reporting.presenters import Beside, presenter_of
+from optplan.reporting.presentation import presenter_of
+from optplan.reporting.presenters import Beside
 from optplan.reporting.tables import Cell, Table
 from optplan.units import format_duration
 
