@@ -12,36 +12,9 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from optplan.contracts import parts
 from optplan.contracts.instance import Instance, Solution
-from optplan.contracts.parts import (
-    AnalyseSensitivity,
-    BuildFrontier,
-    BuildPareto,
-    BuildPlan,
-    Calibrate,
-    CheckTree,
-    ContinuePlan,
-    Describe,
-    Description,
-    DrawGraph,
-    DualBound,
-    Evaluate,
-    Explain,
-    ForecastDemand,
-    JudgeDemand,
-    LeastConsumption,
-    LeastWithin,
-    ListInstances,
-    ListPathCosts,
-    ListProofs,
-    Part,
-    Retime,
-    ShareEvidence,
-    Solve,
-    StateModel,
-    Supports,
-    load,
-)
+from optplan.contracts.parts import Part, load
 from optplan.contracts.result import BoundProof, Result
 from optplan.errors import RegistrationWarning, UsageError, nearest_name_hint, show_value
 
@@ -78,15 +51,15 @@ class SolverEntry:
     #: ``module:function``, a ``Supports``: which instances it takes of those that fit all of the above.
     supports: str = ""
 
-    def load(self) -> Solve:
+    def load(self) -> parts.Solve:
         """Import the solver."""
-        return cast(Solve, load(self.target))
+        return cast(parts.Solve, load(self.target))
 
     def available(self) -> bool:
         """Whether the package behind the solver is installed; looks, does not load."""
         return not self.needs or find_spec(self.needs) is not None
 
-    def refusal(self, instance: Instance, asked: Description) -> str | None:
+    def refusal(self, instance: Instance, asked: parts.Description) -> str | None:
         """Say why the solver cannot take an instance, or None when it can."""
         if asked.problem not in self.problems:
             solves = _words(self.problems)
@@ -101,7 +74,7 @@ class SolverEntry:
             way = f'; run: pip install "optplan[{self.extra}]"' if self.extra else ""
             return f"solver {self.name!r} needs the package {self.needs!r}, which is not installed{way}"
         if self.supports:
-            return cast(Supports, load(self.supports))(instance) or None
+            return cast(parts.Supports, load(self.supports))(instance) or None
         return None
 
 
@@ -122,32 +95,34 @@ class Formulation:
     instance_type: Part[type[Instance]] = Part()
     solution_type: Part[type[Solution]] = Part()
     plan_type: Part[type[Plan]] = Part()
-    evaluate: Part[Evaluate] = Part()  #: The independent judge.
-    describe: Part[Describe] = Part()  #: What solvers are matched against.
-    build_plan: Part[BuildPlan] = Part()  #: From a result to a plan.
-    continue_plan: Part[ContinuePlan] = Part("way to plan the rest of a run anew")  #: The rest of a run planned anew.
-    retime: Part[Retime] = Part("way to time a plan anew")  #: A plan under other times and prices.
-    calibrate: Part[Calibrate] = Part("way to write back what a run measured")  #: What was measured written back.
-    proofs: Part[ListProofs] = Part()  #: What proves anything of an instance; all else is refused.
-    forecast_demand: Part[ForecastDemand] = Part("forecast of demand")  #: How much is in use at once, by solvers.
-    judge_demand: Part[JudgeDemand] = Part("forecast of demand")  #: The judge's, of the same figures; both or neither.
-    share_evidence: Part[ShareEvidence] = Part("evidence of speedups")  #: Where speedups come from.
-    check_tree: Part[CheckTree] = Part()  #: With this and the next four the judge derives certificates again.
-    dual_bound: Part[DualBound] = Part()
-    path_costs: Part[ListPathCosts] = Part()
-    least_within: Part[LeastWithin] = Part()
-    least_consumption: Part[LeastConsumption] = Part()
-    build_frontier: Part[BuildFrontier] = Part("frontier of mixed plans")  #: Limit against objective.
-    build_pareto: Part[BuildPareto] = Part("frontier of plans")  #: Where plans cannot be mixed.
-    explain: Part[Explain] = Part("explanations")  #: Why a solution is what it is.
-    state_model: Part[StateModel] = Part("declarative model")  #: What users hold, in Pyomo.
-    state_convex_model: Part[StateModel] = Part("model of its own in CVXPY")
-    draw_graph: Part[DrawGraph] = Part("layered graph; those of boa and rubberband have one")
-    analyse_sensitivity: Part[AnalyseSensitivity] = Part("analysis of wrong estimates")  #: Under wrong estimates.
+    evaluate: Part[parts.Evaluate] = Part()  #: The independent judge.
+    describe: Part[parts.Describe] = Part()  #: What solvers are matched against.
+    build_plan: Part[parts.BuildPlan] = Part()  #: From a result to a plan.
+    continue_plan: Part[parts.ContinuePlan] = Part(
+        "way to plan the rest of a run anew"
+    )  #: The rest of a run planned anew.
+    retime: Part[parts.Retime] = Part("way to time a plan anew")  #: A plan under other times and prices.
+    calibrate: Part[parts.Calibrate] = Part("way to write back what a run measured")  #: What was measured written back.
+    proofs: Part[parts.ListProofs] = Part()  #: What proves anything of an instance; all else is refused.
+    forecast_demand: Part[parts.ForecastDemand] = Part("forecast of demand")  #: How much is in use at once, by solvers.
+    judge_demand: Part[parts.JudgeDemand] = Part("forecast of demand")  #: The judge's, of the same; both or neither.
+    share_evidence: Part[parts.ShareEvidence] = Part("evidence of speedups")  #: Where speedups come from.
+    check_tree: Part[parts.CheckTree] = Part()  #: With this and the next four the judge derives certificates again.
+    dual_bound: Part[parts.DualBound] = Part()
+    path_costs: Part[parts.ListPathCosts] = Part()
+    least_within: Part[parts.LeastWithin] = Part()
+    least_consumption: Part[parts.LeastConsumption] = Part()
+    build_frontier: Part[parts.BuildFrontier] = Part("frontier of mixed plans")  #: Limit against objective.
+    build_pareto: Part[parts.BuildPareto] = Part("frontier of plans")  #: Where plans cannot be mixed.
+    explain: Part[parts.Explain] = Part("explanations")  #: Why a solution is what it is.
+    state_model: Part[parts.StateModel] = Part("declarative model")  #: What users hold, in Pyomo.
+    state_convex_model: Part[parts.StateModel] = Part("model of its own in CVXPY")
+    draw_graph: Part[parts.DrawGraph] = Part("layered graph; those of boa and rubberband have one")
+    analyse_sensitivity: Part[parts.AnalyseSensitivity] = Part("analysis of wrong estimates")  #: Under wrong estimates.
     estimate_errors: Part[Callable[..., object]] = Part("analysis of wrong estimates")
     sensitivity_type: Part[type[Sensitivity]] = Part("analysis of wrong estimates")
     #: What ``optplan bench NAME`` measures, without a suite.
-    bench_instances: Part[ListInstances] = Part("benchmark suite")
+    bench_instances: Part[parts.ListInstances] = Part("benchmark suite")
     keeps_instance: bool = False  #: Whether plans hold their instance although ``continue_plan`` is not there.
 
     def __post_init__(self) -> None:

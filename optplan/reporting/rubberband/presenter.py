@@ -14,15 +14,7 @@ from optplan.reporting.pareto import RESULT_COLORS, tell_frontier
 from optplan.reporting.phrases import capitalise, format_amount, format_cost, format_least, format_share
 from optplan.reporting.presentation import Presenter
 from optplan.reporting.presenters import Beside
-from optplan.reporting.rubberband import words
-from optplan.reporting.rubberband.tables import (
-    compare_results,
-    list_asked,
-    list_facts,
-    list_result_facts,
-    list_stages,
-    plan_of,
-)
+from optplan.reporting.rubberband import tables, words
 from optplan.reporting.sections import (
     relaxations_of,
     tell_background,
@@ -103,9 +95,9 @@ def _count(number: int, noun: str) -> str:
 def _tell_plan(
     instance: RubberBandInstance, result: Result[Solution], rivals: Sequence[Result[Solution]]
 ) -> list[Section]:
-    plan = plan_of(instance, result)
+    plan = tables.plan_of(instance, result)
     plans = [(result.solver, plan)]
-    plans += [(rival.solver, plan_of(instance, rival)) for rival in rivals if rival.solution is not None]
+    plans += [(rival.solver, tables.plan_of(instance, rival)) for rival in rivals if rival.solution is not None]
     sizes = words.name_plan(instance, result.solution) if result.solution is not None else ""
     chart = (f"Instances held over time; stage by stage: {sizes}.", draw_sizes(plans))
     reading = (
@@ -120,7 +112,7 @@ def _tell_plan(
     ]
     return [
         Section("sizes", "The cluster over time", [Charts([chart], reading)]),
-        Section("stages", "The plan", [list_stages(plan)]),
+        Section("stages", "The plan", [tables.list_stages(plan)]),
         Section("bill", "What is paid for", [Definitions(bill)]),
     ]
 
@@ -183,21 +175,21 @@ def _choose_rivals(beside: Beside) -> Sequence[Result[Solution]]:
 
 
 def _tell_background(instance: RubberBandInstance, result: Result[Solution], beside: Beside) -> list[Section]:
-    question, certificates = [Definitions(list_facts(instance))], map(_say_certificate, result.certificates)
+    question, certificates = [Definitions(tables.list_facts(instance))], map(_say_certificate, result.certificates)
     return tell_background(instance, result, beside, question, _CHECK, *certificates, granted=_ASSUMPTIONS)
 
 
 PRESENTER = Presenter(
     words.require_search,
     plans="searches",
-    facts=list_facts,
-    given=lambda search: [list_asked(search)],
+    facts=tables.list_facts,
+    given=lambda search: [tables.list_asked(search)],
     answer=words.say_answer,
     title=partial(words.say_answer, in_full=False),
     how_good=words.say_how_good,
-    found=list_result_facts,
-    decided=lambda search, result: [list_stages(plan_of(search, result))],
-    compared=lambda search, results: [compare_results(search, results)],
+    found=tables.list_result_facts,
+    decided=lambda search, result: [tables.list_stages(tables.plan_of(search, result))],
+    compared=lambda search, results: [tables.compare_results(search, results)],
     objective=words.name_objective,
     cards=_list_cards,
     rivals="Other planners",
@@ -206,5 +198,5 @@ PRESENTER = Presenter(
     plan=_tell_plan,
     gathered=lambda search, found, results: [_tell_frontier(search, found.frontier, results)],
     background=_tell_background,
-    picture=lambda search, result: draw_sizes([(result.solver, plan_of(search, result))]),
+    picture=lambda search, result: draw_sizes([(result.solver, tables.plan_of(search, result))]),
 )
