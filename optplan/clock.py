@@ -10,10 +10,7 @@ ItemT = TypeVar("ItemT")
 
 
 class VirtualClock(Generic[ItemT]):
-    """A clock that jumps from one thing that is to happen to the next.
-
-    What it shows is in the caller's unit.
-    """
+    """A clock, in the caller's unit, that jumps from one thing that is to happen to the next."""
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
@@ -26,10 +23,7 @@ class VirtualClock(Generic[ItemT]):
         return len(self._waiting)
 
     def schedule(self, at: float, item: ItemT) -> int:
-        """Let something happen at a time; what lies in the past happens now.
-
-        Returns a ticket, by which it can be cancelled.
-        """
+        """Let something happen at a time, what lies in the past now; the ticket cancels it."""
         ticket, self._made = self._made, self._made + 1
         heapq.heappush(self._queue, (max(at, self.now), ticket, item))
         self._waiting.add(ticket)

@@ -22,11 +22,7 @@ _CHOICES = {"union_tag_invalid": "expected_tags", "enum": "expected", "literal_e
 
 
 def translate_validation_error(error: ValidationError, model: type[BaseModel], prefix: str = "") -> DataError:
-    """Turn pydantic's error into one that names the path, the value, what is allowed and what to do.
-
-    It is about the first problem, and its fix mentions how many more there are. ``prefix`` is the record's path in the
-    user's file.
-    """
+    """Turn pydantic's error into one about its first problem, at a path below ``prefix``, with the number of others."""
     problems = error.errors(include_url=False)
     # Unknown names come first: a misspelt field also shows up as a missing one, and the spelling is the cause.
     first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
@@ -74,11 +70,8 @@ def _describe_choice(given: object, listed: str) -> tuple[str, str]:
 
 
 def _walk(model: type[BaseModel], location: Sequence[int | str]) -> tuple[list[str], type[BaseModel] | None]:
-    """Follow a location through the annotations.
-
-    Returns the path as the user wrote it (without the names of union members, which pydantic mixes in) and the record
-    that holds the last part, when there is one.
-    """
+    """Follow a location through the annotations: return the path as users write it, and the record at its end."""
+    # Pydantic mixes the names of union members into the location.
     path: list[str] = []
     annotation: object = model
     owner: type[BaseModel] | None = None

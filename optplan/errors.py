@@ -43,11 +43,7 @@ class OptplanError(Exception):
 
 
 class DataError(OptplanError, ValueError):
-    """The user's data is wrong.
-
-    ``path`` is the field, as in ``classes.bert.rescale_s`` (empty: the whole file), ``problem`` what was found there
-    and what is allowed, ``fix`` what to do about it.
-    """
+    """The user's data is wrong: at a path (empty: the whole file) a problem was found, which a fix mends."""
 
     exit_code: ClassVar[int] = 1
 
@@ -74,10 +70,7 @@ class UnsupportedError(UsageError):
 
 
 class MissingExtraError(OptplanError, ModuleNotFoundError):
-    """An optional dependency is not installed.
-
-    ``extra`` is that of optplan which brings the module.
-    """
+    """An optional dependency is not installed, which an extra of optplan brings."""
 
     exit_code: ClassVar[int] = 2
 
@@ -112,10 +105,7 @@ class MeasurementError(OptplanError, RuntimeError):
 
 
 class VerificationError(OptplanError, ValueError):
-    """A result does not hold what it says; the message names constraint family, index, both sides and tolerance.
-
-    ``given``: the result was given, from a file say; what was made here and fails is a bug.
-    """
+    """A result, which may have been given, does not hold what it says; one that was made here and fails is a bug."""
 
     exit_code: ClassVar[int] = 5
 
@@ -139,11 +129,7 @@ class RegistrationWarning(UserWarning):
 
 
 def name_field(place: str, *names: str) -> str:
-    """Name a field by its path, and by its file where that is known.
-
-    The place is a file, which is named before a colon (``mine.yaml: classes.bert``), or fields around it
-    (``plan.instance.classes``); it may be empty.
-    """
+    """Name a field by its path in a file, ``mine.yaml: classes.bert``, or in fields, ``plan.instance.classes``."""
     path = ".".join(names)
     if not place or not path:
         return place or path
@@ -162,26 +148,20 @@ def show_value(value: object) -> str:
 
 
 def show_text(text: str) -> str:
-    """Write what a terminal or a page would obey, and not show, as Python does in a literal, with a backslash.
-
-    These are control characters, newlines among them, overrides of the direction of writing, other characters without
-    a shape, and halves of characters. Spaces of any width stay.
-    """
+    """Write what a terminal or a page would obey, and not show, as Python does in a literal, with a backslash."""
+    # These are control characters, newlines among them, overrides of the direction of writing, other characters without
+    # a shape, and halves of characters. Spaces of any width stay.
     if text.isprintable():
         return text
-    shown = (each if each.isprintable() or category(each) == "Zs" else _escape(each) for each in text)
+    shown = (
+        each if each.isprintable() or category(each) == "Zs" else each.encode("unicode_escape").decode("ascii")
+        for each in text
+    )
     return "".join(shown)
 
 
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
-
-
 def one_line(text: str) -> str:
-    """Write a message on one line that a terminal shows as it is, cut short where it is very long.
-
-    What other programs say has lines: their ends become spaces.
-    """
+    """Write a message on one line that a terminal shows as it is, spaces for ends of lines, cut where very long."""
     return shorten(show_text(_LINE_END.sub(" ", text.strip())))
 
 

@@ -24,17 +24,13 @@ SILENT_THREAD = "optplan-silent"
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened during a solve.
-
-    The stage is a short name of what the solver is doing, such as ``bound`` or ``labels``; ``fraction`` of the work is
-    done, from 0 to 1; None when nobody knows, as the objective and the bound before there is one.
-    """
+    """Something that happened during a solve, in a stage such as ``bound``; None for what is not known."""
 
     stage: str
     elapsed_s: float
     objective: float | None = None
     bound: float | None = None
-    fraction: float | None = None
+    fraction: float | None = None  #: Of the work, from 0 to 1.
 
 
 Listener = Callable[[Event], None]
@@ -82,11 +78,10 @@ def _heard() -> Interruption:
 
 @dataclass
 class Stopwatch:
-    """Time since it was made, its limit, the listener, and who may interrupt: what a solver carries along.
+    """Time since it was made, its limit, the listener, and who may interrupt: what a solver carries along."""
 
-    The clock counts wall time for whoever waits; ``time.thread_time``, the processor time of the thread that asks, for
-    the judge, whose verdict must not depend on what else the machine has to do.
-    """
+    # The clock counts wall time for whoever waits; ``time.thread_time``, the processor time of the thread that asks,
+    # for the judge, whose verdict must not depend on what else the machine has to do.
 
     limit_s: float | None = None
     listener: Listener | None = None
@@ -157,10 +152,8 @@ class Stopwatch:
 
 
 def end_with_parent() -> None:
-    """Have this process end as soon as the one that started it has: the initializer of pools of processes.
-
-    Without it, processes of a pool whose parent was ended by a signal go on until their present work is done.
-    """
+    """Have this process end as soon as the one that started it has: the initializer of pools of processes."""
+    # Without it, processes of a pool whose parent was ended by a signal go on until their present work is done.
     from multiprocessing import parent_process
 
     parent = parent_process()

@@ -1,7 +1,4 @@
-"""Packages whose names are loaded on first use: they stand in the package's stub, for type checkers and here alike.
-
-So importing a package is quick, and loads of its modules those alone from which something is taken.
-"""
+"""Packages whose names stand in a stub and are loaded on first use, so that importing them is quick."""
 
 from __future__ import annotations
 
@@ -11,10 +8,7 @@ from importlib import import_module
 
 
 def load_on_use(package: str, file: str) -> tuple[Callable[[str], object], list[str]]:
-    """Return what a package needs of this: its ``__getattr__`` and its ``__all__``.
-
-    The stub lies beside the package's file, with the ending ``.pyi``.
-    """
+    """Return what a package needs of this, ``__getattr__`` and ``__all__``, by the stub ``.pyi`` beside its file."""
     with open(f"{file}i", encoding="utf-8") as stub:
         imports = [node for node in ast.parse(stub.read()).body if isinstance(node, ast.ImportFrom)]
     homes = {name.name: node.module for node in imports if node.module for name in node.names}

@@ -1,7 +1,4 @@
-"""Kinds of numbers that several formulations have in their data: durations that may be written with a unit, money.
-
-And the rounding of numbers that are made up or derived, so that every processor makes the same ones.
-"""
+"""Kinds of numbers of several formulations: durations and money with a unit, roundings that all processors share."""
 
 from __future__ import annotations
 
@@ -54,11 +51,7 @@ def require_range(value: float) -> float:
 
 
 def read_amount(needed: str, *, units: Collection[BudgetUnit], otherwise: str = "") -> Callable[[object], Amount]:
-    """Make the reader of an amount with its unit.
-
-    ``needed`` says what to write where there is no unit, with an example; ``otherwise`` what is said of an amount with
-    a unit that it may not have.
-    """
+    """Make the reader of an amount: messages say what is ``needed`` without a unit, ``otherwise`` with another."""
 
     def read(value: object) -> Amount:
         if not isinstance(value, Amount | str):

@@ -82,10 +82,7 @@ AmountOrZero = Annotated[float, Field(ge=0), NUMBER, AfterValidator(_require_mos
 
 
 class FrozenModel(BaseModel):
-    """An immutable record that refuses unknown fields and reports errors as :class:`~optplan.errors.DataError`.
-
-    Only the first problem is raised; its message says how many more there are.
-    """
+    """An immutable record that refuses unknown fields; a DataError names the first problem, and how many more."""
 
     # Deferred: a record is made ready for data when the first of its kind is read, and most never are.
     model_config = ConfigDict(
@@ -107,10 +104,7 @@ class FrozenModel(BaseModel):
 
     @classmethod
     def parse(cls, data: object, *, path: str = "") -> Self:
-        """Build the record from plain data (dictionaries, lists, numbers).
-
-        ``path`` is the prefix of the paths in error messages.
-        """
+        """Build the record from plain data; ``path`` is the prefix of the paths in error messages."""
         try:
             return cls.model_validate(data)
         except ValidationError as error:
@@ -287,10 +281,7 @@ WholeNumbers = Annotated[
 
 
 def require_positive(array: FloatArray, *, strictly: bool = True) -> FloatArray:
-    """Return the array; raise ``ValueError`` naming the first entry that is not positive (or, not strictly, negative).
-
-    Inside a validator pydantic adds the field's path.
-    """
+    """Return the array; raise ValueError naming the first entry that is not positive (or, not strictly, negative)."""
     allowed = "numbers above zero" if strictly else "numbers not below zero"
     return _refuse_entries(array, array <= 0 if strictly else array < 0, f"{allowed} are allowed")
 

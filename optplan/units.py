@@ -1,8 +1,4 @@
-"""Quantities as users write them, and the one place that converts between units.
-
-Everything inside optplan is a plain number in the unit that its name carries (``deadline_s``, ``price_usd_per_hour``).
-Text with a unit is read here and only here.
-"""
+"""Quantities as users write them, and the one place that reads units and converts between them."""
 
 from __future__ import annotations
 
@@ -105,10 +101,7 @@ def parse_duration(text: str, *, what: str = "duration") -> float:
 
 
 def parse_budget(text: str, *, what: str = "budget") -> Amount:
-    """Read a budget such as ``120gpu``, ``80gpu-min``, ``3usd``, ``10000usd/month`` or ``$10k/month``.
-
-    Thousands may have commas between them, or be written as k (M for millions); a dollar sign in front stands for usd.
-    """
+    """Read a budget: ``120gpu``, ``80gpu-min``, ``3usd``, ``10,000usd/month`` or ``$10k/month`` (M for millions)."""
     value, name = _split(_write_plainly(text), what, "120gpu, 80gpu-min, 3usd or $10,000/month", text)
     unit = re.sub(r"\s*(/|\bper\b|\ba\b)\s*", "/", name.lower())
     if unit not in _BUDGET_NAMES:
@@ -118,10 +111,7 @@ def parse_budget(text: str, *, what: str = "budget") -> Amount:
 
 
 def parse_bytes(text: str, *, what: str = "size") -> int:
-    """Read a size such as ``16MiB``, ``9kB`` or ``4B``.
-
-    Capitals matter: kB, MB and GB are powers of a thousand, KiB, MiB and GiB of 1024.
-    """
+    """Read a size such as ``16MiB``, ``9kB`` or ``4B``: kB, MB, GB are powers of 1000, KiB, MiB, GiB of 1024."""
     value, unit = _split(text, what, "16MiB, 9kB or 4B")
     if unit not in _BYTES_PER:
         known = ", ".join(_BYTES_PER)

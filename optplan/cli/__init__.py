@@ -92,18 +92,7 @@ def application(ctx: click.Context) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    argv
-        Arguments without the program's name; None takes those of the process.
-
-    Returns
-    -------
-    int
-        The exit code. Nothing is raised.
-    """
+    """Run the command line, with the process's own arguments unless given; return the exit code, and raise nothing."""
     from optplan.solvers.quiet_highs import drop_engines_output
 
     arguments = sys.argv[1:] if argv is None else argv

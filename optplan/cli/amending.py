@@ -123,22 +123,7 @@ def _make_amendments() -> dict[str, Callable[[Any], Any]]:
 
 
 def read_amended(name: str, changes: dict[str, Any]) -> Instance:
-    """Read an instance and change the fields that the user asked for.
-
-    Parameters
-    ----------
-    name
-        A file or a name of the library.
-    changes
-        By option (``set``, ``budget``, ``deadline``, ...); None leaves a field as it is.
-
-    Raises
-    ------
-    UsageError
-        When the formulation has no such field, or a change cannot be made.
-    DataError
-        When the instance is wrong, or becomes so by the change.
-    """
+    """Read an instance and change the fields that the user asked for, by option; None leaves a field as it is."""
     from optplan.instances.files import read_instance
 
     return amend(read_instance(name), changes)
@@ -208,7 +193,9 @@ def write_amendments(changes: dict[str, Any]) -> list[str]:
     """Write the options that :func:`amendments` reads, for a command line that changes the instance likewise."""
     asked, edits = _take_apart(changes)
     written = [(_SET, edit.text) for edit in edits]
-    written += [(f"--{option}", _write_value(value)) for option, value in asked.items()]
+    written += [
+        (f"--{option}", f"{value!r}s" if isinstance(value, float) else str(value)) for option, value in asked.items()
+    ]
     return [part for pair in written for part in pair]
 
 
@@ -216,7 +203,3 @@ def _take_apart(changes: dict[str, Any]) -> tuple[dict[str, Any], tuple[Change, 
     """Separate the options with a field of their own, where they were given, from the changes of any field."""
     edits = changes.get("set") or ()
     return {name: value for name, value in changes.items() if name != "set" and value is not None}, edits
-
-
-def _write_value(value: object) -> str:
-    return f"{value!r}s" if isinstance(value, float) else str(value)

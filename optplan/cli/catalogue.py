@@ -11,9 +11,9 @@ import click
 
 from optplan import wings
 from optplan.cli.amending import amend, amendments
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import Shown, print_answer, print_json, print_text
-from optplan.cli.options import instance_argument, known_name, list_formulations
+from optplan.cli.options import INSTANCE, argument, known_name, list_formulations, option
 from optplan.cli.outputs import Outputs, deliver
 from optplan.cli.pictures import show_pictures
 from optplan.errors import UsageError
@@ -34,11 +34,9 @@ _SHOWN = {
 _OF_WINGS = ("name", "needs", "summary")
 #: How many of these fields name a record, where it is not one.
 _KEYS = {"solvers": 2}
-_SIZES = ("classes", "epochs", "widths", "seed")
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Show or write an instance, or its model for other engines.",
     examples=(
         "optplan show boa-newtrace",
@@ -53,27 +51,26 @@ _SIZES = ("classes", "epochs", "widths", "seed")
         "output": "the instance as JSON, or the model",
     },
 )
-@instance_argument
 @amendments
-@click.option("--model", "form", type=click.Choice(["lp", "mps"]), help="Write the linear model instead.")
-@click.option("--dag", is_flag=True, help="Show the execution graph of the best plan instead (rubberband).")
-@click.option("--classes", type=int, metavar="N", help="Of a generated instance: job classes.")
-@click.option("--epochs", type=int, metavar="N", help="Of a generated instance: epochs of each class.")
-@click.option("--widths", type=int, metavar="N", help="Of a generated instance: allowed widths 1..N.")
-@click.option("--seed", type=int, metavar="N", help="Of a generated instance: same seed, same instance.")
 def show(
-    instance_name: str,
+    instance_name: str = INSTANCE,
     *,
-    form: Literal["lp", "mps"] | None,
-    dag: bool,
+    form: Literal["lp", "mps"] | None = option(
+        "--model", type=click.Choice(["lp", "mps"]), help="Write the linear model instead."
+    ),
+    dag: bool = option(is_flag=True, help="Show the execution graph of the best plan instead (rubberband)."),
     outputs: Outputs,
+    classes: int | None = option(type=int, metavar="N", help="Of a generated instance: job classes."),
+    epochs: int | None = option(type=int, metavar="N", help="Of a generated instance: epochs of each class."),
+    widths: int | None = option(type=int, metavar="N", help="Of a generated instance: allowed widths 1..N."),
+    seed: int | None = option(type=int, metavar="N", help="Of a generated instance: same seed, same instance."),
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Show an INSTANCE (a file or a name of the library), or write it, or its model.
 
     With --json, the instance itself; with --model, the text of the mixed-integer model for other engines.
     """
-    sizes = {name: changes.pop(name) for name in _SIZES}
+    sizes = {"classes": classes, "epochs": epochs, "widths": widths, "seed": seed}
     instance = amend(_read(instance_name, {k: v for k, v in sizes.items() if v is not None}), changes)
     if dag or "--plot" in outputs:
         return show_pictures(instance, outputs, dag=dag)
@@ -90,14 +87,16 @@ def list_kinds() -> list[str]:
     return [*_LISTS, *wings.lists()]
 
 
-@click.command(
+@command(
     name="list",
-    cls=Command,
     short_help="List instances, solvers, formulations and exporters.",
     examples=("optplan list", "optplan list solvers", "optplan list instances --json"),
 )
-@click.argument("kind", required=False, metavar="[KIND]", **known_name("list", list_kinds))
-def list_registered(kind: str | None, *, as_json: bool) -> int:
+def list_registered(
+    kind: str | None = argument(required=False, metavar="[KIND]", **known_name("list", list_kinds)),
+    *,
+    as_json: bool,
+) -> int:
     """List instances of the library, solvers, formulations and exporters; or only one KIND of them.
 
     With --json, an object that has a list for each kind.
@@ -119,21 +118,20 @@ def list_registered(kind: str | None, *, as_json: bool) -> int:
     return 0
 
 
-@click.command(
-    cls=Command,
-    examples=("optplan schema", "optplan schema result", "optplan schema plan --formulation boa"),
-)
-@click.argument(
-    "record", required=False, default="instance", metavar=f"[{'|'.join(RECORDS)}]", type=click.Choice(RECORDS)
-)
-@click.option(
-    "--formulation",
-    metavar="NAME",
-    show_default="boa; of plans: all of them",
-    help="Whose; `optplan list formulations` lists them.",
-    **known_name("formulation", list_formulations),
-)
-def schema(record: str, *, formulation: str | None, as_json: bool) -> int:  # noqa: ARG001 - it is JSON in any case
+@command(examples=("optplan schema", "optplan schema result", "optplan schema plan --formulation boa"))
+def schema(
+    record: str = argument(
+        required=False, default="instance", metavar=f"[{'|'.join(RECORDS)}]", type=click.Choice(RECORDS)
+    ),
+    *,
+    formulation: str | None = option(
+        metavar="NAME",
+        show_default="boa; of plans: all of them",
+        help="Whose; `optplan list formulations` lists them.",
+        **known_name("formulation", list_formulations),
+    ),
+    as_json: bool,  # noqa: ARG001 - it is JSON in any case
+) -> int:
     """Print the JSON Schema of a kind of file."""
     from optplan.contracts import Explanation
     from optplan.formulations import formulation_named
@@ -181,17 +179,13 @@ def _read(name: str, sizes: dict[str, int]) -> Instance:
 def _show_model(instance: Instance, form: Literal["lp", "mps"], outputs: Outputs) -> int:
     if outputs.as_json:
         raise UsageError("--model writes a model's text, which is not JSON; leave out --json or --model")
-    text = _write_model(instance, form)
+    from optplan.solving import model
+
+    text = model(instance).write(form)
     if "--out" not in outputs:
         print_text(text)
     outputs.save_text("--out", lambda _: text)
     return outputs.exit_code(0)
-
-
-def _write_model(instance: Instance, form: Literal["lp", "mps"]) -> str:
-    from optplan.solving import model
-
-    return model(instance).write(form)
 
 
 def _list_instances() -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from optplan import wings
-from optplan.cli.options import FILE, flag
+from optplan.cli.options import FILE, flag, list_declared
 from optplan.cli.parameters import naming_options
 from optplan.errors import UsageError, nearest_name_hint
 
@@ -37,19 +37,12 @@ class HeadedOption(click.Option):
 
 
 class Command(click.Command):
-    """A command with ``--json``, ``--quiet``, ``--traceback`` and examples at the end of its help.
+    """A command with ``--json``, ``--quiet``, ``--traceback`` and examples at the end of its help."""
 
-    Parameters
-    ----------
-    examples
-        Command lines, as a user would type them.
-    renamed
-        By parameter of the functions that are called, the option that it comes from: errors name what the user typed.
-    writes
-        The files that it can write: by the option's name what help says of it, for ``output`` (also ``-o``) after
-        *Write*. The command gets :class:`~optplan.cli.outputs.Outputs` as ``outputs`` in place of these options,
-        ``--force`` and ``--json``.
-    """
+    # ``renamed`` leads from parameters of what is called to the options that users typed, which errors name. ``writes``
+    # are the files that it can write: by the option's name what help says of it, for ``output`` (also ``-o``) after
+    # *Write*; the command gets :class:`~optplan.cli.outputs.Outputs` as ``outputs`` in place of these options,
+    # ``--force`` and ``--json``.
 
     def __init__(
         self,
@@ -128,6 +121,11 @@ class Command(click.Command):
         super().format_epilog(ctx, formatter)
 
 
+def command(name: str | None = None, **settings: Any) -> Callable[[Callable[..., int]], Command]:  # noqa: ANN401
+    """Make a command of a function whose parameters are declared by ``option`` and ``argument``."""
+    return lambda run: click.command(name, cls=Command, params=list_declared(run), **settings)(run)
+
+
 def _be_quiet(ctx: click.Context, _: click.Parameter, wanted: object) -> None:
     if wanted:
         from optplan.cli.console import be_quiet
@@ -136,13 +134,7 @@ def _be_quiet(ctx: click.Context, _: click.Parameter, wanted: object) -> None:
 
 
 def refuse_but(*taken: str, why: str) -> None:
-    """Refuse the options that were typed, besides those of the ``taken`` parameters and those that all commands have.
-
-    Raises
-    ------
-    UsageError
-        Naming the first of them, and why it has no meaning here.
-    """
+    """Refuse the first option that was typed and neither is ``taken`` nor one that all commands have, saying why."""
     ctx = click.get_current_context()
     allowed = {*taken, *_SECTIONS["Common options"], "as_json", "force"}
     for param in ctx.command.params:
@@ -152,10 +144,7 @@ def refuse_but(*taken: str, why: str) -> None:
 
 
 def repeat_command(*dropped: str, result: str = "result.json") -> list[str]:
-    """Return the command line that runs, so that it writes its result to a file and prints or writes nothing else.
-
-    Options that are ``dropped`` are left out besides those that write and print.
-    """
+    """Return the command line that runs, writing its result to a file, less what prints, writes or is dropped."""
     ctx = click.get_current_context()
     left_out = {*_SECTIONS["Write and print"], *dropped}
     takes = {
@@ -178,19 +167,10 @@ def repeat_command(*dropped: str, result: str = "result.json") -> list[str]:
 
 
 class Group(click.Group):
-    """A command that has commands, in the order in which they were added, with examples.
+    """A command that has commands, in the order in which they were added, with examples."""
 
-    Parameters
-    ----------
-    examples
-        As those of a command.
-    later
-        Commands that follow those that are added, by name as ``module:attribute``, loaded when they are used.
-    extended
-        By which words wings bring further ones: none for ``optplan`` itself, None for groups to which they bring none.
-    headings
-        By heading in the help, the commands under it, in their order; those of wings that are not here are left out.
-    """
+    # ``later`` names further ones, as ``module:attribute``, loaded on use; ``extended`` the words by which wings bring
+    # theirs, None where they bring none; ``headings`` the commands under each heading in the help.
 
     command_class = Command
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from optplan.cli.amending import amend, amendments
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import TIME, complete_instance
+from optplan.cli.options import TIME, argument, complete_instance, option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -18,8 +16,7 @@ if TYPE_CHECKING:
     from optplan.reporting.comparison import Compared, Comparison
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Show what differs between two instances, results or plans.",
     examples=(
         "optplan compare january.json february.json",
@@ -32,19 +29,14 @@ if TYPE_CHECKING:
         "report": "Write an HTML report.",
     },
 )
-@click.argument("name_a", metavar="A", shell_complete=complete_instance)
-@click.argument("name_b", metavar="B", shell_complete=complete_instance)
-@click.option("--all", "with_equal", is_flag=True, help="Show equal figures too.")
-@click.option("--solve", "solves", is_flag=True, help="Solve each instance first, and compare the results as well.")
-@click.option("--time-limit", type=TIME, help="For each --solve, such as 60s.")
 @amendments
 def compare(
-    name_a: str,
-    name_b: str,
+    name_a: str = argument(metavar="A", shell_complete=complete_instance),
+    name_b: str = argument(metavar="B", shell_complete=complete_instance),
     *,
-    with_equal: bool,
-    solves: bool,
-    time_limit: float | None,
+    with_equal: bool = option("--all", is_flag=True, help="Show equal figures too."),
+    solves: bool = option("--solve", is_flag=True, help="Solve each instance first, and compare the results as well."),
+    time_limit: float | None = option(type=TIME, help="For each --solve, such as 60s."),
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:

@@ -84,15 +84,8 @@ def color_wanted() -> bool | None:
 
 @contextmanager
 def _writing_stdout() -> Iterator[None]:
-    """Call a stdout that takes nothing, closed or on a full disk, an output error.
-
-    A pipe whose reader has left, as in ``optplan ... | head``, is none: files that were asked for are still written.
-
-    Raises
-    ------
-    OutputError
-        With the system's reason.
-    """
+    """Call a stdout that takes nothing, closed or on a full disk, an output error with the system's reason."""
+    # A pipe whose reader has left, as in ``optplan ... | head``, is none: files that were asked for are still written.
     if sys.stdout is None:  # what Python makes of a descriptor that is closed
         raise OutputError("stdout is closed; the answer has nowhere to go")
     try:
@@ -145,17 +138,9 @@ def tidy_warnings() -> Iterator[None]:
 
 
 class Progress:
-    """One line about work that takes more than a second, on stderr, if that is a terminal; it leaves nothing behind.
+    """One line about work that takes more than a second, on stderr, if that is a terminal; it leaves nothing behind."""
 
-    Parameters
-    ----------
-    title
-        Of the work.
-    unit
-        Of its objective.
-    tells
-        Whether a stderr that is no terminal gets a line at times, too: of work that takes minutes.
-    """
+    # Where stderr is none, work of minutes ``tells`` a line at times, too.
 
     def __init__(self, title: str, unit: str = "", *, tells: bool = False) -> None:
         self._title = title

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.amending import amendments_but, read_amended, restore, say_check
-from optplan.cli.commands import Command, refuse_but
+from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress
-from optplan.cli.options import FILE, TIME, complete_instance
+from optplan.cli.options import FILE, TIME, argument, complete_instance, option
 from optplan.cli.outputs import Outputs
 from optplan.cli.sensitivity import read_errors, show_sensitivity
 from optplan.errors import UsageError
@@ -27,8 +27,7 @@ _OF_SAMPLES = (
 )
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Say why each class gets its GPUs, or what wrong estimates do to its plan (boa).",
     examples=(
         "optplan solve boa-newtrace -o result.json && optplan explain result.json",
@@ -45,56 +44,44 @@ _OF_SAMPLES = (
         "report": "Write an HTML report.",
     },
 )
-@click.argument("result_path", metavar="RESULT", type=FILE)
-@click.option(
-    "--instance",
-    "instance_name",
-    metavar="INSTANCE",
-    shell_complete=complete_instance,
-    help="What the result solves: a file or a name of the library; the library's by default.",
-)
 @amendments_but("deadline")
-@click.option("--class", "only", multiple=True, metavar="NAME", help="Explain this class only. May be repeated.")
-@click.option(
-    "--time-limit",
-    default=f"{RESOLVE_LIMIT_S:g}s",
-    type=TIME,
-    help="For each re-solve; what is not proven by then is given as a range.",
-)
-@click.option(
-    "--wrong",
-    "errors",
-    multiple=True,
-    metavar="KIND=ERROR",
-    callback=read_errors,
-    help="See instead what wrong estimates do to the plan: speedup (of the speed at the widest widths), noise (at each "
-    "single width), size or arrival, with a relative error, as in speedup=10%. May be repeated. What is not given is "
-    "wrong by what the log says that the instance comes from: log alone takes all from there.",
-)
-@click.option("--samples", type=click.IntRange(min=1), default=1000, help="With --wrong: how many truths to draw.")
-@click.option(
-    "--robust",
-    "robust_samples",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="With --wrong: also make the plan that is best on average over N other samples.",
-)
-@click.option("--no-compare", is_flag=True, help="With --wrong: leave out what knowing each truth is worth.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the samples.")
-@click.option("--processes", type=click.IntRange(min=1), default=1, help="How many share the samples.")
 def explain(
-    result_path: Path,
+    result_path: Path = argument(metavar="RESULT", type=FILE),
     *,
-    instance_name: str | None,
-    only: tuple[str, ...],
-    time_limit: float | None,
-    errors: dict[str, float] | None,
-    no_compare: bool,
-    samples: int,
-    robust_samples: int,
-    seed: int,
-    processes: int,
+    instance_name: str | None = option(
+        "--instance",
+        metavar="INSTANCE",
+        shell_complete=complete_instance,
+        help="What the result solves: a file or a name of the library; the library's by default.",
+    ),
+    only: tuple[str, ...] = option(
+        "--class", multiple=True, metavar="NAME", help="Explain this class only. May be repeated."
+    ),
+    time_limit: float | None = option(
+        default=f"{RESOLVE_LIMIT_S:g}s",
+        type=TIME,
+        help="For each re-solve; what is not proven by then is given as a range.",
+    ),
+    errors: dict[str, float] | None = option(
+        "--wrong",
+        multiple=True,
+        metavar="KIND=ERROR",
+        callback=read_errors,
+        help="See instead what wrong estimates do to the plan: speedup (of the speed at the widest widths), noise (at "
+        "each single width), size or arrival, with a relative error, as in speedup=10%. May be repeated. What is not "
+        "given is wrong by what the log says that the instance comes from: log alone takes all from there.",
+    ),
+    samples: int = option(type=click.IntRange(min=1), default=1000, help="With --wrong: how many truths to draw."),
+    robust_samples: int = option(
+        "--robust",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        help="With --wrong: also make the plan that is best on average over N other samples.",
+    ),
+    no_compare: bool = option(is_flag=True, help="With --wrong: leave out what knowing each truth is worth."),
+    seed: int = option(type=click.IntRange(min=0), default=0, help="Of the samples."),
+    processes: int = option(type=click.IntRange(min=1), default=1, help="How many share the samples."),
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
@@ -149,22 +136,7 @@ def _refuse_instance(path: Path) -> None:
 
 
 def read_solved(result: Result[Solution], name: str | None, changes: dict[str, Any]) -> Instance:
-    """Read the instance that a result solves.
-
-    Parameters
-    ----------
-    result
-        Says what the instance is called.
-    name
-        A file or a name of the library; None for what the result says.
-    changes
-        The options that changed the instance for the solve.
-
-    Raises
-    ------
-    UsageError
-        When no name is given and the library has no instance of the result's, or the instance is another one.
-    """
+    """Read the instance that a result solves, by its name or that given, changed as for the solve; refuse another."""
     from optplan.instances.library import names
 
     if name is None and result.instance_name not in names():

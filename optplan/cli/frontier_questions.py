@@ -3,62 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from optplan.errors import UsageError, VerificationError
 
 if TYPE_CHECKING:
     from optplan.contracts import Frontier, FrontierPoint
     from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.reporting.boa.frontier_figures import FrontierAnswer
     from optplan.units import Amount
 
 #: Relative tolerance between a bound and the one derived again, beside rounding in what the multipliers are worth.
 _TOLERANCE = 1e-9
-
-
-@dataclass(frozen=True)
-class FrontierAnswer:
-    """One answer.
-
-    Parameters
-    ----------
-    question
-        As plain data: ``at``, ``for_jct_s`` or ``for_weighted_jct_s``, with what was asked.
-    instance
-        Whose frontier answers: the user's, or the one with all weights equal.
-    point
-        The budget, the objective, and the certificate.
-    proven
-        The bound that the certificate proves at that budget, in seconds.
-    """
-
-    question: dict[str, str | float]
-    instance: BoaInstance
-    point: FrontierPoint
-    proven: float
-
-    @property
-    def is_at(self) -> bool:
-        """Whether it was asked what a budget buys."""
-        return "at" in self.question
-
-    def say_question(self) -> str:
-        """Say what was asked: a budget, or a mean completion time."""
-        from optplan.reporting.boa.phrases import name_objective
-        from optplan.units import format_duration
-
-        asked = next(iter(self.question.values()))
-        if isinstance(asked, str):
-            return asked
-        return f"{name_objective(self.instance)} of {format_duration(asked)}"
-
-    def to_json_data(self) -> dict[str, Any]:
-        """Return plain data: the point, what was asked, which mean it is and what is proven about it."""
-        from optplan.reporting.boa.phrases import name_objective
-
-        asked = {"question": self.question, "objective_name": name_objective(self.instance)}
-        return {**asked, **self.point.to_json_data(), "proven_bound": self.proven}
 
 
 def answer_questions(
@@ -69,19 +25,9 @@ def answer_questions(
     for_jct_s: Sequence[float] = (),
     for_weighted_jct_s: Sequence[float] = (),
 ) -> list[FrontierAnswer]:
-    """Answer what budgets buy, and which budgets mean completion times take, in the order of the parameters.
+    """Answer what budgets buy, and which budgets mean completion times take, in the order of the parameters."""
+    from optplan.reporting.boa.frontier_figures import FrontierAnswer
 
-    The frontier is of the mean that the instance's weights define.
-
-    Raises
-    ------
-    InfeasibleError
-        When a budget is below the least one, or no budget buys a completion time.
-    UsageError
-        When a budget is in a unit in which the frontier has none.
-    VerificationError
-        When a certificate does not prove its bound: a bug of optplan.
-    """
     alike, line_of_alike = _count_alike(instance, line) if for_jct_s else (instance, line)
     found: list[tuple[dict[str, str | float], BoaInstance, FrontierPoint]] = []
     found += [({"at": str(amount)}, instance, line.at(_read_amount(instance, amount))) for amount in at]

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from optplan.cli.amending import amend, amendments
-from optplan.cli.commands import Command, refuse_but
+from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, note, print_answer, print_json
 from optplan.cli.failures import report
-from optplan.cli.frontier_questions import FrontierAnswer, answer_questions
-from optplan.cli.options import BUDGET, NUMBERS, TIME, instances_argument, known_name, list_solver_choices
+from optplan.cli.frontier_questions import answer_questions
+from optplan.cli.options import BUDGET, INSTANCES, NUMBERS, TIME, known_name, list_solver_choices, option
 from optplan.cli.outputs import Outputs, is_csv
 from optplan.cli.pareto import has_plans, show_pareto, thin
 from optplan.cli.scaling import SIZES, show_scaling
 from optplan.errors import InfeasibleError, OptplanError, UsageError
 
 if TYPE_CHECKING:
-    from optplan.contracts import Frontier, FrontierPoint, Instance
+    from optplan.contracts import Instance
     from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.reporting.boa.frontier_figures import FrontierCurve, SweepPoint
+    from optplan.reporting.boa.frontier_figures import FrontierCurve
     from optplan.units import Amount
 
 
@@ -30,20 +29,7 @@ if TYPE_CHECKING:
 _OF_SCALING = ("limit", "sizes", "scaling", "batch", "set", "output", "plot", "report")
 
 
-@dataclass
-class _View:
-    """What is shown of one instance; ``sweeps`` fill up while solvers run."""
-
-    label: str
-    instance: BoaInstance
-    line: Frontier
-    shown: list[FrontierPoint]
-    answers: list[FrontierAnswer]
-    sweeps: dict[str, list[SweepPoint]] = field(default_factory=dict)
-
-
-@click.command(
-    cls=Command,
+@command(
     short_help="Show what every budget, deadline or number of VMs buys.",
     examples=(
         "optplan frontier boa-newtrace",
@@ -61,65 +47,49 @@ class _View:
         "report": "Write an HTML report.",
     },
 )
-@instances_argument
-@click.option("--points", type=click.IntRange(min=2), default=20, metavar="N", help="Rows at most.")
-@click.option("--at", multiple=True, type=BUDGET, help="Ask what 120gpu buys.")
-@click.option("--for-jct", multiple=True, type=TIME, help="Ask what a mean of 50min costs, all jobs counting alike.")
-@click.option(
-    "--for-weighted-jct",
-    multiple=True,
-    type=TIME,
-    help="The same for the weighted mean; with equal weights they are one.",
-)
-@click.option(
-    "--solver",
-    "solvers",
-    multiple=True,
-    metavar="NAME",
-    help="Show too what this solver reaches at each budget shown, and each --at. May be repeated.",
-    **known_name("solver", list_solver_choices),
-)
-@click.option(
-    "--time-limit",
-    type=TIME,
-    help="For the frontier of an instance with quotas, a list of plans, and each --solver at each budget.",
-)
-@click.option(
-    "--limit",
-    default="",
-    metavar="NAME",
-    help="What varies. Of a list of plans: budget or deadline, the other kept. Of srift also vms or gpus: how the job "
-    "scales on one type of VM.",
-)
-@click.option(
-    "--sizes", type=NUMBERS, help="With --limit vms or gpus: how many, as in 1,2,4; 1,2,4,8,16,32 VMs by default."
-)
-@click.option(
-    "--scaling",
-    multiple=True,
-    type=click.Choice(["weak", "strong"]),
-    help="With --limit vms or gpus: every GPU keeps its batch (weak), or all share the global one. Both by default.",
-)
-@click.option(
-    "--batch",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Of weak scaling: samples of each GPU; the largest that fit by default.",
-)
 @amendments
 def frontier(
-    instance_names: tuple[str, ...],
+    instance_names: tuple[str, ...] = INSTANCES,
     *,
-    points: int,
-    at: tuple[Amount, ...],
-    for_jct: tuple[float, ...],
-    for_weighted_jct: tuple[float, ...],
-    solvers: tuple[str, ...],
-    time_limit: float | None,
-    limit: str,
-    sizes: tuple[int, ...] | None,
-    scaling: tuple[str, ...],
-    batch: int | None,
+    points: int = option(type=click.IntRange(min=2), default=20, metavar="N", help="Rows at most."),
+    at: tuple[Amount, ...] = option(multiple=True, type=BUDGET, help="Ask what 120gpu buys."),
+    for_jct: tuple[float, ...] = option(
+        multiple=True, type=TIME, help="Ask what a mean of 50min costs, all jobs counting alike."
+    ),
+    for_weighted_jct: tuple[float, ...] = option(
+        multiple=True, type=TIME, help="The same for the weighted mean; with equal weights they are one."
+    ),
+    solvers: tuple[str, ...] = option(
+        "--solver",
+        multiple=True,
+        metavar="NAME",
+        help="Show too what this solver reaches at each budget shown, and each --at. May be repeated.",
+        **known_name("solver", list_solver_choices),
+    ),
+    time_limit: float | None = option(
+        type=TIME,
+        help="For the frontier of an instance with quotas, a list of plans, and each --solver at each budget.",
+    ),
+    limit: str = option(
+        default="",
+        metavar="NAME",
+        help="What varies. Of a list of plans: budget or deadline, the other kept. Of srift also vms or gpus: how the "
+        "job scales on one type of VM.",
+    ),
+    sizes: tuple[int, ...] | None = option(
+        type=NUMBERS, help="With --limit vms or gpus: how many, as in 1,2,4; 1,2,4,8,16,32 VMs by default."
+    ),
+    scaling: tuple[str, ...] = option(
+        multiple=True,
+        type=click.Choice(["weak", "strong"]),
+        help="With --limit vms or gpus: every GPU keeps its batch (weak), or all share the global one. Both by "
+        "default.",
+    ),
+    batch: int | None = option(
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Of weak scaling: samples of each GPU; the largest that fit by default.",
+    ),
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
@@ -150,9 +120,9 @@ def frontier(
         refuse_but(*_OF_SCALING, why=f"has no meaning with --limit {limit}")
         jobs = [amend(instance, changes) for instance in read.values()]
         return show_scaling(jobs, outputs, limit=limit, sizes=sizes, scaling=scaling, batch=batch)
-    for option, given in (("--sizes", sizes), ("--scaling", scaling), ("--batch", batch)):
+    for name, given in (("--sizes", sizes), ("--scaling", scaling), ("--batch", batch)):
         if given:
-            raise UsageError(f"{option}: goes with --limit {' or '.join(SIZES)}; leave it out")
+            raise UsageError(f"{name}: goes with --limit {' or '.join(SIZES)}; leave it out")
     plans = _find_plans(read, changes)
     if plans is not None:
         refused: dict[str, object] = {
@@ -183,7 +153,7 @@ def frontier(
     outputs.save_table(lambda: _write_records(views), *_list_cells(views))
     outputs.save_text("--plot", lambda _: _write_figure(views))
     title = f"What budgets buy: {', '.join(view.label for view in views)}"
-    outputs.save_page("--report", lambda: Page("", title, sections=[tell_curves([_curve(view) for view in views])]))
+    outputs.save_page("--report", lambda: Page("", title, sections=[tell_curves(views)]))
     return outputs.exit_code(failure)
 
 
@@ -199,13 +169,7 @@ def _read_each(names: Sequence[str]) -> dict[str, Instance]:
 
 
 def _find_plans(read: Mapping[str, Instance], changes: dict[str, Any]) -> Instance | None:
-    """Return the only instance, changed as the user asked, if its frontier is a list of plans.
-
-    Raises
-    ------
-    UsageError
-        When it is one of several.
-    """
+    """Return the only instance, changed as users asked, if its frontier is a list of plans; refuse one of several."""
     for name, instance in read.items():
         if has_plans(instance):
             if len(read) > 1:
@@ -243,8 +207,9 @@ def _amend_all(
 
 def _view(
     label: str, instance: BoaInstance, questions: dict[str, Any], most: int, time_limit_s: float | None, *, alone: bool
-) -> _View:
+) -> FrontierCurve:
     """Build the frontier of an instance and answer the questions about it."""
+    from optplan.reporting.boa.frontier_figures import FrontierCurve
     from optplan.solving import frontier as build_frontier
 
     with Progress("frontier" if alone else f"frontier of {label}"):
@@ -258,31 +223,31 @@ def _view(
         except InfeasibleError as error:
             raise error if alone else InfeasibleError(f"{label}: {error}") from None
     shown = [line.at(float(line.budgets[row])) for row in thin(len(line.budgets), most)]
-    return _View(label, instance, line, shown, answers)
+    return FrontierCurve(label, instance, line, {}, answers, shown)
 
 
-def _check_outputs(outputs: Outputs, views: Sequence[_View]) -> None:
+def _check_outputs(outputs: Outputs, views: Sequence[FrontierCurve]) -> None:
     """Refuse files that could not be written, before solvers run."""
     if "--plot" in outputs or "--report" in outputs:
         from optplan.reporting.boa.frontier_figures import choose_unit
         from optplan.reporting.style import load_plotly
 
         load_plotly()
-        choose_unit([_curve(view) for view in views])
-    units = list(dict.fromkeys(view.line.budget_unit for view in views))
+        choose_unit(views)
+    units = list(dict.fromkeys(view.frontier.budget_unit for view in views))
     if is_csv(outputs.path("--out")) and len(units) > 1:
         message = f"--out: the budgets have different units ({', '.join(units)}), and a CSV file has one column"
         raise UsageError(f"{message} for them; write JSON, as in -o frontiers.json")
 
 
-def _sweep(view: _View, solver: str, time_limit_s: float | None, *, as_json: bool) -> int:
+def _sweep(view: FrontierCurve, solver: str, time_limit_s: float | None, *, as_json: bool) -> int:
     """Let a solver solve at each budget shown or asked for; a failure is reported, and costs nothing that was found."""
     from optplan.progress import Event
     from optplan.reporting.boa.gathering import sweep_budgets
 
     found = view.sweeps.setdefault(solver, [])
     # Breakpoints flatter solvers: there the best plan is a pure one. The user's own budgets lie anywhere.
-    by_budget = {point.budget: point for point in (*view.shown, *(a.point for a in view.answers if a.is_at))}
+    by_budget = {point.budget: point for point in (*view.shown, *(a.point for a in view.asked if a.is_at))}
     points = [by_budget[budget] for budget in sorted(by_budget)]
     try:
         with Progress(f"solver {solver} on {view.label}") as progress:
@@ -295,17 +260,17 @@ def _sweep(view: _View, solver: str, time_limit_s: float | None, *, as_json: boo
     return 0
 
 
-def _write_records(views: Sequence[_View]) -> dict[str, Any] | list[Any]:
+def _write_records(views: Sequence[FrontierCurve]) -> dict[str, Any] | list[Any]:
     """Write frontiers as plain data: one, or a list of several."""
     records = [_write_record(view) for view in views]
     return records[0] if len(records) == 1 else records
 
 
-def _write_record(view: _View) -> dict[str, Any]:
+def _write_record(view: FrontierCurve) -> dict[str, Any]:
     """Write a frontier as plain data: every breakpoint, the answers in their order, and what solvers reach."""
     from optplan.reporting.sections import share_load
 
-    line = view.line
+    line = view.frontier
     record = {
         "formulation": line.formulation,
         "instance_name": line.instance_name,
@@ -316,66 +281,59 @@ def _write_record(view: _View) -> dict[str, Any]:
         "exact_between": line.exact_between,
         "solve_seconds": line.solve_seconds,
         "points": [point.to_json_data() for point in line.points()],
-        "answers": [answer.to_json_data() for answer in view.answers],
+        "answers": [answer.to_json_data() for answer in view.asked],
     }
     if view.sweeps:
         record["solver_points"] = [point.to_json_data() for points in view.sweeps.values() for point in points]
     return record
 
 
-def _list_cells(views: Sequence[_View]) -> tuple[list[str], Sequence[Sequence[object]]]:
+def _list_cells(views: Sequence[FrontierCurve]) -> tuple[list[str], Sequence[Sequence[object]]]:
     """List the columns of a table of breakpoints, of several instances with one for their names, and its rows."""
-    first, several = views[0].line, len(views) > 1
+    first, several = views[0].frontier, len(views) > 1
     unit = f"{first.objective_unit}_per_{first.budget_unit}"
     heading = [f"budget_{first.budget_unit}", f"objective_{first.objective_unit}", f"less_{unit}", f"more_{unit}"]
     rows = [
         [*([view.label] if several else []), p.budget, p.objective, p.shadow_price.less, p.shadow_price.more]
         for view in views
-        for p in view.line.points()
+        for p in view.frontier.points()
     ]
     return [*(["instance"] if several else []), *heading], rows
 
 
-def _curve(view: _View) -> FrontierCurve:
-    from optplan.reporting.boa.frontier_figures import AskedPoint, FrontierCurve
-
-    asked = [AskedPoint(answer.say_question(), answer.point, answer.proven) for answer in view.answers]
-    return FrontierCurve(view.label, view.instance, view.line, view.sweeps, asked)
-
-
-def _write_figure(views: Sequence[_View]) -> str:
+def _write_figure(views: Sequence[FrontierCurve]) -> str:
     from optplan.reporting.boa.frontier_figures import draw_frontiers
     from optplan.reporting.drawing import build_figures, draw_frontier
 
     if len(views) == 1 and not views[0].sweeps:
-        figure = draw_frontier(views[0].instance, views[0].line)
+        figure = draw_frontier(views[0].instance, views[0].frontier)
     else:
-        figure = draw_frontiers([_curve(view) for view in views])
+        figure = draw_frontiers(views)
     names = ", ".join(dict.fromkeys(view.label for view in views))
     return build_figures(names, f"Frontier of {names}", [("What every budget buys", figure)])
 
 
-def _print_frontier(view: _View, *, is_first: bool) -> None:
+def _print_frontier(view: FrontierCurve, *, is_first: bool) -> None:
     from optplan.reporting.boa.tables import list_budgets
     from optplan.reporting.sections import warn_of_assumed
 
-    count = len(view.line.budgets)
+    count = len(view.frontier.budgets)
     title = f"Frontier of {view.label}: {count} points"
     if len(view.shown) < count:
         title += f", {len(view.shown)} of them shown (-o FILE writes all, --points N shows more)"
     first = (*([] if is_first else [""]), title, *warn_of_assumed(view.instance))
     print_answer(*first, "", list_budgets(view.instance, view.shown))
-    for asked_of in dict.fromkeys(answer.instance for answer in view.answers):
-        answers = [answer for answer in view.answers if answer.instance == asked_of]
+    for asked_of in dict.fromkeys(answer.instance for answer in view.asked):
+        answers = [answer for answer in view.asked if answer.instance == asked_of]
         heading = "As asked:" if asked_of == view.instance else "As asked, all jobs counting alike:"
         proven = [answer.proven for answer in answers]
         print_answer("", heading, "", list_budgets(asked_of, [answer.point for answer in answers], bounds=proven))
-    if view.answers:
+    if view.asked:
         said = "The bounds were derived again from the certificates, without the solver: no plan within these budgets"
         print_answer("", f"{said} is better, mixed ones included.")
 
 
-def _print_sweep(view: _View, solver: str) -> None:
+def _print_sweep(view: FrontierCurve, solver: str) -> None:
     from optplan.reporting.boa.tables import list_sweep
 
     points = view.sweeps[solver]

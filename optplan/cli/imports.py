@@ -20,10 +20,7 @@ _Instance = TypeVar("_Instance", bound="Instance")
 
 
 def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str | None, float | str]:
-    """Read prices into US dollars per hour, by GPU type, or under None for the only one; click calls this.
-
-    The name of a price that ships with the package, ``aws:p4d.24xlarge``, stays as it is.
-    """
+    """Read US dollars per hour by GPU type, None for the only one; ``aws:p4d.24xlarge``, which ships, stays so."""
     prices: dict[str | None, float | str] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")

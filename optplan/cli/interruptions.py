@@ -41,15 +41,7 @@ class Signals:
 
 @contextmanager
 def heed_signals() -> Iterator[Signals]:
-    """Have the solves of a block end with what they know when SIGINT or SIGTERM comes.
-
-    Only the main thread hears of signals; in any other one nothing changes.
-
-    Yields
-    ------
-    Signals
-        Whose ``exit_code`` says whether one came.
-    """
+    """Have the solves of a block end with what they know when SIGINT or SIGTERM comes; in the main thread only."""
     with interruptible() as interruption:
         signals = Signals(interruption)
         if threading.current_thread() is not threading.main_thread():

@@ -39,11 +39,11 @@ def solve_largest(instance: Instance, outputs: Outputs, *, grow: str | None, tim
 
 def _show(found: LargestSearch) -> list[Shown]:
     """Say how large the search is, why it is not larger, and what its plan is."""
-    from optplan.reporting.rubberband.presenter import present_result
+    from optplan.reporting.rubberband.presenter import PRESENTER
     from optplan.reporting.rubberband.words import say_largest
     from optplan.reporting.tables import plain_text
 
     parts: list[Shown] = [plain_text(say_largest(found), "bold")]
     if found.instance is not None and found.result is not None:
-        parts += ["", *present_result(found.instance, found.result)]
+        parts += ["", *PRESENTER.present_result(found.instance, found.result)]
     return parts

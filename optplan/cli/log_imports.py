@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.amending import amend, amendments_but
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import Progress
 from optplan.cli.imports import price_types, read_prices, rename, require_target
-from optplan.cli.options import FILE, TIME, flag, known_name, named
+from optplan.cli.options import FILE, TIME, argument, flag, known_name, named, option
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 
@@ -93,127 +93,99 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
     return epochs
 
 
-@click.command(
+@command(
     name="log",
-    cls=Command,
     short_help="From a log of jobs: sacct, kubectl, CSV, W&B, MLflow.",
     examples=_EXAMPLES,
     renamed=named("timezone", "since", "until", "columns", "class-pattern", "assume") | {"span": "--since, --until"},
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )
-@click.argument("log", metavar="LOG", type=FILE)
-@click.option(
-    "--from",
-    "form",
-    required=True,
-    metavar="FORMAT",
-    help="sacct, kubernetes or csv.",
-    **known_name("format", list_formats),
-)
-@click.option(
-    "--columns",
-    multiple=True,
-    metavar="WHAT=NAME,...",
-    callback=_read_columns,
-    help="What a CSV calls its columns: id, name, submit, start, end, elapsed (seconds or 1-02:03:04), minutes, "
-    "hours, gpus, gpu_type, state. The names that W&B, MLflow and many others use are known.",
-)
-@click.option(
-    "--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs of every job, where the table has no column."
-)
-@click.option("--delimiter", metavar="CHARACTER", help="Between two fields; found out unless given.")
-@click.option("--timezone", default="UTC", metavar="NAME", help="Of times that say none.")
-@click.option("--time-format", metavar="FORM", help="As strptime has it, such as '%d.%m.%Y %H:%M'; else ISO 8601.")
-@click.option("--since", metavar="TIME", help="Only jobs submitted from then on; the log's first unless given.")
-@click.option("--until", metavar="TIME", help="Only jobs submitted before then; the log's last unless given.")
-@click.option(
-    "--rule",
-    "rules",
-    multiple=True,
-    metavar="STATE=RULE",
-    callback=_read_rules,
-    help="What jobs that ended so stand for: keep (arrival and size), count (arrival only) or drop. Unless "
-    "told otherwise, running and pending ones are counted, all others kept.",
-)
-@click.option(
-    "--gpu", "gpu_type", metavar="NAME", help="Only jobs on this GPU type; or its name, where the log has none."
-)
-@click.option(
-    "--class-pattern", metavar="REGEX", help="Classes are what this finds in names: its group, if it has one."
-)
-@click.option("--class-column", metavar="NAME", help="Classes are the entries of this column, or label of Kubernetes.")
-@click.option("--yes", is_flag=True, help="Take the classes that are suggested where neither is given.")
-@click.option(
-    "--throughput",
-    "throughputs",
-    multiple=True,
-    metavar="[CLASS=]FILE",
-    help="Measured: CSV or JSON with class, gpus, samples_per_s, or what `optplan measure jobs` wrote of a class.",
-)
-@click.option(
-    "--assume",
-    "assumed",
-    multiple=True,
-    metavar="[CLASS=]LAW",
-    callback=_read_by_class,
-    help="Speedup where none is measured and you know it: amdahl:FRACTION (the serial one), power:EXPONENT or "
-    "linear; for all classes whose jobs ran at one width only, or for one. Every answer says what rests on it.",
-)
-@click.option(
-    "--fit/--no-fit",
-    default=True,
-    help="Whether speedups that nobody states are fitted to the log's completed runs at several widths.",
-)
-@click.option(
-    "--epochs",
-    multiple=True,
-    metavar="[CLASS=]N",
-    callback=_read_epochs,
-    help="So many epochs alike, or their relative sizes, as in 2:4:3; one unless given.",
-)
-@click.option(
-    "--max-width",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Largest width where a formula says the speedup; the widest of the log (8 at least) unless given.",
-)
-@click.option("--rescale", type=TIME, help="What a start or a change of width costs: 90s.")
-@click.option(
-    "--price",
-    "prices",
-    multiple=True,
-    metavar="AMOUNT",
-    callback=read_prices,
-    help="Of one GPU, such as 0.978usd/hour, aws:p4d.24xlarge or azure:T4@eastus:spot.",
-)
-@click.option("--price-source", metavar="TEXT", default="given by the user", help="Who published the price, and when.")
-@click.option("--name", metavar="NAME", help="Name of the instance; the log's unless given.")
 @amendments_but("deadline")
 def import_log(
-    log: Path,
+    log: Path = argument(metavar="LOG", type=FILE),
     *,
-    form: str,
-    columns: dict[str, str],
-    gpus: int | None,
-    delimiter: str | None,
-    timezone: str,
-    time_format: str | None,
-    since: str | None,
-    until: str | None,
-    rules: dict[str, Rule],
-    gpu_type: str | None,
-    class_pattern: str | None,
-    class_column: str | None,
-    yes: bool,
-    throughputs: tuple[str, ...],
-    assumed: dict[str, str],
-    fit: bool,
-    epochs: dict[str, tuple[float, ...]],
-    max_width: int | None,
-    rescale: float | None,
-    prices: dict[str | None, float | str],
-    price_source: str,
-    name: str | None,
+    form: str = option(
+        "--from",
+        required=True,
+        metavar="FORMAT",
+        help="sacct, kubernetes or csv.",
+        **known_name("format", list_formats),
+    ),
+    columns: dict[str, str] = option(
+        multiple=True,
+        metavar="WHAT=NAME,...",
+        callback=_read_columns,
+        help="What a CSV calls its columns: id, name, submit, start, end, elapsed (seconds or 1-02:03:04), minutes, "
+        "hours, gpus, gpu_type, state. The names that W&B, MLflow and many others use are known.",
+    ),
+    gpus: int | None = option(
+        type=click.IntRange(min=1), metavar="N", help="GPUs of every job, where the table has no column."
+    ),
+    delimiter: str | None = option(metavar="CHARACTER", help="Between two fields; found out unless given."),
+    timezone: str = option(default="UTC", metavar="NAME", help="Of times that say none."),
+    time_format: str | None = option(
+        metavar="FORM", help="As strptime has it, such as '%d.%m.%Y %H:%M'; else ISO 8601."
+    ),
+    since: str | None = option(metavar="TIME", help="Only jobs submitted from then on; the log's first unless given."),
+    until: str | None = option(metavar="TIME", help="Only jobs submitted before then; the log's last unless given."),
+    rules: dict[str, Rule] = option(
+        "--rule",
+        multiple=True,
+        metavar="STATE=RULE",
+        callback=_read_rules,
+        help="What jobs that ended so stand for: keep (arrival and size), count (arrival only) or drop. Unless "
+        "told otherwise, running and pending ones are counted, all others kept.",
+    ),
+    gpu_type: str | None = option(
+        "--gpu", metavar="NAME", help="Only jobs on this GPU type; or its name, where the log has none."
+    ),
+    class_pattern: str | None = option(
+        metavar="REGEX", help="Classes are what this finds in names: its group, if it has one."
+    ),
+    class_column: str | None = option(
+        metavar="NAME", help="Classes are the entries of this column, or label of Kubernetes."
+    ),
+    yes: bool = option(is_flag=True, help="Take the classes that are suggested where neither is given."),
+    throughputs: tuple[str, ...] = option(
+        "--throughput",
+        multiple=True,
+        metavar="[CLASS=]FILE",
+        help="Measured: CSV or JSON with class, gpus, samples_per_s, or what `optplan measure jobs` wrote of a class.",
+    ),
+    assumed: dict[str, str] = option(
+        "--assume",
+        multiple=True,
+        metavar="[CLASS=]LAW",
+        callback=_read_by_class,
+        help="Speedup where none is measured and you know it: amdahl:FRACTION (the serial one), power:EXPONENT or "
+        "linear; for all classes whose jobs ran at one width only, or for one. Every answer says what rests on it.",
+    ),
+    fit: bool = option(
+        "--fit/--no-fit",
+        default=True,
+        help="Whether speedups that nobody states are fitted to the log's completed runs at several widths.",
+    ),
+    epochs: dict[str, tuple[float, ...]] = option(
+        multiple=True,
+        metavar="[CLASS=]N",
+        callback=_read_epochs,
+        help="So many epochs alike, or their relative sizes, as in 2:4:3; one unless given.",
+    ),
+    max_width: int | None = option(
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Largest width where a formula says the speedup; the widest of the log (8 at least) unless given.",
+    ),
+    rescale: float | None = option(type=TIME, help="What a start or a change of width costs: 90s."),
+    prices: dict[str | None, float | str] = option(
+        "--price",
+        multiple=True,
+        metavar="AMOUNT",
+        callback=read_prices,
+        help="Of one GPU, such as 0.978usd/hour, aws:p4d.24xlarge or azure:T4@eastus:spot.",
+    ),
+    price_source: str = option(metavar="TEXT", default="given by the user", help="Who published the price, and when."),
+    name: str | None = option(metavar="NAME", help="Name of the instance; the log's unless given."),
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
@@ -232,9 +204,9 @@ def import_log(
         raise UsageError("--class-pattern, --class-column: give one of them")
     useless = {"--columns": columns, "--gpus": gpus, "--time-format": time_format} if form != LogFormat.CSV else {}
     useless |= {"--delimiter": delimiter} if form == LogFormat.KUBERNETES else {}
-    for option, given in useless.items():
+    for each, given in useless.items():
         if given:
-            raise UsageError(f"{option}: a log of {form} says that itself; leave it out")
+            raise UsageError(f"{each}: a log of {form} says that itself; leave it out")
     reading = LogReading(
         LogFormat(form),
         timezone=timezone,

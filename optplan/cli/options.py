@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -20,15 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Kind(click.ParamType):  # type: ignore[type-arg]  # it is generic in the newest releases of click only
-    """A kind of value that options take.
-
-    Parameters
-    ----------
-    name
-        What help shows for a value.
-    read
-        Takes the text, and as ``what`` the option for messages.
-    """
+    """A kind of value that options take, as help names it; ``read`` gets the text, and as ``what`` the option."""
 
     def __init__(self, name: str, read: Callable[..., Any]) -> None:
         self.name = name
@@ -96,10 +89,7 @@ def named(*names: str) -> dict[str, str]:
 
 
 def known_name(what: str, list_names: Callable[[], list[str]]) -> dict[str, Any]:
-    """Make the settings of an option whose values are names from the registry.
-
-    The registry is read when a name is given or completed, never to show help; ``what`` is named, for messages.
-    """
+    """Make the settings of an option that takes names from the registry, which is not read to show help."""
 
     def check(_: click.Context, option: click.Parameter, value: str | tuple[str, ...] | None) -> Any:  # noqa: ANN401
         for name in (value,) if isinstance(value, str) else value or ():
@@ -128,16 +118,42 @@ def complete_instance(_: click.Context, __: click.Parameter, incomplete: str) ->
     return [*found, CompletionItem(incomplete, type="file")]
 
 
+class Declared(NamedTuple):
+    """What a parameter of a command's function is on the command line; it stands where its default would."""
+
+    kind: type[click.Parameter]
+    names: tuple[str, ...]
+    settings: dict[str, Any]
+
+
+def option(*names: str, cls: type[click.Option] = click.Option, **settings: Any) -> Any:  # noqa: ANN401 - as click's
+    """Declare an option, as :func:`click.option` does; unless named, ``max_width`` is called ``--max-width``."""
+    return Declared(cls, names, settings)
+
+
+def argument(**settings: Any) -> Any:  # noqa: ANN401 - as click's
+    """Declare an argument, as :func:`click.argument` does."""
+    return Declared(click.Argument, (), settings)
+
+
+#: One instance, a file or a name of the library, and one or more of them.
+INSTANCE = argument(metavar="INSTANCE", shell_complete=complete_instance)
+INSTANCES = argument(metavar="INSTANCE...", nargs=-1, required=True, shell_complete=complete_instance)
+
+
+def list_declared(function: Callable[..., Any]) -> list[click.Parameter]:
+    """List what the parameters of a command's function are on the command line, in their order."""
+    found = {name: each.default for name, each in inspect.signature(function).parameters.items()}
+    return [
+        one.kind([*([] if one.kind is click.Argument else one.names or named(name).values()), name], **one.settings)
+        for name, one in found.items()
+        if isinstance(one, Declared)
+    ]
+
+
 def instance_argument(command: F) -> F:
     """Add the argument INSTANCE: a file or a name of the library."""
-    return click.argument("instance_name", metavar="INSTANCE", shell_complete=complete_instance)(command)
-
-
-def instances_argument(command: F) -> F:
-    """Add the argument INSTANCE..., one or more: files or names of the library."""
-    return click.argument(
-        "instance_names", metavar="INSTANCE...", nargs=-1, required=True, shell_complete=complete_instance
-    )(command)
+    return click.argument("instance_name", **INSTANCE.settings)(command)
 
 
 force_option = click.option("--force", is_flag=True, help="Replace output files that exist.")

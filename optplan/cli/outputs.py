@@ -19,26 +19,7 @@ if TYPE_CHECKING:
 
 
 class Outputs:
-    """What one command prints and writes.
-
-    Parameters
-    ----------
-    paths
-        By the option that names them; None where the option was not given.
-    force
-        Whether files that exist may be replaced.
-    as_json
-        Whether the answer is JSON, and how failures are reported.
-
-    Raises
-    ------
-    OutputError
-        When a file exists and may not be replaced, or its folder does not exist.
-    UsageError
-        When two options name the same file, or one names stdout.
-    MissingExtraError
-        When a report is asked for and the packages that make it are not installed.
-    """
+    """What one command prints, as JSON or not, and writes: by option the paths, refused at once if they have to be."""
 
     def __init__(self, paths: Mapping[str, Path | None], *, force: bool, as_json: bool) -> None:
         from optplan.instances.files import require_target  # loads NumPy, which showing help does not need
@@ -145,6 +126,6 @@ def format_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def deliver(instance: Instance, outputs: Outputs) -> int:
     """Show an instance and write it; return the exit code."""
-    from optplan.reporting.presenters import presenter_of
+    from optplan.reporting.presentation import presenter_of
 
     return outputs.deliver(instance, lambda: presenter_of(instance).present_instance(instance))

@@ -11,17 +11,9 @@ from optplan.errors import DataError, UsageError
 
 @contextmanager
 def naming_options(own: Mapping[str, str], others: Mapping[str, str]) -> Iterator[None]:
-    """Let errors name options where they would name parameters.
-
-    Parameters
-    ----------
-    own
-        By name in the command's function, its options. Wrong usage is about them; the paths of wrong data, such as
-        ``budget``, are mostly those of a file.
-    others
-        By parameter of a function that is called, the option that it comes from. In front of a message it is known by
-        its place, within it by its underscore: other words may be meant as such.
-    """
+    """Let errors name options where they would name parameters, the command's ``own`` or those of what it calls."""
+    # Wrong usage is about its own; the paths of wrong data, such as ``budget``, are mostly those of a file. Others are
+    # known in front of a message by their place, within it by their underscore: other words may be meant as such.
     unmistakable = [name for name in others if "_" in name]
     word = re.compile(rf"\b(?:{'|'.join(unmistakable)})\b") if unmistakable else None
 

@@ -30,26 +30,8 @@ def show_pareto(
     time_limit_s: float | None,
     refused: dict[str, Any],
 ) -> int:
-    """Find, print and write the frontier of an instance.
-
-    Parameters
-    ----------
-    outputs
-        ``--out`` (JSON, or CSV by its name) and ``--plot``.
-    limit
-        Which limit varies; empty for the usual one.
-    most
-        Rows that the table shows at most.
-    time_limit_s
-        For the whole frontier.
-    refused
-        Options that are for frontiers of mixed plans only, by name, with what was given.
-
-    Raises
-    ------
-    UsageError
-        When an option was given that has no meaning here.
-    """
+    """Find, print and write the frontier of an instance by a limit, empty for the usual; ``most`` rows are shown."""
+    # ``refused`` are options that have a meaning for frontiers of mixed plans only, with what was given.
     from optplan.solving import pareto
 
     for option, given in refused.items():

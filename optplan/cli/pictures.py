@@ -15,19 +15,7 @@ if TYPE_CHECKING:
 
 
 def show_pictures(instance: Instance, outputs: Outputs, *, dag: bool) -> int:
-    """Solve an instance, print the execution graph of its plan as text or write a figure.
-
-    With ``--plot``, a figure as HTML: of the graph with ``--dag``, else of the plan over time.
-
-    Raises
-    ------
-    UsageError
-        When JSON is asked for.
-    UnsupportedError
-        When plans of the formulation have no such picture.
-    InfeasibleError
-        When there is no plan to draw.
-    """
+    """Solve an instance; print its plan's execution graph, or write a figure of that or of the plan over time."""
     if outputs.as_json:
         raise UsageError("--dag and --plot show pictures, which are no JSON; leave out --json")
     _require_pictures(instance, dag=dag)

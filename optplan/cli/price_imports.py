@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.amending import amend, amendments
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.imports import check_type, rename, require_target
-from optplan.cli.options import FILE, flag, instance_argument
+from optplan.cli.options import FILE, INSTANCE, flag, option
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 
@@ -41,43 +41,36 @@ def _read_assignments(_: click.Context, option: click.Parameter, texts: Sequence
     return assigned
 
 
-@click.command(
+@command(
     name="prices",
-    cls=Command,
     short_help="Into an instance, from a price list.",
     examples=_EXAMPLES,
     renamed={"prices": "--vm-type"},
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )
-@instance_argument
-@click.option(
-    "--catalog", type=FILE, help="A price list, such as SkyPilot's; the prices that ship with optplan unless given."
-)
-@click.option(
-    "--vm-type",
-    "instance_types",
-    required=True,
-    multiple=True,
-    metavar="TYPE=NAME",
-    callback=_read_assignments,
-    help="What the list calls a type of the instance: t4=g4dn.12xlarge, or t4=T4 for the cheapest with it; may be "
-    "repeated. For the one type of a search: g4dn.12xlarge. Of the prices that ship also t4=azure:T4.",
-)
-@click.option("--region", metavar="NAME", help="Where; the cheapest region unless given.")
-@click.option("--spot", multiple=True, metavar="TYPE", help="Take the spot price of this type; may be repeated.")
-@click.option("--date", metavar="DATE", help="When the prices held, where the file's name does not say it.")
-@click.option("--name", metavar="NAME", help="Name of the instance.")
 @amendments
 def import_prices(
     *,
+    instance_name: str = INSTANCE,
+    catalog: Path | None = option(
+        type=FILE, help="A price list, such as SkyPilot's; the prices that ship with optplan unless given."
+    ),
+    instance_types: dict[str, str] = option(
+        "--vm-type",
+        required=True,
+        multiple=True,
+        metavar="TYPE=NAME",
+        callback=_read_assignments,
+        help="What the list calls a type of the instance: t4=g4dn.12xlarge, or t4=T4 for the cheapest with it; may be "
+        "repeated. For the one type of a search: g4dn.12xlarge. Of the prices that ship also t4=azure:T4.",
+    ),
+    region: str | None = option(metavar="NAME", help="Where; the cheapest region unless given."),
+    spot: tuple[str, ...] = option(
+        multiple=True, metavar="TYPE", help="Take the spot price of this type; may be repeated."
+    ),
+    date: str | None = option(metavar="DATE", help="When the prices held, where the file's name does not say it."),
+    name: str | None = option(metavar="NAME", help="Name of the instance."),
     outputs: Outputs,
-    instance_name: str,
-    catalog: Path | None,
-    instance_types: dict[str, str],
-    region: str | None,
-    spot: tuple[str, ...],
-    date: str | None,
-    name: str | None,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Fill prices into an instance, with their source and date.

@@ -25,19 +25,7 @@ _INFEASIBLE, _UNKNOWN = 3, 4
 
 
 def solve_rest(whole: Instance, state_path: Path, outputs: Outputs, settings: dict[str, Any]) -> int:
-    """Plan the rest of a run whose VMs were lost (Srift, 4.5); print and write it, and return the exit code.
-
-    Parameters
-    ----------
-    whole
-        The problem of the whole run.
-    state_path
-        Where the run stands, as YAML or JSON.
-    outputs
-        ``--out`` (the new result), ``--new-instance`` (the new problem) and ``--report``.
-    settings
-        Of :func:`optplan.solving.solve`.
-    """
+    """Plan the rest of a run whose VMs were lost (Srift, 4.5); print and write it, and return the exit code."""
     from optplan.formulations.srift.study.replanning import continue_run
     from optplan.formulations.srift.study.timelines import build_timeline
     from optplan.reporting.srift.words import require_fleet

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from optplan import wings
 from optplan.cli.amending import amendments, read_amended, restore, say_check
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import Progress, print_json
-from optplan.cli.options import FILE, complete_instance, force_option
+from optplan.cli.options import FILE, argument, complete_instance, option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -20,9 +18,8 @@ if TYPE_CHECKING:
     from optplan.reporting.pages import Page
 
 
-@click.command(
+@command(
     "report",
-    cls=Command,
     short_help="Write the HTML page of a result that is there, or of a run.",
     examples=(
         "optplan solve boa-newtrace --budget 120gpu -o result.json && optplan report boa-newtrace result.json",
@@ -30,19 +27,15 @@ if TYPE_CHECKING:
         "optplan report runs/elastic runs/static -o runs.html",
     ),
 )
-@click.argument("instance_name", metavar="INSTANCE|DIR", shell_complete=complete_instance)
-@click.argument("result_paths", metavar="[RESULT|DIR]...", nargs=-1, type=FILE)
 @amendments
-@click.option(
-    "-o", "--out", "output", type=FILE, default=Path("report.html"), show_default=True, help="Write the page here."
-)
-@force_option
 def report_page(
-    instance_name: str,
-    result_paths: tuple[Path, ...],
+    instance_name: str = argument(metavar="INSTANCE|DIR", shell_complete=complete_instance),
+    result_paths: tuple[Path, ...] = argument(metavar="[RESULT|DIR]...", nargs=-1, type=FILE),
     *,
-    output: Path,
-    force: bool,
+    output: Path = option(
+        "-o", "--out", type=FILE, default=Path("report.html"), show_default=True, help="Write the page here."
+    ),
+    force: bool = option(is_flag=True, help="Replace output files that exist."),
     as_json: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:

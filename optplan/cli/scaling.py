@@ -28,19 +28,9 @@ def show_scaling(
     scaling: Sequence[str],
     batch: int | None,
 ) -> int:
-    """Predict how training jobs scale on fleets of one type of VM each; print and write it, and return the exit code.
-
-    Parameters
-    ----------
-    limit
-        What is counted: one of :data:`SIZES`.
-    sizes
-        Numbers of these; None for those of the paper.
-    scaling
-        Weak or strong; both where there is none.
-    batch
-        Samples of each GPU in weak scaling; None for the most that fit.
-    """
+    """Predict how training jobs scale on fleets of one type of VM each; print and write it, return the exit code."""
+    # ``limit`` is one of :data:`SIZES`, of which the paper's numbers are taken unless given; ``batch`` are samples of
+    # each GPU in weak scaling, the most that fit unless given.
     from optplan.formulations.srift.study.scaling import ScalingMode, study_scaling
     from optplan.reporting.srift.words import require_job
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.amending import amend_and_say, amendments_but, problem_option, say_check
-from optplan.cli.commands import Command, refuse_but
+from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, note, print_answer, print_json, warn
 from optplan.cli.explanation import RESOLVE_LIMIT_S
 from optplan.cli.failures import report
 from optplan.cli.interruptions import Signals, heed_signals
 from optplan.cli.largest import LARGEST, solve_largest
-from optplan.cli.options import FILE, GAP, TIME, instance_argument, known_name, list_problems, list_solver_choices
+from optplan.cli.options import FILE, GAP, INSTANCE, TIME, known_name, list_problems, list_solver_choices, option
 from optplan.cli.outputs import Outputs
 from optplan.cli.replanning import solve_rest
 from optplan.errors import OptplanError, UnsupportedError, UsageError
@@ -32,8 +32,7 @@ _OF_LARGEST = ("problem", "grow", "time_limit", "output", "new_instance")
 _OF_REST = ("state", "solver", "gap", "time_limit", "seed", "output", "new_instance", "report")
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Find the best plan within a budget or a deadline, with its proof.",
     examples=(
         "optplan solve boa-newtrace --budget 120gpu",
@@ -53,80 +52,57 @@ _OF_REST = ("state", "solver", "gap", "time_limit", "seed", "output", "new_insta
         "report": "Write an HTML report.",
     },
 )
-@instance_argument
 @amendments_but("problem")
 @problem_option(
     lambda: [*list_problems(), LARGEST], f" Also {LARGEST} for rubberband: the largest search within its limits."
 )
-@click.option(
-    "--grow",
-    type=click.Choice(["trials", "iterations"]),
-    help=f"With --problem {LARGEST}: what a larger search has more of, trials by default; the stages keep their "
-    "proportions.",
-)
-@click.option(
-    "--state", type=FILE, help="Plan the rest of a run of srift that lost VMs: where it stands, as YAML or JSON."
-)
-@click.option(
-    "--solver",
-    default="auto",
-    metavar="NAME",
-    help="`optplan list solvers` lists them; auto takes the first exact one.",
-    **known_name("solver", list_solver_choices),
-)
-@click.option(
-    "--gap",
-    type=GAP,
-    default=1e-6,
-    help="Relative gap at which the solver may stop; optimal is what lies within 1e-6.",
-)
-@click.option(
-    "--time-limit",
-    type=TIME,
-    help=f"For each solver, such as 60s; the best so far counts. With --problem {LARGEST} for each size: 10s.",
-)
-@click.option("--seed", type=int, default=0, help="For everything random.")
-@click.option(
-    "--compare",
-    multiple=True,
-    metavar="SOLVER",
-    help="Solve with another solver too, and compare. May be repeated.",
-    **known_name("solver", list_solver_choices),
-)
-@click.option(
-    "--explain",
-    "explains",
-    is_flag=True,
-    help=(
-        f"Say too why each class of boa gets its GPUs, here and in --report; {RESOLVE_LIMIT_S:g} s at most for a "
-        "re-solve."
-    ),
-)
-@click.option(
-    "--over",
-    multiple=True,
-    metavar="GPUS",
-    type=click.FloatRange(min=0),
-    help="Say too how often a plan of boa has more than so many GPUs in use, such as 200. May be repeated.",
-)
-@click.option("--no-verify", is_flag=True, help="Do not check the result.")
-@click.option("--no-certificate", is_flag=True, help="Leave out certificates that take space or time.")
 def solve(
-    instance_name: str,
+    instance_name: str = INSTANCE,
     *,
-    solver: str,
-    gap: float,
-    time_limit: float | None,
-    seed: int,
-    compare: tuple[str, ...],
-    explains: bool,
+    grow: str | None = option(
+        type=click.Choice(["trials", "iterations"]),
+        help=f"With --problem {LARGEST}: what a larger search has more of, trials by default; the stages keep their "
+        "proportions.",
+    ),
+    state: Path | None = option(
+        type=FILE, help="Plan the rest of a run of srift that lost VMs: where it stands, as YAML or JSON."
+    ),
+    solver: str = option(
+        default="auto",
+        metavar="NAME",
+        help="`optplan list solvers` lists them; auto takes the first exact one.",
+        **known_name("solver", list_solver_choices),
+    ),
+    gap: float = option(
+        type=GAP, default=1e-6, help="Relative gap at which the solver may stop; optimal is what lies within 1e-6."
+    ),
+    time_limit: float | None = option(
+        type=TIME,
+        help=f"For each solver, such as 60s; the best so far counts. With --problem {LARGEST} for each size: 10s.",
+    ),
+    seed: int = option(type=int, default=0, help="For everything random."),
+    compare: tuple[str, ...] = option(
+        multiple=True,
+        metavar="SOLVER",
+        help="Solve with another solver too, and compare. May be repeated.",
+        **known_name("solver", list_solver_choices),
+    ),
+    explains: bool = option(
+        "--explain",
+        is_flag=True,
+        help=f"Say too why each class of boa gets its GPUs, here and in --report; {RESOLVE_LIMIT_S:g} s at most for a "
+        "re-solve.",
+    ),
+    over: tuple[float, ...] = option(
+        multiple=True,
+        metavar="GPUS",
+        type=click.FloatRange(min=0),
+        help="Say too how often a plan of boa has more than so many GPUs in use, such as 200. May be repeated.",
+    ),
+    no_verify: bool = option(is_flag=True, help="Do not check the result."),
+    no_certificate: bool = option(is_flag=True, help="Leave out certificates that take space or time."),
     outputs: Outputs,
-    over: tuple[float, ...],
     problem: str | None,
-    grow: str | None,
-    state: Path | None,
-    no_verify: bool,
-    no_certificate: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Find the best plan for an INSTANCE (a file or a name of the library), and prove how good it is.
@@ -150,7 +126,7 @@ def solve(
     printed and written as ever, and the exit code is 130 or 143; a second one ends at once.
     """
     from optplan.instances.files import read_instance
-    from optplan.reporting.presenters import presenter_of
+    from optplan.reporting.presentation import presenter_of
     from optplan.solving import choose_solver
 
     if problem == LARGEST:

@@ -7,11 +7,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import print_answer, print_json
-from optplan.cli.options import FILE, TIME, complete_instance
+from optplan.cli.options import FILE, TIME, argument, complete_instance, option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR, format_duration
@@ -27,46 +25,35 @@ _EXAMPLES = (
 )
 
 
-@click.command(
+@command(
     name="spot-trace",
-    cls=Command,
     short_help="How often spot VMs are lost, from a trace; into an instance of srift, if wanted.",
     examples=_EXAMPLES,
     renamed={"type": "--vm-type", "interruptions": "--checkpoint-every"},
     writes={"output": "the instance as JSON"},
 )
-@click.argument("trace_path", metavar="FILE", type=FILE)
-@click.option(
-    "--wanted", type=int, metavar="N", help="VMs that were wanted all the time; the most that were alive unless given."
-)
-@click.option("--into", metavar="INSTANCE", shell_complete=complete_instance, help="Fill the rate into this instance.")
-@click.option("--vm-type", metavar="NAME", help="Its type of VM that the trace is of.")
-@click.option(
-    "--together",
-    is_flag=True,
-    help="Count VMs that are lost at the same tick as one loss: for fleets as large as that.",
-)
-@click.option(
-    "--checkpoint-every",
-    type=TIME,
-    help="Training between two checkpoints, such as 10min; needed where the instance does not say what a loss does.",
-)
-@click.option(
-    "--restart",
-    type=TIME,
-    help="From a loss until training goes on; what it took to replace a VM in the trace unless given.",
-)
-@click.option("--name", metavar="NAME", help="Name of the instance.")
 def import_spot_trace(
-    trace_path: Path,
+    trace_path: Path = argument(metavar="FILE", type=FILE),
     *,
-    wanted: int | None,
-    into: str | None,
-    vm_type: str | None,
-    together: bool,
-    checkpoint_every: float | None,
-    restart: float | None,
-    name: str | None,
+    wanted: int | None = option(
+        type=int, metavar="N", help="VMs that were wanted all the time; the most that were alive unless given."
+    ),
+    into: str | None = option(
+        metavar="INSTANCE", shell_complete=complete_instance, help="Fill the rate into this instance."
+    ),
+    vm_type: str | None = option(metavar="NAME", help="Its type of VM that the trace is of."),
+    together: bool = option(
+        is_flag=True, help="Count VMs that are lost at the same tick as one loss: for fleets as large as that."
+    ),
+    checkpoint_every: float | None = option(
+        type=TIME,
+        help="Training between two checkpoints, such as 10min; needed where the instance does not say what a loss "
+        "does.",
+    ),
+    restart: float | None = option(
+        type=TIME, help="From a loss until training goes on; what it took to replace a VM in the trace unless given."
+    ),
+    name: str | None = option(metavar="NAME", help="Name of the instance."),
     outputs: Outputs,
 ) -> int:
     """Estimate how often spot VMs are lost, how long they are missed, and how many of those wanted there are.
@@ -80,9 +67,9 @@ def import_spot_trace(
     filling: dict[str, object] = {"--vm-type": vm_type, "--checkpoint-every": checkpoint_every, "--restart": restart}
     filling |= {"--name": name, "--together": together or None, "--out": outputs.path("--out")}
     if into is None:
-        for option, given in filling.items():
+        for each, given in filling.items():
             if given is not None:
-                raise UsageError(f"{option}: has a meaning with --into INSTANCE only")
+                raise UsageError(f"{each}: has a meaning with --into INSTANCE only")
     elif vm_type is None:
         raise UsageError("--vm-type: say which type of VM of the instance the trace is of")
     trace = read_spot_trace(trace_path, wanted=wanted)
@@ -101,7 +88,7 @@ def import_spot_trace(
     if outputs.as_json:
         print_json(instance.to_json_data())
     else:
-        from optplan.reporting.presenters import presenter_of
+        from optplan.reporting.presentation import presenter_of
 
         _print_estimate(trace, estimate)
         print_answer("", *presenter_of(instance).present_instance(instance))

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
 from optplan.cli.amending import amend, amendments_but
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.imports import read_prices, rename, require_target
-from optplan.cli.options import FILE, TIME
+from optplan.cli.options import FILE, TIME, argument, option
 from optplan.cli.outputs import Outputs, deliver
 
 _EXAMPLES = (
@@ -20,41 +18,33 @@ _EXAMPLES = (
 )
 
 
-@click.command(
+@command(
     name="throughputs",
-    cls=Command,
     short_help="From measured samples a second.",
     examples=_EXAMPLES,
     renamed={"samples": "--samples", "prices": "--price"},
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )
-@click.argument("table", metavar="FILE", type=FILE)
-@click.option("--samples", type=float, required=True, metavar="N", help="To train, in all epochs: 1.28e6.")
-@click.option(
-    "--price",
-    "prices",
-    multiple=True,
-    metavar="AMOUNT",
-    callback=read_prices,
-    help="Of one VM, such as 0.978usd/hour or aws:g4dn.12xlarge; for several types t4=..., may be repeated. In place "
-    "of the column price_usd_per_hour.",
-)
-@click.option(
-    "--interpolate/--only-measured",
-    default=False,
-    help="Whether numbers of VMs between measured ones may be chosen, on a straight line between their speeds.",
-)
-@click.option("--launch", type=TIME, help="From the request until VMs train: 3min.")
-@click.option("--name", metavar="NAME", help="Name of the instance; the file's unless given.")
 @amendments_but("policy")
 def import_throughputs(
-    table: Path,
+    table: Path = argument(metavar="FILE", type=FILE),
     *,
-    samples: float,
-    prices: dict[str | None, float | str],
-    interpolate: bool,
-    launch: float | None,
-    name: str | None,
+    samples: float = option(type=float, required=True, metavar="N", help="To train, in all epochs: 1.28e6."),
+    prices: dict[str | None, float | str] = option(
+        "--price",
+        multiple=True,
+        metavar="AMOUNT",
+        callback=read_prices,
+        help="Of one VM, such as 0.978usd/hour or aws:g4dn.12xlarge; for several types t4=..., may be repeated. In "
+        "place of the column price_usd_per_hour.",
+    ),
+    interpolate: bool = option(
+        "--interpolate/--only-measured",
+        default=False,
+        help="Whether numbers of VMs between measured ones may be chosen, on a straight line between their speeds.",
+    ),
+    launch: float | None = option(type=TIME, help="From the request until VMs train: 3min."),
+    name: str | None = option(metavar="NAME", help="Name of the instance; the file's unless given."),
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:

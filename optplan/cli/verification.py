@@ -5,19 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
 from optplan.cli.amending import amendments, read_amended
-from optplan.cli.commands import Command
+from optplan.cli.commands import command
 from optplan.cli.console import print_answer, print_json
 from optplan.cli.failures import EXIT_ON_TRUST
-from optplan.cli.options import FILE, GAP, TIME, instance_argument
+from optplan.cli.options import FILE, GAP, INSTANCE, TIME, argument, option
 from optplan.errors import VerificationError
 from optplan.progress import VERIFY_LIMIT_S
 
 
-@click.command(
-    cls=Command,
+@command(
     short_help="Check a result without any solver.",
     examples=(
         "optplan verify boa-two-classes result.json",
@@ -25,26 +22,17 @@ from optplan.progress import VERIFY_LIMIT_S
         "optplan verify mine.yaml result.json --as-given --gap 1e-3 --json",
     ),
 )
-@instance_argument
-@click.argument("result_path", metavar="RESULT", type=FILE)
 @amendments
-@click.option("--gap", type=GAP, default=1e-6, show_default=True, help="Relative gap within which a plan is optimal.")
-@click.option("--as-given", is_flag=True, help="Refuse a result of an instance that was changed from the one given.")
-@click.option("--trust", is_flag=True, help="Exit with 0 when nothing is wrong, though not all could be checked.")
-@click.option(
-    "--time-limit",
-    default=f"{VERIFY_LIMIT_S:g}s",
-    type=TIME,
-    help="Processor time after which certificates are taken on trust.",
-)
 def verify(
-    instance_name: str,
-    result_path: Path,
+    instance_name: str = INSTANCE,
+    result_path: Path = argument(metavar="RESULT", type=FILE),
     *,
-    gap: float,
-    as_given: bool,
-    trust: bool,
-    time_limit: float,
+    gap: float = option(type=GAP, default=1e-6, show_default=True, help="Relative gap within which a plan is optimal."),
+    as_given: bool = option(is_flag=True, help="Refuse a result of an instance that was changed from the one given."),
+    trust: bool = option(is_flag=True, help="Exit with 0 when nothing is wrong, though not all could be checked."),
+    time_limit: float = option(
+        default=f"{VERIFY_LIMIT_S:g}s", type=TIME, help="Processor time after which certificates are taken on trust."
+    ),
     as_json: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:

@@ -61,66 +61,32 @@ class ProvenBefore(Protocol):
 
 @dataclass(frozen=True)
 class SolveRequest:
-    """What a solver is asked besides the instance.
+    """What a solver is asked besides the instance."""
 
-    Parameters
-    ----------
-    gap
-        Relative gap at which a solver may stop.
-    seed
-        For everything random in the solver.
-    stopwatch
-        Time limit, elapsed time and the listener to progress.
-    limit
-        Of a frontier: the limit that varies, by name; empty for the formulation's own choice.
-    certify
-        Whether certificates that take space or time are wanted; without them a bound rests on the search.
-    near
-        The result of an instance that differs little; it may save time, and changes no objective by more than the gap.
-    """
-
-    gap: float = 1e-6
+    gap: float = 1e-6  #: Relative; the solver may stop there.
     seed: int = 0
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
-    limit: str = ""
+    limit: str = ""  #: Of a frontier: the limit that varies; empty for the formulation's choice.
+    #: Whether certificates that take space or time are wanted; without them a bound rests on the search.
     certify: bool = True
+    #: The result of an instance that differs little; it may save time, and changes no objective by more than the gap.
     near: ProvenBefore | None = None
 
 
 @dataclass(frozen=True)
 class Answer(Generic[SolutionT_co]):
-    """What a solver hands back; :func:`optplan.solve` times it, has it verified and makes the :class:`Result`.
-
-    Parameters
-    ----------
-    status, termination
-        As in :class:`Result`.
-    solution, objective
-        Both or neither.
-    bound, bound_proof, certificates
-        The best lower bound and what it rests on.
-    infeasibility
-        Present exactly when the status is ``infeasible``.
-    shadow_prices
-        By limit.
-    counters
-        Whatever the solver counted: passes, labels, nodes.
-    engine, engine_version
-        The general engine behind the solver, if there is one.
-    warnings
-        What the user should know about the answer.
-    """
+    """What a solver hands back; :func:`optplan.solve` times it, has it verified and makes the :class:`Result`."""
 
     status: Status
     termination: Termination
     solution: SolutionT_co | None = None
-    objective: float | None = None
+    objective: float | None = None  #: Of the solution: both or neither.
     bound: float | None = None
     bound_proof: BoundProof = BoundProof.NONE
     certificates: tuple[LagrangianCertificate | EnumeratedCertificate | TreeCertificate, ...] = ()
-    infeasibility: Infeasibility | None = None
+    infeasibility: Infeasibility | None = None  #: Exactly when the status is infeasible.
     shadow_prices: dict[str, ShadowPrice] = field(default_factory=dict)
-    counters: dict[str, float] = field(default_factory=dict)
-    engine: str = "optplan"
+    counters: dict[str, float] = field(default_factory=dict)  #: Passes, labels, nodes.
+    engine: str = "optplan"  #: The general one behind the solver, if any.
     engine_version: str = ""
     warnings: tuple[str, ...] = ()

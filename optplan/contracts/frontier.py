@@ -79,13 +79,7 @@ class Frontier:
     origin: tuple[Callable[[Instance], Frontier], Instance] | None = field(default=None, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the points and the origin.
-
-        Raises
-        ------
-        UsageError
-            When the origin is not known.
-        """
+        """Pickle the points and the origin, without which there is a UsageError."""
         if self.origin is None:
             raise UsageError("this frontier does not know its origin, so it cannot be pickled; optplan.frontier's can")
         queries = {"at", "budget_for", "solution_at"}

@@ -23,23 +23,11 @@ class Sense(StrEnum):
 
 
 class Instance(FrozenModel):
-    """The data of one problem, frozen and validated.
-
-    A formulation's instance adds ``formulation`` and ``version`` as literal fields, by which a reader finds the class,
-    and whatever the problem needs.
-
-    Parameters
-    ----------
-    name
-        How tables and files call it.
-    description
-        One or two sentences for a reader.
-    source
-        Where the figures come from, by what they are (``trace``, ``profiles``, ``prices``): provenance, not data.
-    """
+    """The data of one problem; a formulation's adds the literals ``formulation`` and ``version``, and what it needs."""
 
     name: Annotated[str, Field(min_length=1)] = "unnamed"
     description: str = ""
+    #: Where the figures come from, by what they are (``trace``, ``prices``): provenance, not data.
     source: ByName[str] = Field(default_factory=dict)
 
     @property
@@ -86,10 +74,7 @@ class Instance(FrozenModel):
         return {"formulation": formulation, "instance_name": self.name, "instance_hash": self.content_hash()}
 
     def content_hash(self) -> str:
-        """Return the SHA-256 of the content, the same for every file that says the same thing; computed once.
-
-        By which option or with which editor it was changed to say that is not part of it.
-        """
+        """Return the SHA-256 of the content, the same for all files that say it, however they were changed to."""
         return self._content_hash
 
     @cached_property

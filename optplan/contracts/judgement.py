@@ -39,10 +39,8 @@ def weigh(weights: FloatArray, numbers: FloatArray) -> FloatArray:
 
 
 def keep_latest(function: Callable[P, R]) -> Callable[P, R]:
-    """Keep what a function returned last, for a call with the very same objects: a check asks for much again.
-
-    Objects must not change, and what is returned is not to be changed; keyword arguments are always computed anew.
-    """
+    """Keep what a function returned last, for a call with the very same objects: a check asks for much again."""
+    # Objects must not change, and what is returned is not to be changed; keyword arguments are always computed anew.
     kept: list[tuple[tuple[object, ...], R]] = []
 
     @wraps(function)
@@ -199,62 +197,29 @@ class Verification(FrozenModel):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What decisions amount to, recomputed from the decisions and the instance alone.
+    """What decisions amount to, recomputed from the decisions and the instance alone; names of measures carry units."""
 
-    Parameters
-    ----------
-    objective
-        In the formulation's objective unit; NaN when the decisions are too broken to evaluate.
-    consumption
-        By limit, in the limit's unit.
-    measures
-        Everything else worth knowing; names carry units.
-    checks
-        One or more for each constraint family.
-    """
-
-    objective: float
-    consumption: dict[str, float]
+    objective: float  #: NaN when the decisions are too broken to evaluate.
+    consumption: dict[str, float]  #: By limit, in the limit's unit.
     measures: dict[str, float]
     checks: tuple[Check, ...]
 
 
 @dataclass(frozen=True)
 class PathCosts:
-    """What every step of a path through one layered graph costs, as the judge computes it.
+    """What every step of a path through one layered graph costs, as the judge computes it."""
 
-    Nodes fall into groups. What it costs to enter a node may depend on the group of the node that the path leaves;
-    where it does not, there is one group.
-
-    Parameters
-    ----------
-    name
-        Whose graph it is.
-    labels
-        (K,) What the nodes are called, such as widths.
-    group
-        (K,) Group of each node, from 0 to F - 1.
-    limits
-        (L,) Names of the limits on the consumptions.
-    run_value
-        (E, K) Being at a node of a layer.
-    run_consumption
-        (L, E, K) The same, of each limit.
-    enter_value
-        (F, E, K) Added when the path comes to the node from another one, of group f. Every path enters its first node,
-        and does so as from that node's own group.
-    enter_consumption
-        (L, F, E, K) The same, of each limit.
-    """
+    # What it costs to enter one of K nodes may depend on the group, of F, of the node that the path leaves; where it
+    # does not, there is one group. Every path enters its first node, and does so as from that node's own group.
 
     name: str
-    labels: tuple[str, ...]
-    group: IntArray
-    limits: tuple[str, ...]
-    run_value: FloatArray
-    run_consumption: FloatArray
-    enter_value: FloatArray
-    enter_consumption: FloatArray
+    labels: tuple[str, ...]  #: (K,) Such as widths.
+    group: IntArray  #: (K,) From 0 to F - 1.
+    limits: tuple[str, ...]  #: (L,) On the consumptions.
+    run_value: FloatArray  #: (E, K) Being at a node of a layer.
+    run_consumption: FloatArray  #: (L, E, K)
+    enter_value: FloatArray  #: (F, E, K) Added when the path comes to the node from another one, of group f.
+    enter_consumption: FloatArray  #: (L, F, E, K)
 
     @classmethod
     def of_one_limit(
@@ -268,10 +233,7 @@ class PathCosts:
         *,
         limit: str = "budget",
     ) -> PathCosts:
-        """Make the costs of a graph with one limit and one group.
-
-        Nodes (K,) are numbers that they are called by; costs are (E, K) each.
-        """
+        """Make the costs, (E, K) each, of a graph with one limit, one group and nodes (K,) called by numbers."""
         return cls(
             name=name,
             labels=tuple(str(node) for node in nodes),
@@ -289,10 +251,7 @@ class PathCosts:
         return len(self.enter_value)
 
     def weighted(self, weights: FloatArray, *, value: float = 1.0) -> tuple[FloatArray, FloatArray]:
-        """Return what running (E, K) and entering (F, E, K) cost under weights.
-
-        Weights (L,) are those of the consumptions.
-        """
+        """Return what running (E, K) and entering (F, E, K) cost, the consumptions under weights (L,)."""
         run, enter = value * self.run_value, value * self.enter_value
         for weight, used, used_entering in zip(weights, self.run_consumption, self.enter_consumption, strict=True):
             run += weight * used

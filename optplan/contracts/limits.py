@@ -82,11 +82,10 @@ class Relaxation(FrozenModel):
 
 
 class Hopeless(FrozenModel):
-    """A limit that cannot mend an infeasible instance, whatever its value: the others allow no plan without it.
+    """A limit that cannot mend an infeasible instance, whatever its value: the others allow no plan without it."""
 
-    Proven by multipliers with 0 for this limit, as those of :class:`Infeasibility`, or by a certificate with it
-    dropped.
-    """
+    # Proven by multipliers with 0 for this limit, as those of :class:`Infeasibility`, or by a certificate with it
+    # dropped.
 
     limit: str
     multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)

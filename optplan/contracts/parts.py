@@ -1,7 +1,4 @@
-"""What each part of a formulation is called with and returns, the instance first, and how a part is found on use.
-
-A protocol says what a part of which callers need to know more than that: keywords, and what it raises.
-"""
+"""What each part of a formulation is called with and returns, the instance first, and how it is found on use."""
 
 from __future__ import annotations
 
@@ -34,10 +31,7 @@ def load(target: str) -> Any:  # noqa: ANN401 - the declared attribute may be an
 
 
 class Part(Generic[PartT]):
-    """A field that is given as ``module:attribute`` and read as what stands there, loaded on use.
-
-    ``words`` are what users know the part as. Reading it when nothing was given raises UnsupportedError.
-    """
+    """A field given as ``module:attribute`` and read as what stands there, loaded on use; users know its ``words``."""
 
     def __init__(self, words: str = "") -> None:
         self._words = words
@@ -65,43 +59,19 @@ class Part(Generic[PartT]):
 
 @dataclass(frozen=True)
 class Description:
-    """What solvers are matched against, in the formulation's own words.
-
-    Which of its problems an instance asks, for what kind of plan, how large it is in the formulation's count of
-    choices, and what it needs beyond the plainest ones.
-    """
+    """What solvers are matched against, in the formulation's own words."""
 
     problem: str
     policy: str
-    cells: int
-    features: frozenset[str] = frozenset()
+    cells: int  #: How large, in the formulation's count of choices.
+    features: frozenset[str] = frozenset()  #: What it needs beyond the plainest ones.
 
 
 class Solve(Protocol):
     """A solver."""
 
     def __call__(self, instance: Any, request: SolveRequest, /) -> Answer[Any]:  # noqa: ANN401 - the formulation's
-        """Look for the best solution until it is proven or the time is over.
-
-        What a solver's own text adds is what its answer is worth, and what it raises besides.
-
-        Parameters
-        ----------
-        instance
-            One that the solver's entry takes, with its limits.
-        request
-            Gap, time limit, seed and listener; a solver looks at those that mean anything to it.
-
-        Returns
-        -------
-        Answer
-            With a bound only where something proves it.
-
-        Raises
-        ------
-        UsageError
-            When a limit that the problem needs is missing.
-        """
+        """Look for the best solution until it is proven or the time is over; a bound only where something proves it."""
 
 
 #: Beside a solver, where its entry alone cannot tell: why it does not take an instance; empty when it does.
@@ -137,10 +107,7 @@ class CheckTree(Protocol):
     """The judge of :class:`~optplan.contracts.TreeCertificate`."""
 
     def __call__(self, instance: Any, certificate: TreeCertificate, stopwatch: Stopwatch, /) -> None:  # noqa: ANN401
-        """Check that the certificate proves its claim, whatever its content is.
-
-        Raises RefutedError when it does not; every long loop looks at the stopwatch, and raises OutOfTime.
-        """
+        """Raise RefutedError unless the certificate proves its claim; every long loop looks at the stopwatch."""
 
 
 #: Re-derives a Lagrangian bound, apart from solvers: the dual function at multipliers of all limits.
@@ -161,20 +128,14 @@ class BuildPlan(Protocol):
     """From a solution to a plan."""
 
     def __call__(self, instance: Any, result: Result[Any], /, *, explanation: Explanation | None) -> Plan:  # noqa: ANN401
-        """Turn a result with a solution into actions that an executor can run.
-
-        An explanation of the result, where the formulation has some, becomes the plan's reasons.
-        """
+        """Turn a result with a solution into actions of an executor; an explanation becomes the plan's reasons."""
 
 
 class ContinuePlan(Protocol):
     """From a run that has not gone as planned to a plan for the rest."""
 
     def __call__(self, instance: Any, plan: Any, standing: Standing, solve: Solver, /) -> Continuation:  # noqa: ANN401
-        """Plan the rest with what is left, from an instance that says what was measured.
-
-        Raises UnsupportedError when the rest is no instance of the formulation.
-        """
+        """Plan the rest from an instance that says what was measured; UnsupportedError when the rest is none."""
 
 
 #: The same decisions, elsewhere: a plan with what its segments take under another instance's times and prices.
@@ -185,10 +146,7 @@ class Calibrate(Protocol):
     """From an instance and what was measured to an instance that says so."""
 
     def __call__(self, instance: Any, plan: Any, standing: Standing, /) -> tuple[Instance, tuple[str, ...]]:  # noqa: ANN401
-        """Return the instance with what was measured in place of what it said, and a line for each change.
-
-        ``instance`` is what the plan was made from, ``standing`` what was measured; UsageError when that is nothing.
-        """
+        """Return the plan's instance with what was measured, and a line for each change; UsageError without any."""
 
 
 class BuildFrontier(Protocol):

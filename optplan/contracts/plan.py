@@ -297,13 +297,7 @@ class Plan(FrozenModel):
         }
 
     def segment(self, name: str) -> Segment:
-        """Return the segment of that id.
-
-        Raises
-        ------
-        DataError
-            When there is none.
-        """
+        """Return the segment of that id; a DataError where there is none."""
         for segment in self.segments:
             if segment.id == name:
                 return segment
@@ -333,10 +327,7 @@ class Plan(FrozenModel):
 
 
 def follow(segments: Sequence[Segment]) -> Iterator[tuple[Segment, ...]]:
-    """Yield the ways that jobs of a class take through the segments of their unit.
-
-    Each begins with an arrival, and goes on where the segment before ends.
-    """
+    """Yield the ways that jobs of a class take through its segments, each from an arrival on, end to end."""
     way: list[Segment] = []
     for segment in segments:
         if isinstance(segment.enter, Arrived) and way:

@@ -1,8 +1,4 @@
-"""What a formulation and a solver declare about themselves.
-
-The declarations are light: they name their code as ``module:attribute`` and load it on use, so that listing every
-solver loads none. The command line's choices, the conformance suite and the tables of the docs derive from them.
-"""
+"""What a formulation and a solver declare about themselves, naming their code so that listing them loads none."""
 
 # ruff: noqa: RUF009 - a Part is a descriptor, not a default that records would share
 
@@ -16,36 +12,9 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from optplan.contracts import parts
 from optplan.contracts.instance import Instance, Solution
-from optplan.contracts.parts import (
-    AnalyseSensitivity,
-    BuildFrontier,
-    BuildPareto,
-    BuildPlan,
-    Calibrate,
-    CheckTree,
-    ContinuePlan,
-    Describe,
-    Description,
-    DrawGraph,
-    DualBound,
-    Evaluate,
-    Explain,
-    ForecastDemand,
-    JudgeDemand,
-    LeastConsumption,
-    LeastWithin,
-    ListInstances,
-    ListPathCosts,
-    ListProofs,
-    Part,
-    Retime,
-    ShareEvidence,
-    Solve,
-    StateModel,
-    Supports,
-    load,
-)
+from optplan.contracts.parts import Part, load
 from optplan.contracts.result import BoundProof, Result
 from optplan.errors import RegistrationWarning, UsageError, nearest_name_hint, show_value
 
@@ -65,62 +34,32 @@ DeclaredT = TypeVar("DeclaredT")
 
 @dataclass(frozen=True)
 class SolverEntry:
-    """One solver of one formulation.
+    """One solver of one formulation."""
 
-    Parameters
-    ----------
-    name
-        How users choose it; ``published`` is part of the name of a heuristic as its paper prints it.
-    target
-        ``module:function`` taking (instance, :class:`~optplan.contracts.SolveRequest`) and returning an Answer.
-    summary
-        One line for tables.
-    problems
-        Which of the formulation's problems it takes.
-    policies
-        Which kinds of plan it makes.
-    proofs
-        Everything that its bounds may rest on; empty where it has none, as most heuristics.
-    exact
-        Whether it closes the gap when given time.
-    needs
-        The importable package behind it; empty when it needs nothing beyond the core.
-    extra
-        The extra of optplan that brings that package; empty where none does.
-    max_cells
-        Largest instance (in the formulation's own count of choices) it accepts; None for no limit.
-    features
-        What it can do beyond the plainest instances, in the formulation's own words.
-    prices
-        Whether every bound of it that rests on multipliers comes with shadow prices of all limits.
-    supports
-        ``module:function`` beside the solver, as :class:`~optplan.contracts.parts.Supports`: which instances it takes
-        of those that fit all of the above; empty for all of them.
-    """
-
-    name: str
-    target: str
-    summary: str
-    problems: frozenset[str]
-    policies: frozenset[str]
-    proofs: frozenset[BoundProof] = frozenset()
-    exact: bool = True
-    needs: str = ""
-    extra: str = ""
-    max_cells: int | None = None
-    features: frozenset[str] = frozenset()
-    prices: bool = False
+    name: str  #: How users choose it; ``published`` is part of the name of a heuristic as its paper prints it.
+    target: str  #: ``module:function``, a :class:`~optplan.contracts.parts.Solve`.
+    summary: str  #: One line for tables.
+    problems: frozenset[str]  #: Of the formulation's, those that it takes.
+    policies: frozenset[str]  #: Which kinds of plan it makes.
+    proofs: frozenset[BoundProof] = frozenset()  #: All that bounds may rest on.
+    exact: bool = True  #: Whether it closes the gap when given time.
+    needs: str = ""  #: The importable package behind it; empty when it needs none.
+    extra: str = ""  #: The extra of optplan that brings that package.
+    max_cells: int | None = None  #: Largest instance, in the formulation's count of choices.
+    features: frozenset[str] = frozenset()  #: Beyond the plainest instances, as the formulation calls it.
+    prices: bool = False  #: Whether each bound by multipliers has shadow prices of all limits.
+    #: ``module:function``, a ``Supports``: which instances it takes of those that fit all of the above.
     supports: str = ""
 
-    def load(self) -> Solve:
+    def load(self) -> parts.Solve:
         """Import the solver."""
-        return cast(Solve, load(self.target))
+        return cast(parts.Solve, load(self.target))
 
     def available(self) -> bool:
         """Whether the package behind the solver is installed; looks, does not load."""
         return not self.needs or find_spec(self.needs) is not None
 
-    def refusal(self, instance: Instance, asked: Description) -> str | None:
+    def refusal(self, instance: Instance, asked: parts.Description) -> str | None:
         """Say why the solver cannot take an instance, or None when it can."""
         if asked.problem not in self.problems:
             solves = _words(self.problems)
@@ -135,7 +74,7 @@ class SolverEntry:
             way = f'; run: pip install "optplan[{self.extra}]"' if self.extra else ""
             return f"solver {self.name!r} needs the package {self.needs!r}, which is not installed{way}"
         if self.supports:
-            return cast(Supports, load(self.supports))(instance) or None
+            return cast(parts.Supports, load(self.supports))(instance) or None
         return None
 
 
@@ -147,85 +86,44 @@ def is_outside(solver: str) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Formulation:
-    """One paper's decision problem.
+    """One paper's decision problem; parts are ``module:attribute``, loaded on use, UnsupportedError where empty."""
 
-    A part is given as ``module:attribute`` and read as what stands there, loaded on use. Parts that are left empty are
-    not there; reading one raises UnsupportedError.
-
-    Parameters
-    ----------
-    name
-        Its folder's name and the value of the field ``formulation`` in files.
-    title, reference
-        For tables and docs.
-    instance_type, solution_type, plan_type
-        Its records.
-    evaluate
-        The independent judge.
-    describe
-        What solvers are matched against.
-    build_plan
-        From a result to a plan.
-    continue_plan, retime, calibrate
-        Of runs: the rest planned anew, a plan under other times and prices, and what was measured written back.
-    solvers
-        In order of preference; the first that takes an instance is what ``auto`` means.
-    proofs
-        The kinds of certificate that prove anything about an instance; the judge refuses all others.
-    forecast_demand, judge_demand
-        How much is in use at once: the solvers' forecast, and the judge's of the same figures; both or neither.
-    share_evidence
-        Where the speedups behind a solution come from.
-    check_tree, dual_bound, path_costs, least_within, least_consumption
-        What the judge derives certificates again with.
-    build_frontier, build_pareto
-        The trade-off between limit and objective: of mixed plans, or where plans cannot be mixed.
-    explain
-        Why a solution is what it is.
-    state_model, state_convex_model, draw_graph
-        What users hold: the declarative model in Pyomo, that in CVXPY where it has one of its own, and the layered
-        graph.
-    analyse_sensitivity, estimate_errors, sensitivity_type
-        What becomes of a solution under errors of the estimates, the type of those errors, and of what is found.
-    bench_instances
-        What ``optplan bench NAME`` measures every solver on, where there is no suite of that name.
-    keeps_instance
-        Whether plans hold their instance although ``continue_plan`` is not there; where it is, they do.
-    """
-
-    name: str
+    name: str  #: Its folder's, and the field ``formulation`` in files.
     title: str
     reference: str
-    solvers: tuple[SolverEntry, ...]
+    solvers: tuple[SolverEntry, ...]  #: In order of preference: the first that takes an instance is ``auto``.
     instance_type: Part[type[Instance]] = Part()
     solution_type: Part[type[Solution]] = Part()
     plan_type: Part[type[Plan]] = Part()
-    evaluate: Part[Evaluate] = Part()
-    describe: Part[Describe] = Part()
-    build_plan: Part[BuildPlan] = Part()
-    continue_plan: Part[ContinuePlan] = Part("way to plan the rest of a run anew")
-    retime: Part[Retime] = Part("way to time a plan anew")
-    calibrate: Part[Calibrate] = Part("way to write back what a run measured")
-    proofs: Part[ListProofs] = Part()
-    forecast_demand: Part[ForecastDemand] = Part("forecast of demand")
-    judge_demand: Part[JudgeDemand] = Part("forecast of demand")
-    share_evidence: Part[ShareEvidence] = Part("evidence of speedups")
-    check_tree: Part[CheckTree] = Part()
-    dual_bound: Part[DualBound] = Part()
-    path_costs: Part[ListPathCosts] = Part()
-    least_within: Part[LeastWithin] = Part()
-    least_consumption: Part[LeastConsumption] = Part()
-    build_frontier: Part[BuildFrontier] = Part("frontier of mixed plans")
-    build_pareto: Part[BuildPareto] = Part("frontier of plans")
-    explain: Part[Explain] = Part("explanations")
-    state_model: Part[StateModel] = Part("declarative model")
-    state_convex_model: Part[StateModel] = Part("model of its own in CVXPY")
-    draw_graph: Part[DrawGraph] = Part("layered graph; those of boa and rubberband have one")
-    analyse_sensitivity: Part[AnalyseSensitivity] = Part("analysis of wrong estimates")
+    evaluate: Part[parts.Evaluate] = Part()  #: The independent judge.
+    describe: Part[parts.Describe] = Part()  #: What solvers are matched against.
+    build_plan: Part[parts.BuildPlan] = Part()  #: From a result to a plan.
+    continue_plan: Part[parts.ContinuePlan] = Part(
+        "way to plan the rest of a run anew"
+    )  #: The rest of a run planned anew.
+    retime: Part[parts.Retime] = Part("way to time a plan anew")  #: A plan under other times and prices.
+    calibrate: Part[parts.Calibrate] = Part("way to write back what a run measured")  #: What was measured written back.
+    proofs: Part[parts.ListProofs] = Part()  #: What proves anything of an instance; all else is refused.
+    forecast_demand: Part[parts.ForecastDemand] = Part("forecast of demand")  #: How much is in use at once, by solvers.
+    judge_demand: Part[parts.JudgeDemand] = Part("forecast of demand")  #: The judge's, of the same; both or neither.
+    share_evidence: Part[parts.ShareEvidence] = Part("evidence of speedups")  #: Where speedups come from.
+    check_tree: Part[parts.CheckTree] = Part()  #: With this and the next four the judge derives certificates again.
+    dual_bound: Part[parts.DualBound] = Part()
+    path_costs: Part[parts.ListPathCosts] = Part()
+    least_within: Part[parts.LeastWithin] = Part()
+    least_consumption: Part[parts.LeastConsumption] = Part()
+    build_frontier: Part[parts.BuildFrontier] = Part("frontier of mixed plans")  #: Limit against objective.
+    build_pareto: Part[parts.BuildPareto] = Part("frontier of plans")  #: Where plans cannot be mixed.
+    explain: Part[parts.Explain] = Part("explanations")  #: Why a solution is what it is.
+    state_model: Part[parts.StateModel] = Part("declarative model")  #: What users hold, in Pyomo.
+    state_convex_model: Part[parts.StateModel] = Part("model of its own in CVXPY")
+    draw_graph: Part[parts.DrawGraph] = Part("layered graph; those of boa and rubberband have one")
+    analyse_sensitivity: Part[parts.AnalyseSensitivity] = Part("analysis of wrong estimates")  #: Under wrong estimates.
     estimate_errors: Part[Callable[..., object]] = Part("analysis of wrong estimates")
     sensitivity_type: Part[type[Sensitivity]] = Part("analysis of wrong estimates")
-    bench_instances: Part[ListInstances] = Part("benchmark suite")
-    keeps_instance: bool = False
+    #: What ``optplan bench NAME`` measures, without a suite.
+    bench_instances: Part[parts.ListInstances] = Part("benchmark suite")
+    keeps_instance: bool = False  #: Whether plans hold their instance although ``continue_plan`` is not there.
 
     def __post_init__(self) -> None:
         """Refuse a declaration without what every formulation has."""

@@ -13,10 +13,7 @@ _Amount = Annotated[float, Field(ge=0)]
 
 
 class Price(FrozenModel):
-    """A price and where it comes from.
-
-    Of one GPU, in US dollars.
-    """
+    """The price of one GPU in US dollars, and where it comes from."""
 
     usd_per_hour: Annotated[float, Field(gt=0)]
     source: str = ""

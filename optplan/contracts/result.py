@@ -170,7 +170,9 @@ class Result(FrozenModel, Generic[SolutionT_co]):
 
     def __str__(self) -> str:
         """Say in a few lines what was found and what that rests on; :meth:`to_json_data` has everything."""
-        return _write_text(self)
+        lines = _list_lines(self)
+        width = max(len(name) for name, _ in lines)
+        return "\n".join([_write_headline(self), *(f"{name:<{width}}  {text}" for name, text in lines)])
 
     def __repr__(self) -> str:
         """Say in one line what was found."""
@@ -178,7 +180,10 @@ class Result(FrozenModel, Generic[SolutionT_co]):
 
     def _repr_html_(self) -> str:
         """Show the same lines in a notebook."""
-        return _write_html(self)
+        from html import escape  # its table of all entities is loaded for a notebook only
+
+        rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in _list_lines(self))
+        return f"<p><strong>{escape(_write_headline(self))}</strong></p><table>{''.join(rows)}</table>"
 
     @property
     def gap(self) -> float | None:
@@ -259,11 +264,7 @@ def describe_origin(result: Result[Any]) -> dict[str, Any]:
 
 
 def relative_gap(objective: float | None, bound: float | None, sense: Sense = Sense.MINIMISE) -> float | None:
-    """Return how far the bound is from the objective, relative to the objective; None unless both are known.
-
-    Never below zero: a bound that is passed leaves no gap. An objective of zero has gap zero when the bound leaves
-    nothing to gain, and otherwise an infinite one.
-    """
+    """Return how far the bound is from the objective, relative to it; 0 where passed; None unless both are known."""
     if objective is None or bound is None:
         return None
     difference = max(0.0, objective - bound if sense is Sense.MINIMISE else bound - objective)
@@ -300,21 +301,6 @@ def _write_headline(result: Result[Any]) -> str:
         return f"{result.instance_name}: nothing found (stopped: {result.termination})"
     own = f" with its user's own {', '.join(result.own_constraints)}" if result.own_constraints else ""
     return f"{result.instance_name}: {result.status}{own}, {_amount(result.objective, result.objective_unit)}"
-
-
-def _write_text(result: Result[Any]) -> str:
-    """Write headline and lines, the names of one width."""
-    lines = _list_lines(result)
-    width = max(len(name) for name, _ in lines)
-    return "\n".join([_write_headline(result), *(f"{name:<{width}}  {text}" for name, text in lines)])
-
-
-def _write_html(result: Result[Any]) -> str:
-    """Write headline and lines as a heading and a table; text from files is escaped."""
-    from html import escape  # its table of all entities is loaded for a notebook only
-
-    rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in _list_lines(result))
-    return f"<p><strong>{escape(_write_headline(result))}</strong></p><table>{''.join(rows)}</table>"
 
 
 def _list_lines(result: Result[Any]) -> list[tuple[str, str]]:

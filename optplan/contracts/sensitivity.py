@@ -14,17 +14,12 @@ from optplan.schema import ByName, FrozenModel, Numbers
 
 @dataclass(frozen=True)
 class SensitivityRequest:
-    """What an analysis of wrong estimates is asked besides the problem, its solution and the errors.
+    """What an analysis of wrong estimates is asked besides the problem, its solution and the errors."""
 
-    ``samples`` truths are drawn, and ``robust_samples`` others from which a plan is made that is best on average; with
-    ``compare``, what a planner who knew each truth could do is found. The same seed gives the same samples, for any
-    number of processes.
-    """
-
-    samples: int = 1000
-    robust_samples: int = 0
-    compare: bool = True
-    seed: int = 0
+    samples: int = 1000  #: Truths that are drawn.
+    robust_samples: int = 0  #: Others, from which a plan is made that is best on average.
+    compare: bool = True  #: Whether what a planner who knew each truth could do is found.
+    seed: int = 0  #: The same samples, for any number of processes.
     gap: float = 1e-6
     processes: int = 1
     on_event: Listener | None = None

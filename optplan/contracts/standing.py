@@ -12,28 +12,21 @@ from optplan.contracts.result import Infeasibility, Result
 
 @dataclass(frozen=True)
 class MeasuredTrial:
-    """One trial, in one segment, from its start to its end.
-
-    Iterations take ``iteration_s`` in the mean; for ``overhead_s`` it had its GPUs and did none (starting, loading and
-    storing its state), of which ``start_s`` until the first one.
-    """
+    """One trial, in one segment, from its start to its end."""
 
     segment: str
     gpus: int
     nodes: int
     iterations: int
-    iteration_s: float
+    iteration_s: float  #: In the mean.
     iteration_sd_s: float | None
-    overhead_s: float
-    start_s: float
+    overhead_s: float  #: With GPUs and without iterations: starting, loading and storing its state.
+    start_s: float  #: Of that, until the first iteration.
 
 
 @dataclass(frozen=True)
 class MeasuredNode:
-    """One node that was got.
-
-    Seconds are from the request to the beginning of its launch, and from there until it could train.
-    """
+    """One node that was got: seconds from the request to its launch, and from there until it could train."""
 
     resource: str
     request_s: float
@@ -52,22 +45,18 @@ class Took:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a run stands.
-
-    The plan's clock showed zero at ``origin_s``, when its first segment began. What it has taken is without what nodes
-    that are held have not used up of their minimum charge, and None without prices. By segment that has ended: what it
-    took, and its trials that were not given up; by pool, for how many seconds each of the nodes that are ready has been
-    paid, the oldest first. Limits of this run take the place of the instance's: ``deadline`` in seconds, ``budget`` in
-    US dollars, and the ``gpus`` that there are at a time.
-    """
+    """Where a run stands; its clock showed zero at ``origin_s``, when the plan's first segment began."""
 
     now_s: float
     origin_s: float = 0.0
-    spent_usd: float | None = None
+    spent_usd: float | None = None  #: Without what held nodes have not used up of their minimum charge.
     spent_gpu_hours: float = 0.0
-    took: Mapping[str, Took] = field(default_factory=dict)
+    took: Mapping[str, Took] = field(default_factory=dict)  #: By segment that has ended.
+    #: By segment that has ended: its trials that were not given up.
     alive: Mapping[str, int] = field(default_factory=dict)
+    #: By pool: seconds that each ready node has been paid, the oldest first.
     held: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    #: In place of the instance's: ``deadline`` in seconds, ``budget`` in US dollars, ``gpus`` at a time.
     limits: Mapping[str, float] = field(default_factory=dict)
     trials: tuple[MeasuredTrial, ...] = ()
     nodes: tuple[MeasuredNode, ...] = ()
@@ -79,11 +68,7 @@ Solver = Callable[[Any], Result[Any]]
 
 @dataclass(frozen=True)
 class Continuation:
-    """How a run goes on.
+    """How a run goes on: what has ended as it went, and the rest anew."""
 
-    The plan has what has ended as it went, and the rest anew; None where the rest cannot keep the limits, which are
-    those of the whole run.
-    """
-
-    plan: Plan | None
+    plan: Plan | None  #: None where the rest cannot keep the limits of the whole run.
     infeasibility: Infeasibility | None = None

@@ -34,14 +34,9 @@ _FEWEST_BINS = 5
 
 
 def learn_patterns(arrivals_h: Mapping[str, FloatArray], since_h: float, until_h: float) -> dict[str, ArrivalPattern]:
-    """Learn the pattern of each class.
-
-    A class's day is its own counts by the hour, drawn to the shape of all classes together: few jobs say little of 24
-    hours. Its dispersion is the mean squared deviation from that day, of counts in 20 minutes, over the mean count.
-
-    Arrivals (n,) are hours in the span, counted from some midnight. Empty where the span has no whole day, or fewer
-    than 48 jobs.
-    """
+    """Learn the pattern of each class from arrivals (n,), hours from some midnight; none without a day and 48 jobs."""
+    # A class's day is its own counts by the hour, drawn to the shape of all classes together: few jobs say little of 24
+    # hours. Its dispersion is the mean squared deviation from that day, of counts in 20 minutes, over the mean count.
     every = np.concatenate([np.zeros(0), *arrivals_h.values()])
     num_bins = int((until_h - since_h) * _BINS)
     if until_h - since_h < HOURS_OF_DAY or every.size < _FEWEST_JOBS:
@@ -80,11 +75,9 @@ def tell_patterns(patterns: Mapping[str, ArrivalPattern], *, hours: str) -> dict
 
 
 def warn_few_jobs(instance: BoaInstance, jobs: Mapping[str, int]) -> None:
-    """Warn of classes whose rates rest on so few jobs that the load of the whole instance is uncertain.
-
-    Of a class with n jobs and a share w of the load, the load's relative standard error is w / sqrt(n), were arrivals a
-    Poisson process; they come in clumps, so it is more.
-    """
+    """Warn of classes whose rates rest on so few jobs that the load of the whole instance is uncertain."""
+    # Of n jobs with a share w of the load, the load's relative standard error is w / sqrt(n), were arrivals a Poisson
+    # process; they come in clumps, so it is more.
     loads = {name: each.arrival_rate_per_hour * each.size_gpu_hours for name, each in instance.classes.items()}
     total = sum(loads.values())
     for name, load in loads.items():
@@ -99,26 +92,19 @@ def warn_few_jobs(instance: BoaInstance, jobs: Mapping[str, int]) -> None:
 
 @dataclass(frozen=True)
 class Rate:
-    """How often jobs arrive.
-
-    ``low`` and ``high`` end the 95 % interval, exact for a Poisson process. ``dispersion`` is the variance over the
-    mean of the arrivals in ``bin_h`` hours where that is more than chance explains (at 5 %), else 1; the relative
-    error, one standard error over the estimate, includes it.
-    """
+    """How often jobs arrive."""
 
     per_hour: float
-    low: float
+    low: float  #: Ends of the 95 % interval, exact for a Poisson process.
     high: float
-    dispersion: float
+    dispersion: float  #: Variance over mean of counts, where that is more than chance explains (at 5 %), else 1.
     bin_h: float
-    relative_error: float
+    relative_error: float  #: One standard error over the estimate, dispersion included.
 
 
 def estimate_rate(submits_s: FloatArray, since_s: float, until_s: float) -> Rate:
-    """Estimate a rate from the times of arrivals in a span.
-
-    The interval is Garwood's: of n arrivals, the gamma quantiles of n and of n + 1.
-    """
+    """Estimate a rate from the times of arrivals in a span."""
+    # The interval is Garwood's: of n arrivals, the gamma quantiles of n and of n + 1.
     from scipy.special import chdtri, gammaincinv
 
     hours = (until_s - since_s) / SECONDS_PER_HOUR

@@ -59,23 +59,17 @@ LOCAL_ZONE = re.compile(r"[a-z0-9]+-[a-z]+\d+-az\d+")
 
 @dataclass(frozen=True)
 class Offer:
-    """One row of a price list, or a host and its GPUs in one zone.
+    """One row of a price list, or a host and its GPUs in one zone; prices of all its GPUs, None without an offer."""
 
-    The price is that of all its GPUs together, None where there is no such offer; without an instance type, that of
-    GPUs without a host, whose number may be a share of one. ``is_doubtful``: spot is listed at the on-demand price or
-    above it, so that one of the two is out of date or a placeholder. ``is_joined``: the list has host and GPUs in
-    separate rows, whose prices are added here.
-    """
-
-    instance_type: str
+    instance_type: str  #: Empty for GPUs without a host.
     gpu: str
     gpus: float
     price_usd_per_hour: float | None
     spot_usd_per_hour: float | None
     region: str
     zone: str
-    is_doubtful: bool
-    is_joined: bool = False
+    is_doubtful: bool  #: Spot is listed at the on-demand price or above: one of the two is out of date.
+    is_joined: bool = False  #: The list has host and GPUs in separate rows, whose prices are added.
 
 
 @dataclass(frozen=True)
@@ -110,13 +104,7 @@ class GpuPrice:
     date: str
 
     def take(self, path: str, *, is_spot: bool, instead: str = "take the on-demand price") -> tuple[float, str]:
-        """Return what one GPU costs on demand or as spot, and who says so.
-
-        Raises
-        ------
-        DataError
-            At the path, when no spot price is listed; says what to do instead.
-        """
+        """Return what one GPU costs on demand or as spot, and who says so; a DataError says what to do ``instead``."""
         if not is_spot:
             return self.price_usd_per_hour, self.source
         if self.spot_usd_per_hour is None:
@@ -138,13 +126,7 @@ class GpuPrice:
         }
 
     def require_host(self, path: str) -> None:
-        """Refuse prices of GPUs alone.
-
-        Raises
-        ------
-        DataError
-            At the path.
-        """
+        """Refuse prices of GPUs alone."""
         if not self.instance_type:
             problem = f"the price of {self.gpu} is that of GPUs without a host"
             raise DataError(path, problem, "choose an instance type of the list")

@@ -47,16 +47,12 @@ _UNIT_WORDS = frozenset({"s", "h", "hour", "hours", "usd", "gpu", "gpus", "per"}
 
 @dataclass(frozen=True)
 class Change:
-    """One change of an instance.
-
-    ``text`` is as the user wrote it; None in the path stands for every name, and None as the value (with ``=``)
-    removes.
-    """
+    """One change of an instance, with the user's text."""
 
     text: str
-    path: tuple[str | None, ...]
+    path: tuple[str | None, ...]  #: None stands for every name.
     operator: str
-    value: Any
+    value: Any  #: None, with ``=``, removes.
 
 
 @dataclass(frozen=True)
@@ -82,11 +78,7 @@ class _Place:
 
 
 def parse_change(text: str, *, what: str = "change") -> Change:
-    """Read a change.
-
-    A name that has a dot, an equals sign or a quote in it, or ends in ``*``, ``+``, ``-`` or ``/``, stands in quotes of
-    the other kind.
-    """
+    """Read a change; names with a dot, ``=`` or a quote, or that end in an operator's sign, stand in other quotes."""
     match = _CHANGE.fullmatch(text)
     if match is None:
         message = f"{what}: cannot read {show_value(text)}; write a path, an operator and a value, as in {_EXAMPLES}"
@@ -109,12 +101,9 @@ def _take_off_quotes(part: str) -> str:
 
 
 def apply_changes(instance: InstanceT, changes: Sequence[Change], *, what: str = "change") -> InstanceT:
-    """Change an instance.
-
-    The changes apply one after the other to the instance's data, defaults included; the outcome is validated like a
-    file. It keeps its name, and ``source["changes"]`` says what was changed. So does the source of a figure that has
-    one of its own, such as a price.
-    """
+    """Change an instance's data, defaults included, one change after the other; validate the outcome like a file."""
+    # It keeps its name, and ``source["changes"]`` says what was changed; so does the source of a figure that has one of
+    # its own, such as a price.
     if not changes:
         return instance
     data = _change_data(instance, changes, what)
@@ -156,10 +145,7 @@ def write_change(path: str, value: object) -> str:
 
 
 def restore_changes(instance: InstanceT, result: Result[Solution]) -> InstanceT:
-    """Make the changes in an instance that a result says were made in it, where that gives the one it solves.
-
-    Otherwise the instance as given: it is what the result solves, or the changes lead elsewhere.
-    """
+    """Make the changes that a result says were made in an instance, where that gives the one it solves."""
     if instance.content_hash() == result.instance_hash or not result.changes:
         return instance
     try:

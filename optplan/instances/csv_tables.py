@@ -1,8 +1,4 @@
-"""CSV tables with named columns, read row by row: the form of the public traces, profiles and price lists.
-
-Columns are found by name, so their order does not matter and further columns are ignored. Every complaint names the
-file, and the line where there is one.
-"""
+"""CSV tables, read row by row: columns are found by name, complaints name the file, and the line where there is one."""
 
 from __future__ import annotations
 
@@ -34,12 +30,9 @@ def read_header(path: Path, *, delimiter: str = ",") -> list[str]:
 def read_rows(
     path: Path, columns: Sequence[str], *, delimiter: str = ",", open_end: bool = False
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the wanted fields of each row; empty lines are passed over.
-
-    Each with its line in the file, from 1, and the fields of at least two ``columns`` as text, in their order. With
-    ``open_end`` rows may have more fields than the header: the last column, which is not wanted, is a list without
-    quotes.
-    """
+    """Yield each row's line, from 1, and its fields of at least two columns, in their order, as text."""
+    # With ``open_end`` rows may have more fields than the header: the last column, which is not wanted, is a list
+    # without quotes.
     with open_rows(path, delimiter=delimiter) as rows:
         header = _read_first(path, rows, ", ".join(columns))
         pick = itemgetter(*_positions(path, header, columns))
@@ -53,10 +46,7 @@ def read_rows(
 
 @contextmanager
 def open_rows(path: Path, *, delimiter: str = ",", quoted: bool = True) -> Iterator[Reader]:
-    """Open a table for reading, the first line like any other.
-
-    ``line_num`` of the reader is the number of lines read. With ``quoted`` false, quotes are part of a field.
-    """
+    """Open a table for reading, the first line like any other; without ``quoted``, quotes are part of a field."""
     try:
         # utf-8-sig also reads files with the byte order mark that spreadsheets write.
         with path.open(encoding="utf-8-sig", newline="") as file:

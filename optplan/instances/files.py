@@ -1,8 +1,4 @@
-"""Reading and writing: instances (JSON or YAML), results, plans and what is said about them (JSON).
-
-Readers refuse what they do not understand: unknown fields, duplicate names, unknown versions, truncated files. Writers
-never overwrite unless told to, and never leave half a file.
-"""
+"""Readers, which refuse what they do not understand, and writers, which never overwrite unless told to."""
 
 from __future__ import annotations
 
@@ -194,11 +190,8 @@ def write_text(text: str, path: Path | str, *, overwrite: bool = False) -> None:
 
 
 def require_target(path: Path, *, overwrite: bool, what: str = "") -> Path:
-    """Return the file that a path leads to, links followed, when it may be written.
-
-    Only regular files are ever replaced: replacing a device or a pipe would remove it, and not write to it. ``what``
-    names the path in messages: an option.
-    """
+    """Return the file that a path, ``what`` in messages, leads to, links followed, when it may be written."""
+    # Only regular files are ever replaced: replacing a device or a pipe would remove it, and not write to it.
     said = f"{what}: {path}" if what else str(path)
     try:
         target = path.resolve()

@@ -1,7 +1,4 @@
-"""Seeded generators of instances of any size, with the features of measured ones.
-
-What they make has the digits that all processors share: the same seed is the same instance everywhere.
-"""
+"""Seeded generators of instances with the features of measured ones, the same for a seed on all processors."""
 
 from __future__ import annotations
 

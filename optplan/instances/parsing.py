@@ -32,10 +32,7 @@ _MAKE_ANEW = "make it anew: `optplan solve INSTANCE --plan FILE`"
 
 
 def parse_instance(data: object, *, path: str = "") -> Instance:
-    """Build an instance from plain data.
-
-    ``path`` is the file's name for messages.
-    """
+    """Build an instance from plain data; ``path`` is the file's name for messages."""
     fields, formulation = _take_apart(data, path, "an instance")
     instance: Instance = _parse_versioned(formulation.instance_type, fields, path)
     return instance

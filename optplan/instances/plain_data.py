@@ -47,11 +47,7 @@ _TOO_DEEP = f"is nested too deeply; up to {DEEPEST} objects and lists within one
 
 
 def read_data(path: Path, *, most_bytes: int | None = None) -> Any:  # noqa: ANN401 - whatever the file holds
-    """Read a JSON or YAML file into plain data, refusing duplicate names.
-
-    Standard input, :data:`STDIN`, is JSON if it begins with a brace, else YAML. The file may have so many bytes at
-    most, and no more than :data:`LARGEST_YAML` where it is not JSON for sure.
-    """
+    """Read a JSON or YAML file of so many bytes at most; standard input is JSON if it begins with a brace."""
     is_stdin = path == STDIN
     is_yaml = path.suffix.lower() in YAML_ENDINGS
     most = LARGEST_FILE if most_bytes is None else most_bytes

@@ -23,10 +23,7 @@ _SPOT = ":spot"
 
 
 class PricedName(NamedTuple):
-    """The name of an instance type or a GPU in a snapshot: ``aws:p4d.24xlarge@us-east-1:spot``.
-
-    Without a provider the name alone has to say it; without a region the cheapest one is meant.
-    """
+    """A name in a snapshot, ``aws:p4d.24xlarge@us-east-1:spot``, its provider and region if it says them."""
 
     provider: str
     name: str

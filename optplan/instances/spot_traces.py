@@ -37,10 +37,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class SpotTrace:
-    """VMs alive at each tick.
-
-    ``alive`` (T,) are the VMs at each tick, every ``tick_s`` seconds, of those that were ``wanted`` all the time.
-    """
+    """VMs (T,) alive at each tick, every ``tick_s`` seconds, of those that were wanted all the time."""
 
     name: str
     tick_s: float
@@ -60,22 +57,17 @@ class SpotTrace:
 
 @dataclass(frozen=True)
 class SpotEstimate:
-    """What a trace says about its VMs.
+    """What a trace says about its VMs."""
 
-    ``interruptions_per_hour`` is how often a VM is lost per hour that it is held, from ``low`` to ``high`` with a
-    confidence of 95 %: losses as a compound Poisson process, several at a time, at a rate that does not change.
-    ``events`` counts the ticks at which VMs were lost, ``availability`` is the share of the wanted VM-hours that were
-    had, ``replacement_s`` the mean time until there is one in a lost one's place: the VM-hours missing, over the losses
-    (Little's law); None without losses.
-    """
-
-    interruptions_per_hour: float
+    interruptions_per_hour: float  #: Of a VM that is held.
+    #: Ends of the 95 % interval, were losses a compound Poisson process, several at a time, at a constant rate.
     low: float
     high: float
     losses: int
-    events: int
+    events: int  #: Ticks at which VMs were lost.
     vm_hours: float
-    availability: float
+    availability: float  #: Share of the wanted VM-hours.
+    #: Until there is one in a lost one's place: VM-hours missing over losses (Little's law).
     replacement_s: float | None
 
     @property
@@ -85,10 +77,7 @@ class SpotEstimate:
 
 
 def read_spot_trace(path: Path | str, *, wanted: int | None = None) -> SpotTrace:
-    """Read a trace of one type of VM in one zone.
-
-    ``wanted`` VMs were wanted all the time; None: the most that were alive.
-    """
+    """Read a trace of one type of VM in one zone, of ``wanted`` VMs, or of the most that were alive."""
     path = Path(path)
     tick_s, ticks = read_ticks(path)
     if not isinstance(ticks, list) or len(ticks) < 2:
@@ -121,11 +110,9 @@ def read_ticks(path: Path) -> tuple[float, object]:
 
 
 def estimate_spot(trace: SpotTrace) -> SpotEstimate:
-    """Estimate how often VMs are lost, how long they are missed, and how many of those wanted there are.
-
-    A VM alive at a tick is lost by the next with a probability p, and ``1 - p = e^(-rate tick)``: that takes account of
-    when in a tick it is lost. A loss of several VMs at a time counts as one event in the interval.
-    """
+    """Estimate how often VMs are lost, how long they are missed, and how many of those wanted there are."""
+    # A VM alive at a tick is lost by the next with a probability p, and 1 - p = e^(-rate tick): that takes account of
+    # when in a tick it is lost. A loss of several VMs at a time counts as one event in the interval.
     from scipy.stats import chi2
 
     losses = trace.losses
@@ -162,10 +149,7 @@ def set_interruptions(
     *,
     interruptions: Interruptions | None = None,
 ) -> SriftInstance:
-    """Fill rates of interruption into types of VM.
-
-    Rates are by type, of one VM; ``interruptions`` say what a loss does where the instance does not.
-    """
+    """Fill rates of one VM into types by name; ``interruptions`` say what a loss does where the instance does not."""
     types = dict(instance.types)
     for name, per_hour in rates_per_hour.items():
         if name not in types:

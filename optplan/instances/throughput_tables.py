@@ -30,12 +30,10 @@ def build_throughputs_instance(
     prices: Mapping[str | None, float | str] | None = None,
     interpolate: bool = False,
 ) -> ThroughputsInstance:
-    """Make an instance from a table of measured speeds.
-
-    Prices are of one VM by type, None for the only one: US dollars per hour, or a price that ships with the package, as
-    in ``aws:g4dn.12xlarge``, which also says how many GPUs a VM has. Either takes the place of the column. With
-    ``interpolate``, numbers of VMs between two measured ones may be chosen.
-    """
+    """Make an instance from a table of measured speeds."""
+    # Prices are of one VM by type, None for the only one: US dollars per hour, or ``aws:g4dn.12xlarge``, which ships,
+    # and says how many GPUs a VM has, too. Either takes the place of the column. With ``interpolate``, numbers of VMs
+    # between two measured ones may be chosen.
     rows = _read(path)
     given = _name_prices(rows, prices or {})
     types: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,1 @@
-"""What people look at: tables for the terminal, figures, and the HTML report.
-
-Everything here reads instances and results and decides nothing. rich, plotly and jinja2 load on use.
-"""
+"""What people look at, and what decides nothing: tables, figures and HTML reports; what draws them loads on use."""

@@ -1,8 +1,4 @@
-"""Two instances, results or plans side by side: every figure of A, of B, and the change between them.
-
-An answer is a result or a plan. What two things have in common is compared: two instances their data, two answers their
-completion times, bounds, GPUs, cost and widths, an instance and a plan the prices and the arrival rates (of BOA).
-"""
+"""Two instances, results or plans side by side: all that both have, of A, of B, and the change between them."""
 
 from __future__ import annotations
 
@@ -120,13 +116,7 @@ class Comparison:
         return f"{count - equal} of {count} figures differ{left_out}."
 
     def to_json_data(self, *, with_equal: bool = False) -> dict[str, Any]:
-        """Return plain data.
-
-        Parameters
-        ----------
-        with_equal
-            Whether rows are listed in which the two are equal.
-        """
+        """Return plain data; rows in which the two are equal only with ``with_equal``."""
         rows = self.rows if with_equal else self.differing
         return {
             "a": self.a.to_json_data(),

@@ -1,7 +1,4 @@
-"""Two instances, results or plans side by side, figure by figure: both values with their unit, and the change.
-
-What each formulation has in common is here, field by field; BOA's are compared class by class.
-"""
+"""Figures of two things side by side, field by field: both values with their unit, and the change."""
 
 from __future__ import annotations
 
@@ -55,14 +52,10 @@ _SECONDS_ENDING = "_s"
 
 @dataclass(frozen=True)
 class Fact:
-    """One figure of one thing.
+    """One figure of one thing."""
 
-    ``of`` is whom it concerns (``settings``, a GPU type, a class, ``answer``), ``what`` its name for readers, ``path``
-    that for programs, ``unit`` that of a number.
-    """
-
-    of: str
-    what: str
+    of: str  #: Whom it concerns: ``settings``, a GPU type, a class, ``answer``.
+    what: str  #: Its name for readers, as ``path`` is for programs.
     path: str
     value: float | str
     unit: str = ""
@@ -70,10 +63,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of A and of B.
-
-    None stands where there is no value; ``is_range`` marks the many rows that list widths by epochs.
-    """
+    """One figure of A and of B; None stands where there is no value."""
 
     #: The names of what :meth:`to_json_data` returns.
     COLUMNS: ClassVar = ("of", "what", "path", "unit", "a", "b", "change", "relative_change")
@@ -84,7 +74,7 @@ class Difference:
     unit: str
     a: float | str | None
     b: float | str | None
-    is_range: bool = field(default=False, kw_only=True)
+    is_range: bool = field(default=False, kw_only=True)  #: One of many rows that list widths by epochs.
 
     @property
     def change(self) -> float | None:
@@ -113,11 +103,7 @@ class Difference:
 
 
 def pair_facts(a: Sequence[Fact], b: Sequence[Fact]) -> list[Difference]:
-    """Put the facts of A beside those of B.
-
-    Figures in different units are never subtracted: they become two rows. The order is that of A; what is only in B
-    follows what precedes it there.
-    """
+    """Put the facts of A beside those of B, in the order of A; figures in different units become two rows."""
     by_a, by_b = ({(fact.path, fact.unit): fact for fact in facts} for facts in (a, b))
     order = list(by_a)
     last = -1
@@ -208,10 +194,7 @@ def write_change(row: Difference) -> tuple[str, str]:
 
 
 def difference_table(rows: Iterable[Difference]) -> Table:
-    """List differences, one row each, grouped by whom they concern.
-
-    Rows of one group stand together. Of more than a few dozen ranges of epochs, a group shows the first.
-    """
+    """List differences, one row each, grouped by whom they concern; of many ranges of epochs the first."""
     cells: list[Row] = []
     for of, group in groupby(rows, key=lambda row: row.of):
         shown, rest = cut_ranges(list(group))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from optplan.contracts import Frontier, Instance, ParetoFrontier, Result, Solution
 from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations import formulation_of
 from optplan.reporting.pages import Charts, Page, Section, build_page
-from optplan.reporting.presenters import PlanPresenter, find_module, plan_words_of, presenter_of
+from optplan.reporting.presentation import presenter_of
+from optplan.reporting.presenters import find_module, plan_words_of
 from optplan.reporting.style import Figure
 
 
@@ -57,7 +57,7 @@ def draw_frontier(instance: Instance, frontier: Frontier | ParetoFrontier) -> Fi
 
 def has_picture(instance: Instance) -> bool:
     """Whether plans of an instance have a picture of their own."""
-    return hasattr(presenter_of(instance), "draw_plan")
+    return presenter_of(instance).picture is not None
 
 
 def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
@@ -89,14 +89,11 @@ def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
         raise UnsupportedError(f"there is no figure of a plan of formulation {name!r}; write_report draws what it has")
     if result.solution is None:
         raise UsageError(f"the result has no plan to draw (status {result.status})")
-    return cast(PlanPresenter, presenter_of(instance)).draw_plan(instance, result)
+    return presenter_of(instance).draw_plan(instance, result)
 
 
 def build_figures(name: str, title: str, figures: Sequence[tuple[str, Figure]]) -> str:
-    """Build a page of figures alone, each under what it shows; it looks and behaves as reports do.
-
-    Each figure comes with what it shows for those who cannot see it.
-    """
+    """Build a page of figures alone, each with what it shows for those who cannot see it; it behaves as reports do."""
     sections = [
         Section(f"figure-{number}", label, [Charts([(label, figure)])])
         for number, (label, figure) in enumerate(figures, start=1)

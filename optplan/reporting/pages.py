@@ -51,15 +51,11 @@ class Swatch(NamedTuple):
 
 
 class Charts(NamedTuple):
-    """Charts that are read together.
-
-    Each figure comes with what it shows for those who cannot see it, all with how to read them and a key of their
-    colours; ``pair`` or ``multiples`` as the layout sets them beside one another where there is room.
-    """
+    """Charts that are read together, each with what it shows for those who cannot see it."""
 
     figures: Sequence[tuple[str, Figure]]
-    reading: str = ""
-    layout: str = ""
+    reading: str = ""  #: How to read them.
+    layout: str = ""  #: ``pair`` or ``multiples``: beside one another where there is room.
     key: Sequence[Swatch] = ()
 
 
@@ -95,33 +91,26 @@ class Command(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of a page.
-
-    ``link`` is how the contents call it; empty for its heading.
-    """
+    """A part of a page."""
 
     id: str
     heading: str
     blocks: Sequence[Block]
-    link: str = ""
+    link: str = ""  #: How the contents call it; empty for its heading.
 
 
 class Page(NamedTuple):
-    """A page: its heading, what is known, and its sections.
-
-    The badge says what is known in a few words, of the kind ``good``, ``fair`` or ``bad``; the browser's window shows
-    the title unless it has one of its own.
-    """
+    """A page: its heading, what is known, and its sections."""
 
     name: str
     title: str
     lead: str = ""
-    badge: str = ""
-    badge_kind: str = "good"
+    badge: str = ""  #: What is known in a few words.
+    badge_kind: str = "good"  #: Or ``fair``, ``bad``.
     warnings: Sequence[str] = ()
     cards: Sequence[Card] = ()
     sections: Sequence[Section] = ()
-    window_title: str = ""
+    window_title: str = ""  #: Empty for the title.
 
 
 def require_packages() -> None:
@@ -155,7 +144,12 @@ def render(template: Template, figures: dict[str, Figure], **parts: object) -> s
         css=_read_part("report.css"),
         packed=base64.b64encode(gzip.compress(plotly_js.encode(), mtime=0)).decode(),
         script=script,
-        script_hashes=[_hash_script(one) for one in (plotly_js, script) if one],
+        # A content security policy names scripts by their content.
+        script_hashes=[
+            "sha256-" + base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()
+            for one in (plotly_js, script)
+            if one
+        ],
     )
 
 
@@ -164,11 +158,6 @@ def _embed_figures(figures: dict[str, Figure]) -> str:
     data = {name: json.loads(figure.to_json()) for name, figure in figures.items()}
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _hash_script(script: str) -> str:
-    """Name a script by its content, as a content security policy does."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def load_template() -> Template:
@@ -187,15 +176,12 @@ def load_template() -> Template:
     )
     environment.filters["start_large"] = capitalise
     environment.filters["prose"] = _mark_code
-    environment.filters["kind"] = _name_kind
+    environment.filters["kind"] = lambda block: type(block).__name__
     return environment.get_template(_TEMPLATE)
 
 
 def _keep_units(value: object) -> object:
-    """Keep a number and its unit on one line, and show what a page would obey.
-
-    What is marked as safe already (scripts, commands) stays as it is.
-    """
+    """Keep a number and its unit on one line, show what a page would obey; what is marked as safe already stays."""
     return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", show_text(value)) if type(value) is str else value
 
 
@@ -204,11 +190,6 @@ def _mark_code(text: str) -> Markup:
     from markupsafe import Markup, escape
 
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(_keep_units(text)))))
-
-
-def _name_kind(block: object) -> str:
-    """Return what the template calls a block: the name of its class."""
-    return type(block).__name__
 
 
 def _read_part(name: str) -> str:

@@ -40,11 +40,9 @@ def draw_pareto(
     results: Sequence[tuple[Result[Solution], float]] = (),
     limit: float | None = None,
 ) -> Figure:
-    """Draw a frontier of plans as steps: between two plans, the one before is still the best.
-
-    Horizontal: the limit, and the instance's own as a line. Vertical: the objective. Results come each with how much of
-    the limit it takes. Times are in a unit that suits them.
-    """
+    """Draw a frontier of plans as steps: between two plans, the one before is still the best."""
+    # Horizontal: the limit, and the instance's own as a line. Vertical: the objective. Results come each with how much
+    # of the limit it takes.
     figure = new_figure(height=380)
     points = frontier.points
     drawn = [(result, amount) for result, amount in results if result.solution is not None]
@@ -102,10 +100,7 @@ def tell_frontier(
     plans: str,
     reading: str,
 ) -> Section:
-    """Tell what plans there are between the quickest and the cheapest.
-
-    ``plans`` is what they are called; whether the chart shows every one of them follows its reading.
-    """
+    """Tell what ``plans`` there are between the quickest and the cheapest, and whether all are shown."""
     figure = draw_pareto(instance, found, words, results=results, limit=limit)
     label = f"Least {words.name_objective(instance)} for every {found.limit_name}: {len(found.points)} {plans}."
     each = f"such {plans.removesuffix('s')} is shown"

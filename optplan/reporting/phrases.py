@@ -1,7 +1,4 @@
-"""Numbers and findings in plain words: one place, so that terminal, figures and pages say the same thing alike.
-
-Among them how problems of time and money are put into words: limits, objectives, least amounts that are enough.
-"""
+"""Numbers and findings in plain words: one place, so that terminal, figures and pages say the same thing alike."""
 
 from __future__ import annotations
 

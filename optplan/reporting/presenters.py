@@ -1,7 +1,7 @@
 """What every formulation shows of its instances and results, and where that is written.
 
-A formulation's presenter is the module ``optplan.reporting.<formulation>.presenter``, which has the functions of
-:class:`Presenter`; one without it is shown by :mod:`optplan.reporting.plain`. Where its frontier is a list of plans,
+A formulation's presenter is the PRESENTER of ``optplan.reporting.<formulation>.presenter``; one without it is shown by
+that of :mod:`optplan.reporting.presentation`. Where its frontier is a list of plans,
 ``optplan.reporting.<formulation>.words`` has the functions of :class:`PlanWords`; where it is a line,
 ``optplan.reporting.<formulation>.figures`` has ``draw_frontier``. Presenters draw and never solve: what has to
 be solved for a report, such as the frontier that a plan lies on, comes from
@@ -10,7 +10,7 @@ be solved for a report, such as the frontier that a plan lies on, comes from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,23 +22,16 @@ from optplan.formulations import formulation_of
 
 if TYPE_CHECKING:
     from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution, Verification
-    from optplan.reporting.pages import Page
-    from optplan.reporting.style import Figure
-    from optplan.reporting.tables import Shown
 
 _Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
 class Beside:
-    """What a report shows beside the result.
-
-    Rivals are in the order of their table; ``background`` is what :func:`gather_background` found, None to leave it
-    out.
-    """
+    """What a report shows beside the result, rivals in the order of their table."""
 
     rivals: Sequence[Result[Solution]] = ()
-    background: Any = None
+    background: Any = None  #: What :func:`gather_background` found; None to leave it out.
     verification: Verification | None = None
     verify_command: str = "optplan verify instance.json result.json"
     explanation: Explanation | None = None
@@ -49,29 +42,6 @@ class Beside:
         for name in ("explanation", "sensitivity"):
             if getattr(self, name) is not None:
                 raise UsageError(f"{name}: reports of {plans} show none; leave it out")
-
-
-class Presenter(Protocol):
-    """What a terminal and a page show of one formulation's problems."""
-
-    def present_instance(self, instance: Instance) -> list[Shown]:
-        """Say what an instance asks for."""
-
-    def present_result(self, instance: Instance, result: Result[Solution]) -> list[Shown]:
-        """Say what was found, how good it is, and what to do."""
-
-    def present_comparison(self, instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
-        """Set the results of several solvers side by side, ours first."""
-
-    def build_page(self, instance: Instance, result: Result[Solution], beside: Beside) -> Page:
-        """Put the report of a result together."""
-
-
-class PlanPresenter(Presenter, Protocol):
-    """What is shown too where a plan has a picture of its own."""
-
-    def draw_plan(self, instance: Instance, result: Result[Solution]) -> Figure:
-        """Draw a plan over time."""
 
 
 class PlanWords(Protocol):
@@ -90,13 +60,6 @@ class PlanWords(Protocol):
         """Write an objective with its unit."""
 
 
-def presenter_of(instance: Instance) -> Presenter:
-    """Return what presents an instance and its results."""
-    return cast(
-        Presenter, find_module(formulation_of(instance).name, "presenter") or import_module(f"{__package__}.plain")
-    )
-
-
 def gather_background(instance: Instance, result: Result[Solution], rivals: Sequence[Result[Solution]] = ()) -> Any:  # noqa: ANN401 - the formulation's own
     """Solve what a result's report shows besides result and rivals, in some seconds; None where that is nothing."""
     gathering = find_module(formulation_of(instance).name, "gathering")
@@ -105,17 +68,20 @@ def gather_background(instance: Instance, result: Result[Solution], rivals: Sequ
 
 def plan_words_of(instance: Instance) -> PlanWords:
     """Return the words for plans of an instance whose frontier is a list of plans."""
-    return cast(PlanWords, find_module(formulation_of(instance).name, "words") or import_module(f"{__package__}.plain"))
+    return cast(
+        PlanWords, find_module(formulation_of(instance).name, "words") or import_module(f"{__package__}.presentation")
+    )
 
 
-def require_kind(given: object, kind: type[_Kind], problem: str) -> _Kind:
-    """Return an instance or a solution of a formulation's own type.
+def require_kind(kind: type[_Kind], problem: str) -> Callable[[object], _Kind]:
+    """Make what returns an instance or a solution of a formulation's own type, and refuses others as a ``{name!r}``."""
 
-    Another formulation's, or none, is refused with the problem as the words of the error.
-    """
-    if not isinstance(given, kind):
-        raise UsageError(problem)
-    return given
+    def require(given: object) -> _Kind:
+        if not isinstance(given, kind):
+            raise UsageError(problem.format(name=getattr(given, "name", "")))
+        return given
+
+    return require
 
 
 def find_module(formulation: str, part: str) -> ModuleType | None:

@@ -1,7 +1,4 @@
-"""The report of a result: one HTML page that needs nothing else, neither network nor server.
-
-The page is for somebody who has read no paper. How it is kept safe stands in :mod:`optplan.reporting.pages`.
-"""
+"""The report of a result: one HTML page that needs nothing else, for somebody who has read no paper."""
 
 from __future__ import annotations
 
@@ -11,17 +8,15 @@ from pathlib import Path
 from optplan.contracts import Explanation, Instance, Result, Solution
 from optplan.instances.files import write_text
 from optplan.reporting.pages import build_page
-from optplan.reporting.presenters import Beside, gather_background, presenter_of
+from optplan.reporting.presentation import presenter_of
+from optplan.reporting.presenters import Beside, gather_background
 from optplan.verification import verify
 
 _ALONE = Beside()
 
 
 def build_report(instance: Instance, result: Result[Solution], beside: Beside = _ALONE) -> str:
-    """Build the report of a result.
-
-    Everything is in the page, and the same arguments give the same page. What failed verification is not reported.
-    """
+    """Build the report of a result, the same for the same arguments; what failed verification is not reported."""
     if beside.verification is not None:
         beside.verification.require()
         result = result.replace(on_trust=beside.verification.on_trust)

@@ -32,11 +32,7 @@ NOTHING_PROVEN = "This solver proves nothing: how far its plan is from the best 
 def say_bound(
     result: Result[Solution], format_objective: Callable[[float], str], *, plan: str = "plan", proviso: str = ""
 ) -> str:
-    """Say how far a plan is from the best possible, and what that rests on.
-
-    ``plan`` names the plans that the bound speaks of, ``proviso`` what the proof takes for granted, with a comma before
-    it.
-    """
+    """Say how far from the best possible ``plan`` is, and what that rests on; the ``proviso`` begins with a comma."""
     if result.bound is None:
         return NOTHING_PROVEN
     checked, gap, bound = PROOF_WORDS[result.bound_proof], result.gap, format_objective(result.bound)
@@ -79,12 +75,6 @@ def write_standing(result: Result[Solution]) -> tuple[str, str, str]:
     """Write what :data:`STANDING_COLUMNS` show of a result."""
     gap = "-" if result.gap is None else format_share(result.gap)
     return gap, PROOF_NAMES[result.bound_proof], format_seconds(result.solve_seconds)
-
-
-def present_facts(instance: Instance, facts: Iterable[tuple[str, str]], *tables: Shown) -> list[Shown]:
-    """Present an instance on a terminal: its description, facts, tables."""
-    description: list[Shown] = [plain_text(instance.description), ""] if instance.description else []
-    return [*description, fact_table(facts), *(part for table in tables for part in ("", table))]
 
 
 def present_answer(
@@ -162,10 +152,7 @@ def tell_relaxations(
     parts: Sequence[tuple[str, str]] = (),
     least: str = "least that works",
 ) -> Section:
-    """Tell which limits would have to be others.
-
-    ``write`` says what is given of a limit, and what works; ``parts`` are what the limits have to suffice for.
-    """
+    """Tell which limits would have to be others: ``write`` says what is given of one, and what works."""
     columns = (Column("limit"), *numbers("given", least))
     rows = [(one.limit.replace("_", " "), *write(one)) for one in relaxations_of(result)]
     tables = [Table("Limits to relax", columns, rows)] if rows else []
@@ -173,10 +160,7 @@ def tell_relaxations(
 
 
 def tell_proof(result: Result[Solution], beside: Beside, said: str, *terms: tuple[str, str]) -> Section:
-    """Tell how a result is checked.
-
-    ``said`` is what the command does, ``terms`` are the certificates.
-    """
+    """Tell how a result is checked: ``said`` is what the command does, ``terms`` are the certificates."""
     bound = [] if result.infeasibility is not None else [("the bound", PROOF_WORDS[result.bound_proof])]
     checked = []
     if beside.verification is not None:
@@ -209,11 +193,9 @@ def compare_objectives(
     columns: Sequence[Column],
     write: Callable[[Result[Solution], str], Sequence[str]],
 ) -> Table:
-    """Set results side by side; the first is what the others are compared with.
-
-    ``write`` takes a result and how its objective differs from that of the first, and returns the cells between the
-    solver and :data:`STANDING_COLUMNS`.
-    """
+    """Set results side by side; the first is what the others are compared with."""
+    # ``write`` returns the cells between the solver and :data:`STANDING_COLUMNS`, given a result and how its objective
+    # differs.
     rows = []
     for number, result in enumerate(results):
         above = relative_difference(result.objective, results[0].objective)
@@ -264,10 +246,7 @@ def say_evidence(shares: Mapping[str, float]) -> str:
 
 
 def name_status(result: Result[Solution]) -> tuple[str, str]:
-    """Name what is known in a few words, and how good that is: ``good``, ``fair`` or ``bad``.
-
-    The words end with the share of the GPUs that rests on assumed speedups, if there is one.
-    """
+    """Name what is known, the share of assumed speedups last, and how good it is: ``good``, ``fair``, ``bad``."""
     said, kind = _name_proof(result)
     assumed = result.evidence.get(Evidence.ASSUMED, 0.0)
     if not assumed:

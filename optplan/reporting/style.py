@@ -90,10 +90,7 @@ def load_plotly() -> Any:  # noqa: ANN401 - a module of a library without types
 
 
 def new_figure(*, height: int, top: int = 12) -> Figure:
-    """Make an empty figure in the house's style.
-
-    Height and the margin above the plot are in pixels; the width is the reader's.
-    """
+    """Make an empty figure in the house's style; height and upper margin in pixels, the width is the reader's."""
     axis = {
         "automargin": True,
         "fixedrange": True,  # a finger that scrolls the page must not drag the chart

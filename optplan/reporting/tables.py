@@ -50,17 +50,13 @@ def numbers(*names: str) -> tuple[Column, ...]:
 
 
 class Cell(NamedTuple):
-    """A cell that a page sets in a way of its own.
-
-    The style is a class of the style sheet. Of a cell that takes several rows or columns, the places below it hold
-    None, and those beside it are left out. The note is small print, on a page only.
-    """
+    """A cell set in a way of its own; of several rows or columns, those below hold None, those beside nothing."""
 
     text: str
-    style: str = ""
+    style: str = ""  #: A class of the style sheet.
     rows: int = 1
     columns: int = 1
-    note: str = ""
+    note: str = ""  #: Small print, on a page only.
 
 
 Content: TypeAlias = "str | Cell | None"
@@ -76,17 +72,13 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text.
+    """A table of text, whose first ``num_keys`` columns name a row; cells that are missing at its end are empty."""
 
-    The first ``num_keys`` columns name a row; cells that are missing at its end are empty. A terminal does not show the
-    caption. ``rest`` says what is left out.
-    """
-
-    caption: str
+    caption: str  #: Not shown in a terminal.
     columns: Sequence[Column]
     rows: Sequence[Row | Sequence[Content]]
     num_keys: int = 1
-    rest: str = ""
+    rest: str = ""  #: What is left out.
 
     @property
     def set_rows(self) -> list[Row]:
@@ -224,11 +216,7 @@ def fact_table(facts: Iterable[tuple[str, str]]) -> RichTable:
 
 
 def record_table(name: str, records: Iterable[Mapping[str, object]], *, num_keys: int = 1) -> Shown:
-    """Show records of any kind, such as the registry's solvers or a benchmark's rows, one row each.
-
-    They have the same fields in the same order, the first ``num_keys`` of which name a record. Mappings inside them are
-    written as ``name=value``; what is empty in every record is left out.
-    """
+    """Show records with the same fields, a row each; what is empty in all is left out, mappings are ``name=value``."""
     from rich.console import Group
 
     rows = [{field: _write_value(value) for field, value in record.items()} for record in records]

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from optplan.contracts import Result, Solution, SolveEvent
 from optplan.contracts.result import relative_gap
+from optplan.reporting import style
 from optplan.reporting.pages import Charts, Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
-from optplan.reporting.style import (
-    BLUE,
-    VERMILLION,
-    Figure,
-    TimeScale,
-    choose_scale,
-    escape_text,
-    new_figure,
-    time_scale,
-    title_axis,
-)
 from optplan.reporting.tables import Column, Table
 
-_MILLISECONDS = TimeScale("milliseconds", 1e-3)
+_MILLISECONDS = style.TimeScale("milliseconds", 1e-3)
 #: Steps that the table lists at most; the chart has all.
 _MOST_ROWS = 8
 
@@ -39,21 +29,18 @@ def tell_trajectory(result: Result[Solution], objective: str = "objective") -> l
     ]
 
 
-def draw_trajectory(result: Result[Solution], objective: str = "objective") -> Figure:
-    """Draw the best objective and the best bound over the seconds of a solve, as steps.
-
-    What objectives of other units than seconds are drawn in is their own unit.
-    """
+def draw_trajectory(result: Result[Solution], objective: str = "objective") -> style.Figure:
+    """Draw the best objective, in its unit or one of time that suits, and the bound over the seconds of a solve."""
     events = result.events
     longest_s = max(event.elapsed_s for event in events)
-    across = time_scale(longest_s) if longest_s >= 1 else _MILLISECONDS
+    across = style.time_scale(longest_s) if longest_s >= 1 else _MILLISECONDS
     known = [abs(value) for event in events for value in (event.objective, event.bound) if value is not None]
     unit = result.objective_unit
-    up = choose_scale(unit, known)
-    figure = new_figure(height=320, top=36)
+    up = style.choose_scale(unit, known)
+    figure = style.new_figure(height=320, top=36)
     for name, color, values in (
-        ("best plan", BLUE, [event.objective for event in events]),
-        ("best bound", VERMILLION, [event.bound for event in events]),
+        ("best plan", style.BLUE, [event.objective for event in events]),
+        ("best bound", style.VERMILLION, [event.bound for event in events]),
     ):
         drawn = [(event, value) for event, value in zip(events, values, strict=True) if value is not None]
         if not drawn:
@@ -65,11 +52,13 @@ def draw_trajectory(result: Result[Solution], objective: str = "objective") -> F
             name=name,
             line={"shape": "hv", "color": color, "width": 2},
             marker={"size": 5, "color": color},
-            hovertext=[f"{name}: {escape_text(_write(value, unit))}<br>{_say_when(event)}" for event, value in drawn],
+            hovertext=[
+                f"{name}: {style.escape_text(_write(value, unit))}<br>{_say_when(event)}" for event, value in drawn
+            ],
             hoverinfo="text",
         )
     figure.update_xaxes(title_text=f"time since the solve began ({across.unit})", rangemode="tozero")
-    figure.update_yaxes(title_text=title_axis(objective, up.unit))
+    figure.update_yaxes(title_text=style.title_axis(objective, up.unit))
     figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"})
     return figure
 
@@ -95,7 +84,7 @@ def _list_step(event: SolveEvent, result: Result[Solution]) -> tuple[str, ...]:
 
 
 def _say_when(event: SolveEvent) -> str:
-    return f"after {format_seconds(event.elapsed_s)}, {escape_text(event.stage)}"
+    return f"after {format_seconds(event.elapsed_s)}, {style.escape_text(event.stage)}"
 
 
 def _write(value: float, unit: str) -> str:

@@ -28,21 +28,16 @@ if TYPE_CHECKING:
 
 
 def say_verdict(instance: Instance, result: Result[Solution], verification: Verification, gap: float) -> Text:
-    """Say in a line what a result is, for whoever reads no further: of which instance, how good, and what is believed.
-
-    ``gap`` is that within which a plan was to be called optimal.
-    """
-    said = [f"{instance.name}{_say_changes(verification)}: {_say_status(result, verification, gap)}"]
+    """Say in a line what a result is, how good and what is believed; ``gap`` is that of plans called optimal."""
+    changes = ", ".join(_cut(verification.changes))
+    changed = f", changed as the result says ({changes})" if changes else ""
+    said = [f"{instance.name}{changed}: {_say_status(result, verification, gap)}"]
     if verification.status is not None and Evidence.ASSUMED in verification.evidence:
         said.append(f"of speedups {say_evidence(verification.evidence)}")
     if verification.status is not None and verification.on_trust:
         said.append(f"taken on trust: {', '.join(_cut(verification.on_trust))}")
     style = "bold red" if verification.status is None else "bold green" if verification.ok else "bold yellow"
     return plain_text("; ".join(said), style)
-
-
-def _say_changes(verification: Verification) -> str:
-    return f", changed as the result says ({', '.join(_cut(verification.changes))})" if verification.changes else ""
 
 
 def _cut(claims: Sequence[str]) -> list[str]:

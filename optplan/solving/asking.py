@@ -19,10 +19,7 @@ AUTO = "auto"
 
 @contextmanager
 def blaming_nobody(who: str) -> Iterator[None]:
-    """Call a record that is not valid a bug of whoever made it: the instance was validated when it was made.
-
-    It becomes an InternalError, instead of telling users to mend their data.
-    """
+    """Call a record that is not valid a bug of whoever made it, an InternalError: the instance had been validated."""
     try:
         yield
     except DataError as error:

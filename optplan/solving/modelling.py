@@ -108,16 +108,9 @@ class Model:
         return f"<Model of {self.instance.name} in {self.engine}, {exact}>"
 
     def write(self, form: Literal["lp", "mps"]) -> str:
-        """Write the model as it is now, as text that other programs read: CPLEX LP or free MPS.
-
-        Columns and rows have the names of the sheet, as ``x_bert_1_v100_4_``: characters that the formats do not allow
-        become underscores. A model whose objective is a most is written as the least of its opposite.
-
-        Raises
-        ------
-        UnsupportedError
-            When it is not linear, or CVXPY's.
-        """
+        """Write the model as it is now, as CPLEX LP or free MPS; one that is not linear, or CVXPY's, is refused."""
+        # Columns and rows have the names of the sheet, as x_bert_1_v100_4_: characters that the formats do not allow
+        # become underscores. A model whose objective is a most is written as the least of its opposite.
         return self._held.write(form)
 
     def solve(

@@ -46,16 +46,16 @@ def assemble_result(
     evidence = {}
     if formulation.declares("share_evidence"):
         evidence = formulation.share_evidence(instance, answer.solution)
+    out_of_time = answer.termination is Termination.TIME_LIMIT
     result: Result[Solution] = formulation.result_type()(
-        formulation=formulation.name,
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
+        **instance.origin(),
         solver=solver,
         engine=answer.engine,
         engine_version=answer.engine_version or optplan.__version__,
         optplan_version=optplan.__version__,
         status=status,
-        termination=_say_why(answer, request),
+        # For solvers an interruption is the end of their time.
+        termination=Termination.INTERRUPTED if out_of_time and request.stopwatch.interrupted else answer.termination,
         objective=objective,
         objective_unit=instance.objective_unit,
         sense=instance.sense,
@@ -82,12 +82,6 @@ def rest_on_search(result: Result[Solution]) -> Result[Solution]:
     """Return the result without enumerations of which the judge cannot list what they leave: it trusts the search."""
     kept = tuple(each for each in result.certificates if not isinstance(each, EnumeratedCertificate))
     return result.replace(certificates=kept, bound_proof=BoundProof.SEARCHED)
-
-
-def _say_why(answer: Answer[Solution], request: SolveRequest) -> Termination:
-    """Return why the solver stopped; for solvers an interruption is the end of their time."""
-    interrupted = answer.termination is Termination.TIME_LIMIT and request.stopwatch.interrupted
-    return Termination.INTERRUPTED if interrupted else answer.termination
 
 
 class Trajectory:

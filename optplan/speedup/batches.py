@@ -22,29 +22,22 @@ _CEILING_SLACK = 1e-8
 
 @dataclass(frozen=True)
 class Batches:
-    """Ways to run on a number of widths; every array has shape (candidates, widths).
+    """Ways to run on a number of widths; every array has shape (candidates, widths)."""
 
-    ``local_batch`` b are samples per GPU in one pass, ``accumulated`` a are passes before the one that synchronises,
-    the batch size is B = k b (a + 1) samples per iteration; ``feasible``: the candidate keeps all limits.
-    """
-
-    local_batch: IntArray
-    accumulated: IntArray
-    batch_size: IntArray
-    feasible: NDArray[np.bool_]
+    local_batch: IntArray  #: b: samples per GPU in one pass.
+    accumulated: IntArray  #: a: passes before the one that synchronises.
+    batch_size: IntArray  #: B = k b (a + 1) samples per iteration.
+    feasible: NDArray[np.bool_]  #: Keeps all limits.
 
 
 @dataclass(frozen=True)
 class BatchRule:
-    """How AdaptDL splits a batch over GPUs and passes.
+    """How AdaptDL splits a batch over GPUs and passes, with batch sizes and samples per GPU in a pass in ranges."""
 
-    Candidates M are :data:`NUM_CANDIDATES` sizes in geometric progression from the least size that the width allows to
-    the largest. M / k samples per GPU are split into the fewest passes that fit into memory; on one GPU a batch above
-    the initial size takes at least two, because the noise of the gradient cannot be estimated from one pass. Ceilings
-    make local batches whole, so the batch B that really runs may differ from M.
-
-    Least and largest batch size, and least and largest samples per GPU in one pass.
-    """
+    # Candidates M are NUM_CANDIDATES sizes in geometric progression from the least size that the width allows to the
+    # largest. M / k samples per GPU are split into the fewest passes that fit into memory; on one GPU a batch above the
+    # initial size takes at least two, because the noise of the gradient cannot be estimated from one pass. Ceilings
+    # make local batches whole, so the batch B that really runs may differ from M.
 
     init_batch_size: int
     max_batch_size: int
@@ -54,11 +47,7 @@ class BatchRule:
     def split(
         self, gpus: IntArray, *, largest_local: IntArray | None = None, fixed_batch_size: int | None = None
     ) -> Batches:
-        """Return the candidates of each width.
-
-        Widths are (widths,), and so is ``largest_local``, a limit on the local batch, which counts below
-        ``max_local_batch_size``. One candidate for a fixed batch size, else :data:`NUM_CANDIDATES`.
-        """
+        """Return the candidates of widths (widths,), local batches within limits (widths,); one for a fixed batch."""
         limit = np.full(gpus.shape, self.max_local_batch_size)
         limit = limit if largest_local is None else np.minimum(limit, largest_local)
         least = np.maximum(self.init_batch_size, self.min_local_batch_size * gpus).astype(np.float64)
@@ -84,12 +73,8 @@ def _ceil(values: FloatArray) -> IntArray:
 def best_goodput(
     gain: FloatArray, time_s: FloatArray, feasible: NDArray[np.bool_]
 ) -> tuple[FloatArray, NDArray[np.intp]]:
-    """Return the largest G / T of each epoch and width, and which candidate has it.
-
-    G is (epochs, candidates, widths), T and ``feasible`` (candidates, widths); what stands in T where a candidate is
-    not feasible does not count. Goodput per second and the index of the first best candidate are (epochs, widths); the
-    goodput is zero where no candidate is feasible.
-    """
+    """Return (epochs, widths) the largest G / T, zero where nothing is feasible, and the first candidate with it."""
+    # G is (epochs, candidates, widths), T and ``feasible`` (candidates, widths).
     speed = np.where(feasible, gain / np.where(feasible, time_s, 1.0), 0.0)
     best = speed.argmax(axis=1)
     return np.take_along_axis(speed, best[:, None, :], axis=1)[:, 0, :], best

@@ -202,10 +202,8 @@ def _to_numbers(path: str, values: Sequence[float] | NDArray[np.generic]) -> Flo
 
 
 def _best_fraction(k: IntArray, log_measured: FloatArray) -> float:
-    """Return the serial fraction in [0, 1] of least squared log residual, the scale being free.
-
-    Stationary points are bracketed on a grid and solved for; the best of them and of the two ends is the answer.
-    """
+    """Return the serial fraction in [0, 1] of least squared log residual, the scale being free."""
+    # Stationary points are bracketed on a grid and solved for; the best of them and of the two ends is the answer.
     from scipy.optimize import brentq
 
     others = k - 1.0

@@ -41,20 +41,16 @@ _Samples = Annotated[int, Field(ge=1)]
 
 
 class ThroughputParameters(FrozenModel):
-    """The seven parameters of the step time, for one application on one type of GPU.
+    """The parameters of the step time, for one application on one type of GPU: seconds, and seconds a sample or GPU."""
 
-    ``alpha_c`` and ``beta_c``, seconds and seconds per sample on each GPU, are a forward and backward pass; ``alpha_n``
-    and ``beta_n``, seconds and seconds for each GPU beyond two, synchronisation across nodes, ``alpha_r`` and
-    ``beta_r`` within one; ``gamma`` is the overlap of the two, from 1 (one after the other) to 10 (next to the longer
-    one alone).
-    """
-
-    alpha_c: _Seconds
+    alpha_c: _Seconds  #: A forward and backward pass, and each sample of it on each GPU.
     beta_c: _Seconds
+    #: Synchronisation across nodes, and each GPU beyond two; ``alpha_r`` and ``beta_r`` the same within one.
     alpha_n: _Seconds
     beta_n: _Seconds
     alpha_r: _Seconds
     beta_r: _Seconds
+    #: Overlap, from 1 (one after the other) to 10 (next to the longer one alone).
     gamma: Annotated[float, Field(ge=1, le=10)]
 
     @model_validator(mode="after")
@@ -82,10 +78,7 @@ class ThroughputParameters(FrozenModel):
         local_batch: IntArray | FloatArray,
         accumulated: IntArray | int = 0,
     ) -> FloatArray:
-        """Return T, the seconds of one iteration.
-
-        N, k, b and a have shapes that broadcast.
-        """
+        """Return T, the seconds of one iteration, for N, k, b and a in shapes that broadcast."""
         compute, sync = self.pass_time_s(local_batch), self.sync_time_s(num_nodes, gpus)
         longer, shorter = np.maximum(compute, sync), np.minimum(compute, sync)
         # With the longer one taken out, no power can overflow or vanish.
@@ -95,16 +88,11 @@ class ThroughputParameters(FrozenModel):
 
 
 class GradientTable(FrozenModel):
-    """Gradient statistics measured at some batch sizes; in between they are linear.
+    """Gradient statistics measured at some batch sizes, linear in between; only their ratio counts."""
 
-    ``batch_sizes`` (sizes,) are samples, strictly increasing; ``grad_sqr``, the squared norm of the mean gradient, and
-    ``grad_var``, the variance at the initial batch size, are (epochs, sizes), or (sizes,) for the same in each epoch.
-    Only their ratio counts.
-    """
-
-    batch_sizes: WholeNumbers
-    grad_sqr: Numbers
-    grad_var: Numbers
+    batch_sizes: WholeNumbers  #: (sizes,) Samples, strictly increasing.
+    grad_sqr: Numbers  #: Squared norm of the mean gradient, (epochs, sizes), or (sizes,) for the same in each epoch.
+    grad_var: Numbers  #: Variance at the initial batch size, likewise.
 
     @field_validator("batch_sizes")
     @classmethod
@@ -149,11 +137,9 @@ class GradientTable(FrozenModel):
 
 
 def statistical_gain(grad_sqr: FloatArray, grad_var: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return G, the progress of one iteration at batch size ``scale`` times M0, in iterations at M0.
-
-    That is (v + q) / (v / sigma + q), between 1 and sigma, for q and v, not negative, and sigma in shapes that
-    broadcast; 1 where q and v are both zero and tell nothing.
-    """
+    """Return G = (v + q) / (v / sigma + q), progress of an iteration at batch size sigma M0, in iterations at M0."""
+    # Between 1 and sigma, for q and v, not negative, and sigma in shapes that broadcast; 1 where q and v are both zero
+    # and tell nothing.
     scale = np.asarray(scale, dtype=np.float64)
     beneath = np.divide(grad_var, scale, out=np.zeros(np.broadcast(grad_var, scale).shape), where=scale > 0.0)
     beneath = beneath + grad_sqr
@@ -255,24 +241,7 @@ class GoodputSpeedup(Law):
         return self.goodput(widths) / self.goodput(np.array([1]))
 
     def goodput(self, widths: IntArray) -> FloatArray:
-        """Return the goodput, the speed of training.
-
-        Parameters
-        ----------
-        widths
-            GPUs, shape (widths,), whole numbers of at least 1.
-
-        Returns
-        -------
-        FloatArray
-            Shape (epochs, widths), or (1, widths) when the same statistics hold in each epoch; iterations at the
-            initial batch size per second.
-
-        Raises
-        ------
-        DataError
-            When a width is not a whole number of at least 1, or no batch size is feasible on it.
-        """
+        """Return the goodput (epochs or 1, widths) in iterations at the initial batch size per second, on k GPUs."""
         k = _whole_widths(widths)
         block = max(1, _BLOCK_ENTRIES // (NUM_CANDIDATES * (self.num_epochs or 1)))
         parts = [self._goodput_of_block(k[start : start + block]) for start in range(0, k.size, block)]

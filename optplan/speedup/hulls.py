@@ -31,15 +31,11 @@ _BLOCK_ROWS = 4096
 
 
 def lower_left_hull(consumption: FloatArray, value: FloatArray, *, block_rows: int = _BLOCK_ROWS) -> BoolArray:
-    """Mark the vertices of each row's lower convex hull of (consumption, value), restricted to its decreasing part.
-
-    The hull runs from the least consumption (of equal ones the least value) to the least value (of equal ones the least
-    consumption). Columns may come in any order. A point on a segment between two vertices is no vertex; of points that
-    coincide, the one in the lowest column counts.
-
-    Both are (rows, widths), finite, or ``inf`` for a point that is not allowed; so is the mask, with at least one
-    vertex per row. The result does not depend on ``block_rows``, which are handled together.
-    """
+    """Mark the vertices (rows, widths) of each row's lower convex hull of (consumption, value), where it decreases."""
+    # The hull runs from the least consumption (of equal ones the least value) to the least value (of equal ones the
+    # least consumption). Columns may come in any order, ``inf`` is a point that is not allowed. A point on a segment
+    # between two vertices is no vertex; of points that coincide, the one in the lowest column counts. The result does
+    # not depend on ``block_rows``, which are handled together.
     if consumption.ndim != 2 or consumption.shape != value.shape or not consumption.shape[1]:
         message = (
             f"consumption has shape {consumption.shape} and value {value.shape}; "
@@ -54,28 +50,20 @@ def lower_left_hull(consumption: FloatArray, value: FloatArray, *, block_rows: i
 
 
 def monotone_concave_hull(gpus: IntArray, speedup: FloatArray) -> FloatArray:
-    """Return the least non-decreasing concave curve that is nowhere below the speedup, at the given widths.
-
-    First the running maximum (a job may leave GPUs idle), then the least concave majorant over the widths listed; the
-    origin is not one of its points, so a superlinear table keeps s(k) > k.
-
-    Widths (widths,) are strictly increasing, speedups (widths,) or (rows, widths) strictly positive. Source: BOA,
-    section 3.2.
-    """
+    """Return the least non-decreasing concave curve (rows, widths) nowhere below the speedup (BOA, section 3.2)."""
+    # First the running maximum (a job may leave GPUs idle), then the least concave majorant over the widths listed; the
+    # origin is not one of its points, so a superlinear table keeps s(k) > k.
     table = _check_table(gpus, speedup)
     k = gpus.astype(np.float64)
-    left, right = _neighbours(_mark_concave(k, table))
+    vertices = lower_left_hull(np.broadcast_to(k, table.shape), -np.maximum.accumulate(table, axis=1))
+    left, right = _neighbours(vertices)
     right = np.where(right == k.size, left, right)
     # Beside the vertices the table can stick out by the rounding of the interpolation.
     return np.maximum(_interpolate(k, k, table, left, right), table).reshape(speedup.shape)
 
 
 def describe_hull_changes(gpus: IntArray, speedup: FloatArray) -> str:
-    """Say what the non-decreasing concave hull changes in a table.
-
-    One sentence for a warning: the widths raised, the largest raise and where the table falls; empty when the hull is
-    the table, with shapes as of :func:`monotone_concave_hull`.
-    """
+    """Say in a sentence what the non-decreasing concave hull changes in a table; empty when the hull is the table."""
     table = _check_table(gpus, speedup)
     gain = np.atleast_2d(monotone_concave_hull(gpus, speedup)) / table - 1.0
     raised = np.flatnonzero((gain > SAME).any(axis=0))
@@ -97,15 +85,10 @@ def describe_hull_changes(gpus: IntArray, speedup: FloatArray) -> str:
 
 
 def speed_on_hull(widths: FloatArray, gpus: IntArray, speedup: FloatArray, *, tolerance: float = SAME) -> FloatArray:
-    """Return the speedup that mixtures of whole widths reach at real-valued widths.
-
-    Between neighbouring vertices of the lower-left hull of (k / s, 1 / s) the speedup is linear in k: a fraction of the
-    jobs runs at each of the two widths. With one point a row, hulls are made only for rows whose width is no vertex.
-
-    ``widths`` are GPUs, (rows,) or (rows, points), one row per row of ``speedup`` (rows, widths); the speedups have
-    their shape. A width outside the hull by no more than the relative tolerance is moved to its end; others are an
-    error.
-    """
+    """Return the speedup that mixtures of whole widths reach at real-valued widths (rows,) or (rows, points)."""
+    # Between neighbouring vertices of the lower-left hull of (k / s, 1 / s) the speedup is linear in k: a fraction of
+    # the jobs runs at each of the two widths. With one point a row, hulls are made only for rows whose width is no
+    # vertex. A width outside the hull by no more than the relative tolerance is moved to its end; others are an error.
     table = _check_table(gpus, speedup)
     if widths.ndim not in (1, 2) or len(widths) != len(table):
         message = f"widths have shape {widths.shape}; (rows,) or (rows, points) is needed, with {len(table)} rows"
@@ -124,10 +107,8 @@ def speed_on_hull(widths: FloatArray, gpus: IntArray, speedup: FloatArray, *, to
 
 
 def _is_vertex(k: FloatArray, table: FloatArray, rows: IntArray, column: IntArray) -> BoolArray:
-    """Whether a width of each row is best for some multiplier, and so on the hull of (k / s, 1 / s).
-
-    Dearer widths are no better from some multiplier on, cheaper ones up to some multiplier: the two must meet.
-    """
+    """Whether a width of each row is best for some multiplier, and so on the hull of (k / s, 1 / s)."""
+    # Dearer widths are no better from some multiplier on, cheaper ones up to some multiplier: the two must meet.
     use, hours = k / table, 1.0 / table
     dearer_by = use - use[rows, column][:, None]
     quicker_by = hours[rows, column][:, None] - hours
@@ -190,11 +171,6 @@ def _interpolate(wanted: FloatArray, k: FloatArray, table: FloatArray, left: Int
     return s_left + share * (s_right - s_left)
 
 
-def _mark_concave(k: FloatArray, table: FloatArray) -> BoolArray:
-    best_so_far = np.maximum.accumulate(table, axis=1)
-    return lower_left_hull(np.broadcast_to(k, table.shape), -best_so_far)
-
-
 def _neighbours(vertices: BoolArray) -> tuple[IntArray, IntArray]:
     """Return, for each column, the nearest vertex at or left of it (-1: none) and at or right of it (widths: none)."""
     columns = np.arange(vertices.shape[1])
@@ -250,12 +226,10 @@ def _check_points(consumption: FloatArray, value: FloatArray, names: IntArray) -
 
 
 def _scan(x: FloatArray, y: FloatArray) -> tuple[IntArray, IntArray]:
-    """Run Andrew's monotone chain in all rows at once, one point of each row at a time.
-
-    Points have shape (widths, rows) and ascend in ``x`` within a row; a point that is not below all before it is passed
-    over. Returns the stacks of hull points, as indices into the first axis, and their heights, shape (rows,). The two
-    topmost points (below, top) of each stack are kept apart, so that memory is gathered only where something is popped.
-    """
+    """Run Andrew's monotone chain in all rows at once, one point of each row at a time; return stacks and heights."""
+    # Points have shape (widths, rows) and ascend in x within a row; a point that is not below all before it is passed
+    # over. Stacks hold indices into the first axis. The two topmost points (below, top) of each are kept apart, so that
+    # memory is gathered only where something is popped.
     num_rows = x.shape[1]
     stack = np.zeros(x.shape, dtype=np.int64)
     height = np.zeros(num_rows, dtype=np.int64)

@@ -102,11 +102,9 @@ class BoundJudge:
     def _check_enumeration(
         self, certificate: EnumeratedCertificate, dual: float, tolerance: float, index: str
     ) -> float:
-        """Enumerate anew, compare the optimum and return what follows.
-
-        What lies further above the dual bound than the optimum cannot be better than it, so that much is looked at and
-        no more, whatever the allowance.
-        """
+        """Enumerate anew, compare the optimum and return what follows."""
+        # What lies further above the dual bound than the optimum cannot be better than it, so that much is looked at
+        # and no more, whatever the allowance.
         found = self.found
         allowance, scale = certificate.allowance, max(abs(dual), abs(found.result.objective or 0.0))
         if not allowance <= _MOST_ALLOWANCE * scale:
@@ -242,11 +240,9 @@ class BoundJudge:
             self.found.fail("shadow-price", limit, "multipliers of the ends belong to several limits")
 
     def _check_extent(self, limit: str, price: ShadowPrice) -> None:
-        """Look a little beyond both ends: where the dual bound is as good there, they are not the ends.
-
-        The dual function is concave, so what falls a little beyond an end falls everywhere beyond it. Where it falls
-        by no more than rounding, nobody can tell.
-        """
+        """Look a little beyond both ends: where the dual bound is as good there, they are not the ends."""
+        # The dual function is concave, so what falls a little beyond an end falls everywhere beyond it. Where it falls
+        # by no more than rounding, nobody can tell.
         best = self.found.dual({limit: price.more})
         # A limit with room to spare has the price zero; what lies beyond it is measured by the objective.
         step = _BEYOND * abs(best) / self.found.limits[limit]

@@ -42,12 +42,9 @@ def verify_capped(
     patience_s: float = PATIENCE_S,
     most_bytes: int = MOST_BYTES,
 ) -> Verification:
-    """Do as :func:`~optplan.verification.verify` does, and end at hard caps.
-
-    A result of ``large`` characters, written as JSON, is judged in a process of its own, which ends ``patience_s``
-    seconds of processor time beyond the limit. The judge may take ``most_bytes`` beyond what there is at its beginning.
-    What was checked by then holds, and all else is on trust.
-    """
+    """Do as :func:`~optplan.verification.verify` does, and end at hard caps: what is checked by then holds."""
+    # A result of ``large`` characters as JSON is judged in a process that ends ``patience_s`` seconds of processor time
+    # beyond the limit; the judge may take ``most_bytes`` beyond what there is at its beginning.
     terms: dict[str, Any] = {"gap": gap, "as_given": as_given, "time_limit_s": time_limit_s}
     caps, begun = (time_limit_s + patience_s, most_bytes), list[Verification]()
     # Without an interpreter's name there can be no other one.

@@ -91,20 +91,16 @@ class Checks:
 
 @dataclass
 class Findings(Checks):
-    """The checks of one result, and what is on trust, never checked and unlisted, as in a Verification.
-
-    ``evaluation`` is what the decisions amount to; None without decisions that can be evaluated. ``end`` says what was
-    too short for the last thing that was not checked; it is empty when all was.
-    """
+    """The checks of one result, and what is on trust, never checked and unlisted, as in a Verification."""
 
     formulation: Formulation
     instance: Instance
     result: Result[Solution]
     stopwatch: Stopwatch
     unlisted: list[str] = field(default_factory=list)
-    evaluation: Evaluation | None = None
+    evaluation: Evaluation | None = None  #: Of the decisions, if they can be evaluated.
     evidence: dict[str, float] = field(default_factory=dict)
-    end: str = ""
+    end: str = ""  #: What was too short for the last thing that was not checked.
     _duals: dict[tuple[float, ...], float] = field(default_factory=dict)
 
     @cached_property

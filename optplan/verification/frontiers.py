@@ -30,12 +30,8 @@ class _Findings(Checks):
 
 
 def verify_frontier(instance: Instance, frontier: Frontier, *, time_limit_s: float | None) -> Verification:
-    """Check every point of a frontier, and what lies between two.
-
-    Each point's decisions keep its budget and reach its objective, its certificate proves that none is better, and
-    between two points no plan lies below the chord by more than is said. What is left after ``time_limit_s`` seconds of
-    processor time is taken on trust.
-    """
+    """Check every point of a frontier, and that no plan lies below the chord of two by more than is said."""
+    # What is left after ``time_limit_s`` seconds of processor time is taken on trust.
     start = time.perf_counter()
     if frontier.instance_hash != instance.content_hash():
         known, own = frontier.instance_hash[:12], instance.content_hash()[:12]

@@ -206,10 +206,7 @@ def _check_demand(found: Findings) -> None:
 
 
 def _check_evidence(found: Findings) -> None:
-    """Recompute what the result says its speedups rest on; results of earlier versions say nothing of it.
-
-    These had no assumed speedups, so that a result which is silent about one is refused.
-    """
+    """Recompute what the result says its speedups rest on; earlier versions, without assumed ones, said nothing."""
     result = found.result
     known: dict[str, float] = {}
     if found.formulation.declares("share_evidence") and (result.solution is None or found.evaluation is not None):
@@ -238,10 +235,7 @@ def _check_claims(found: Findings) -> None:
 
 
 def _check_solver(found: Findings) -> bool:
-    """Check that the solver exists and gives proofs of the stated kind; False when there is no such solver.
-
-    What comes from outside the registry proves what its certificates prove, and nothing else.
-    """
+    """Whether there is the solver; its proofs must be of the stated kind, those from outside stand for themselves."""
     result = found.result
     if is_outside(result.solver):
         return True

@@ -15,7 +15,7 @@ from optplan.contracts.judgement import Check
 from optplan.errors import UsageError, VerificationError
 from optplan.instances.files import write_text
 from optplan.instances.library import build_named
-from optplan.reporting import plain, presenters
+from optplan.reporting import presentation, presenters
 from optplan.reporting.presenters import Beside
 from optplan.reporting.reports import build_report
 from optplan.solving import solve
@@ -81,11 +81,12 @@ def test_any_result_has_a_summary_and_a_report(
     """Without a presenter of its own a formulation shows status, measures, bound, rivals, how to check it."""
     pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
     pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
-    monkeypatch.setattr(presenters, "find_module", lambda *_: None)
+    for module in (presenters, presentation):
+        monkeypatch.setattr(module, "find_module", lambda *_: None)
     instance = build_named(name)
     result = solve(instance)
-    presenter = presenters.presenter_of(instance)
-    assert presenter is plain
+    presenter = presentation.presenter_of(instance)
+    assert presenter is presentation.PRESENTER
     assert instance.name in show(*presenter.present_instance(instance))
     shown = show(*presenter.present_result(instance, result))
     assert "status" in shown

@@ -9,7 +9,8 @@ import pytest
 from optplan.contracts import Result, Solution, SolveEvent
 from optplan.instances.library import build_named
 from optplan.reporting.pages import Charts
-from optplan.reporting.presenters import Beside, presenter_of
+from optplan.reporting.presentation import presenter_of
+from optplan.reporting.presenters import Beside
 from optplan.reporting.reports import build_report
 from optplan.reporting.tables import Row, Table
 from optplan.reporting.trajectory import draw_trajectory, list_steps, tell_trajectory

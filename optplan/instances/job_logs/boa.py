@@ -125,15 +125,17 @@ def build_log_instance(
     spread = _pool_spread(estimates)
     submits_h = {name: np.array([job.submit_s for job in e.jobs]) / SECONDS_PER_HOUR for name, e in estimates.items()}
     patterns = learn_patterns(submits_h, since_s / SECONDS_PER_HOUR, until_s / SECONDS_PER_HOUR)
+    pauses = speedups.measured.rescale_s
     instance = BoaInstance(
         name=terms.name,
         description=f"{sum(len(e.jobs) for e in estimates.values()):,} jobs of {len(estimates)} classes of a log.",
         source=_tell_source(estimates, terms, (since_s, until_s), max_width, left_out)
-        | _tell_pauses(estimates, speedups.measured.rescale_s, terms)
+        | _tell_pauses(estimates, pauses, terms)
         | tell_patterns(patterns, hours="midnight UTC"),
         classes={
             name: _make_class(name, estimate, gpu_type, max_width, terms, spread, until_s - since_s).replace(
-                rescale_s=_find_pause(name, speedups, terms), arrivals=patterns.get(name)
+                rescale_s=pauses.get(name, 0.0) if terms.rescale_s is None else terms.rescale_s,
+                arrivals=patterns.get(name),
             )
             for name, estimate in estimates.items()
         },
@@ -210,10 +212,6 @@ def _pool_spread(estimates: Mapping[str, _Estimate]) -> float:
     """Return the typical relative deviation of sizes, for classes whose one job does not say theirs."""
     spreads = [_spread(e.sizes_h) for e in estimates.values() if e.sizes_h.size > 1]
     return float(np.median(spreads)) if spreads else _UNKNOWN_SPREAD
-
-
-def _find_pause(name: str, speedups: SpeedupSources, terms: LogTerms) -> float:
-    return speedups.measured.rescale_s.get(name, 0.0) if terms.rescale_s is None else terms.rescale_s
 
 
 def _spread(sizes: FloatArray) -> float:

@@ -14,13 +14,9 @@ OVERLAPPING = "ids that come twice at overlapping times, taken for two jobs"
 
 
 def join_rows(file: str, rows: Iterable[Row], reading: LogReading, left_out: LeftOut) -> list[Job]:
-    """Put jobs together from the rows of a log.
-
-    Rows of one id are attempts of one job where they follow one another: their runs are added up, except those whose
-    rule is not to keep them. Rows of different parts of one id run together: their GPUs are added up.
-
-    What is left out is counted. The jobs come by the time of their submission.
-    """
+    """Put jobs together from the rows of a log, by the time of their submission; what is left out is counted."""
+    # Rows of one id are attempts where they follow one another: runs are added up, except those whose rule is not to
+    # keep them. Rows of different parts of one id run together: their GPUs are added up.
     jobs: list[Job] = []
     first: dict[str, Row] = {}
     groups: dict[str, list[Row]] = {}  # most jobs have one row, which needs no list

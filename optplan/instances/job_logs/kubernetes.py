@@ -1,7 +1,4 @@
-"""Reader of ``kubectl get jobs -o json`` and ``kubectl get pods -o json``.
-
-Pods of one Job belong together: those that run at once add their GPUs up, those that follow one another their times.
-"""
+"""Reader of what ``kubectl get jobs -o json`` (or pods) prints; pods of one Job belong together."""
 
 from __future__ import annotations
 
@@ -24,10 +21,7 @@ _PHASES = {"Succeeded": "completed", "Failed": "failed", "Running": "running", "
 
 
 def read_kubernetes(path: Path, *, clock: Clock, class_column: str | None, left_out: LeftOut) -> Iterator[Row]:
-    """Yield the rows of a log: its Jobs, or its pods where it has no Jobs.
-
-    Classes are named by the values of a label, or by ``namespace``. What is left out is counted.
-    """
+    """Yield the rows of a log's Jobs, or pods where it has none; a label, or ``namespace``, names their classes."""
     items = _read_items(path)
     jobs = [(place, item) for place, item in enumerate(items, start=1) if item.get("kind") == "Job"]
     read = _read_job if jobs else _read_pod

@@ -30,10 +30,7 @@ Classes = dict[str, list[Job]]
 
 
 def class_by_pattern(jobs: Iterable[Job], pattern: str, left_out: LeftOut) -> Classes:
-    """Name classes by what a regular expression finds in the jobs' names: its first group, else all that it finds.
-
-    Jobs in whose name it finds nothing are left out.
-    """
+    """Name classes by what a regular expression finds in names: its first group, else all; the others are left out."""
     try:
         compiled = re.compile(pattern)
     except re.error as error:
@@ -77,7 +74,8 @@ def suggest_classes(jobs: Sequence[Job]) -> Classes:
     kept = {stem: members for stem, members in classes.items() if stem not in rare} if len(classes) > 1 else {}
     rest = [job for stem, members in classes.items() if stem not in kept for job in members]
     word = next(iter(classes)) if len(classes) == 1 else "other"
-    parted = _group(rest, lambda job: f"{word}-{_name_size(job)}")
+    hours = {id(job): job.gpus * (job.run_s or 0.0) / SECONDS_PER_HOUR for job in rest}  # without a run: small
+    parted = _group(rest, lambda job: f"{word}-{next(size for most, size in _DECADES if hours[id(job)] < most)}")
     if len(classes) == 1 and len(parted) == 1:
         return classes
     return kept | parted
@@ -88,12 +86,6 @@ def _group(jobs: Iterable[Job], name: Callable[[Job], str]) -> Classes:
     for job in jobs:
         classes[name(job)].append(job)
     return dict(sorted(classes.items()))
-
-
-def _name_size(job: Job) -> str:
-    """Name the size of a job; one of which no run is known counts as small."""
-    gpu_hours = job.gpus * (job.run_s or 0.0) / SECONDS_PER_HOUR
-    return next(word for limit, word in _DECADES if gpu_hours < limit)
 
 
 def _find_stems(names: Iterable[str]) -> dict[str, str]:

@@ -68,20 +68,14 @@ _ENDINGS = {
 
 @lru_cache(maxsize=1000)
 def read_ending(text: str) -> str:
-    """Return how a job ended, in one of our words where it is known, else the log's word in small letters.
-
-    ``CANCELLED by 1000`` is cancelled, and the plus sign with which Slurm cuts a word short is left out.
-    """
+    """Return how a job ended, in our words where it is known, else the log's: ``CANCELLED by 1000``, ``TIMEOU+``."""
     word = text.strip().casefold().partition(" ")[0].rstrip("+")
     return _ENDINGS.get(word, word)
 
 
 @lru_cache(maxsize=1000)
 def read_count(given: str | float, what: str = "gpus") -> int:
-    """Read a number of GPUs, or of what has them; an empty field is none.
-
-    A ValueError says what is wrong with one that no job has.
-    """
+    """Read a number of GPUs, or of what has them; an empty field is none, and a ValueError says what no job has."""
     try:
         number = float(given or 0)
     except (ValueError, OverflowError):
@@ -114,48 +108,36 @@ def is_completed(ending: str) -> bool:
 
 
 class Row(NamedTuple):
-    """What one row of a log says.
+    """What one row of a log says; times are seconds since 1970."""
 
-    Rows with the same id belong to one job (empty: the log has none), and those of different parts, components or pods,
-    run together. Times are seconds since 1970; ``run_s`` is None where the job has not begun, or not ended; ``label``
-    is what the column says that names classes, ``where`` the line or position in the file.
-    """
-
-    id: str
-    part: str
+    id: str  #: Of the job, which several rows may have; empty: the log has none.
+    part: str  #: Component or pod: different ones of a job run together.
     name: str
-    label: str
+    label: str  #: What the column says that names classes.
     submit_s: float | None
     start_s: float | None
-    run_s: float | None
+    run_s: float | None  #: None: not begun, or not ended.
     gpus: int
     gpu_type: str
     ending: str
-    where: int
+    where: int  #: Line or position in the file.
 
 
 class Job(NamedTuple):
-    """A job, put together from its rows.
-
-    Times are seconds since 1970. The wait is None where it is not known, the run where the job is an arrival only.
-    ``completed``: it ran to its end without a break; what others ran for says nothing of how fast they were.
-    """
+    """A job, put together from its rows; times are seconds since 1970."""
 
     name: str
     label: str
     submit_s: float
     wait_s: float | None
-    run_s: float | None
+    run_s: float | None  #: None: an arrival only.
     gpus: int
     gpu_type: str
-    completed: bool = True
+    completed: bool = True  #: Ran to its end without a break; others say nothing of how fast they were.
 
 
 class LeftOut:
-    """What is left out of a log, by reason: how often, where first, and what was wrong there.
-
-    The unit is what is counted where: lines, or items of a list.
-    """
+    """What is left out of a log, by reason: how often, where first (line, or item of a list), what was wrong there."""
 
     def __init__(self, unit: str = "line") -> None:
         self._unit = unit
@@ -246,15 +228,7 @@ class LogReading:
     until_s: float | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read the ends of the span.
-
-        Raises
-        ------
-        DataError
-            When one is no time.
-        UsageError
-            When there is no such time zone.
-        """
+        """Read the ends of the span."""
         clock = Clock(find_zone(self.timezone))
         for what, text in (("since", self.since), ("until", self.until)):
             try:

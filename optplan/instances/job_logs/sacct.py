@@ -37,10 +37,7 @@ _GPU = re.compile(r"gres/gpu(?::(?P<type>[^=]+))?=(?P<count>\d+)", re.ASCII)
 def read_sacct(
     path: Path, *, clock: Clock, class_column: str | None, left_out: LeftOut, delimiter: str | None = None
 ) -> Iterator[Row]:
-    """Yield the rows of a log.
-
-    Times are those of the cluster's zone. What is left out is counted.
-    """
+    """Yield the rows of a log, with times of the cluster's zone; what is left out is counted."""
     rows_read = 0
     with open_rows(path, delimiter=delimiter or "|", quoted=False) as lines:
         header = [name.strip() for name in next(lines, [])]
@@ -115,11 +112,7 @@ def _read_row(fields: Sequence[str], clock: Clock, where: int) -> Row:
 
 @lru_cache(maxsize=4096)  # a log of a million jobs asks for few different things
 def read_gpus(tres: str) -> tuple[int, str]:
-    """Return the GPUs of a list of resources, and their type.
-
-    ``billing=8,gres/gpu=4,gres/gpu:a100=4`` says twice that there are four, and once that they are A100; of several
-    types the one with most GPUs counts.
-    """
+    """Return the GPUs of ``billing=8,gres/gpu=4,gres/gpu:a100=4``, four, and their type, of several the commonest."""
     total, types = 0, dict[str, int]()
     for each in tres.split(","):
         match = _GPU.fullmatch(each.strip())

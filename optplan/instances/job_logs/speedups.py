@@ -33,17 +33,13 @@ Throughputs = dict[str, tuple[list[int], list[float]]]
 
 @dataclass(frozen=True)
 class FoundSpeedup:
-    """The speedup of a class, and what it rests on.
-
-    The curve is relative to ``reference_width``, 1 or the least width that was measured. ``error`` is the relative
-    standard error of the speed at the widest width that ran, as far as the log says it.
-    """
+    """The speedup of a class, relative to 1 or the least width that was measured, and what it rests on."""
 
     curve: Speedup
     words: str
     reference_width: int = 1
     warning: str = ""
-    error: float = 0.0
+    error: float = 0.0  #: Relative standard error at the widest width that ran, as far as the log says it.
 
     def at(self, widths: IntArray) -> FloatArray:
         """Return the speedup (K,) at widths at which jobs ran; NaN beyond those of a table.
@@ -59,11 +55,7 @@ class FoundSpeedup:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of classes.
-
-    By class: widths with their throughputs in any unit, and seconds of a start or a change of width where they were
-    measured too.
-    """
+    """What was measured of classes: widths with throughputs in any unit, seconds of a start or a change of width."""
 
     throughputs: Throughputs
     rescale_s: Mapping[str, float] = field(default_factory=dict)
@@ -74,13 +66,8 @@ class Measured:
 
 
 def read_measured(path: Path, name: str = "") -> Measured:
-    """Read what was measured: throughputs of classes, or what ``optplan measure jobs`` wrote of one.
-
-    Throughputs are CSV with the columns ``class``, ``gpus`` and ``samples_per_s``, or JSON with the same fields: a list
-    of objects, or an object with one such list among its fields.
-
-    ``name`` is that of the class that a profile is of; the file's name unless given.
-    """
+    """Read throughputs of classes, CSV or JSON, or what ``optplan measure jobs`` wrote of the class of that name."""
+    # JSON has a list of objects, or an object with one such list among its fields.
     data: Any = read_data(path) if path.suffix == ".json" else None
     if isinstance(data, Mapping) and "speedup" in data:
         return _read_profile(path, name or path.stem, data)
@@ -166,16 +153,9 @@ class SpeedupSources:
     fits: bool = True
 
     def find(self, name: str, jobs: Sequence[Job]) -> FoundSpeedup:
-        """Find the speedup of a class: a table of its throughputs, else what is stated for it, its runs, or for all.
-
-        Of its runs those count that completed, for they alone say how long a job takes. A class of which these say
-        nothing but one width keeps to it.
-
-        Raises
-        ------
-        DataError
-            When nothing says it.
-        """
+        """Find the speedup of a class: a table of its throughputs, else what is stated for it, its runs, or for all."""
+        # Of its runs those count that completed, for they alone say how long a job takes. A class of which these say
+        # nothing but one width keeps to it.
         if name in self.measured.throughputs:
             return _tabulate(*self.measured.throughputs[name])
         if name in self.assumed:

@@ -34,10 +34,7 @@ _NOWHERE = "\x1f"
 
 
 def read_table(path: Path, reading: LogReading, *, clock: Clock, left_out: LeftOut) -> Iterator[Row]:
-    """Yield the rows of a table.
-
-    The file may have a byte order mark, and any ends of lines. What is left out is counted.
-    """
+    """Yield the rows of a table, with or without a byte order mark; what is left out is counted."""
     delimiter = reading.delimiter or _find_delimiter(path)
     rows_read = 0
     with open_rows(path, delimiter=delimiter) as lines:

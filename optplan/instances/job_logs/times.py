@@ -34,11 +34,7 @@ def find_zone(name: str) -> tzinfo:
 
 
 class Clock:
-    """Reads times.
-
-    Of times that say no zone, it is the given one; the form is as ``strptime`` takes it, None for ISO 8601 and seconds
-    since 1970.
-    """
+    """Reads times in the form of ``strptime``, or ISO 8601 and seconds since 1970; the zone is for those without."""
 
     def __init__(self, zone: tzinfo = UTC, form: str | None = None) -> None:
         self.zone, self.form = zone, form
@@ -46,10 +42,7 @@ class Clock:
         self._hours: dict[str, float] = {}
 
     def read(self, text: str) -> float | None:
-        """Return seconds since 1970, or None where nothing is known.
-
-        A ValueError says what is no time.
-        """
+        """Return seconds since 1970, None where nothing is known; a ValueError says what is no time."""
         hour = self._hours.get(text[:13])
         if hour is not None and len(text) == 19:
             return hour + 60.0 * int(text[14:16]) + int(text[17:])
@@ -88,10 +81,7 @@ def _count_seconds(moment: datetime) -> float:
 
 @lru_cache(maxsize=100_000)  # a long log has few different ones
 def read_seconds(text: str, unit_s: float = 1.0) -> float | None:
-    """Return the seconds of a duration: ``1-02:03:04``, ``02:03:04``, ``1.5min``, or a number in a unit.
-
-    None where nothing is known; a ValueError says what is no duration. ``unit_s`` is the unit of plain numbers.
-    """
+    """Return seconds of ``1-02:03:04``, ``1.5min`` or a number in a unit, None where unknown; else a ValueError."""
     text = text.strip()
     match = _ELAPSED.fullmatch(text)
     if text.casefold() in _NOTHING:

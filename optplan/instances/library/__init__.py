@@ -36,10 +36,7 @@ def names() -> list[str]:
 
 
 def build_named(name: str, **sizes: int) -> Instance:
-    """Build a named instance.
-
-    Generated ones take sizes: ``classes``, ``epochs``, ``widths``, ``seed``.
-    """
+    """Build a named instance; generated ones take ``classes``, ``epochs``, ``widths`` and ``seed``."""
     stored = {each.name for each in files(__package__).iterdir()}  # quicker than what is recorded about them
     has_file = f"{name}.json" in stored
     if not has_file and name not in names():
@@ -65,13 +62,7 @@ def build_named(name: str, **sizes: int) -> Instance:
 
 @cache
 def manifest() -> dict[str, dict[str, Any]]:
-    """Return what is recorded about each named instance: ``origin``, ``licence`` and a list ``best``.
-
-    One without a file has ``base``, ``changes`` and ``description``, too.
-
-    Each entry of ``best`` has ``problem``, ``policy``, ``budget``, ``objective``, ``bound``, ``proof``, ``solver`` and
-    ``date``.
-    """
+    """Return what is recorded by name: ``origin``, ``licence``, ``best``; without a file ``base`` and ``changes``."""
     import tomllib
 
     text = files(__package__).joinpath("manifest.toml").read_text(encoding="utf-8")

@@ -20,45 +20,35 @@ if TYPE_CHECKING:
 
 
 class EpochRange(NamedTuple):
-    """Consecutive epochs, numbered from 1, at one width of one GPU type, which is empty where the instance has one.
-
-    ``duration_s`` is expected, with the pause for rescaling at their start.
-    """
+    """Consecutive epochs, from 1, at one width of one GPU type; expected seconds, with the pause at their start."""
 
     first: int
     last: int
     gpus: float
     duration_s: float
-    gpu_type: str = ""
+    gpu_type: str = ""  #: Empty where the instance has one type.
 
 
 class JobPath(NamedTuple):
-    """What a share of a class's jobs goes through: ranges in the order of epochs, and (E,) widths and types.
-
-    Types are None where the instance has one; ``duration_s`` is expected from a job's start to its end.
-    """
+    """What a share of a class's jobs goes through, in the order of epochs: (E,) widths and types."""
 
     share: float
     ranges: tuple[EpochRange, ...]
     widths: FloatArray
-    duration_s: float
-    gpu_types: tuple[str, ...] | None = None
+    duration_s: float  #: Expected, from a job's start to its end.
+    gpu_types: tuple[str, ...] | None = None  #: None where the instance has one type.
 
 
 class ClassBreakdown(NamedTuple):
-    """One class's part of the whole: one path in a pure plan, several where shares of the jobs differ.
-
-    GPUs are time averages, those by type running and rescaling, in the instance's order. ``contribution_s`` is what the
-    class adds to the (weighted) mean completion time of all jobs; the classes add up to it.
-    """
+    """One class's part of the whole: one path in a pure plan, several where shares of its jobs differ."""
 
     name: str
     paths: tuple[JobPath, ...]
     gpus_running: float
     gpus_rescaling: float
-    gpus_by_type: dict[str, float]
+    gpus_by_type: dict[str, float]  #: Time averages, running and rescaling, in the instance's order.
     mean_jct_s: float
-    contribution_s: float
+    contribution_s: float  #: What the class adds to the (weighted) mean completion time: the classes add up to it.
 
     @property
     def gpus(self) -> float:
@@ -90,11 +80,7 @@ def require_same_problem(instance: BoaInstance, result: Result[Solution]) -> Non
 
 
 def break_down(instance: BoaInstance, result: Result[Solution], most: int | None = None) -> list[ClassBreakdown]:
-    """Take a result's solution apart, class by class.
-
-    Classes are in the instance's order, the first ``most`` of them; none when the result has no solution. Source:
-    Lemmas 4.5 and 4.8 of the paper.
-    """
+    """Take a result's solution apart by class, the first ``most``; none without one (paper, lemmas 4.5 and 4.8)."""
     if not isinstance(result.solution, BoaSolution):
         return []
     branches = islice(result.solution.branches.items(), most)

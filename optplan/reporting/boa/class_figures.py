@@ -1,7 +1,4 @@
-"""Charts by class: how widths change over a job's epochs, and where GPUs and time go.
-
-Users' names are escaped: plotly reads a part of HTML.
-"""
+"""Charts by class: how widths change over a job's epochs, and where GPUs and time go."""
 
 from __future__ import annotations
 
@@ -25,12 +22,10 @@ MOST_CLASSES = 24
 def draw_widths(
     instance: BoaInstance, result: Result[Solution], comparison: Result[Solution] | None = None
 ) -> dict[str, Figure]:
-    """Draw the widths over the epochs, one small chart for each class.
-
-    By class, the :data:`MOST_CLASSES` that use most GPUs, in the instance's order; ``comparison`` is drawn faintly
-    behind. All have the same vertical axis, in powers of two. Where shares of a class's jobs differ, a line is the
-    thicker the more jobs follow it. Where there are several GPU types, a line has their colours.
-    """
+    """Draw the widths over the epochs, a small chart for each of the :data:`MOST_CLASSES` that use most GPUs."""
+    # All have the same vertical axis, in powers of two; ``comparison`` is drawn faintly behind. Where shares of a
+    # class's jobs differ, a line is the thicker the more jobs follow it; where there are several GPU types, it has
+    # their colours.
     classes = break_down(instance, result)
     behind = {} if comparison is None else {c.name: c for c in break_down(instance, comparison)}
     kept = {c.name for c in sorted(classes, key=lambda c: -c.gpus)[:MOST_CLASSES]}
@@ -96,7 +91,8 @@ def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> Figure:
         hoverinfo="text",
         hovertext=[
             f"<b>{escape_text(bar.name)}</b><br>adds {format_duration(bar.contribution_s)} to the "
-            f"{name_objective(instance)}{_say_mean(bar)}"
+            f"{name_objective(instance)}"
+            + (f"<br>one job takes {format_duration(bar.mean_jct_s)} on average" if bar.paths else "")
             for bar in bars
         ],
     )
@@ -104,11 +100,6 @@ def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> Figure:
     figure.update_xaxes(title_text=f"part of the mean ({scale.unit})")
     figure.update_layout(showlegend=False)
     return figure
-
-
-def _say_mean(bar: ClassBreakdown) -> str:
-    """Say how long a job of a class takes; nothing of several classes together."""
-    return f"<br>one job takes {format_duration(bar.mean_jct_s)} on average" if bar.paths else ""
 
 
 def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[ClassBreakdown]:
@@ -146,10 +137,8 @@ def _bar_height(bars: Sequence[ClassBreakdown]) -> int:
 
 
 def _label_bars(figure: Figure, bars: Sequence[ClassBreakdown], lengths: Sequence[float], texts: Sequence[str]) -> None:
-    """Write each bar's total at its end, leave room for it, and name the bars.
-
-    The bars stand at numbers, not at names: two long names may be the same once they are cut.
-    """
+    """Write each bar's total at its end, leave room for it, and name the bars."""
+    # The bars stand at numbers, not at names: two long names may be the same once they are cut.
     places = list(range(len(bars)))
     figure.add_scatter(
         x=list(lengths),

@@ -151,10 +151,7 @@ def note_sides(a: Compared, b: Compared) -> list[str]:
 
 
 def compare_answers(a: Answer, b: Answer, *, types: tuple[str, str] = ("", "")) -> list[Difference]:
-    """List what two answers say as a whole; what only results have is listed where both are results.
-
-    ``types`` are the GPU types of answers that name none, because there is one only; empty to leave them unnamed.
-    """
+    """List what two answers say as a whole; ``types`` are the GPU types of those that name none, or empty."""
     weighted = any(_is_weighted(measures_of(answer)) for answer in (a, b))
     figures = (_state_figures(answer, only, weighted=weighted) for answer, only in zip((a, b), types, strict=True))
     if not (isinstance(a, Result) and isinstance(b, Result)):
@@ -269,10 +266,7 @@ class Path:
 
 
 def list_paths(answer: Result[Solution] | Plan, *, only_type: str = "") -> dict[str, tuple[Path, ...]]:
-    """Return the paths of each class; empty where an answer has none.
-
-    ``only_type`` is the GPU type where the answer names none, because there is one only.
-    """
+    """Return the paths of each class, none without a plan; ``only_type`` is the GPU type where it names none."""
     rows: dict[str, list[tuple[float, list[float], tuple[str, ...] | None]]] = {}
     if isinstance(answer, BoaPlan):
         rows = {
@@ -288,11 +282,7 @@ def list_paths(answer: Result[Solution] | Plan, *, only_type: str = "") -> dict[
 
 
 def compare_paths(name: str, a: Sequence[Path], b: Sequence[Path]) -> list[Difference]:
-    """List shares and widths of a class that both answers have.
-
-    Where there are several paths, those with the most equal epochs are compared, then those of the nearest shares; what
-    is left over stands alone.
-    """
+    """List shares and widths of a class in both: of the paths with most equal epochs, then of the nearest shares."""
     pairs = _pair_paths(a, b)
     rows = []
     for number, (left, right) in enumerate(pairs, start=1):

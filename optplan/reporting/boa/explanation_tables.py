@@ -170,10 +170,7 @@ def tell_explanation(instance: BoaInstance, result: Result[Solution], explanatio
 
 
 def list_places(instance: BoaInstance, result: Result[Solution], explanation: Explanation) -> Table | None:
-    """List for each choice on which GPU type it runs, and what it costs to force it elsewhere.
-
-    It has a column for each type of the instance, in its order; None where there is one type.
-    """
+    """List by choice its GPU type, and what each other one costs when forced; None where there is one type."""
     if not has_types(instance) or not isinstance(result.solution, BoaSolution):
         return None
     rows: list[list[Content]] = []

@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING
 
 from optplan.contracts import BoundProof, EnumeratedCertificate, Infeasibility, LagrangianCertificate, Result, Solution
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Policy, Problem
+from optplan.reporting.boa import phrases
 from optplan.reporting.boa.breakdown import has_types, load_gpus
 from optplan.reporting.boa.demand import list_extras
-from optplan.reporting.boa.phrases import (
-    BUDGET_WORDS,
-    PROBLEM_WORDS,
-    describe_limits,
-    name_objective,
-    price_words,
-    say_amount,
-)
 from optplan.reporting.phrases import (
     PROOF_WORDS,
     capitalise,
@@ -51,10 +44,10 @@ def state_question(instance: BoaInstance, result: Result[Solution]) -> list[tupl
     mixed = instance.problem is Problem.CONTINUOUS or instance.policy is Policy.MIXED
     kept = "ran on the GPUs" if has_types(instance) else "kept to one width, the one"
     return [
-        ("Wanted", f"the least {name_objective(instance)}, over all jobs"),
-        ("Limits" if instance.further_limits else "Limit", describe_limits(instance)),
+        ("Wanted", f"the least {phrases.name_objective(instance)}, over all jobs"),
+        ("Limits" if instance.further_limits else "Limit", phrases.describe_limits(instance)),
         *list_extras(instance),
-        ("Decided", PROBLEM_WORDS[instance.problem]),
+        ("Decided", phrases.PROBLEM_WORDS[instance.problem]),
         ("Kind of plan", _POLICY_WORDS[Policy.MIXED if mixed else Policy.PURE]),
         (
             "Load",
@@ -231,7 +224,7 @@ def state_provenance(instance: BoaInstance, result: Result[Solution]) -> list[tu
     if instance.description:
         terms.append(("Description", instance.description))
     terms += [(capitalise(kind.replace("_", " ")), text) for kind, text in instance.source.items()]
-    terms += [(f"Price of {name}", price_words(gpu_type)) for name, gpu_type in instance.gpu_types.items()]
+    terms += [(f"Price of {name}", phrases.price_words(gpu_type)) for name, gpu_type in instance.gpu_types.items()]
     terms += [
         (capitalise(fact), text)
         for name, gpu_type in instance.gpu_types.items()
@@ -251,10 +244,7 @@ def state_provenance(instance: BoaInstance, result: Result[Solution]) -> list[tu
 
 
 def explain_proof(instance: BoaInstance, result: Result[Solution]) -> list[str]:
-    """Explain, step by step, what the result's bound rests on.
-
-    Source of the argument: weak duality; design of the certificates in ``optplan.contracts``.
-    """
+    """Explain, step by step, what the result's bound rests on (weak duality)."""
     if result.infeasibility is not None:
         return _explain_infeasibility(instance, result.infeasibility)
     if result.bound is None:
@@ -267,7 +257,7 @@ def explain_proof(instance: BoaInstance, result: Result[Solution]) -> list[str]:
     that = "that price" if len(prices) == 1 else "these prices"
     steps = [
         f"Put a price on {'money' if instance.budget_unit is BudgetUnit.USD_PER_HOUR else 'GPUs'}: "
-        f"{join_words([f'{price} of {name_objective(instance)} for each {what}' for what, price in prices])}.",
+        f"{join_words([f'{price} of {phrases.name_objective(instance)} for each {what}' for what, price in prices])}.",
         f"Under {that} the classes no longer compete, and the best widths of each one are a shortest path through "
         "its epochs.",
         *(_explain_dual(instance, c) for c in result.certificates if isinstance(c, LagrangianCertificate)),
@@ -322,7 +312,7 @@ def _explain_infeasibility(instance: BoaInstance, infeasibility: Infeasibility) 
             f"For each class, take the widths that {uses}, starts included.",
             "Add the classes up: the sum is the least that any plan uses, and it exceeds the budget.",
         ]
-    unit = BUDGET_WORDS[instance.budget_unit].one
+    unit = phrases.BUDGET_WORDS[instance.budget_unit].one
     weighed = [
         f"each {unit} of the budget by {weight:.4g}"
         if limit == BUDGET
@@ -343,14 +333,14 @@ def _explain_dual(instance: BoaInstance, certificate: LagrangianCertificate) -> 
     kept = "all limits" if instance.further_limits else _write_budget(instance)
     return (
         f"Completion time and price together come to at least {format_duration(bound_s + paid_s)}. A plan that keeps "
-        f"to {kept} pays at most {format_duration(paid_s)} of that. So its {name_objective(instance)} is "
+        f"to {kept} pays at most {format_duration(paid_s)} of that. So its {phrases.name_objective(instance)} is "
         f"at least {format_duration(bound_s)}, whatever its widths{'' if instance.floors else ', mixtures included'}."
     )
 
 
 def _write_budget(instance: BoaInstance) -> str:
     amount = instance.budget_amount()
-    return count_gpus(amount) if instance.budget_unit is BudgetUnit.GPU else say_amount(instance, amount)
+    return count_gpus(amount) if instance.budget_unit is BudgetUnit.GPU else phrases.say_amount(instance, amount)
 
 
 def _explain_enumeration(certificate: EnumeratedCertificate) -> str:

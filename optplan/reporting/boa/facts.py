@@ -7,24 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Problem
+from optplan.reporting.boa import phrases
 from optplan.reporting.boa.breakdown import has_types, load_gpus, price_usd_per_hour
 from optplan.reporting.boa.demand import list_extras
 from optplan.reporting.boa.explanations import describe_type
-from optplan.reporting.boa.phrases import (
-    BUDGET_WORDS,
-    PROBLEM_WORDS,
-    cost_usd_per_hour,
-    describe_amount,
-    describe_budget,
-    look_up,
-    name_limit,
-    name_objective,
-    price_words,
-    say_worth,
-    shadow_price,
-    usd_per_unit,
-    use_of_budget,
-)
 from optplan.reporting.pages import Card
 from optplan.reporting.phrases import NOTHING, count_gpus, format_gpus, format_share, format_small_duration, format_usd
 from optplan.reporting.sections import bounds_nothing, list_origin, list_status
@@ -43,12 +29,12 @@ def list_facts(instance: BoaInstance) -> list[tuple[str, str]]:
         ("instance", instance.name),
         ("formulation", "boa"),
         *([("description", instance.description)] if instance.description else []),
-        ("problem", f"{instance.problem.value}: {PROBLEM_WORDS[instance.problem]}"),
+        ("problem", f"{instance.problem.value}: {phrases.PROBLEM_WORDS[instance.problem]}"),
         ("policy", instance.policy.value),
-        ("budget", describe_budget(instance) if instance.budget is not None else NOTHING),
+        ("budget", phrases.describe_budget(instance) if instance.budget is not None else NOTHING),
         *list_extras(instance),
         ("load", count_gpus(load_gpus(instance)) + (", where sizes were measured" if has_types(instance) else "")),
-        *((f"price of {name}", price_words(gpu_type)) for name, gpu_type in types),
+        *((f"price of {name}", phrases.price_words(gpu_type)) for name, gpu_type in types),
         *(fact for name, gpu_type in types for fact in describe_type(name, gpu_type)),
         *((f"source: {kind}", text) for kind, text in instance.source.items()),
         ("hash", instance.content_hash()),
@@ -61,9 +47,9 @@ def list_result_facts(instance: BoaInstance, result: Result[Solution]) -> list[t
     facts = list_status(result)
     if objective is not None:
         rescaling = f" ({format_gpus(measures['gpus_rescaling'])} of them rescaling)"
-        facts.append((name_objective(instance), f"{format_duration(objective)} ({objective:.6g} s)"))
+        facts.append((phrases.name_objective(instance), f"{format_duration(objective)} ({objective:.6g} s)"))
         facts.append(("GPUs on average", f"{format_gpus(measures['gpus'])}{rescaling}"))
-        usd = cost_usd_per_hour(instance, result)
+        usd = phrases.cost_usd_per_hour(instance, result)
         if usd is not None:
             facts.append(("cost a month", format_usd(usd * HOURS_PER_MONTH)))
         facts.append(
@@ -77,10 +63,10 @@ def list_result_facts(instance: BoaInstance, result: Result[Solution]) -> list[t
         gap = "" if result.gap is None else f", gap {format_share(result.gap)}"
         proof = result.bound_proof.value
         facts.append(("bound", f"{format_duration(result.bound)} ({result.bound:.6g} s{gap}; {proof})"))
-    price = shadow_price(instance, result, None)
+    price = phrases.shadow_price(instance, result, None)
     if price is not None and objective is not None:
-        one = BUDGET_WORDS[instance.budget_unit].one.partition(" ")[0]
-        facts.append((f"worth of a {one}", say_worth(instance, price)))
+        one = phrases.BUDGET_WORDS[instance.budget_unit].one.partition(" ")[0]
+        facts.append((f"worth of a {one}", phrases.say_worth(instance, price)))
     return facts + list_origin(result)
 
 
@@ -90,19 +76,19 @@ def list_cards(instance: BoaInstance, result: Result[Solution], frontier: Fronti
         return []
     measures = result.measures
     cards = [
-        Card(name_objective(instance), format_duration(result.objective), f"{result.objective:,.1f} s"),
+        Card(phrases.name_objective(instance), format_duration(result.objective), f"{result.objective:,.1f} s"),
         Card("GPUs in use, on average", format_gpus(measures["gpus"]), _split_gpus(instance, measures)),
     ]
-    usd = cost_usd_per_hour(instance, result)
+    usd = phrases.cost_usd_per_hour(instance, result)
     if usd is not None:
         cards.append(Card("cost a month", format_usd(usd * HOURS_PER_MONTH), _split_cost(instance, usd)))
-    cards.append(_bound_card(result, look_up(frontier, instance.budget_amount())))
+    cards.append(_bound_card(result, phrases.look_up(frontier, instance.budget_amount())))
     if instance.problem is Problem.RESCALING:
         changes, starts = measures["width_changes_per_job"], measures["rescales_per_job"]
         cards.append(Card("changes of width a job", f"{changes:.2f}", f"{starts:.2f} pauses with the first start"))
-    price = shadow_price(instance, result, frontier)
+    price = phrases.shadow_price(instance, result, frontier)
     if price is not None:
-        words = BUDGET_WORDS[instance.budget_unit]
+        words = phrases.BUDGET_WORDS[instance.budget_unit]
         note = "no plan with less" if price.less is None else f"{words.less} costs {format_small_duration(price.less)}"
         cards.append(Card(f"{words.more} saves", format_small_duration(price.more), note))
     return [*cards, *_make_further_cards(instance, result, frontier)]
@@ -151,18 +137,14 @@ def _bound_card(result: Result[Solution], point: FrontierPoint | None) -> Card:
 
 
 class LimitUse(NamedTuple):
-    """What a plan uses of one limit, and what more of it would be worth, in words and in the unit in which it is given.
-
-    ``saves`` is what one more unit saves, of a due date a minute, of a floor one GPU less; ``value`` is that in a day
-    at the budget's price of time.
-    """
+    """What a plan uses of one limit, and what more of it would be worth, in words, in the unit in which it is given."""
 
     name: str
     used: str
     given: str
     share: str
-    saves: str
-    value: str
+    saves: str  #: By one more unit, of a due date a minute, of a floor one GPU less.
+    value: str  #: Of that in a day, at the budget's price of time.
 
 
 def list_types(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, ...]]:
@@ -175,16 +157,13 @@ def list_types(instance: BoaInstance, result: Result[Solution]) -> list[tuple[st
         gpus, price = result.measures[f"gpus.{name}"], gpu_type.price_usd_per_hour
         usd = price * gpus if price is not None else None if gpus else 0.0
         rows.append(_write_type(name, gpus, total, NOTHING if price is None else format_usd(price), usd))
-    return [*rows, _write_type(TOTAL, total, total, "", cost_usd_per_hour(instance, result))]
+    return [*rows, _write_type(TOTAL, total, total, "", phrases.cost_usd_per_hour(instance, result))]
 
 
 def list_limit_uses(
     instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None
 ) -> list[LimitUse]:
-    """List what a plan uses of the budget and of each further limit; empty where there is none, or no plan.
-
-    The frontier says the budget's shadow price where the result has none.
-    """
+    """List what a plan uses of each limit, none without a plan or further limits; the frontier may price the budget."""
     if not instance.further_limits or result.objective is None:
         return []
     limits, prices = instance.limits, find_prices(instance, result, frontier)
@@ -197,7 +176,7 @@ def list_limit_uses(
         rows.append(
             LimitUse(
                 # Tables by class count what rescales, too; a floor does not.
-                name=f"{name_limit(limit)}{', running' if limit.startswith(FLOOR) else ''}",
+                name=f"{phrases.name_limit(limit)}{', running' if limit.startswith(FLOOR) else ''}",
                 used=_write_amount(used * in_unit, unit),
                 given=_write_amount(given, unit),
                 share=format_share(used / of) if of else NOTHING,  # a quota of nothing
@@ -209,23 +188,20 @@ def list_limit_uses(
 
 
 def say_prices(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> list[str]:
-    """Say in a sentence for each limit what more of it is worth; only those whose worth is known.
-
-    Without further limits there is one sentence at most, about the budget.
-    """
+    """Say in a sentence for each limit what more of it is worth; only those whose worth is known."""
     if result.objective is None:
         return []
     prices = find_prices(instance, result, frontier)
     sentences = []
     for limit, price in prices.items():
-        said = say_worth(instance, price) if limit == BUDGET else _say_further(instance, limit, prices)
+        said = phrases.say_worth(instance, price) if limit == BUDGET else _say_further(instance, limit, prices)
         sentences.append(f"{said[0].upper()}{said[1:]}.")
     return sentences
 
 
 def find_prices(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> dict[str, ShadowPrice]:
     """Return the shadow prices of the limits, as far as they are known, the budget's first."""
-    budget = shadow_price(instance, result, frontier)
+    budget = phrases.shadow_price(instance, result, frontier)
     known = {limit: result.shadow_prices.get(limit) for limit in instance.limit_names} | {BUDGET: budget}
     return {limit: price for limit, price in known.items() if price is not None}
 
@@ -249,8 +225,8 @@ def _say_further(instance: BoaInstance, limit: str, prices: dict[str, ShadowPric
         fewer, none = "one higher", "a higher floor"
     if price.more == 0.0 and not price.less:
         nothing = "a later one" if limit.startswith(DUE) else "a lower one" if limit.startswith(FLOOR) else "one more"
-        return f"the {name_limit(limit)} costs no time: {nothing} would save nothing"
-    said = f"{more} saves {format_small_duration(units * price.more)} of {name_objective(instance)}"
+        return f"the {phrases.name_limit(limit)} costs no time: {nothing} would save nothing"
+    said = f"{more} saves {format_small_duration(units * price.more)} of {phrases.name_objective(instance)}"
     usd = _value_of_day(instance, limit, prices)
     if usd is not None:
         said += f", worth {format_usd(usd)} a day at the budget's own price"
@@ -268,14 +244,14 @@ def _value_of_day(instance: BoaInstance, limit: str, prices: dict[str, ShadowPri
     """Return the US dollars a day of budget that save as much as a unit of a further limit; None where unknown."""
     if limit == BUDGET or limit not in prices or BUDGET not in prices or prices[BUDGET].more <= 0.0:
         return None
-    rate = usd_per_unit(instance)
+    rate = phrases.usd_per_unit(instance)
     worth = _count_units(limit) * prices[limit].more / prices[BUDGET].more
     return None if rate is None else worth * rate * HOURS_PER_DAY
 
 
 def _use_of(instance: BoaInstance, result: Result[Solution], limit: str) -> float:
     if limit == BUDGET:
-        return use_of_budget(instance, result)
+        return phrases.use_of_budget(instance, result)
     if limit.startswith(DUE):
         return result.measures[f"classes.{limit.removeprefix(DUE)}.mean_jct_s"]
     if limit.startswith(FLOOR):
@@ -287,7 +263,7 @@ def _write_amount(value: float, unit: str) -> str:
     if unit == "s":
         return format_duration(value)
     known = BudgetUnit(unit)
-    return count_gpus(value) if known is BudgetUnit.GPU else describe_amount(Amount(value, known))
+    return count_gpus(value) if known is BudgetUnit.GPU else phrases.describe_amount(Amount(value, known))
 
 
 def _write_cost(usd: float) -> str:

@@ -1,7 +1,4 @@
-"""The chart of what every budget buys, with a plan and its rivals in it.
-
-Users' names are escaped: plotly reads a part of HTML.
-"""
+"""The chart of what every budget buys, with a plan and its rivals in it."""
 
 from __future__ import annotations
 
@@ -12,17 +9,7 @@ import numpy as np
 from optplan.contracts import Frontier, Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting import style
-from optplan.reporting.boa.phrases import (
-    cost_of_month,
-    describe_budget,
-    look_up,
-    name_objective,
-    say_amount,
-    say_budget,
-    say_money,
-    say_worth,
-    use_of_budget,
-)
+from optplan.reporting.boa import phrases
 from optplan.reporting.phrases import compare_durations, format_gpus, relative_difference
 from optplan.reporting.style import Figure, TimeScale, escape_text, new_figure, time_scale
 from optplan.schema import FloatArray
@@ -74,7 +61,7 @@ def draw_frontier(
     plans = [r for r in (result, *comparisons) if r is not None and r.objective is not None]
     (low, high), (bottom_s, top_s) = _frontier_window(instance, frontier, plans)
     scale = time_scale(top_s)
-    priced = cost_of_month(instance, 1.0) is not None
+    priced = phrases.cost_of_month(instance, 1.0) is not None
     figure = new_figure(height=400, top=56 if priced else 12)
     _add_frontier_line(figure, instance, frontier, high, scale)
     _shade_infeasible(figure, instance, low, float(frontier.budgets[0]))
@@ -86,7 +73,7 @@ def draw_frontier(
         _add_rival(figure, instance, frontier, other, scale, number)
     figure.update_xaxes(title_text=_AXIS_TITLES[instance.budget_unit], range=[low, high], separatethousands=True)
     figure.update_yaxes(
-        title_text=f"{name_objective(instance)} ({scale.unit})",
+        title_text=f"{phrases.name_objective(instance)} ({scale.unit})",
         range=[bottom_s / scale.seconds, top_s / scale.seconds],
     )
     figure.update_layout(
@@ -105,9 +92,9 @@ def _frontier_window(
     """Choose the range of budgets and the range of seconds that are shown: around the plan, with all rivals in it."""
     least, far = float(frontier.budgets[0]), float(frontier.budgets[-1])
     budget = None if instance.budget is None else instance.budget_amount()
-    center = use_of_budget(instance, plans[0]) if plans else max(_WITHOUT_PLAN * least, budget or 0.0)
+    center = phrases.use_of_budget(instance, plans[0]) if plans else max(_WITHOUT_PLAN * least, budget or 0.0)
     high = min(max(_BEYOND * center, 1.3 * least), max(1.05 * far, 1.2 * center))
-    high = max([high, *(1.08 * use_of_budget(instance, plan) for plan in plans)])
+    high = max([high, *(1.08 * phrases.use_of_budget(instance, plan) for plan in plans)])
     # Where everything costs the same, there is one point and no room; a tenth of it makes some.
     high = high if high > least else 1.1 * least
     low = max(0.0, least - _LEFT_ROOM * (high - least))
@@ -126,8 +113,8 @@ def _add_frontier_line(
     budgets = _choose_points(frontier.budgets[frontier.budgets <= high], high)
     points = [frontier.at(float(budget)) for budget in budgets]
     hover = [
-        f"<b>{say_amount(instance, float(budget))}</b>{say_money(instance, float(budget))}<br>"
-        f"best possible: {format_duration(point.objective)}<br>{say_worth(instance, point.shadow_price)}"
+        f"<b>{phrases.say_amount(instance, float(budget))}</b>{phrases.say_money(instance, float(budget))}<br>"
+        f"best possible: {format_duration(point.objective)}<br>{phrases.say_worth(instance, point.shadow_price)}"
         for budget, point in zip(budgets, points, strict=True)
     ]
     figure.add_scatter(
@@ -165,7 +152,9 @@ def _shade_infeasible(figure: Figure, instance: BoaInstance, low: float, least: 
 
 
 def _say_least(instance: BoaInstance, least: float) -> str:
-    return f"{format_gpus(least)} GPUs" if instance.budget_unit is BudgetUnit.GPU else say_amount(instance, least)
+    return (
+        f"{format_gpus(least)} GPUs" if instance.budget_unit is BudgetUnit.GPU else phrases.say_amount(instance, least)
+    )
 
 
 def _mark_budget(figure: Figure, instance: BoaInstance, bottom: float, top: float) -> None:
@@ -177,7 +166,7 @@ def _mark_budget(figure: Figure, instance: BoaInstance, bottom: float, top: floa
         mode="lines",
         line={"color": style.VERMILLION, "width": 2, "dash": "dash"},
         hoverinfo="text",
-        hovertext=f"the budget: {describe_budget(instance)}",
+        hovertext=f"the budget: {phrases.describe_budget(instance)}",
     )
 
 
@@ -188,7 +177,7 @@ def _add_plan(
     window: tuple[tuple[float, float], tuple[float, float]],
     scale: TimeScale,
 ) -> None:
-    objective_s, used = result.objective or 0.0, use_of_budget(instance, result)
+    objective_s, used = result.objective or 0.0, phrases.use_of_budget(instance, result)
     figure.add_scatter(
         name="this plan",
         showlegend=False,  # it is labelled where it is
@@ -198,8 +187,8 @@ def _add_plan(
         marker={"symbol": "diamond", "size": 14, "color": style.INK, "line": {"color": "white", "width": 1.5}},
         hoverinfo="text",
         hovertext=[
-            f"<b>this plan</b> ({escape_text(result.solver)})<br>{name_objective(instance)}: "
-            f"{format_duration(objective_s)}<br>{say_budget(instance, used)}"
+            f"<b>this plan</b> ({escape_text(result.solver)})<br>{phrases.name_objective(instance)}: "
+            f"{format_duration(objective_s)}<br>{phrases.say_budget(instance, used)}"
         ],
     )
     # The line falls from left to right and rivals lie above it: there is room above right of the plan, or below left.
@@ -210,7 +199,7 @@ def _add_plan(
     figure.add_annotation(
         x=used,
         y=objective_s / scale.seconds,
-        text=f"<b>this plan: {format_duration(objective_s)}</b><br>{say_amount(instance, used)}",
+        text=f"<b>this plan: {format_duration(objective_s)}</b><br>{phrases.say_amount(instance, used)}",
         showarrow=True,
         bgcolor="rgba(255, 255, 255, 0.8)",
         arrowhead=0,
@@ -228,9 +217,9 @@ def _add_plan(
 def _add_rival(
     figure: Figure, instance: BoaInstance, frontier: Frontier, rival: Result[Solution], scale: TimeScale, number: int
 ) -> None:
-    objective_s, used = rival.objective or 0.0, use_of_budget(instance, rival)
+    objective_s, used = rival.objective or 0.0, phrases.use_of_budget(instance, rival)
     symbol, color = _MARKERS[number % len(_MARKERS)]
-    best = look_up(frontier, used)
+    best = phrases.look_up(frontier, used)
     above = relative_difference(objective_s, best.objective if best is not None else None)
     with_as_many = f"<br>against the best possible with as many {_NOUNS[instance.budget_unit]}"
     versus = "" if above is None else f"{with_as_many}: {compare_durations(above)}"
@@ -242,15 +231,15 @@ def _add_rival(
         marker={"symbol": f"{symbol}-open", "size": 14, "color": color, "line": {"width": 2.5}},
         hoverinfo="text",
         hovertext=[
-            f"<b>{escape_text(rival.solver)}</b><br>{name_objective(instance)}: {format_duration(objective_s)}<br>"
-            f"{say_budget(instance, used)}{versus}"
+            f"<b>{escape_text(rival.solver)}</b><br>{phrases.name_objective(instance)}: "
+            f"{format_duration(objective_s)}<br>{phrases.say_budget(instance, used)}{versus}"
         ],
     )
 
 
 def _add_money_axis(figure: Figure, instance: BoaInstance, low: float, high: float) -> None:
     """Repeat the horizontal axis above the plot in US dollars; an axis shows only where a trace uses it."""
-    rate = cost_of_month(instance, 1.0) or 1.0
+    rate = phrases.cost_of_month(instance, 1.0) or 1.0
     figure.add_scatter(x=[low * rate], y=[0], xaxis="x2", mode="none", showlegend=False)
     figure.update_layout(
         xaxis2={

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,23 +71,42 @@ class SweepPoint:
 
 
 @dataclass(frozen=True)
-class AskedPoint:
-    """The answer to a question to a frontier, in words, and the bound that its certificate proves, in seconds."""
+class FrontierAnswer:
+    """One answer to a question as plain data, ``at``, ``for_jct_s`` or ``for_weighted_jct_s``."""
 
-    question: str
+    question: dict[str, str | float]
+    instance: BoaInstance  #: The user's, or the one with all weights equal.
     point: FrontierPoint
-    proven_s: float
+    proven: float  #: The bound that the certificate proves at that budget, in seconds.
+
+    @property
+    def is_at(self) -> bool:
+        """Whether it was asked what a budget buys."""
+        return "at" in self.question
+
+    def say_question(self) -> str:
+        """Say what was asked: a budget, or a mean completion time."""
+        asked = next(iter(self.question.values()))
+        if isinstance(asked, str):
+            return asked
+        return f"{name_objective(self.instance)} of {format_duration(asked)}"
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return plain data: the point, what was asked, which mean it is and what is proven about it."""
+        asked = {"question": self.question, "objective_name": name_objective(self.instance)}
+        return {**asked, **self.point.to_json_data(), "proven_bound": self.proven}
 
 
 @dataclass(frozen=True)
 class FrontierCurve:
-    """One curve of the chart, with what solvers reach at some budgets, and, beside the chart, what was asked of it."""
+    """One curve of the chart; ``sweeps``, which fill up while solvers run, are what these reach at some budgets."""
 
     label: str
     instance: BoaInstance
     frontier: Frontier
-    sweeps: Mapping[str, Sequence[SweepPoint]] = field(default_factory=dict)
-    asked: Sequence[AskedPoint] = ()
+    sweeps: dict[str, list[SweepPoint]] = field(default_factory=dict)
+    asked: Sequence[FrontierAnswer] = ()  #: Told beside the chart.
+    shown: Sequence[FrontierPoint] = ()  #: Those of the breakpoints that a terminal lists.
 
 
 def draw_frontiers(curves: Sequence[FrontierCurve]) -> Figure:
@@ -124,11 +143,8 @@ def draw_frontiers(curves: Sequence[FrontierCurve]) -> Figure:
 
 
 def choose_unit(curves: Sequence[FrontierCurve]) -> BudgetUnit:
-    """Choose the unit in which all budgets can be compared; refuse curves that have none in common.
-
-    GPUs, where all budgets count them and they cost the same, or have no price. Otherwise US dollars an hour: GPUs of
-    one type with a price are converted.
-    """
+    """Choose the unit in which all budgets can be compared; refuse curves that have none in common."""
+    # GPUs, where all budgets count them and they cost the same, or have no price; else US dollars an hour.
     rates = [usd_per_unit(curve.instance) for curve in curves]
     in_money = [curve for curve in curves if curve.instance.budget_unit is BudgetUnit.USD_PER_HOUR]
     if in_money:
@@ -272,10 +288,7 @@ def tell_curves(curves: Sequence[FrontierCurve]) -> Section:
 
 
 def list_budgets(curves: Sequence[FrontierCurve], factors: Sequence[float], budget_name: str) -> Table:
-    """Look every frontier up at the same budgets, in equal ratios from the least to well above the largest least.
-
-    ``factors`` lead from the budget's unit of each curve to the chart's.
-    """
+    """Look all frontiers up at budgets in equal ratios; ``factors`` lead from each curve's unit to the chart's."""
     leasts = [factor * float(curve.frontier.budgets[0]) for factor, curve in zip(factors, curves, strict=True)]
     rows = []
     for budget in np.geomspace(min(leasts), _BEYOND * max(leasts), _BUDGETS).tolist():
@@ -293,10 +306,10 @@ def list_asked(curves: Sequence[FrontierCurve], factors: Sequence[float], budget
     rows = [
         (
             curve.label,
-            asked.question,
+            asked.say_question(),
             format_gpus(factor * asked.point.budget),
             format_duration(asked.point.objective),
-            f"{asked.proven_s:,.6g} s",
+            f"{asked.proven:,.6g} s",
         )
         for factor, curve in zip(factors, curves, strict=True)
         for asked in curve.asked

@@ -221,10 +221,8 @@ def _tell_background(instance: BoaInstance, result: Result[Solution], beside: Be
 
 
 def _require_own_frontier(instance: BoaInstance, frontier: Frontier, results: Sequence[Result[Solution]]) -> None:
-    """Refuse a frontier of another problem.
-
-    It may have been computed for another budget, so its hash does not tell; but no plan of its problem lies below it.
-    """
+    """Refuse a frontier of another problem."""
+    # It may have been computed for another budget, so its hash does not tell; but no plan of its problem lies below it.
     if frontier.instance_name != instance.name:
         message = f"the frontier is that of {frontier.instance_name!r}, not of {instance.name!r}; compute it anew"
         raise UsageError(message)

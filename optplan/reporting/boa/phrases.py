@@ -113,11 +113,7 @@ def say_budget(instance: BoaInstance, budget: float) -> str:
 
 
 def describe_budget(instance: BoaInstance) -> str:
-    """Write the instance's budget in words, a budget in money with the GPUs that it pays.
-
-    Where GPUs of several types cost different prices, no number of GPUs can be told, and the money is told for another
-    period as well.
-    """
+    """Write the budget in words, money with the GPUs that it pays, or where these differ by another period."""
     amount = instance.budget_amount()
     if instance.budget is None or instance.budget.unit not in PERIOD_HOURS:
         return f"{count_gpus(amount)} on average"
@@ -253,10 +249,7 @@ def say_steps(result: Result[Solution], free: Result[Solution]) -> str:
 
 
 def say_wider(result: Result[Solution], wider: Mapping[tuple[str, int], Result[Solution]]) -> str:
-    """Say that more budget buys nothing, and which wider width would gain most.
-
-    ``wider`` has by class and width the best plan with that width allowed, too.
-    """
+    """Say that more budget buys nothing, and which width, of the best plans with one more allowed, would gain most."""
     nothing = "More budget buys nothing: every class has the widths that are best for it."
     gains = {
         choice: (result.objective or 0.0) - found.objective

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING
 
 from optplan.formulations import formulation_of
 from optplan.formulations.boa.data.instance import DUE, FLOOR, BoaInstance
-from optplan.reporting.boa.breakdown import (
-    ClassBreakdown,
-    EpochRange,
-    JobPath,
-    break_down,
-    has_types,
-    require_boa,
-    type_prices,
-)
+from optplan.reporting.boa import breakdown
 from optplan.reporting.boa.explanations import describe_classes
 from optplan.reporting.boa.facts import list_limit_uses, list_types
 from optplan.reporting.boa.phrases import BUDGET_WORDS, cost_of_month, cost_usd_per_hour, name_limit, name_objective
@@ -64,11 +56,8 @@ def list_class_data(instance: BoaInstance, most: int = MOST_CLASSES, where: str 
 
 
 def list_plan(instance: BoaInstance, result: Result[Solution], most: int = MOST_CLASSES) -> Table:
-    """List who gets how many GPUs in which epochs; consecutive epochs of one width share a row.
-
-    Nobody where the result has no solution.
-    """
-    parts = break_down(instance, result, most)
+    """List who gets how many GPUs in which epochs, a row for a range at one width; none without a plan."""
+    parts = breakdown.break_down(instance, result, most)
     shares = any(len(part.paths) > 1 for part in parts)
     columns = [Column("class"), *numbers("epochs", "GPUs", "expected time")]
     if shares:
@@ -78,7 +67,7 @@ def list_plan(instance: BoaInstance, result: Result[Solution], most: int = MOST_
     return Table(caption, columns, rows, len(columns) - 2, _say_rest(instance, most) if parts else "")
 
 
-def _list_class(part: ClassBreakdown, *, shares: bool) -> list[Row]:
+def _list_class(part: breakdown.ClassBreakdown, *, shares: bool) -> list[Row]:
     """List the paths of a class's jobs; the class is named once, and so is each share."""
     rows: list[Row] = []
     paths = [_list_path(path) for path in part.paths]
@@ -90,7 +79,7 @@ def _list_class(part: ClassBreakdown, *, shares: bool) -> list[Row]:
     return rows
 
 
-def _list_path(path: JobPath) -> list[Sequence[Content]]:
+def _list_path(path: breakdown.JobPath) -> list[Sequence[Content]]:
     shown = path.ranges if len(path.ranges) <= _MOST_RANGES else path.ranges[: _MOST_RANGES - 1]
     rest = path.ranges[len(shown) :]
     rows: list[Sequence[Content]] = [
@@ -111,16 +100,16 @@ def _list_path(path: JobPath) -> list[Sequence[Content]]:
     return rows
 
 
-def name_gpus(held: EpochRange) -> str:
+def name_gpus(held: breakdown.EpochRange) -> str:
     """Write the GPUs of a range of epochs: ``8``, or ``8 a100`` where there are several types."""
     return f"{format_gpus(held.gpus)} {held.gpu_type}".rstrip()
 
 
 def list_classes(instance: BoaInstance, result: Result[Solution], most: int = MOST_CLASSES) -> Table:
     """List what each class uses and how long its jobs take."""
-    prices, parts = type_prices(instance), break_down(instance, result)
+    prices, parts = breakdown.type_prices(instance), breakdown.break_down(instance, result)
     columns = [Column("class"), *numbers("GPUs running", "GPUs rescaling")]
-    columns += [Column("by type", style="parts")] if has_types(instance) else []
+    columns += [Column("by type", style="parts")] if breakdown.has_types(instance) else []
     columns += numbers("share of GPUs")
     columns += numbers("share of the cost") if prices is not None else ()
     columns += numbers("one job takes", "share of the mean")
@@ -134,7 +123,7 @@ def list_classes(instance: BoaInstance, result: Result[Solution], most: int = MO
                 part.name,
                 format_gpus(part.gpus_running),
                 format_gpus(part.gpus_rescaling),
-                *([by_type] if has_types(instance) else []),
+                *([by_type] if breakdown.has_types(instance) else []),
                 format_share(part.gpus / gpus),
                 *([] if prices is None else [format_share(_cost(part, prices) / usd)]),
                 format_duration(part.mean_jct_s),
@@ -144,17 +133,14 @@ def list_classes(instance: BoaInstance, result: Result[Solution], most: int = MO
     return Table("GPUs and time by class", columns, rows, rest=_say_rest(instance, most) if parts else "")
 
 
-def _cost(part: ClassBreakdown, prices: Mapping[str, float]) -> float:
+def _cost(part: breakdown.ClassBreakdown, prices: Mapping[str, float]) -> float:
     return sum(prices[gpu_type] * used for gpu_type, used in part.gpus_by_type.items())
 
 
 def compare_results(instance: Instance, results: Sequence[Result[Solution]]) -> Table:
-    """Set results of the same problem side by side.
-
-    The first is what the others are compared with.
-    """
-    boa = require_boa(instance)
-    priced = type_prices(boa) is not None
+    """Set results of the same problem side by side; the first is what the others are compared with."""
+    boa = breakdown.require_boa(instance)
+    priced = breakdown.type_prices(boa) is not None
     columns = [Column("solver"), *numbers(name_objective(boa), "difference", "GPUs")]
     columns += numbers("cost an hour") if priced else ()
     columns += [*numbers("bound"), *STANDING_COLUMNS]
@@ -191,12 +177,8 @@ def list_budgets(
     reference: float | None = None,
     bounds: Sequence[float] | None = None,
 ) -> Table:
-    """List what budgets buy at best.
-
-    ``reference`` is an objective, in seconds, that the points are compared with; ``bounds`` are what their certificates
-    prove, in seconds.
-    """
-    boa = require_boa(instance)
+    """List what budgets buy at best, against a ``reference`` and with the proven ``bounds``, all in seconds."""
+    boa = breakdown.require_boa(instance)
     priced = cost_of_month(boa, 1.0) is not None
     own = None if boa.budget is None else boa.budget_amount()
     columns = list(numbers(BUDGET_WORDS[boa.budget_unit].name))
@@ -236,11 +218,8 @@ def _say_remark(point: FrontierPoint, own: float | None) -> str:
 
 
 def list_sweep(instance: Instance, points: Sequence[SweepPoint]) -> Table:
-    """List what a solver reaches at budgets, and how far above the frontier that is.
-
-    Where none of the results has a bound, no column for bounds is shown.
-    """
-    boa = require_boa(instance)
+    """List what a solver reaches at budgets and how far above the frontier; its bounds, if any result has one."""
+    boa = breakdown.require_boa(instance)
     has_bounds = any(point.result.bound is not None for point in points)
     columns = list(numbers(BUDGET_WORDS[boa.budget_unit].name, "best possible", name_objective(boa), "above the best"))
     columns += [*numbers("own bound"), *STANDING_COLUMNS] if has_bounds else [STANDING_COLUMNS[-1]]
@@ -259,10 +238,7 @@ def list_sweep(instance: Instance, points: Sequence[SweepPoint]) -> Table:
 
 
 def choose_budgets(instance: BoaInstance, frontier: Frontier) -> list[float]:
-    """Choose the budgets, in the instance's unit, at which a table looks at the frontier.
-
-    Increasing: the least feasible one, some around the instance's own, and the one beyond which nothing improves.
-    """
+    """Choose the budgets that a table shows: the least feasible, some about the instance's, the last that improves."""
     least, far = float(frontier.budgets[0]), float(frontier.budgets[-1])
     middle = 1.5 * least if instance.budget is None else instance.budget_amount()
     between = (step * middle for step in _BUDGET_STEPS)

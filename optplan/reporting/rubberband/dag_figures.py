@@ -1,8 +1,4 @@
-"""The execution graph of a plan as a figure, and as text for terminals.
-
-A stage is drawn task by task while it is small. Many tasks side by side become one (``64 x TRAIN``), and so do the
-trials of a long chain.
-"""
+"""The execution graph of a plan as a figure and as text, task by task while it is small, else ``64 x TRAIN``."""
 
 from __future__ import annotations
 
@@ -38,11 +34,7 @@ _PART_NAMES = {
 
 
 def fold_dag(graph: DiGraph) -> DiGraph:
-    """Fold tasks that a reader need not tell apart into one.
-
-    Its nodes are the first task of each fold, with that task's attributes and ``count``, the tasks in it; ``x`` and
-    ``y`` are places among the folds. Edges lead wherever those of the tasks do.
-    """
+    """Fold tasks that a reader need not tell apart into one: the first, with ``count`` and its place ``x``, ``y``."""
     import networkx
 
     runs: tuple[StageRun, ...] = graph.graph["runs"]
@@ -75,10 +67,7 @@ def _place(data: dict[str, Any], run: StageRun) -> tuple[int | None, int | None]
 
 
 def draw_dag(graph: DiGraph) -> Figure:
-    """Draw the execution graph of a bracket, large stages folded.
-
-    Time goes to the right, though not to scale; what a fold holds and how long its tasks take is said on hovering.
-    """
+    """Draw the execution graph of a bracket, large stages folded; time goes to the right, though not to scale."""
     folded = fold_dag(graph)
     top = max(y for _, y in folded.nodes(data="y"))
     figure = new_figure(height=round(_REST_HEIGHT + _ROW_HEIGHT * (2.0 * top + 2.0)), top=40)
@@ -164,10 +153,8 @@ def _describe_distribution(distribution: Distribution) -> str:
 
 
 def write_dag(graph: DiGraph) -> list[str]:
-    """Write the execution graph of a bracket as text, one line for each stage.
-
-    Such as ``stage 1: SCALE > 4 x INIT_INSTANCE > 32 x TRAIN (1 GPU, 10 iterations; 16 at a time) > SYNC``.
-    """
+    """Write the execution graph of a bracket as text, one line for each stage."""
+    # Such as ``stage 1: SCALE > 4 x INIT_INSTANCE > 32 x TRAIN (1 GPU, 10 iterations; 16 at a time) > SYNC``.
     return [_write_stage(run) for run in graph.graph["runs"]]
 
 

@@ -6,32 +6,21 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from optplan.contracts import Certificate, Instance, ParetoFrontier, Relaxation, Result, Solution
+from optplan.contracts import Certificate, ParetoFrontier, Relaxation, Result, Solution
 from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance
 from optplan.formulations.rubberband.planning import RubberBandPlan
-from optplan.reporting.pages import Card, Charts, Definitions, Page, Section
+from optplan.reporting.pages import Card, Charts, Definitions, Section
 from optplan.reporting.pareto import RESULT_COLORS, tell_frontier
 from optplan.reporting.phrases import capitalise, format_amount, format_cost, format_least, format_share
+from optplan.reporting.presentation import Presenter
 from optplan.reporting.presenters import Beside
-from optplan.reporting.rubberband import words
-from optplan.reporting.rubberband.tables import (
-    compare_results,
-    list_asked,
-    list_facts,
-    list_result_facts,
-    list_stages,
-    plan_of,
-)
+from optplan.reporting.rubberband import tables, words
 from optplan.reporting.sections import (
-    build_answer_page,
-    present_answer,
-    present_facts,
     relaxations_of,
     tell_background,
     tell_relaxations,
 )
 from optplan.reporting.style import Figure, escape_text, new_figure, time_scale
-from optplan.reporting.tables import Shown
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
 if TYPE_CHECKING:
@@ -55,63 +44,8 @@ _ASSUMPTIONS = (
 )
 
 
-def present_instance(instance: Instance) -> list[Shown]:
-    """Say what an instance asks for."""
-    search = words.require_search(instance)
-    return present_facts(search, list_facts(search), list_asked(search))
-
-
-def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
-    """Say what was found, how good it is, and how large the cluster is in each stage."""
-    search = words.require_search(instance)
-    tables = [list_stages(plan_of(search, result))] if result.solution is not None else []
-    facts = list_result_facts(search, result)
-    return present_answer(result, words.say_answer(search, result), words.say_how_good(search, result), facts, *tables)
-
-
-def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
-    """Set the results of several solvers side by side, ours first."""
-    return [compare_results(words.require_search(instance), results)]
-
-
-def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
-    """Draw how large the cluster is over time."""
-    return draw_sizes([(result.solver, plan_of(words.require_search(instance), result))])
-
-
-def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
-    """Gather the report of a result; its background is of :mod:`optplan.reporting.rubberband.gathering`."""
-    beside.require_only_plans("searches")
-    search = words.require_search(instance)
-    found: Background | None = beside.background
-    rivals = beside.rivals or ([found.static] if found is not None and found.static is not None else [])
-    sections = []
-    if result.infeasibility is not None:
-        sections.append(_tell_relaxations(result))
-    if result.solution is not None:
-        sections += _tell_plan(search, result, rivals)
-    if rivals:
-        sections.append(Section("solvers", "Other planners", [compare_results(search, [result, *rivals])]))
-    if found is not None:
-        sections.append(_tell_frontier(search, found.frontier, [result, *rivals]))
-    question, certificates = [Definitions(list_facts(search))], map(_say_certificate, result.certificates)
-    sections += tell_background(search, result, beside, question, _CHECK, *certificates, granted=_ASSUMPTIONS)
-    return build_answer_page(
-        search,
-        result,
-        answer=words.say_answer(search, result, in_full=False),
-        how_good=words.say_how_good(search, result),
-        cards=_list_cards(search, result),
-        sections=sections,
-        objective=words.name_objective(search),
-    )
-
-
 def draw_sizes(plans: Sequence[tuple[str, RubberBandPlan]]) -> Figure:
-    """Draw how many instances each plan holds over time.
-
-    Horizontal: expected time since the start. Vertical: instances held, by all brackets together.
-    """
+    """Draw how many instances each plan holds, by all brackets together, over expected time since the start."""
     figure = new_figure(height=340, top=36)
     scale = time_scale(max(stage.end_s for _, plan in plans for stage in plan.stages))
     for number, (name, plan) in enumerate(plans):
@@ -161,9 +95,9 @@ def _count(number: int, noun: str) -> str:
 def _tell_plan(
     instance: RubberBandInstance, result: Result[Solution], rivals: Sequence[Result[Solution]]
 ) -> list[Section]:
-    plan = plan_of(instance, result)
+    plan = tables.plan_of(instance, result)
     plans = [(result.solver, plan)]
-    plans += [(rival.solver, plan_of(instance, rival)) for rival in rivals if rival.solution is not None]
+    plans += [(rival.solver, tables.plan_of(instance, rival)) for rival in rivals if rival.solution is not None]
     sizes = words.name_plan(instance, result.solution) if result.solution is not None else ""
     chart = (f"Instances held over time; stage by stage: {sizes}.", draw_sizes(plans))
     reading = (
@@ -178,7 +112,7 @@ def _tell_plan(
     ]
     return [
         Section("sizes", "The cluster over time", [Charts([chart], reading)]),
-        Section("stages", "The plan", [list_stages(plan)]),
+        Section("stages", "The plan", [tables.list_stages(plan)]),
         Section("bill", "What is paid for", [Definitions(bill)]),
     ]
 
@@ -228,12 +162,41 @@ def _list_cards(instance: RubberBandInstance, result: Result[Solution]) -> list[
     ]
     price = result.shadow_prices.get(instance.limit_name)
     if price is not None:
-        cards.append(_card_of_price(instance, price.more))
+        minute = instance.limit_name == DEADLINE
+        saved = format_cost(price.more * SECONDS_PER_MINUTE) if minute else format_duration(price.more)
+        cards.append(Card(f"one more {'minute' if minute else 'dollar'} saves", saved, "at the margin, between plans"))
     return cards
 
 
-def _card_of_price(instance: RubberBandInstance, more: float) -> Card:
-    """Say what a little more of the limit is worth: a figure, and of what."""
-    if instance.limit_name == DEADLINE:
-        return Card("one more minute saves", format_cost(more * SECONDS_PER_MINUTE), "at the margin, between plans")
-    return Card("one more dollar saves", format_duration(more), "at the margin, between plans")
+def _choose_rivals(beside: Beside) -> Sequence[Result[Solution]]:
+    """Return the rivals, or the best cluster of constant size where there are none."""
+    found: Background | None = beside.background
+    return beside.rivals or ([found.static] if found is not None and found.static is not None else [])
+
+
+def _tell_background(instance: RubberBandInstance, result: Result[Solution], beside: Beside) -> list[Section]:
+    question, certificates = [Definitions(tables.list_facts(instance))], map(_say_certificate, result.certificates)
+    return tell_background(instance, result, beside, question, _CHECK, *certificates, granted=_ASSUMPTIONS)
+
+
+PRESENTER = Presenter(
+    words.require_search,
+    plans="searches",
+    facts=tables.list_facts,
+    given=lambda search: [tables.list_asked(search)],
+    answer=words.say_answer,
+    title=partial(words.say_answer, in_full=False),
+    how_good=words.say_how_good,
+    found=tables.list_result_facts,
+    decided=lambda search, result: [tables.list_stages(tables.plan_of(search, result))],
+    compared=lambda search, results: [tables.compare_results(search, results)],
+    objective=words.name_objective,
+    cards=_list_cards,
+    rivals="Other planners",
+    beside=_choose_rivals,
+    relaxed=lambda _, result: _tell_relaxations(result),
+    plan=_tell_plan,
+    gathered=lambda search, found, results: [_tell_frontier(search, found.frontier, results)],
+    background=_tell_background,
+    picture=lambda search, result: draw_sizes([(result.solver, tables.plan_of(search, result))]),
+)

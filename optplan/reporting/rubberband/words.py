@@ -29,12 +29,10 @@ _FIGURES = (
     ("instances at most", "most_instances", COUNT),
     ("instances started", "instances_started", COUNT),
 )
-
-
-def require_search(instance: Instance) -> RubberBandInstance:
-    """Return the instance, if it is one of RubberBand."""
-    problem = f"instance {instance.name!r} is no search on a cluster (formulation rubberband)"
-    return require_kind(instance, RubberBandInstance, problem)
+#: Instances and solutions of other formulations are refused.
+require_search = require_kind(
+    RubberBandInstance, "instance {name!r} is no search on a cluster (formulation rubberband)"
+)
 
 
 def name_objective(instance: Instance) -> str:
@@ -98,22 +96,18 @@ def _say_limit(instance: RubberBandInstance, result: Result[Solution]) -> str:
     """Say what the limits were, and with a confidence how well they are kept."""
     kept_both = result.measures.get("kept_probability")
     if kept_both is not None:
+        kept = f"{math.floor(1e4 * kept_both + ROUNDING) / 1e4:g}"  # rounded down, so that none but certainty is 1
         which = " and ".join(
             f"the {limit} of {format_limit(instance, amount, limit)}" for limit, amount in instance.limits.items()
         )
         are = "are both" if len(instance.limits) > 1 else "is"
-        return f"{which} {are} kept with probability {_format_chance(kept_both)} (asked: {instance.confidence:g})"
+        return f"{which} {are} kept with probability {kept} (asked: {instance.confidence:g})"
     chance, said = result.measures.get("on_time_probability"), []
     for limit, amount in instance.limits.items():
         is_chance = chance is not None and limit == DEADLINE
         kept = f", kept with a probability of {format_share(chance or 0.0)}" if is_chance else ""
         said.append(f"the {limit} is {format_amount(limit, amount)}{kept}")
     return ", ".join(said)
-
-
-def _format_chance(chance: float) -> str:
-    """Write a probability, rounded down so that none but certainty is 1."""
-    return f"{math.floor(1e4 * chance + ROUNDING) / 1e4:g}"
 
 
 def say_how_good(instance: RubberBandInstance, result: Result[Solution]) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Solution
+from optplan.contracts import ParetoFrontier, ParetoPoint, Result, Solution
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
-from optplan.reporting.pages import Card, Charts, Definitions, Page, Section
+from optplan.reporting.pages import Block, Card, Charts, Definitions, Section
 from optplan.reporting.pareto import draw_pareto
 from optplan.reporting.phrases import format_share
+from optplan.reporting.presentation import Presenter
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
-    build_answer_page,
-    present_answer,
-    present_facts,
     relaxations_of,
     tell_background,
     tell_relaxations,
@@ -21,7 +20,6 @@ from optplan.reporting.sections import (
 from optplan.reporting.seer import tables, words
 from optplan.reporting.seer.round_figures import draw_rounds
 from optplan.reporting.seer.tables import DELTA, compare_losses, list_guarantees, list_loss_facts
-from optplan.reporting.style import Figure
 from optplan.reporting.tables import Column, Shown, Table, numbers, plain_text
 
 _CHECK = "verify trusts no solver: it computes time, spend and every rule again, from the numbers of trials alone."
@@ -60,73 +58,6 @@ _PRIOR = (
     ),
     ("Objective", "The mean, over samples, of the true loss of the trial that looks best after the last round."),
 )
-
-
-def present_instance(instance: Instance) -> list[Shown]:
-    """Say what an instance asks for, and the rounds and brackets that follow from it."""
-    search = words.require_seer(instance)
-    brackets, promised = tables.list_brackets(search, None), list_guarantees(search)
-    parts = present_facts(search, tables.list_facts(search), *([] if brackets is None else [brackets]))
-    if promised is not None:
-        said = f"What the paper's Theorem 2 promises of the published plan with probability {1 - DELTA:g}:"
-        parts += ["", plain_text(said), "", promised]
-    return parts
-
-
-def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
-    """Say what was found, how good it is, and who trains in each round."""
-    search, solution = words.require_seer(instance), result.solution
-    shown = [] if solution is None else [tables.list_rounds_of(search, words.require_brackets(solution))]
-    facts = tables.list_result_facts(search, result)
-    return present_answer(result, words.say_answer(search, result), tables.say_quality(search, result), facts, *shown)
-
-
-def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
-    """Set the results of several solvers side by side, ours first."""
-    return [
-        compare_losses(results)
-        if words.seeks_quality(words.require_seer(instance))
-        else tables.compare_results(results)
-    ]
-
-
-def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
-    """Draw who trains on how many GPUs over time."""
-    return draw_rounds(words.require_seer(instance), words.require_brackets(result.solution))
-
-
-def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
-    """Gather the report of a result; its background is of :mod:`optplan.reporting.seer.gathering`."""
-    beside.require_only_plans("searches")
-    search = words.require_seer(instance)
-    quality, rivals, sections = words.seeks_quality(search), beside.rivals, []
-    if result.infeasibility is not None:
-        sections.append(_tell_relaxations(result))
-    if result.solution is not None:
-        sections += _tell_search(search, words.require_brackets(result.solution), result, rivals)
-    if rivals:
-        compare = compare_losses if quality else tables.compare_results
-        sections.append(Section("solvers", "Other planners", [compare([result, *rivals])]))
-    if beside.background is not None:
-        found = beside.background
-        sections.append(_tell_amounts(search, found, [result, *rivals]) if quality else _tell_budgets(search, found))
-    supply = _SUPPLY if search.nodes_paid is None else _NODES
-    granted = [*_ASSUMPTIONS, supply, *(_PRIOR if quality else _SPENDING)]
-    check, promised = _CHECK + (_CHECK_LOSS if quality else ""), list_guarantees(search)
-    asked, *others = tell_background(
-        search, result, beside, [Definitions(tables.list_facts(search))], check, granted=granted
-    )
-    promise = [] if promised is None else [Section("promise", "What theory promises", [_PROMISE, promised])]
-    sections += [asked, *promise, *others]
-    return build_answer_page(
-        search,
-        result,
-        answer=words.say_answer(search, result),
-        how_good=tables.say_quality(search, result),
-        cards=_list_cards(search, result),
-        sections=sections,
-        objective=words.name_objective(search),
-    )
 
 
 def _tell_search(
@@ -242,3 +173,52 @@ def _split(fact: str) -> tuple[str, str]:
     """Divide a fact into its figure and what stands in brackets after it."""
     figure, _, rest = fact.partition(" (")
     return figure, rest.replace(")", "", 1)
+
+
+def _list_given(instance: SeerInstance) -> list[Shown]:
+    """List the rounds and brackets that follow from an instance, and what theory promises of them."""
+    brackets, promised = tables.list_brackets(instance, None), list_guarantees(instance)
+    said = f"What the paper's Theorem 2 promises of the published plan with probability {1 - DELTA:g}:"
+    given: list[Shown] = [] if brackets is None else [brackets]
+    return given if promised is None else [*given, plain_text(said), promised]
+
+
+def _compare(instance: SeerInstance, results: Sequence[Result[Solution]]) -> list[Block]:
+    return [compare_losses(results) if words.seeks_quality(instance) else tables.compare_results(results)]
+
+
+def _tell_gathered(instance: SeerInstance, found: Any, results: Sequence[Result[Solution]]) -> list[Section]:  # noqa: ANN401 - by the objective
+    if words.seeks_quality(instance):
+        return [_tell_amounts(instance, found, results)]
+    return [_tell_budgets(instance, found)]
+
+
+def _tell_background(instance: SeerInstance, result: Result[Solution], beside: Beside) -> list[Section]:
+    quality, promised = words.seeks_quality(instance), list_guarantees(instance)
+    supply = _SUPPLY if instance.nodes_paid is None else _NODES
+    granted = [*_ASSUMPTIONS, supply, *(_PRIOR if quality else _SPENDING)]
+    question, check = [Definitions(tables.list_facts(instance))], _CHECK + (_CHECK_LOSS if quality else "")
+    asked, *others = tell_background(instance, result, beside, question, check, granted=granted)
+    promise = [] if promised is None else [Section("promise", "What theory promises", [_PROMISE, promised])]
+    return [asked, *promise, *others]
+
+
+PRESENTER = Presenter(
+    words.require_seer,
+    plans="searches",
+    facts=tables.list_facts,
+    given=_list_given,
+    answer=words.say_answer,
+    how_good=tables.say_quality,
+    found=tables.list_result_facts,
+    decided=lambda search, result: [tables.list_rounds_of(search, words.require_brackets(result.solution))],
+    compared=_compare,
+    objective=words.name_objective,
+    cards=_list_cards,
+    rivals="Other planners",
+    relaxed=lambda _, result: _tell_relaxations(result),
+    plan=lambda search, result, rivals: _tell_search(search, words.require_brackets(result.solution), result, rivals),
+    gathered=_tell_gathered,
+    background=_tell_background,
+    picture=lambda search, result: draw_rounds(search, words.require_brackets(result.solution)),
+)

@@ -31,12 +31,9 @@ class _Bar:
 
 
 def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
-    """Draw who trains on how many GPUs over time.
-
-    Horizontal: time since the start. Vertical: GPUs; the best trials so far are at the bottom. A colour for each
-    bracket; trials that are eliminated at the end of a round are pale. The dotted line is a cluster of constant size
-    that costs the budget until the deadline.
-    """
+    """Draw who trains on how many GPUs over time, a colour for each bracket, the best trials so far at the bottom."""
+    # Trials that are eliminated at the end of a round are pale. The dotted line is a cluster of constant size that
+    # costs the budget until the deadline.
     figure = new_figure(height=400, top=36)
     rounds = list_rounds(instance, solution)
     scale = time_scale(instance.deadline_min * SECONDS_PER_MINUTE)

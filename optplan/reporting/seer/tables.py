@@ -11,18 +11,7 @@ from optplan.formulations.seer.data.search_space import Choices, count_configura
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
 from optplan.reporting.phrases import NOTHING, ROUNDING, format_seconds, format_share, format_usd
 from optplan.reporting.sections import compare_objectives, list_bound, list_origin, list_status
-from optplan.reporting.seer.words import (
-    describe_budget,
-    format_gpu_min,
-    format_loss,
-    format_minutes,
-    format_number,
-    name_groups,
-    name_round,
-    require_brackets,
-    say_how_good,
-    seeks_quality,
-)
+from optplan.reporting.seer import words
 from optplan.reporting.tables import Column, Table, numbers
 
 _ROUND_COLUMNS = (
@@ -50,27 +39,24 @@ _THEOREM_COLUMNS = (
 DELTA = 0.1
 
 
-def _describe_cluster(instance: SeerInstance) -> str:
-    if instance.most_gpus_held is None:
-        return "as many as the first round asks for (most_gpus_held sets a limit)"
-    return f"{instance.most_gpus_held:g} at most"
-
-
 def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
     """List what an instance says, and the rounds that follow from it, by name."""
     most = "or more" if instance.most_gpus is None else f"to {instance.most_gpus:g}"
     gpus = f"{instance.least_gpus:g} {most}{'' if instance.whole_gpus else ', also fractions'}"
+    held = "as many as the first round asks for (most_gpus_held sets a limit)"
+    if instance.most_gpus_held is not None:
+        held = f"{instance.most_gpus_held:g} at most"
     facts = [
-        ("deadline", format_minutes(instance.deadline_min)),
-        ("budget", describe_budget(instance)),
+        ("deadline", words.format_minutes(instance.deadline_min)),
+        ("budget", words.describe_budget(instance)),
         ("GPUs of a trial", gpus),
-        ("GPUs at a time", _describe_cluster(instance)),
+        ("GPUs at a time", held),
         ("eta, nu", f"{instance.eta:g}, {instance.nu:g}"),
-        ("shortest round", format_minutes(instance.least_round_min)),
+        ("shortest round", words.format_minutes(instance.least_round_min)),
     ]
     if instance.resize_s:
         usual = " (the default, as measured)" if instance.resize_s == MEASURED_RESIZE_S else ""
-        facts.append(("a resize takes", f"{format_minutes(instance.resize_min)} without training{usual}"))
+        facts.append(("a resize takes", f"{words.format_minutes(instance.resize_min)} without training{usual}"))
     if instance.price_usd_per_gpu_hour is not None:
         source = ", ".join(part for part in (instance.price_source, instance.price_date) if part)
         price = f"{format_usd(instance.price_usd_per_gpu_hour)} an hour of one {instance.gpu_type}"
@@ -83,9 +69,9 @@ def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
     published = instance.brackets
     if published is not None:
         rounds = ", ".join(
-            format_minutes(published.round_min * instance.eta**number) for number in range(published.rounds)
+            words.format_minutes(published.round_min * instance.eta**number) for number in range(published.rounds)
         )
-        of = "published rounds" if seeks_quality(instance) else "rounds"
+        of = "published rounds" if words.seeks_quality(instance) else "rounds"
         facts += [(of, f"{published.rounds}, of {rounds}"), ("R*", f"{published.ratio:.8g}")]
     return facts + list_prior_facts(instance)
 
@@ -96,37 +82,37 @@ def list_result_facts(instance: SeerInstance, result: Result[Solution]) -> list[
     facts = list_status(result)
     if result.objective is not None:
         share = measures["spent_gpu_min"] / instance.budget_gpu_min
-        if seeks_quality(instance):
-            facts += [*list_loss_facts(result), ("training", format_gpu_min(measures["training_gpu_min"]))]
+        if words.seeks_quality(instance):
+            facts += [*list_loss_facts(result), ("training", words.format_gpu_min(measures["training_gpu_min"]))]
         else:
-            facts.append(("training", f"{format_gpu_min(result.objective)} ({result.objective:.9g})"))
+            facts.append(("training", f"{words.format_gpu_min(result.objective)} ({result.objective:.9g})"))
         facts += list_rest_of_spending(instance, measures)
         facts.append(("of the budget", f"{format_share(share)}, {say_unused(instance, measures)} unused"))
-        facts.append(("in the last round", format_gpu_min(measures["last_round_gpu_min"])))
+        facts.append(("in the last round", words.format_gpu_min(measures["last_round_gpu_min"])))
         facts += list_costs(instance, measures)
-    return [*facts, *list_bound(result, format_gpu_min), *list_origin(result)]
+    return [*facts, *list_bound(result, words.format_gpu_min), *list_origin(result)]
 
 
 def say_quality(instance: SeerInstance, result: Result[Solution]) -> str:
     """Say how good a result is: what it trains at most, or what loss it may expect."""
-    if seeks_quality(instance) and result.objective is not None:
+    if words.seeks_quality(instance) and result.objective is not None:
         return say_expectation(result)
-    return say_how_good(instance, result)
+    return words.say_how_good(instance, result)
 
 
 def say_unused(instance: SeerInstance, measures: dict[str, float]) -> str:
     """Write what is left of the budget; rounding errors are nothing."""
     unused = measures["unused_gpu_min"]
-    return format_gpu_min(unused if abs(unused) > ROUNDING * instance.budget_gpu_min else 0.0)
+    return words.format_gpu_min(unused if abs(unused) > ROUNDING * instance.budget_gpu_min else 0.0)
 
 
 def list_rest_of_spending(instance: SeerInstance, measures: dict[str, float]) -> list[tuple[str, str]]:
     """List what the budget pays besides training: pauses, and where whole nodes are paid what is idle on them."""
     resizing = measures["resize_gpu_min"]
-    facts = [("resizing", format_gpu_min(resizing))] if resizing else []
+    facts = [("resizing", words.format_gpu_min(resizing))] if resizing else []
     idle = measures["spent_gpu_min"] - measures["training_gpu_min"] - resizing
     if idle > ROUNDING * instance.budget_gpu_min:
-        facts.append(("idle on whole nodes", format_gpu_min(idle)))
+        facts.append(("idle on whole nodes", words.format_gpu_min(idle)))
     return facts
 
 
@@ -138,7 +124,7 @@ def list_costs(instance: SeerInstance, measures: dict[str, float]) -> list[tuple
     if "node_gpu_min" in measures:
         cost = f", {format_usd(measures['node_cost_usd'])}" if "node_cost_usd" in measures else ""
         cost = cost if paid == "cost_usd" else ""
-        nodes = f"{measures['most_nodes_held']:,.0f} at most, {format_gpu_min(measures['node_gpu_min'])}{cost}"
+        nodes = f"{measures['most_nodes_held']:,.0f} at most, {words.format_gpu_min(measures['node_gpu_min'])}{cost}"
         facts.append(("in whole nodes", nodes))
     return facts
 
@@ -157,8 +143,8 @@ def compare_results(results: Sequence[Result[Solution]]) -> Table:
         if result.objective is None:
             return result.status.value, difference, *[NOTHING] * 3
         counts = (f"{result.measures[name]:,.0f}" for name in ("trials", "last_round_trials"))
-        groups = name_round(require_brackets(result.solution).brackets, 0)
-        return format_number(result.objective), difference, *counts, groups
+        groups = words.name_round(words.require_brackets(result.solution).brackets, 0)
+        return words.format_number(result.objective), difference, *counts, groups
 
     return compare_objectives(results, _COMPARED, write)
 
@@ -168,7 +154,11 @@ def list_brackets(instance: SeerInstance, solution: SeerSolution | None) -> Tabl
     published = instance.brackets
     rows: list[tuple[str, ...]] = []
     for bracket in () if published is None else published.brackets:
-        row: tuple[str, ...] = (f"{bracket.gpus:g}", format_gpu_min(bracket.budget_gpu_min), f"{bracket.trials[0]:,}")
+        row: tuple[str, ...] = (
+            f"{bracket.gpus:g}",
+            words.format_gpu_min(bracket.budget_gpu_min),
+            f"{bracket.trials[0]:,}",
+        )
         if solution is not None:
             alike = (one for one in solution.brackets if abs(one.gpus - bracket.gpus) <= ROUNDING * bracket.gpus)
             own = next((one.trials for one in alike), (0,))
@@ -196,12 +186,12 @@ def _write_round(now: Round, following: Sequence[Round]) -> tuple[str, ...]:
     return (
         str(now.number),
         f"{trials:,}",
-        name_groups([(number, gpus) for gpus, number in reversed(now.groups)]),
+        words.name_groups([(number, gpus) for gpus, number in reversed(now.groups)]),
         "the best wins" if kept is None else f"{kept:,}",
         f"{now.gpus:,g}",
-        format_minutes(now.start_min),
-        format_minutes(now.stop_min),
-        format_number(now.gpus * now.duration_min),
+        words.format_minutes(now.start_min),
+        words.format_minutes(now.stop_min),
+        words.format_number(now.gpus * now.duration_min),
     )
 
 
@@ -211,7 +201,7 @@ def say_expectation(result: Result[Solution]) -> str:
         return ""
     measures = result.measures
     loss = (
-        f"Expected final loss {format_loss(result.objective)} (95 % interval {_say_interval(measures, '')}, "
+        f"Expected final loss {words.format_loss(result.objective)} (95 % interval {_say_interval(measures, '')}, "
         f"{measures['samples']:,.0f} sampled searches)"
     )
     gain = measures.get("gain_loss")
@@ -220,7 +210,7 @@ def say_expectation(result: Result[Solution]) -> str:
     if abs(gain) <= ROUNDING * abs(result.objective) and measures["gain_low_loss"] == measures["gain_high_loss"]:
         return f"{loss}: that of the published plan. Nothing is proven of other plans."
     word = "less" if gain > 0 else "more"
-    return f"{loss}, {format_loss(abs(gain))} {word} than the published plan's. Nothing is proven of other plans."
+    return f"{loss}, {words.format_loss(abs(gain))} {word} than the published plan's. Nothing is proven of other plans."
 
 
 def list_loss_facts(result: Result[Solution]) -> list[tuple[str, str]]:
@@ -229,10 +219,10 @@ def list_loss_facts(result: Result[Solution]) -> list[tuple[str, str]]:
     if result.objective is None:
         return []
     samples = f"95 % interval {_say_interval(measures, '')}; {measures['samples']:,.0f} samples"
-    facts = [("expected loss", f"{format_loss(result.objective)} ({samples})")]
+    facts = [("expected loss", f"{words.format_loss(result.objective)} ({samples})")]
     if "gain_loss" in measures:
-        gain = f"{format_loss(measures['gain_loss'])} (95 % interval {_say_interval(measures, 'gain_')})"
-        facts.append(("gain over published", f"{gain}, from {format_loss(measures['uninformed_loss'])}"))
+        gain = f"{words.format_loss(measures['gain_loss'])} (95 % interval {_say_interval(measures, 'gain_')})"
+        facts.append(("gain over published", f"{gain}, from {words.format_loss(measures['uninformed_loss'])}"))
     return facts
 
 
@@ -248,12 +238,12 @@ def compare_losses(results: Sequence[Result[Solution]]) -> Table:
         rows.append(
             (
                 result.solver,
-                format_loss(result.objective),
+                words.format_loss(result.objective),
                 _say_interval(measures, ""),
-                format_loss(measures["gain_loss"]) if "gain_loss" in measures else NOTHING,
+                words.format_loss(measures["gain_loss"]) if "gain_loss" in measures else NOTHING,
                 f"{measures['trials']:,.0f}",
                 f"{measures['last_round_trials']:,.0f}",
-                name_round(require_brackets(result.solution).brackets, 0),
+                words.name_round(words.require_brackets(result.solution).brackets, 0),
                 seconds,
             )
         )
@@ -265,7 +255,7 @@ def list_prior_facts(instance: SeerInstance) -> list[tuple[str, str]]:
     prior = instance.prior
     if prior is None:
         return []
-    wanted = "least expected final loss" if seeks_quality(instance) else "most GPU-minutes of training"
+    wanted = "least expected final loss" if words.seeks_quality(instance) else "most GPU-minutes of training"
     speedups = ", ".join(f"{speedup:.4g}" for speedup in prior.scaling.speedup)
     gpus = ", ".join(str(gpus) for gpus in prior.scaling.gpus)
     facts = [
@@ -290,19 +280,19 @@ def list_guarantees(instance: SeerInstance) -> Table | None:
     for name, guarantee in (("as printed", found.printed), ("as corrected", found.corrected)):
         term, bound = guarantee.term, guarantee.bound_loss
         figures = (f"{figure:.4g}" for figure in (term.share, term.first, term.second, term.condition))
-        rows.append((name, str(term.bracket), *figures, "says nothing" if bound is None else format_loss(bound)))
+        rows.append((name, str(term.bracket), *figures, "says nothing" if bound is None else words.format_loss(bound)))
     return Table("Theorem 2 under this prior", _THEOREM_COLUMNS, rows)
 
 
 def _say_interval(measures: dict[str, float], prefix: str) -> str:
     low, high = (measures[f"{prefix}{end}_loss"] for end in ("low", "high"))
-    return f"{format_loss(low)} to {format_loss(high)}"
+    return f"{words.format_loss(low)} to {words.format_loss(high)}"
 
 
 def _describe_curves(prior: ParametricPrior | TablePrior) -> str:
     if isinstance(prior, TablePrior):
         runs = "a past run" if prior.runs == 1 else f"{prior.runs:,} past runs"
-        return f"those of {runs}, up to {format_minutes(prior.last_min)} on one GPU"
+        return f"those of {runs}, up to {words.format_minutes(prior.last_min)} on one GPU"
     shape = "uniform" if prior.terminal_shape == 1 else f"shape {prior.terminal_shape:g}"
     ends = f"between {prior.terminal_low_loss:g} and {prior.terminal_high_loss:g} ({shape})"
     rates = f"{prior.rate_low_per_min:g} to {prior.rate_high_per_min:g} per min"

@@ -10,16 +10,9 @@ from optplan.reporting.phrases import PROOF_WORDS, ROUNDING, format_share, forma
 from optplan.reporting.presenters import require_kind
 from optplan.units import MINUTES_PER_HOUR, SECONDS_PER_MINUTE, BudgetUnit, format_duration
 
-
-def require_seer(instance: Instance) -> SeerInstance:
-    """Return the instance, if it is one of SEER."""
-    problem = f"instance {instance.name!r} is no search by deadline and budget (formulation seer)"
-    return require_kind(instance, SeerInstance, problem)
-
-
-def require_brackets(solution: Solution | None) -> SeerSolution:
-    """Return the solution, if it is one of rounds and brackets."""
-    return require_kind(solution, SeerSolution, "the solution has no brackets; one of formulation seer is needed")
+#: Instances and solutions of other formulations are refused.
+require_seer = require_kind(SeerInstance, "instance {name!r} is no search by deadline and budget (formulation seer)")
+require_brackets = require_kind(SeerSolution, "the solution has no brackets; one of formulation seer is needed")
 
 
 def format_number(number: float) -> str:
@@ -117,11 +110,13 @@ def say_answer(instance: SeerInstance, result: Result[Solution]) -> str:
     started = "1 trial starts" if trials == 1 else f"{trials:,.0f} trials start"
     last = "1 of them is" if finalists == 1 else f"{finalists:,.0f} of them are"
     rounds = "1 round" if solution.rounds == 1 else f"{solution.rounds} rounds"
+    no_pauses = not instance.resize_s and solution.rounds > 1
+    pauses = " Pauses for resizing are not counted: resize_s is 0." if no_pauses else ""
     return (
         f"{started}, and {last} trained to the end: {rounds}, {format_minutes(measures['duration_min'])}, "
         f"{format_number(measures['spent_gpu_min'])} of {format_gpu_min(instance.budget_gpu_min)}"
         f"{'' if instance.nodes_paid is None else ' on whole nodes'}"
-        f"{_say_cluster(instance, measures)}.{_say_ends(solution)}{_say_pauses(instance, solution)}"
+        f"{_say_cluster(instance, measures)}.{_say_ends(solution)}{pauses}"
     )
 
 
@@ -137,11 +132,6 @@ def _say_ends(solution: SeerSolution) -> str:
     """Point out the brackets of which no trial is trained to the end."""
     gpus = [f"{each.gpus:g}" for each in solution.brackets if each.trials[0] and not each.trials[-1]]
     return f" None of those that begin on {' or '.join(gpus)} GPUs reaches the last round on them." if gpus else ""
-
-
-def _say_pauses(instance: SeerInstance, solution: SeerSolution) -> str:
-    """Say so where a search that resizes its trials is planned as if that took no time."""
-    return "" if instance.resize_s or solution.rounds == 1 else " Pauses for resizing are not counted: resize_s is 0."
 
 
 def say_how_good(instance: SeerInstance, result: Result[Solution]) -> str:

@@ -78,21 +78,14 @@ def list_continuation_facts(
     for limit, amount in instance.limits.items():
         rest = left.limits.get(limit)
         words = "nothing" if rest is None else format_amount(limit, rest)
-        launch = _say_launch(left) if limit == DEADLINE and rest is not None else ""
+        waits = limit == DEADLINE and rest is not None and left.launch_s
+        launch = f"; new VMs take {format_duration(left.launch_s)} of it" if waits else ""
         facts.append((f"left of the {limit}", f"{words}, of {format_amount(limit, amount)}{launch}"))
     return facts
 
 
-def _say_launch(left: SriftInstance) -> str:
-    return f"; new VMs take {format_duration(left.launch_s)} of it" if left.launch_s else ""
-
-
 def draw_timeline(timeline: Timeline) -> Figure:
-    """Draw a run that loses VMs, from its beginning to its predicted end.
-
-    Horizontal: time since the beginning. Above: a row for each type, its VMs written on it; what is still to come is
-    hatched. Below: the iterations that are done. Lines mark the loss and the deadline.
-    """
+    """Draw a run that loses VMs, from beginning to predicted end: a row for each type, iterations done below."""
     names = list(dict.fromkeys(name for segment in timeline.segments for name in segment.vms))
     scale = time_scale(max(timeline.end_s, timeline.limits.get(DEADLINE, 0.0)))
     rows = _ROW_PIXELS * len(names)

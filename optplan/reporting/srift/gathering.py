@@ -63,7 +63,7 @@ def _continue_after_loss(instance: SriftInstance, fleet: SriftSolution, result: 
     lost = max(spot, key=lambda group: group.count).type
     state = _lose_one(instance, fleet, lost, result)
     try:
-        continuation = continue_run(instance, state, _solve_shortly)
+        continuation = continue_run(instance, state, lambda rest: solve(rest, time_limit_s=_LOSS_LIMIT_S))
     except OptplanError as error:
         return Loss(lost, failure=str(error))
     new = continuation.result.solution
@@ -88,7 +88,3 @@ def _lose_one(instance: SriftInstance, fleet: SriftSolution, lost: str, result: 
         lost={lost: 1},
         restart_s=losses.restart_s if losses is not None else 0.0,
     )
-
-
-def _solve_shortly(instance: SriftInstance) -> Result[SriftSolution]:
-    return solve(instance, time_limit_s=_LOSS_LIMIT_S)

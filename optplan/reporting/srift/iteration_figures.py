@@ -37,16 +37,13 @@ class _Bar:
 
 
 def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> Figure:
-    """Draw one iteration of a fleet with its overlaps.
-
-    Horizontal: time since the iteration began. From the top: the passes of each group's VMs, as profiled, and of the
-    slowest VM of all, as is expected of so many; below them each gradient's way, from when it is ready until every rank
-    has it. What is exchanged after the backward pass is what the exchange adds to the iteration.
-    """
+    """Draw an iteration of a fleet over time since it began: passes of each group's VMs, each gradient's way."""
+    # What is exchanged after the backward pass of the slowest VM of all, as is expected of so many, is what the
+    # exchange adds.
     model = IterationModel(instance)
     found, transfers = model.trace(solution.groups)
     scale = TimeScale("milliseconds", 1e-3) if found.total_s < _SHORT_S else time_scale(found.total_s)
-    lanes = _count_rows(transfers)
+    lanes = min(max(_ROWS_EACH * len(transfers), _LEAST_ROWS), _MOST_ROWS) if transfers else 0.0
     figure = new_figure(height=round(_REST_PIXELS + _ROW_PIXELS * (len(solution.groups) + 1 + _FOOT + lanes)), top=36)
     names = _draw_compute(figure, model, solution, found, scale)
     if transfers:
@@ -68,11 +65,6 @@ def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> Figure:
     legend = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"}
     figure.update_layout(barmode="overlay", showlegend=True, legend=legend)
     return figure
-
-
-def _count_rows(transfers: Sequence[Transfer]) -> float:
-    """Return how many rows the transfers take up together."""
-    return min(max(_ROWS_EACH * len(transfers), _LEAST_ROWS), _MOST_ROWS) if transfers else 0.0
 
 
 def _draw_compute(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from optplan.contracts import Instance, ParetoFrontier, Result, Solution
+from optplan.contracts import ParetoFrontier, Result, Solution
 from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance, write_fleet
 from optplan.formulations.srift.study.replanning import FleetContinuation
 from optplan.formulations.srift.study.scarcity import OneMoreVm
@@ -13,11 +14,9 @@ from optplan.formulations.srift.study.timelines import Timeline
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Page, Section
 from optplan.reporting.pareto import tell_frontier
 from optplan.reporting.phrases import format_cost, format_objective, frontier_limit
+from optplan.reporting.presentation import Presenter
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
-    build_answer_page,
-    present_answer,
-    present_facts,
     relaxations_of,
     tell_background,
     tell_relaxations,
@@ -25,7 +24,6 @@ from optplan.reporting.sections import (
 from optplan.reporting.srift import tables, words
 from optplan.reporting.srift.continuations import draw_timeline, list_segments, say_continuation, say_segments
 from optplan.reporting.srift.iteration_figures import draw_iteration
-from optplan.reporting.style import Figure
 from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers
 from optplan.units import format_duration
 
@@ -58,74 +56,6 @@ _ASSUMPTIONS = (
 )
 
 
-def present_instance(instance: Instance) -> list[Shown]:
-    """Say what an instance asks for, and which VMs are on offer."""
-    job = words.require_job(instance)
-    return present_facts(job, tables.list_facts(job), tables.list_offers(job))
-
-
-def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
-    """Say what was found, how good it is, and what each VM does."""
-    job = words.require_job(instance)
-    shown = [tables.list_fleet(job, tables.plan_of(job, result))] if result.solution is not None else []
-    return present_answer(
-        result,
-        words.say_answer(job, result),
-        words.say_how_good(job, result),
-        tables.list_result_facts(job, result),
-        *shown,
-    )
-
-
-def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
-    """Set the results of several solvers side by side, ours first; fleets, which are long, and notes stand below."""
-    words.require_job(instance)
-    table, fleets = tables.take_fleets(tables.compare_results(results))
-    notes = [*fleets, *tables.list_notes(results)]
-    parts: list[Shown] = [table]
-    return [*parts, "", fact_table(notes)] if notes else parts
-
-
-def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
-    """Draw one iteration of the fleet, with its overlaps."""
-    return draw_iteration(words.require_job(instance), words.require_fleet(result.solution))
-
-
-def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
-    """Gather the report of a result; its background is of :mod:`optplan.reporting.srift.gathering`."""
-    beside.require_only_plans("fleets")
-    job = words.require_job(instance)
-    rivals, sections = beside.rivals, []
-    found: Background | None = beside.background
-    if result.infeasibility is not None:
-        sections.append(_tell_relaxations(result))
-    if result.solution is not None:
-        sections += _tell_fleet(job, result)
-    if rivals:
-        blocks: list[Block] = [
-            tables.compare_results([result, *rivals]),
-            Definitions(tables.list_notes([result, *rivals])),
-        ]
-        sections.append(Section("solvers", "Other planners", blocks))
-    if found is not None:
-        sections += [
-            *_tell_frontier(job, found.frontier, [result, *rivals]),
-            *_tell_more(job, found.one_more),
-            *([] if found.loss is None else [_tell_loss(found.loss)]),
-        ]
-    question: list[Block] = [tables.list_offers(job), Definitions(tables.list_facts(job))]
-    sections += tell_background(job, result, beside, question, _CHECK, granted=_ASSUMPTIONS)
-    return build_answer_page(
-        job,
-        result,
-        answer=words.say_answer(job, result, in_full=False),
-        how_good=words.say_how_good(job, result),
-        cards=_list_cards(job, result),
-        sections=sections,
-        objective=words.name_objective(job),
-    )
-
-
 def _tell_timeline(timeline: Timeline, place: str, heading: str, *said: str) -> Section:
     """Tell a run that loses VMs: its picture, and what happens when."""
     reading = "Hatched bars are predictions. The dotted lines are the loss and, where there is one, the deadline."
@@ -135,7 +65,7 @@ def _tell_timeline(timeline: Timeline, place: str, heading: str, *said: str) -> 
 
 def build_continuation_page(continuation: FleetContinuation, timeline: Timeline, beside: Beside) -> Page:
     """Put the report of the rest of a run together, the whole run's timeline first."""
-    page = build_page(continuation.remainder.instance, continuation.result, beside)
+    page = PRESENTER.build_page(continuation.remainder.instance, continuation.result, beside)
     first = _tell_timeline(timeline, "run", "The whole run", say_continuation(continuation, timeline))
     return page._replace(sections=[first, *page.sections])
 
@@ -154,11 +84,6 @@ def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Secti
         Section("fleet", "The plan", [tables.list_fleet(instance, plan)]),
         Section("bill", "What is paid for", [Definitions(bill)]),
     ]
-
-
-def _tell_relaxations(result: Result[Solution]) -> Section:
-    said = [] if relaxations_of(result) else ["No limit alone helps."]
-    return tell_relaxations(result, words.write_relaxation, *said, least="nearest that works")
 
 
 def _tell_frontier(
@@ -238,3 +163,52 @@ def _list_cards(instance: SriftInstance, result: Result[Solution]) -> list[Card]
         spare = instance.limits[DEADLINE] - measures["time_s"]
         cards.append(Card("spare time", format_duration(spare), "before the deadline"))
     return cards
+
+
+def _compare(_: SriftInstance, results: Sequence[Result[Solution]]) -> list[Block]:
+    return [tables.compare_results(results), Definitions(tables.list_notes(results))]
+
+
+def _list_compared(_: SriftInstance, results: Sequence[Result[Solution]]) -> list[Shown]:
+    """List results with fleets, which are long, and notes below."""
+    table, fleets = tables.take_fleets(tables.compare_results(results))
+    notes = [*fleets, *tables.list_notes(results)]
+    return [table, "", fact_table(notes)] if notes else [table]
+
+
+def _tell_gathered(instance: SriftInstance, found: Background, results: Sequence[Result[Solution]]) -> list[Section]:
+    loss = [] if found.loss is None else [_tell_loss(found.loss)]
+    return [*_tell_frontier(instance, found.frontier, results), *_tell_more(instance, found.one_more), *loss]
+
+
+def _tell_background(instance: SriftInstance, result: Result[Solution], beside: Beside) -> list[Section]:
+    question: list[Block] = [tables.list_offers(instance), Definitions(tables.list_facts(instance))]
+    return tell_background(instance, result, beside, question, _CHECK, granted=_ASSUMPTIONS)
+
+
+def _tell_relaxations(_: SriftInstance, result: Result[Solution]) -> Section:
+    said = [] if relaxations_of(result) else ["No limit alone helps."]
+    return tell_relaxations(result, words.write_relaxation, *said, least="nearest that works")
+
+
+PRESENTER = Presenter(
+    words.require_job,
+    plans="fleets",
+    facts=tables.list_facts,
+    given=lambda job: [tables.list_offers(job)],
+    answer=words.say_answer,
+    title=partial(words.say_answer, in_full=False),
+    how_good=words.say_how_good,
+    found=tables.list_result_facts,
+    decided=lambda job, result: [tables.list_fleet(job, tables.plan_of(job, result))],
+    compared=_compare,
+    listed=_list_compared,
+    objective=words.name_objective,
+    cards=_list_cards,
+    rivals="Other planners",
+    relaxed=_tell_relaxations,
+    plan=lambda job, result, _: _tell_fleet(job, result),
+    gathered=_tell_gathered,
+    background=_tell_background,
+    picture=lambda job, result: draw_iteration(job, words.require_fleet(result.solution)),
+)

@@ -105,10 +105,7 @@ def draw_points(study: ScalingStudy, what: str, measure: Callable[[ScalingPoint]
 
 
 def list_charts(studies: Sequence[ScalingStudy]) -> list[tuple[str, Figure]]:
-    """Draw all studies: of weak scaling one chart of all jobs, of strong scaling two of each.
-
-    Each with what it shows, in words.
-    """
+    """Draw all studies, each with what it shows: of weak scaling one chart of all jobs, of strong two of each."""
     return [*_draw_weak(studies), *(chart for study in studies for chart in _draw_strong(study))]
 
 

@@ -13,15 +13,7 @@ from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.formulations.srift.planning import SriftPlan, build_plan
 from optplan.reporting.phrases import NOTHING, format_cost, format_objective, format_share
 from optplan.reporting.sections import compare_objectives, list_bound, list_help, list_origin, list_status
-from optplan.reporting.srift.words import (
-    describe_job,
-    describe_limits,
-    format_count,
-    format_relaxation,
-    format_short,
-    name_objective,
-    require_fleet,
-)
+from optplan.reporting.srift import words
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
 
@@ -53,8 +45,8 @@ def list_facts(instance: SriftInstance) -> list[tuple[str, str]]:
     rules = [] if instance.mixed else ["VMs of one type only"]
     rules += ["one batch for all VMs of a type"] if instance.one_batch_per_type else ["any batches for VMs of a type"]
     facts = [
-        ("job", describe_job(instance)),
-        ("asked", f"least {name_objective(instance)}, {describe_limits(instance)}"),
+        ("job", words.describe_job(instance)),
+        ("asked", f"least {words.name_objective(instance)}, {words.describe_limits(instance)}"),
         ("fleets", "; ".join(rules)),
         ("bandwidth", _describe_bandwidth(instance)),
     ]
@@ -96,10 +88,10 @@ def list_result_facts(instance: SriftInstance, result: Result[Solution]) -> list
             *list_parts(measures),
             (
                 "throughput",
-                f"{format_count(measures['samples_per_s'])} samples a second on {measures['ranks']:,.0f} GPUs",
+                f"{words.format_count(measures['samples_per_s'])} samples a second on {measures['ranks']:,.0f} GPUs",
             ),
         ]
-    facts += list_help(result, format_relaxation)
+    facts += list_help(result, words.format_relaxation)
     return [*facts, *list_bound(result, partial(format_objective, instance)), *list_origin(result)]
 
 
@@ -108,10 +100,10 @@ def list_parts(measures: dict[str, float]) -> list[tuple[str, str]]:
     forward, backward, exchange = (measures[f"{part}_s"] for part in ("forward", "backward", "exchange"))
     longer = "backward" if backward >= exchange else "exchange"
     parts = (
-        f"forward {format_short(forward)}, then backward {format_short(backward)} and exchange "
-        f"{format_short(exchange)} together; the {longer} ends last"
+        f"forward {words.format_short(forward)}, then backward {words.format_short(backward)} and exchange "
+        f"{words.format_short(exchange)} together; the {longer} ends last"
     )
-    facts = [("an iteration", f"{format_short(measures['iteration_s'])} ({parts})")]
+    facts = [("an iteration", f"{words.format_short(measures['iteration_s'])} ({parts})")]
     if measures["launch_s"]:
         facts.append(("launch", format_duration(measures["launch_s"])))
     lost = measures["training_s"] - measures["work_s"]
@@ -136,8 +128,8 @@ def list_fleet(instance: SriftInstance, plan: SriftPlan) -> Table:
                 ranks,
                 f"{vms.batch_per_vm:,}",
                 f"{vms.batch_per_rank:,}",
-                format_short(forward),
-                format_short(backward),
+                words.format_short(forward),
+                words.format_short(backward),
                 format_share(max(0.0, 1.0 - (forward + backward) / computed)),
                 format_cost(vms.cost_usd),
             )
@@ -152,7 +144,7 @@ def compare_results(results: Sequence[Result[Solution]]) -> Table:
         if result.solution is None:
             return result.status.value, NOTHING, difference, NOTHING
         cost, time = format_cost(result.measures["cost_usd"]), format_duration(result.measures["time_s"])
-        return cost, time, difference, write_fleet(require_fleet(result.solution).groups)
+        return cost, time, difference, write_fleet(words.require_fleet(result.solution).groups)
 
     return compare_objectives(results, _COMPARED, write)
 
@@ -167,10 +159,7 @@ def take_fleets(table: Table) -> tuple[Table, list[tuple[str, str]]]:
 
 
 def list_notes(results: Sequence[Result[Solution]]) -> list[tuple[str, str]]:
-    """List what rivals that found no fleet say of it, by solver, such as by how much theirs breaks a limit.
-
-    What the first result warns of, too, is not said again.
-    """
+    """List by solver what rivals without a fleet say of that, unless the first result warns of it, too."""
     return [
         (rival.solver, said)
         for rival in results[1:]
@@ -202,7 +191,7 @@ def _write_offer(instance: SriftInstance, name: str, vm: VmType) -> tuple[str, .
 def _describe_bandwidth(instance: SriftInstance) -> str:
     bandwidth = instance.bandwidth
     if isinstance(bandwidth, LatencyBandwidth):
-        said = f"the VMs' networks, {format_short(bandwidth.step_latency_s)} for a step of an all-reduce"
+        said = f"the VMs' networks, {words.format_short(bandwidth.step_latency_s)} for a step of an all-reduce"
     else:
         said = f"tables for {', '.join(bandwidth.tables)}"
     return f"{said} ({bandwidth.source})" if bandwidth.source else said

@@ -34,17 +34,9 @@ _FIGURES = (
     ("VMs", "vms", COUNT),
     ("ranks", "ranks", COUNT),
 )
-
-
-def require_job(instance: Instance) -> SriftInstance:
-    """Return the instance, if it is one of Srift."""
-    problem = f"instance {instance.name!r} is no training job on VMs (formulation srift)"
-    return require_kind(instance, SriftInstance, problem)
-
-
-def require_fleet(solution: Solution | None) -> SriftSolution:
-    """Return the solution, if it is a fleet."""
-    return require_kind(solution, SriftSolution, "the solution is no fleet of VMs (formulation srift)")
+#: Instances and solutions of other formulations are refused.
+require_job = require_kind(SriftInstance, "instance {name!r} is no training job on VMs (formulation srift)")
+require_fleet = require_kind(SriftSolution, "the solution is no fleet of VMs (formulation srift)")
 
 
 def format_short(seconds: float) -> str:

@@ -16,17 +16,11 @@ from optplan.units import format_duration
 
 #: Limits and objectives are written as in all problems of time and money.
 format_limit, format_objective = phrases.format_limit, phrases.format_objective
-
-
-def require_job(instance: Instance) -> ThroughputsInstance:
-    """Return the instance, if it is one of measured speeds."""
-    problem = f"instance {instance.name!r} is no job with measured speeds (formulation throughputs)"
-    return require_kind(instance, ThroughputsInstance, problem)
-
-
-def require_choice(solution: Solution | None) -> ThroughputsSolution:
-    """Return the solution, if it is a choice of VMs."""
-    return require_kind(solution, ThroughputsSolution, "the solution is no choice of VMs (formulation throughputs)")
+#: Instances and solutions of other formulations are refused.
+require_job = require_kind(
+    ThroughputsInstance, "instance {name!r} is no job with measured speeds (formulation throughputs)"
+)
+require_choice = require_kind(ThroughputsSolution, "the solution is no choice of VMs (formulation throughputs)")
 
 
 def name_plan(instance: Instance, solution: Solution) -> str:  # noqa: ARG001 - what words are asked with

@@ -65,7 +65,8 @@ from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.reporting.boa.frontier_figures import FrontierCurve, SweepPoint, tell_curves
 from optplan.reporting.comparison import Compared, Comparison, compare, tell_comparison
 from optplan.reporting.pages import build_page
-from optplan.reporting.presenters import Beside, presenter_of
+from optplan.reporting.presentation import presenter_of
+from optplan.reporting.presenters import Beside
 from optplan.schema import FloatArray
 
 ResultMaker = Callable[..., Result[Solution]]

@@ -22,7 +22,7 @@ from optplan.errors import UsageError
 from optplan.formulations.boa.data.gpu_types import Spot
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.reporting.boa import tables
-from optplan.reporting.boa.presenter import present_instance, present_result
+from optplan.reporting.boa.presenter import PRESENTER
 from optplan.reporting.tables import record_table
 from optplan.reporting.verification_tables import verification_table
 
@@ -42,7 +42,7 @@ def render(*parts: RenderableType) -> list[list[str]]:
 
 def test_instance_summary(instance: BoaInstance) -> None:
     """What is asked comes first, then a row for each class."""
-    rows = render(*present_instance(instance))
+    rows = render(*PRESENTER.present_instance(instance))
     facts = {row[0]: row[1] for row in rows if len(row) == 2}
     assert facts["instance"] == "by-hand"
     assert facts["budget"] == "8 GPUs on average"
@@ -55,11 +55,11 @@ def test_instance_summary(instance: BoaInstance) -> None:
 def test_instance_without_budget_and_with_two_types(instance: BoaInstance) -> None:
     """A class that runs on one of two types has its widths named with the type."""
     two = instance.replace(budget=None, gpu_types={**instance.gpu_types, "a100": {}})
-    facts = {row[0]: row[1] for row in render(*present_instance(two)) if len(row) == 2}
+    facts = {row[0]: row[1] for row in render(*PRESENTER.present_instance(two)) if len(row) == 2}
     assert facts["budget"] == "-"
     assert facts["price of a100"] == "none given"
     assert facts["load"] == "6 GPUs, where sizes were measured"
-    assert [row[5] for row in render(*present_instance(two)) if row[0] == "vision"] == ["v100: 1, 2, 4"]
+    assert [row[5] for row in render(*PRESENTER.present_instance(two)) if row[0] == "vision"] == ["v100: 1, 2, 4"]
 
 
 def test_instance_with_types(typed_instance: BoaInstance) -> None:
@@ -70,7 +70,7 @@ def test_instance_with_types(typed_instance: BoaInstance) -> None:
         rescale_s_on={"a100": 0.0}, type_change_s_from={"t4": {"a100": 9}}
     )
     changed = typed_instance.replace(gpu_types=types, classes={**typed_instance.classes, "speech": speech})
-    rows = render(*present_instance(changed))
+    rows = render(*PRESENTER.present_instance(changed))
     facts = {row[0]: row[1] for row in rows if len(row) == 2}
     assert facts["budget"] == "$5,256 a month ($7.20 an hour)"
     assert facts["quota of a100"] == "1.30 on average"
@@ -93,7 +93,7 @@ def test_other_formulations_are_refused() -> None:
 
 def test_result_summary(instance: BoaInstance, result: Result[Solution]) -> None:
     """The answer in words, then the figures."""
-    rows = render(*present_result(instance, result))
+    rows = render(*PRESENTER.present_result(instance, result))
     assert rows[0] == ["With 8 GPUs on average, jobs finish in 1 h 06 min on average."]
     facts = {row[0]: row[1] for row in rows if len(row) == 2}
     assert facts == {
@@ -111,7 +111,7 @@ def test_result_summary(instance: BoaInstance, result: Result[Solution]) -> None
 
 def test_summary_of_an_infeasible_result(instance: BoaInstance, infeasible_result: Result[Solution]) -> None:
     """The least that works, and what each class needs of it."""
-    rows = render(*present_result(instance.replace(budget="5gpu"), infeasible_result))
+    rows = render(*PRESENTER.present_result(instance.replace(budget="5gpu"), infeasible_result))
     assert rows[0] == ["No plan keeps to 5 GPUs on average."]
     assert ["budget", "5 GPUs", "6.2 GPUs"] in rows
     assert ["of which vision", "4.1 GPUs"] in rows
@@ -159,7 +159,7 @@ def test_tables_of_a_plan_with_types(typed_instance: BoaInstance, typed_result: 
     ]
     rows = render(tables.list_classes(typed_instance, typed_result))
     assert rows[1] == ["vision", "1.50", "0.30", "1.10 t4, 0.70 a100", "55 %", "54 %", "54 min 00 s", "71 %"]
-    shown = [line[0] for line in render(*present_result(typed_instance, typed_result))]
+    shown = [line[0] for line in render(*PRESENTER.present_result(typed_instance, typed_result))]
     first = shown.index("GPU type")
     assert shown[first : first + 9] == [
         *("GPU type", "t4", "a100", "all types"),
@@ -172,7 +172,7 @@ def test_tables_of_a_plan_with_types(typed_instance: BoaInstance, typed_result: 
 
 def test_summary_of_a_result_with_types(typed_instance: BoaInstance, typed_result: Result[Solution]) -> None:
     """The answer names all limits, and money is worth what a dollar an hour saves."""
-    rows = render(*present_result(typed_instance, typed_result))
+    rows = render(*PRESENTER.present_result(typed_instance, typed_result))
     assert rows[0] == [
         "With $5,256 a month ($7.20 an hour) and at most 1.30 a100 on average, jobs finish in 38 min 15 s on average."
     ]
@@ -195,7 +195,7 @@ def test_least_quota_that_works(typed_instance: BoaInstance, make_result: Result
     relaxation = Relaxation(limit="quota.a100", given=1.3, least_feasible=2.5, enough=2.5, unit="gpu")
     found = Infeasibility(reason="too little", relaxations=(relaxation,), multipliers={"budget": 1.0, "quota.a100": 2})
     result = make_result(typed_instance, None, status=Status.INFEASIBLE, infeasibility=found)
-    assert ["quota of a100", "1.3 GPUs", "2.5 GPUs"] in render(*present_result(typed_instance, result))
+    assert ["quota of a100", "1.3 GPUs", "2.5 GPUs"] in render(*PRESENTER.present_result(typed_instance, result))
 
 
 def test_comparison_table(

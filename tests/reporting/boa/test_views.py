@@ -15,7 +15,7 @@ from optplan.errors import OutputError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.reporting.boa.explanation_tables import list_places, tell_explanation
 from optplan.reporting.boa.frontier_figures import (
-    AskedPoint,
+    FrontierAnswer,
     FrontierCurve,
     list_asked,
     list_budgets,
@@ -25,7 +25,8 @@ from optplan.reporting.boa.frontier_figures import (
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
 from optplan.reporting.comparison import Compared, Comparison, compare, tell_comparison
 from optplan.reporting.pages import Page, build_page, write_page
-from optplan.reporting.presenters import Beside, presenter_of
+from optplan.reporting.presentation import presenter_of
+from optplan.reporting.presenters import Beside
 from optplan.reporting.tables import Cell, Table
 from optplan.units import format_duration
 
@@ -102,7 +103,7 @@ def test_answers_stand_beside_the_frontier(curves: tuple[FrontierCurve, Frontier
     """What was asked, in the chart's unit: 8 GPUs at $2 are $16 an hour; without questions there is no such table."""
     assert not list_asked(curves, [2.0, 1.0], "US dollars an hour").rows
     point = curves[0].frontier.at(8.0)
-    first = replace(curves[0], asked=(AskedPoint("8gpu", point, 3599.5),))
+    first = replace(curves[0], asked=(FrontierAnswer({"at": "8gpu"}, curves[0].instance, point, 3599.5),))
     (row,) = write_cells(list_asked((first, curves[1]), [2.0, 1.0], "US dollars an hour"))
     assert row == ["one type", "8gpu", "16", format_duration(point.objective), "3,599.5 s"]
 

@@ -17,7 +17,7 @@ from optplan.reporting.comparison import Compared, compare
 from optplan.reporting.pareto import pareto_table
 from optplan.reporting.phrases import format_cost, format_least, format_limit
 from optplan.reporting.presenters import plan_words_of
-from optplan.reporting.rubberband.presenter import present_comparison, present_instance, present_result
+from optplan.reporting.rubberband.presenter import PRESENTER
 from optplan.reporting.rubberband.tables import (
     compare_results,
     list_facts,
@@ -49,7 +49,7 @@ def shown(parts: Sequence[RenderableType]) -> str:
 
 def test_the_answer_of_the_textbook(search: RubberBandInstance, found: Result[Solution]) -> None:
     """280 s, 38 cents, the bound, and the two stages one below the other."""
-    text = shown(present_result(search, found))
+    text = shown(PRESENTER.present_result(search, found))
     assert "The search takes 4 min 40 s and costs $0.380 on average; the deadline is 4 min 40 s." in text
     assert "No plan of stage sizes can be better: proven." in text
     assert "expected time       4 min 40 s (280 s)" in text
@@ -72,7 +72,7 @@ def test_use_and_minimum_charges_are_told(search: RubberBandInstance) -> None:
 def test_no_plan_says_why_and_what_would_help(search: RubberBandInstance, infeasible: Result[Solution]) -> None:
     """The least deadline is rounded up, so that it is enough when typed in."""
     hurried = search.replace(deadline_s=120.0)
-    text = shown(present_result(hurried, infeasible))
+    text = shown(PRESENTER.present_result(hurried, infeasible))
     assert "No cluster can do it: the fastest this search can run is 160 s; the deadline is 120 s" in text
     assert "That is proven: every plan takes longer, whatever it costs." in text
     assert "would help  a deadline of 2 min 40 s or more" in text
@@ -164,7 +164,7 @@ def test_instances_are_described(search: RubberBandInstance) -> None:
     assert facts["data"] == "$1.50 for every new instance"
     assert facts["most instances"] == "1,024"
     assert facts["source of the price"] == "a list (2021-11)"
-    text = shown(present_instance(search))
+    text = shown(PRESENTER.present_instance(search))
     assert text.startswith("Four trials, the best of which goes on.")
     assert "getting instances  at once, then at once each" in text
     assert describe_limit(search.replace(deadline_s=None)) == "no limit"
@@ -183,7 +183,7 @@ def test_rivals_stand_below_ours(search: RubberBandInstance, found: Result[Solut
         ("static", "$0.440", "3 min 40 s", "16 % more", "2 → 2", "1 → 4"),
         ("published-greedy-instances", "$0.380", "4 min 40 s", "the same", "2 → 1", "1 → 2"),
     ]
-    assert "16 % more" in shown(present_comparison(search, [found, static]))
+    assert "16 % more" in shown(PRESENTER.present_comparison(search, [found, static]))
 
 
 def test_brackets_are_numbered(side_by_side: RubberBandInstance) -> None:
@@ -199,7 +199,7 @@ def test_brackets_are_numbered(side_by_side: RubberBandInstance) -> None:
         "3.1",
     ]
     assert name_plan(side_by_side, result.solution).count(";") == 4
-    assert "3.1" in shown(present_instance(side_by_side))
+    assert "3.1" in shown(PRESENTER.present_instance(side_by_side))
 
 
 def test_frontiers_name_limit_and_plan(search: RubberBandInstance) -> None:
@@ -248,4 +248,4 @@ def test_what_has_nothing_in_common_is_not_compared(search: RubberBandInstance, 
 def test_other_formulations_are_refused() -> None:
     """Tables of searches show searches."""
     with pytest.raises(UsageError, match="instance 'boa-one-table' is no search on a cluster"):
-        present_instance(build_named("boa-one-table"))
+        PRESENTER.present_instance(build_named("boa-one-table"))

@@ -20,7 +20,7 @@ from optplan.reporting.pareto import draw_pareto
 from optplan.reporting.phrases import format_least
 from optplan.reporting.presenters import Beside, gather_background, plan_words_of
 from optplan.reporting.reports import build_report
-from optplan.reporting.rubberband.presenter import draw_plan, draw_sizes
+from optplan.reporting.rubberband.presenter import PRESENTER, draw_sizes
 from optplan.reporting.rubberband.tables import plan_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_brackets_are_drawn_together(side_by_side: RubberBandInstance) -> None:
     """The line is the sum of the clusters, and falls to nothing when the last of them ends."""
     result = solve(side_by_side)
     plan = plan_of(side_by_side, result)
-    (line,) = draw_plan(side_by_side, result).data
+    (line,) = PRESENTER.draw_plan(side_by_side, result).data
     assert line.y[0] == sum(stage.nodes for stage in plan.stages if stage.stage == 1)
     assert line.y[-1] == 0
     assert "stage 3.1: 3 trials" in line.hovertext[0]

@@ -13,7 +13,7 @@ from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.instances.library import build_named
 from optplan.reporting.drawing import draw_plan
-from optplan.reporting.seer.presenter import present_comparison, present_instance, present_result
+from optplan.reporting.seer.presenter import PRESENTER
 from optplan.reporting.seer.tables import (
     compare_results,
     list_brackets,
@@ -45,7 +45,7 @@ def solution_of(result: Result[Solution]) -> SeerSolution:
 
 def test_the_answer_of_the_example(example: SeerInstance, result: Result[Solution]) -> None:
     """15 trials for 22 GPUs in the first round, and the whole budget: 80 GPU-minutes."""
-    shown = show(present_result(example, result))
+    shown = show(PRESENTER.present_result(example, result))
     first = " ".join(shown.split())
     assert "15 trials start, and 3 of them are trained to the end: 3 rounds, 10 min 00 s, 80 of 80 GPU-min, up" in first
     assert "up to 22 GPUs at once (without most_gpus_held there is no limit on these)." in first
@@ -68,7 +68,7 @@ def test_the_published_plan_could_spend_more(example: SeerInstance, rival: Resul
 def test_pauses_and_money(pausing: SeerInstance) -> None:
     """Pauses are part of what is spent, so less than the budget is proven; money and nodes are told."""
     found = solve(pausing)
-    shown = show(present_result(pausing, found))
+    shown = show(PRESENTER.present_result(pausing, found))
     assert "No plan of these rounds and brackets can spend more on training, whatever its accuracy: proven." in shown
     assert "resizing" in shown
     assert "in whole nodes" in shown
@@ -79,7 +79,7 @@ def test_pauses_and_money(pausing: SeerInstance) -> None:
     other = solve(held).measures
     assert [name for name, _ in list_rest_of_spending(held, other)] == ["resizing"]
     assert dict(list_costs(held, other))["cost"] == f"${other['cost_usd']:.4g}"
-    told = show(present_instance(pausing))
+    told = show(PRESENTER.present_instance(pausing))
     assert "$4.00 (80 GPU-min)" in told
     assert "6 s without training" in told
     assert "$3.00 an hour of one gpu (a list, 2026-01)" in told
@@ -89,7 +89,7 @@ def test_pauses_and_money(pausing: SeerInstance) -> None:
 def test_what_does_not_fit(example: SeerInstance) -> None:
     """The reason, and what is proven."""
     poor = example.replace(deadline_min=0.5)
-    shown = show(present_result(poor, solve(poor)))
+    shown = show(PRESENTER.present_result(poor, solve(poor)))
     assert "No search fits: one trial for the shortest round" in shown
     assert "That is proven" in shown
 
@@ -99,7 +99,7 @@ def test_solvers_side_by_side(example: SeerInstance, result: Result[Solution], r
     ours, theirs = (row.cells for row in compare_results([result, rival]).set_rows)
     assert ours[:7] == ("spend-exact", "80", "-", "15", "3", "1 x4, 4 x2, 10 x1", "0 %")
     assert theirs[:7] == ("published-seer", "68.57", "14 % less", "12", "3", "4 x2, 8 x1", "17 %")
-    assert "published-seer" in show(present_comparison(example, [result, rival]))
+    assert "published-seer" in show(PRESENTER.present_comparison(example, [result, rival]))
 
 
 def test_brackets_and_plans_have_names(example: SeerInstance, result: Result[Solution]) -> None:
@@ -118,22 +118,22 @@ def test_brackets_and_plans_have_names(example: SeerInstance, result: Result[Sol
 
 def test_an_instance_shows_its_rounds(example: SeerInstance) -> None:
     """R*, the rounds and the brackets follow from deadline and budget."""
-    shown = show(present_instance(example))
+    shown = show(PRESENTER.present_instance(example))
     assert "5.7142857" in shown
     assert "3, of 1 min 26 s, 2 min 51 s, 5 min 43 s" in shown
-    space = show(present_instance(build_named("seer-bert-120min")))
+    space = show(PRESENTER.present_instance(build_named("seer-bert-120min")))
     assert "720 configurations: learning_rate (9 values), weight_decay (4 values), momentum (4 values)" in space
 
 
 def test_answers_say_what_rests_on_no_pause_and_on_nodes(example: SeerInstance) -> None:
     """A pause left out stands in the first lines, one that was measured among the facts; so do nodes."""
-    said = " ".join(show(present_result(example, solve(example))).split())
+    said = " ".join(show(PRESENTER.present_result(example, solve(example))).split())
     assert "Pauses for resizing are not counted: resize_s is 0." in said
     usual = example.replace(resize_s=22.0, gpus_per_node=4)
-    said = show(present_result(usual, solve(usual)))
+    said = show(PRESENTER.present_result(usual, solve(usual)))
     assert "not counted" not in said
     assert "of 80 GPU-min on whole nodes, up to" in " ".join(said.split())
-    facts = show(present_instance(usual))
+    facts = show(PRESENTER.present_instance(usual))
     assert "22 s without training (the default, as measured)" in facts
     assert "of 4 GPUs, paid whole by the budget" in facts
 
@@ -142,7 +142,7 @@ def test_other_formulations_are_refused(example: SeerInstance) -> None:
     """By name."""
     boa = build_named("boa-one-table")
     with pytest.raises(UsageError, match="instance 'boa-one-table' is no search by deadline and budget"):
-        present_instance(boa)
+        PRESENTER.present_instance(boa)
     with pytest.raises(UsageError, match="the solution has no brackets"):
         solution_of(solve(boa))
     infeasible = example.replace(deadline_min=0.5)

@@ -15,7 +15,7 @@ from optplan.instances.files import write_text
 from optplan.reporting.pareto import draw_pareto, pareto_table
 from optplan.reporting.presenters import Beside, gather_background, plan_words_of
 from optplan.reporting.reports import build_report, write_report
-from optplan.reporting.seer.presenter import present_comparison, present_instance, present_result
+from optplan.reporting.seer.presenter import PRESENTER
 from optplan.reporting.seer.words import format_objective
 from optplan.solving import pareto, solve
 from optplan.verification import verify
@@ -63,7 +63,7 @@ def found(informed: SeerInstance) -> Sequence[Result[Solution]]:
 
 def test_an_answer_says_loss_interval_and_gain(informed: SeerInstance, found: Sequence[Result[Solution]]) -> None:
     """And nothing of GPU-minutes as if they were what counts; nothing is proven."""
-    ours, theirs = (show(*present_result(informed, result)) for result in found)
+    ours, theirs = (show(*PRESENTER.present_result(informed, result)) for result in found)
     said = f"Expected final loss {found[0].objective:.4g} (95 % interval "
     assert said in ours
     assert "500 sampled searches)" in ours
@@ -80,7 +80,7 @@ def test_an_answer_says_loss_interval_and_gain(informed: SeerInstance, found: Se
 def test_a_worse_plan_is_called_worse(informed: SeerInstance, found: Sequence[Result[Solution]]) -> None:
     """The words follow the sign."""
     measures = found[0].measures | {"gain_loss": -0.01, "gain_low_loss": -0.02, "gain_high_loss": 0.001}
-    shown = show(*present_result(informed, found[0].replace(measures=measures)))
+    shown = show(*PRESENTER.present_result(informed, found[0].replace(measures=measures)))
     assert "0.01 more than the published plan's" in shown
 
 
@@ -88,7 +88,7 @@ def test_without_a_published_plan_there_is_no_gain(informed: SeerInstance, found
     """Neither in the answer nor in the table."""
     kept = {name: value for name, value in found[0].measures.items() if "gain" not in name and "uninformed" not in name}
     bare = found[0].replace(measures=kept)
-    shown = show(*present_result(informed, bare), *present_comparison(informed, [bare]))
+    shown = show(*PRESENTER.present_result(informed, bare), *PRESENTER.present_comparison(informed, [bare]))
     assert "sampled searches). Nothing is proven of other plans." in shown
     assert "gain over published  " not in shown.split("solver   ")[0]
 
@@ -96,7 +96,7 @@ def test_without_a_published_plan_there_is_no_gain(informed: SeerInstance, found
 def test_solvers_are_compared_by_loss(informed: SeerInstance, found: Sequence[Result[Solution]]) -> None:
     """With intervals and gains; one without a plan says why."""
     infeasible = solve(informed.replace(deadline_min=0.5))
-    shown = show(*present_comparison(informed, [*found, infeasible]))
+    shown = show(*PRESENTER.present_comparison(informed, [*found, infeasible]))
     assert "expected loss" in shown
     assert "gain over published" in shown
     assert f"{found[1].objective:.4g}" in shown
@@ -105,7 +105,7 @@ def test_solvers_are_compared_by_loss(informed: SeerInstance, found: Sequence[Re
 
 def test_an_instance_shows_its_prior_and_theorem_2(informed: SeerInstance) -> None:
     """Both kinds of prior; both readings of the theorem, also where it says nothing."""
-    shown = show(*present_instance(informed))
+    shown = show(*PRESENTER.present_instance(informed))
     assert "exponential, from 1 to an end between 0.05 and 0.9 (uniform); rates 0.1 to 2 per min, rank" in shown
     assert "1, 1.8, 3 times as fast on 1, 2, 4 GPUs" in shown
     assert "see losses with a deviation of 0.01" in shown
@@ -117,11 +117,11 @@ def test_an_instance_shows_its_prior_and_theorem_2(informed: SeerInstance) -> No
     fast = informed.replace(
         prior=PRIOR | {"rate_low_per_min": 1e4, "rate_high_per_min": 1e4, "ranking_noise_loss": 0.0}
     )
-    assert "says nothing" not in show(*present_instance(fast))
+    assert "says nothing" not in show(*PRESENTER.present_instance(fast))
     table = {"form": "table", "start_loss": 1.0, "losses": [[0.5, 0.4]], "scaling": PRIOR["scaling"]}
-    shown = show(*present_instance(informed.replace(prior=table)))
+    shown = show(*PRESENTER.present_instance(informed.replace(prior=table)))
     assert "those of a past run, up to 2 min 00 s on one GPU" in shown
-    assert "promises" not in show(*present_instance(informed.replace(deadline_min=0.5)))
+    assert "promises" not in show(*PRESENTER.present_instance(informed.replace(deadline_min=0.5)))
 
 
 @pytest.mark.parametrize("limit", ["budget", "deadline"])

@@ -15,7 +15,7 @@ from optplan.instances.files import write_text
 from optplan.instances.library import build_named
 from optplan.reporting.presenters import Beside, gather_background
 from optplan.reporting.reports import build_report
-from optplan.reporting.seer.presenter import draw_plan
+from optplan.reporting.seer.presenter import PRESENTER
 from optplan.solving import explain, solve
 from optplan.verification import verify
 
@@ -28,7 +28,7 @@ pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optp
 
 def test_every_trial_is_a_bar(example: SeerInstance, result: Result[Solution]) -> None:
     """By bracket and round: 10 + 5 + 2 on one GPU, 4 + 2 + 1 on two, 1 on four. Together they are the whole budget."""
-    figure = draw_plan(example, result)
+    figure = PRESENTER.draw_plan(example, result)
     bars = [trace for trace in figure.data if trace.type == "bar"]
     assert [trace.name for trace in bars] == ["1 GPU a trial", "2 GPUs a trial", "4 GPUs a trial"]
     assert [len(trace.y) for trace in bars] == [17, 7, 1]
@@ -44,7 +44,7 @@ def test_every_trial_is_a_bar(example: SeerInstance, result: Result[Solution]) -
 
 def test_the_eliminated_are_pale(example: SeerInstance, result: Result[Solution]) -> None:
     """Of 10, 5 and 2 trials on one GPU 5, 2 and 2 keep their colour; of the one on four GPUs none."""
-    bars = [trace for trace in draw_plan(example, result).data if trace.type == "bar"]
+    bars = [trace for trace in PRESENTER.draw_plan(example, result).data if trace.type == "bar"]
     strong = [sum(color == "#56B4E9" for color in bars[0].marker.color), sum("goes on" in w for w in bars[0].hovertext)]
     assert strong == [9, 7]
     assert bars[2].marker.color[0] != "#D55E00"
@@ -54,14 +54,14 @@ def test_the_eliminated_are_pale(example: SeerInstance, result: Result[Solution]
 def test_thousands_of_trials_are_few_bars(example: SeerInstance) -> None:
     """Those that go on and those that do not, in one bar each."""
     large = example.replace(budget="80000gpu-min", most_gpus=2.0)
-    bars = [trace for trace in draw_plan(large, solve(large)).data if trace.type == "bar"]
+    bars = [trace for trace in PRESENTER.draw_plan(large, solve(large)).data if trace.type == "bar"]
     assert all(len(trace.y) <= 6 for trace in bars)
     assert "Each of " in bars[0].hovertext[0]
 
 
 def test_pauses_are_drawn(pausing: SeerInstance) -> None:
     """Before every round but the first."""
-    (pauses,) = (trace for trace in draw_plan(pausing, solve(pausing)).data if trace.name == "resizing")
+    (pauses,) = (trace for trace in PRESENTER.draw_plan(pausing, solve(pausing)).data if trace.name == "resizing")
     assert len(pauses.y) == 2
     assert list(pauses.width) == pytest.approx([0.1, 0.1])
 

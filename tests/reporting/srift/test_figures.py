@@ -14,7 +14,7 @@ from optplan.formulations.srift.study.timelines import Timeline, build_timeline
 from optplan.reporting.pages import build_page
 from optplan.reporting.srift.continuations import draw_timeline, list_segments
 from optplan.reporting.srift.iteration_figures import draw_iteration
-from optplan.reporting.srift.presenter import draw_plan
+from optplan.reporting.srift.presenter import PRESENTER
 from optplan.reporting.srift.scaling_views import (
     build_scaling_page,
     draw_efficiency,
@@ -78,7 +78,7 @@ def test_buckets_are_called_so(job: SriftInstance, mixed: SriftSolution) -> None
 
 def test_a_plan_is_drawn_as_its_iteration(job: SriftInstance, mixed: SriftSolution, result: Result[Solution]) -> None:
     """What ``optplan show NAME --plot`` draws."""
-    assert draw_plan(job, result).to_json() == draw_iteration(job, mixed).to_json()
+    assert PRESENTER.draw_plan(job, result).to_json() == draw_iteration(job, mixed).to_json()
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from optplan.instances.library import build_named
 from optplan.reporting.drawing import draw_plan
 from optplan.reporting.phrases import format_cost, format_least, format_limit, format_objective
 from optplan.reporting.sections import name_status
-from optplan.reporting.srift.presenter import present_comparison, present_instance, present_result
+from optplan.reporting.srift.presenter import PRESENTER
 from optplan.reporting.srift.tables import compare_results, list_fleet, plan_of
 from optplan.reporting.srift.words import (
     describe_limits,
@@ -42,7 +42,7 @@ def show(parts: Sequence[RenderableType]) -> str:
 
 def test_the_answer_and_the_fleet(job: SriftInstance, result: Result[Solution]) -> None:
     """17.8 ms an iteration, a third of 16 ms forward; ranks follow one another, and each group pays for itself."""
-    shown = show(present_result(job, result))
+    shown = show(PRESENTER.present_result(job, result))
     answer = "1 big@32 + 8 small@4 train two-layers in 1.78 s for $0.00672, if no spot VM is taken back"
     assert f"{answer}; the deadline is 2.5 s." in shown
     assert "note: small: spot VMs without interruption figures, planned as if none were ever taken back; " in shown
@@ -59,7 +59,7 @@ def test_the_answer_and_the_fleet(job: SriftInstance, result: Result[Solution]) 
 
 def test_what_is_asked_and_on_offer(job: SriftInstance) -> None:
     """Limits, rules, prices and choices of batches."""
-    shown = show(present_instance(job.replace(budget="3usd", mixed=False, bucket_bytes=25e6, launch_s=90.0)))
+    shown = show(PRESENTER.present_instance(job.replace(budget="3usd", mixed=False, bucket_bytes=25e6, launch_s=90.0)))
     assert "two-layers, 100 iterations of 64 samples; 2 MB of gradients in 2 layers" in shown
     assert "least cost, within 2.5 s and for at most $3.00" in shown
     assert "VMs of one type only; one batch for all VMs of a type" in shown
@@ -75,10 +75,10 @@ def test_losses_are_told(job: SriftInstance) -> None:
     losses = {"checkpoint_every_s": 1.0, "checkpoint_s": 0.1, "restart_s": 10.0}
     types = {**job.types, "small": job.types["small"].replace(interruptions_per_hour=20.0)}
     risky = job.replace(types=types, interruptions=losses, deadline_s=60.0)
-    shown = show(present_result(risky, solve(risky, solver="enumeration")))
+    shown = show(PRESENTER.present_result(risky, solve(risky, solver="enumeration")))
     assert "on average; the deadline is 1 min 00 s." in shown
     assert "expected cost" in shown
-    told = show(present_instance(risky))
+    told = show(PRESENTER.present_instance(risky))
     assert "a checkpoint every 1 s takes 0.1 s; a restart takes 10 s, which is paid" in told
     assert "least expected cost" in told
 
@@ -88,7 +88,7 @@ def test_solvers_side_by_side(job: SriftInstance, result: Result[Solution], riva
     ours, theirs = (row.cells for row in compare_results([result, rival]).set_rows)
     assert ours[:6] == ("enumeration", "$0.00672", "1.78 s", "-", "1 big@32 + 8 small@4", "0 %")
     assert theirs[:5] == ("published-cost-aware", "unknown", "-", "-", "-")
-    shown = show(present_comparison(job, [result, rival]))
+    shown = show(PRESENTER.present_comparison(job, [result, rival]))
     assert "enumeration           1 big@32 + 8 small@4" in shown
     assert "published-cost-aware  the cost-aware policy makes 8 small@8, which breaks deadline" in shown
     late = job.replace(deadline_s=None)
@@ -148,7 +148,7 @@ def test_what_no_fleet_can_do_is_told(job: SriftInstance) -> None:
     poor = job.replace(deadline_s=1.5)
     result = solve(poor)
     assert name_status(result) == ("infeasible: proven", "bad")
-    shown = show(present_result(poor, result))
+    shown = show(PRESENTER.present_result(poor, result))
     assert "No fleet can do it: the fastest fleet, 1 big@32 + 8 small@4, takes 1.78 s; the deadline is 1.5 s." in shown
     assert "would help  a deadline of 1.78 s or more" in shown
     assert "That is proven: no fleet of the VMs on offer keeps all limits." in shown

@@ -20,7 +20,8 @@ pytest.importorskip("plotly", reason='plotly is not installed; pip install "optp
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 
 from optplan.reporting.pages import build_page
-from optplan.reporting.presenters import Beside, gather_background, presenter_of
+from optplan.reporting.presentation import presenter_of
+from optplan.reporting.presenters import Beside, gather_background
 from optplan.reporting.reports import build_report, write_report
 
 if TYPE_CHECKING:

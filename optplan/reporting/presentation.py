@@ -1,0 +1,223 @@
+"""How a formulation's problems are shown: by what it says of them, plainly where it says nothing of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar, cast
+
+from optplan.contracts import Instance, Relaxation, Result, Solution
+from optplan.formulations import formulation_of
+from optplan.reporting.pages import Block, Card, Definitions, Page, Section
+from optplan.reporting.phrases import capitalise
+from optplan.reporting.presenters import Beside, find_module, plan_words_of
+from optplan.reporting.sections import (
+    build_answer_page,
+    compare_objectives,
+    list_knowledge,
+    present_answer,
+    say_bound,
+    tell_background,
+    tell_relaxations,
+)
+from optplan.reporting.style import Figure
+from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
+
+InstanceT = TypeVar("InstanceT", bound=Instance)
+
+_CHECK = "verify trusts no solver: it computes the objective and every limit again, from the solution alone."
+#: Characters of a plan's name at most.
+_LONGEST_NAME = 60
+
+
+def name_plan(instance: Instance, solution: Solution) -> str:  # noqa: ARG001 - what words are asked with
+    """Write a plan as its data, cut where that is long."""
+    text = ", ".join(f"{name}={value}" for name, value in solution.to_json_data().items())
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+
+
+def name_objective(instance: Instance) -> str:  # noqa: ARG001 - what words are asked with
+    """Name the objective, of which no more is known than its unit."""
+    return "objective"
+
+
+def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
+    """Write an amount of a limit with its unit."""
+    unit = instance.limit_as_given(limit)[1] if limit in instance.limits else ""
+    return f"{amount:,.6g} {unit}".strip()
+
+
+def format_objective(instance: Instance, objective: float) -> str:
+    """Write an objective with its unit."""
+    return f"{objective:,.6g} {instance.objective_unit}"
+
+
+def list_facts(instance: Instance) -> list[tuple[str, str]]:
+    """List what an instance says of itself, by name."""
+    facts = [("instance", instance.name), ("formulation", formulation_of(instance).title)]
+    facts += [("description", instance.description)] if instance.description else []
+    for limit in instance.limits:
+        amount, unit = instance.limit_as_given(limit)
+        facts.append((limit, f"{amount:,.6g} {unit}"))
+    return [*facts, ("hash", instance.content_hash())]
+
+
+def list_decisions(result: Result[Solution]) -> Table:
+    """List what a plan decides, and what was measured of it."""
+    decided = {} if result.solution is None else result.solution.to_json_data()
+    rows = [(name.replace("_", " "), str(value)) for name, value in decided.items()]
+    rows += [(name.replace("_", " "), f"{value:,.6g}") for name, value in result.measures.items()]
+    return Table("What the plan decides, and what was measured of it", (Column("what"), Column("value")), rows)
+
+
+def compare_results(instance: Instance, results: Sequence[Result[Solution]]) -> Table:
+    """Set results side by side; the first is what the others are compared with."""
+    words = plan_words_of(instance)
+
+    def write(result: Result[Solution], difference: str) -> tuple[str, str]:
+        found = result.status.value if result.objective is None else words.format_objective(instance, result.objective)
+        return found, difference
+
+    return compare_objectives(results, numbers("objective", "difference"), write)
+
+
+def say_answer(instance: Instance, result: Result[Solution]) -> str:
+    """Say the answer in a sentence."""
+    if result.infeasibility is not None:
+        return f"No plan is possible: {result.infeasibility.reason}."
+    if result.objective is None:
+        return f"No plan was found (stopped: {result.termination.value})."
+    return f"The best plan found has {format_objective(instance, result.objective)}."
+
+
+def say_how_good(instance: Instance, result: Result[Solution]) -> str:
+    """Say how good that is, and what the proof is worth."""
+    if result.infeasibility is not None:
+        return "No plan keeps all limits."
+    return say_bound(result, partial(format_objective, instance))
+
+
+def _write_relaxation(one: Relaxation) -> tuple[str, str]:
+    return f"{one.given:,.6g} {one.unit}", one.describe(lambda amount: f"{amount:,.6g} {one.unit}")
+
+
+def _list_knowledge(instance: Instance, result: Result[Solution]) -> list[tuple[str, str]]:
+    return list_knowledge(result, partial(format_objective, instance), lambda one: _write_relaxation(one)[1])
+
+
+def _list_cards(instance: Instance, result: Result[Solution]) -> list[Card]:
+    return [Card("objective", format_objective(instance, result.objective or 0.0))]
+
+
+def _tell_relaxations(_: Instance, result: Result[Solution]) -> Section:
+    why = "" if result.infeasibility is None else result.infeasibility.reason
+    return tell_relaxations(result, _write_relaxation, f"{capitalise(why)}.")
+
+
+def _tell_plan(_: Instance, result: Result[Solution], __: Sequence[Result[Solution]]) -> list[Section]:
+    return [Section("plan", "The plan", [list_decisions(result)])]
+
+
+def _tell_background(instance: Instance, result: Result[Solution], beside: Beside) -> list[Section]:
+    return tell_background(instance, result, beside, [Definitions(list_facts(instance))], _CHECK)
+
+
+def _compare(instance: Instance, results: Sequence[Result[Solution]]) -> list[Block]:
+    return [compare_results(instance, results)]
+
+
+def _nothing(*_: object) -> tuple[()]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Presenter(Generic[InstanceT]):
+    """What a terminal and a page show of one formulation's problems."""
+
+    #: Returns an instance of the formulation's own type, and refuses others.
+    require: Callable[[Instance], InstanceT]
+    plans: str = ""  #: What is reported without explanation and sensitivity.
+    facts: Callable[[InstanceT], list[tuple[str, str]]] = list_facts
+    given: Callable[[InstanceT], Sequence[Shown]] = _nothing  #: Shown below the facts of an instance.
+    answer: Callable[[InstanceT, Result[Solution]], str] = say_answer
+    title: Callable[[InstanceT, Result[Solution]], str] | None = None  #: The answer as a page's title.
+    how_good: Callable[[InstanceT, Result[Solution]], str] = say_how_good
+    found: Callable[[InstanceT, Result[Solution]], list[tuple[str, str]]] = _list_knowledge
+    first: Callable[[InstanceT, Result[Solution]], Sequence[Shown]] = _nothing  #: Shown before what was found.
+    decided: Callable[[InstanceT, Result[Solution]], Sequence[Shown]] = lambda _, result: [list_decisions(result)]
+    compared: Callable[[InstanceT, Sequence[Result[Solution]]], Sequence[Block]] = _compare
+    #: Compared on a terminal; as on a page unless given.
+    listed: Callable[[InstanceT, Sequence[Result[Solution]]], list[Shown]] | None = None
+    objective: Callable[[InstanceT], str] = name_objective
+    cards: Callable[[InstanceT, Result[Solution]], list[Card]] = _list_cards
+    rivals: str = "Other solvers"  #: What stands above those compared.
+    beside: Callable[[Beside], Sequence[Result[Solution]]] = lambda beside: beside.rivals
+    relaxed: Callable[[InstanceT, Result[Solution]], Section] = _tell_relaxations
+    plan: Callable[[InstanceT, Result[Solution], Sequence[Result[Solution]]], Sequence[Section]] = _tell_plan
+    #: What was gathered, with all results that are shown.
+    gathered: Callable[[InstanceT, Any, Sequence[Result[Solution]]], Sequence[Section]] = _nothing
+    background: Callable[[InstanceT, Result[Solution], Beside], Sequence[Section]] = _tell_background
+    picture: Callable[[InstanceT, Result[Solution]], Figure] | None = None  #: A plan over time.
+    page: Callable[[InstanceT, Result[Solution], Beside], Page] | None = None  #: In place of one of all these parts.
+
+    def present_instance(self, instance: Instance) -> list[Shown]:
+        """Say what an instance asks for."""
+        own = self.require(instance)
+        facts = self.facts(own)
+        described = not own.description or any(name == "description" for name, _ in facts)
+        above: list[Shown] = [] if described else [plain_text(own.description), ""]
+        return [*above, fact_table(facts), *(part for table in self.given(own) for part in ("", table))]
+
+    def present_result(self, instance: Instance, result: Result[Solution]) -> list[Shown]:
+        """Say what was found, how good it is, and what to do."""
+        own = self.require(instance)
+        tables = () if result.solution is None else self.decided(own, result)
+        answer, how_good = self.answer(own, result), self.how_good(own, result)
+        return present_answer(result, answer, how_good, self.found(own, result), *tables, first=self.first(own, result))
+
+    def present_comparison(self, instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
+        """Set the results of several solvers side by side, ours first."""
+        own = self.require(instance)
+        if self.listed is not None:
+            return self.listed(own, results)
+        return [block for block in self.compared(own, results) if isinstance(block, Table)]
+
+    def draw_plan(self, instance: Instance, result: Result[Solution]) -> Figure:
+        """Draw a plan over time, where it has a picture of its own."""
+        return None if self.picture is None else self.picture(self.require(instance), result)
+
+    def build_page(self, instance: Instance, result: Result[Solution], beside: Beside) -> Page:
+        """Put the report of a result together."""
+        own = self.require(instance)
+        if self.page is not None:
+            return self.page(own, result, beside)
+        beside.require_only_plans(self.plans or f"formulation {formulation_of(own).name!r}")
+        rivals, sections = self.beside(beside), list[Section]()
+        results = [result, *rivals]
+        if result.infeasibility is not None:
+            sections.append(self.relaxed(own, result))
+        if result.solution is not None:
+            sections += self.plan(own, result, rivals)
+        if rivals:
+            sections.append(Section("solvers", self.rivals, self.compared(own, results)))
+        if beside.background is not None:
+            sections += self.gathered(own, beside.background, results)
+        return build_answer_page(
+            own,
+            result,
+            answer=(self.title or self.answer)(own, result),
+            how_good=self.how_good(own, result),
+            cards=[] if result.objective is None else self.cards(own, result),
+            sections=[*sections, *self.background(own, result, beside)],
+            objective=self.objective(own),
+        )
+
+
+PRESENTER = Presenter[Instance](lambda instance: instance)
+
+
+def presenter_of(instance: Instance) -> Presenter[Any]:
+    """Return what presents an instance and its results."""
+    own = find_module(formulation_of(instance).name, "presenter")
+    return PRESENTER if own is None else cast(Presenter[Any], own.PRESENTER)
