@@ -29,14 +29,8 @@ from optplan.solvers.paths.switching import LinkedGraphs
 class ForcedPlans:
     """Answers to the same problem under one mask after another.
 
-    Parameters
-    ----------
-    problem, graphs
-        Two statements of it: for the search, and to add up what it finds.
-    unit
-        A value of the size of a plan's.
-    gap
-        Relative gap at which a search may stop.
+    It is stated as ``problem`` for the search and as ``graphs`` to add up what that finds; ``unit`` is a value of the
+    size of a plan's, ``gap`` that at which a search may stop.
     """
 
     def __init__(

@@ -26,19 +26,11 @@ _NOTHING = 1e-10
 
 @dataclass(frozen=True)
 class PathsAnswer:
-    """The best plan for some step costs.
+    """The best plan for some step costs."""
 
-    Parameters
-    ----------
-    solution, objective
-        The plan and its value; both None where a limit on the search was met before any plan was found.
-    bound
-        No plan within the limits has less.
-    """
-
-    solution: BoaSolution | None
+    solution: BoaSolution | None  # None, as the objective, where a limit on the search came before any plan
     objective: float | None
-    bound: float
+    bound: float  # no plan within the limits has less
 
 
 def solve_costs(
@@ -49,23 +41,10 @@ def solve_costs(
     gap: float = 1e-6,
     stopwatch: Stopwatch | None = None,
 ) -> PathsAnswer | None:
-    """Find the best plan under given step costs.
+    """Find the best plan under step costs, one per class, of which a run value of +inf forbids a node.
 
-    Parameters
-    ----------
-    instance
-        Its classes, options and policy; its own costs are not looked at.
-    costs
-        One per class; a run value of +inf forbids a node.
-    limits
-        (L,) Amounts of the limits; those of the instance when None.
-    gap
-        Relative gap at which a search for a pure plan may stop.
-
-    Returns
-    -------
-    PathsAnswer or None
-        None when it is proven that no plan keeps the limits.
+    The instance's own costs are not looked at; ``limits`` (L,) are its own when None, and ``gap`` is that of pure
+    plans. None when it is proven that no plan keeps the limits.
     """
     amounts = np.array(list(instance.limits.values())) if limits is None else limits
     effort = Effort(stopwatch if stopwatch is not None else Stopwatch())

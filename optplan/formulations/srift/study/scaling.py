@@ -78,18 +78,10 @@ class ScalingPoint(FrozenModel):
 
 
 class LeftOut(FrozenModel):
-    """A fleet that was asked for and cannot be.
-
-    Parameters
-    ----------
-    type, size
-        Name of the type, and the number that was asked for: VMs, or ranks where world sizes were given.
-    reason
-        Why, in a few words.
-    """
+    """A fleet that was asked for and cannot be."""
 
     type: str
-    size: _Count
+    size: _Count  # VMs, or ranks where world sizes were given
     reason: str
 
 
