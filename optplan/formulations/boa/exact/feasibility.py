@@ -73,7 +73,7 @@ def state_linked(instance: BoaInstance) -> switching.LinkedGraphs:
 def clear_mixture(instance: BoaInstance, mixture: Mixture) -> Mixture:
     """Return a mixture without the paths on types with a quota of nothing, which have next to no share of the jobs."""
     nothing = list_amounts(instance) > np.array(list(instance.limits.values()))
-    kept = ~(mixture.columns.consumption[:, nothing] > 0.0).any(axis=1)
+    kept = ~(mixture.columns.consumption[:, : nothing.size][:, nothing] > 0.0).any(axis=1)
     if kept.all():
         return mixture
     graph, fraction = mixture.graph[kept], mixture.fraction[kept]

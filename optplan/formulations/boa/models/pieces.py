@@ -286,7 +286,7 @@ def collect_pieces(instance: BoaInstance) -> Pieces:
     points: list[tuple[FloatArray, ...]] = []
     curves: list[tuple[FloatArray, ...]] = []
     gpus, seconds, first = [], [], 0
-    closed = list_closed(instance).keys()
+    closed = set(list_closed(instance))
     for name, job_class in instance.classes.items():
         usable = set(instance.options(name).gpu_types)
         usable = usable - closed or usable

@@ -41,14 +41,7 @@ from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
 from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs
 from optplan.formulations.boa.exact.peak.demand import find_demand, transform
-from optplan.formulations.boa.exact.peak.lower_tail import (
-    RULE,
-    find_least_reach,
-    prove_bound,
-    refute,
-    turn_last,
-    weigh_jobs,
-)
+from optplan.formulations.boa.exact.peak.lower_tail import RULE, TAIL, find_least_reach, prove_bound, refute, weigh_jobs
 from optplan.formulations.boa.laws.demand import Demand, Stay, gather_crowd
 from optplan.progress import OutOfTime
 from optplan.schema import FloatArray
@@ -141,7 +134,7 @@ def _search(instance: BoaInstance, limit: PeakLimit, demand: Demand, request: So
     for slope in _SLOPES:
         theta = slope * z / deviation
         weighed = [_weigh(instance, each, theta) for each in costs]
-        least = _solve(instance, [turn_last(each) for each in weighed], None, request)
+        least = _solve(instance, [each.turned(TAIL) for each in weighed], None, request)
         if least is None or least.solution is None or least.objective is None:
             return
         frugal = _judge(instance, limit, least.solution, costs)
