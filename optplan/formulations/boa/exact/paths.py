@@ -67,6 +67,8 @@ def _solve_linked(
 ) -> PathsAnswer | None:
     from optplan.solvers.paths import closing, linked_dual
 
+    if any(np.isinf(each.run_value).all(axis=1).any() for each in costs):  # a layer in which no node is left
+        return None
     family = switching.LinkedGraphs.from_costs(costs, amounts)
     if instance.policy is Policy.MIXED:
         bound = linked_dual.maximise_bound(family, effort=effort)
