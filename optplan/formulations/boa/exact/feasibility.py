@@ -96,10 +96,7 @@ def state_runs(instance: BoaInstance, costs: Sequence[PathCosts], limits: FloatA
 
 
 def raise_to_least(instance: BoaInstance) -> BoaInstance:
-    """Return the instance with a budget of at least the least one.
-
-    What falls short of that by rounding is feasible by the tolerance; engines have other tolerances.
-    """
+    """Return the instance with at least the least budget: engines have other tolerances of what falls short."""
     total, _ = least_budget(instance)
     if total <= instance.budget_amount():
         return instance

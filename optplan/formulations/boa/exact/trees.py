@@ -107,10 +107,7 @@ def say_indivisible(instance: BoaInstance, relaxations: list[Relaxation]) -> str
 
 
 def relax_limit(instance: BoaInstance, limit: str, request: SolveRequest) -> Relaxation | Hopeless | None:
-    """Find the least value of a limit with which a pure plan keeps the others, as far as the work that is left goes.
-
-    None when it ends before anything is known.
-    """
+    """Find the least of a limit with which a pure plan keeps the others, as far as is known; None if nothing is."""
     costs = [each.turned(limit) for each in cost_steps(instance)]
     amounts = list_amounts(instance)[np.array(instance.limit_names) != limit]
     found = closing.solve_pure(

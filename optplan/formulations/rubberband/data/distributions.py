@@ -120,7 +120,7 @@ class NormalDistribution(_Duration):
         if self.is_normal:
             return self.mean_s, self.sd_s
         m, sd = self.mean_s, self.sd_s
-        above, density = _normal_cdf(m / sd), _normal_density(m / sd)
+        above, density = _normal_cdf(m / sd), math.exp(-0.5 * (m / sd) ** 2) / math.sqrt(2.0 * math.pi)
         mean = m * above + sd * density
         square = (m * m + sd * sd) * above + m * sd * density
         return mean, math.sqrt(max(square - mean * mean, 0.0))
@@ -316,7 +316,3 @@ def warn_of_clipping(path: str, distribution: Distribution) -> None:
 
 def _normal_cdf(z: float) -> float:
     return 0.5 * math.erfc(-z / math.sqrt(2.0))
-
-
-def _normal_density(z: float) -> float:
-    return math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)

@@ -133,7 +133,8 @@ def _search(instance: BoaInstance, limit: PeakLimit, demand: Demand, request: So
     allowed = max(1.0 - limit.probability, _LEAST_CHANCE)
     for slope in _SLOPES:
         theta = slope * z / deviation
-        weighed = [_weigh(instance, each, theta) for each in costs]
+        exponents = [np.minimum(theta * instance.options(each.name).paid, _LARGEST_EXPONENT) for each in costs]
+        weighed = [weigh_jobs(instance, each, np.expm1(k)) for each, k in zip(costs, exponents, strict=True)]
         least = _solve(instance, [each.turned(TAIL) for each in weighed], None, request)
         if least is None or least.solution is None or least.objective is None:
             return
@@ -167,12 +168,6 @@ def _next_amount(low: tuple[float, float], high: tuple[float, float] | None, wan
         return 1.5 * low[0]
     share = (wanted - low[1]) / (high[1] - low[1]) if high[1] > low[1] else 0.5
     return low[0] + min(max(share, 0.05), 0.95) * (high[0] - low[0])
-
-
-def _weigh(instance: BoaInstance, costs: PathCosts, theta: float) -> PathCosts:
-    """Return the costs with the weights e^(theta k) - 1 of the jobs in the cluster as one more limit."""
-    weight = np.expm1(np.minimum(theta * instance.options(costs.name).paid, _LARGEST_EXPONENT))
-    return weigh_jobs(instance, costs, weight)
 
 
 def _solve(

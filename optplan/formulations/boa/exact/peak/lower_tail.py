@@ -79,10 +79,7 @@ class Condition:
 def prove_bound(
     instance: BoaInstance, limit: PeakLimit, solution: BoaSolution, request: SolveRequest
 ) -> tuple[float, TreeCertificate] | None:
-    """Bound all plans that keep the limit, in seconds, by the conditions that the best plan without it breaks most.
-
-    None where it breaks none, or they prove nothing.
-    """
+    """Bound, in seconds, all plans that keep the limit, by what the best without it breaks most; None if nothing."""
     conditions = [
         condition
         for kind, numbers in (("width", _list_widths(instance, limit)), ("slope", _SLOPES / limit.gpus))
@@ -107,10 +104,7 @@ def prove_bound(
 
 
 def find_least_reach(instance: BoaInstance, probability: float, scale: float) -> tuple[float, float]:
-    """Return GPUs such that no plan keeps a lower limit, whatever its budget, and the slope that proves it.
-
-    ``scale`` is about as many GPUs.
-    """
+    """Return GPUs, about ``scale``, such that no plan keeps a lower limit, and the slope that proves it."""
     from scipy.optimize import brentq
 
     costs, rates, found = cost_steps(instance), _range_of_rates(instance), (0.0, 0.0)
