@@ -83,25 +83,13 @@ def _standard_quantiles(count: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One iteration of a fleet, in the mean.
+    """One iteration of a fleet, in the mean."""
 
-    Parameters
-    ----------
-    forward_s, backward_s
-        Passes of the straggler, t_fw and t_bw.
-    exchange_s
-        From the beginning of the backward pass until the last gradient is exchanged, t_pe; 0 for one rank.
-    ranks
-        GPUs that take part.
-    slowest
-        Number of the group with the largest raw time.
-    """
-
-    forward_s: float
+    forward_s: float  # passes of the straggler, t_fw and t_bw
     backward_s: float
-    exchange_s: float
-    ranks: int
-    slowest: int
+    exchange_s: float  # from the start of the backward pass until the last gradient is exchanged, t_pe; 0 for one rank
+    ranks: int  # GPUs that take part
+    slowest: int  # number of the group with the largest raw time
 
     @property
     def total_s(self) -> float:
@@ -111,21 +99,11 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Transfer:
-    """The exchange of one gradient, or of one bucket of them, in seconds from the beginning of the iteration.
+    """The exchange of one gradient, or of one bucket of them, in seconds from the beginning of the iteration."""
 
-    Parameters
-    ----------
-    label
-        Name of the layer, or first and last of the bucket's.
-    start_s, end_s
-        When it is ready, and when every rank has it.
-    gradient_bytes
-        Its size.
-    """
-
-    label: str
-    start_s: float
-    end_s: float
+    label: str  # name of the layer, or first and last of the bucket's
+    start_s: float  # when it is ready
+    end_s: float  # when every rank has it
     gradient_bytes: float
 
 
@@ -237,11 +215,6 @@ class IterationModel:
 def predict_iteration(instance: SriftInstance, groups: Sequence[VmGroup]) -> Iteration:
     """Predict the iteration of one fleet; see :class:`IterationModel` for many."""
     return IterationModel(instance).predict(groups)
-
-
-def trace_iteration(instance: SriftInstance, groups: Sequence[VmGroup]) -> tuple[Iteration, tuple[Transfer, ...]]:
-    """Predict the iteration of one fleet and list its transfers, in the order in which they start."""
-    return IterationModel(instance).trace(groups)
 
 
 def _fill_buckets(instance: SriftInstance) -> _Buckets:
