@@ -84,12 +84,8 @@ def solve_choices(instance: ThroughputsInstance, request: SolveRequest) -> Answe
     best = choices.find_least(goal, choices.keep(instance.limits))
     counters = {"choices": float(choices.vms.size)}
     if best is None:
-        return Answer(
-            Status.INFEASIBLE,
-            Termination.COMPLETED,
-            infeasibility=_explain(instance, choices, certify=request.certify),
-            counters=counters,
-        )
+        claim = _explain(instance, choices, certify=request.certify)
+        return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim, counters=counters)
     least = float(choices.used[goal][best])
     return Answer(
         Status.OPTIMAL,

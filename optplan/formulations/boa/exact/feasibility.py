@@ -125,13 +125,8 @@ def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, floa
         f"{write_up(least, budget.value)} {_name_unit(budget.unit.value)} ({each}); "
         f"the budget is {write_digits(budget.value, digits)}"
     )
-    return Answer(
-        status=Status.INFEASIBLE,
-        termination=Termination.COMPLETED,
-        infeasibility=Infeasibility(
-            reason=reason, relaxations=(relaxation,), multipliers=_weigh(instance), factor=total / given
-        ),
-    )
+    claim = Infeasibility(reason=reason, relaxations=(relaxation,), multipliers=_weigh(instance), factor=total / given)
+    return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim)
 
 
 def explain_shortfall(
@@ -176,17 +171,14 @@ def explain_shortfall(
         f"{PROBLEM_WORDS[instance.problem]} has no plan that keeps the budget and {name_others(instance)}; "
         f"{say_wishes(relaxations)}{growth}"
     )
-    return Answer(
-        status=Status.INFEASIBLE,
-        termination=Termination.COMPLETED,
-        infeasibility=Infeasibility(
-            reason=reason,
-            relaxations=tuple(relaxations),
-            hopeless=tuple(hopeless),
-            multipliers=dict(zip(instance.limit_names, shortfall.multipliers.tolist(), strict=True)),
-            factor=factor,
-        ),
+    claim = Infeasibility(
+        reason=reason,
+        relaxations=tuple(relaxations),
+        hopeless=tuple(hopeless),
+        multipliers=dict(zip(instance.limit_names, shortfall.multipliers.tolist(), strict=True)),
+        factor=factor,
     )
+    return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim)
 
 
 def say_wishes(relaxations: Sequence[Relaxation]) -> str:

@@ -84,17 +84,14 @@ def explain_division(
         certificate = write_runs(found.part, None)
     changes = [relax_limit(instance, limit, request) for limit in instance.limit_names]
     relaxations = [change for change in changes if isinstance(change, Relaxation)]
-    return Answer(
-        status=Status.INFEASIBLE,
-        termination=Termination.COMPLETED,
-        infeasibility=Infeasibility(
-            reason=say_indivisible(instance, relaxations),
-            relaxations=tuple(relaxations),
-            hopeless=tuple(change for change in changes if isinstance(change, Hopeless)),
-            certificate=certificate,
-        ),
-        counters={} if found is None else {"passes": float(found.passes), "branches": float(found.branches)},
+    claim = Infeasibility(
+        reason=say_indivisible(instance, relaxations),
+        relaxations=tuple(relaxations),
+        hopeless=tuple(change for change in changes if isinstance(change, Hopeless)),
+        certificate=certificate,
     )
+    counters = {} if found is None else {"passes": float(found.passes), "branches": float(found.branches)}
+    return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim, counters=counters)
 
 
 def say_indivisible(instance: BoaInstance, relaxations: list[Relaxation]) -> str:

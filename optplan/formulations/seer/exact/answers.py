@@ -112,21 +112,18 @@ def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
     gpus = "1 GPU" if paid == 1 else f"{paid:,.12g} GPUs"
     gpus += "" if instance.nodes_paid is None else " of whole nodes"
     reason = f"one trial for the shortest round ({instance.least_round_min:,.12g} min on {gpus}) needs {wishes}"
-    return Answer(
-        status=Status.INFEASIBLE,
-        termination=Termination.COMPLETED,
-        infeasibility=Infeasibility(
-            reason=reason,
-            relaxations=tuple(relaxations) if len(relaxations) == 1 else (),
-            hopeless=tuple(
-                Hopeless(limit=limit, multipliers={each: float(each == others[0]) for each in least})
-                for limit, others in hopeless.items()
-                if others
-            ),
-            multipliers={limit: float(limit == worst) for limit in instance.limits},
-            factor=quotients[worst],
+    claim = Infeasibility(
+        reason=reason,
+        relaxations=tuple(relaxations) if len(relaxations) == 1 else (),
+        hopeless=tuple(
+            Hopeless(limit=limit, multipliers={each: float(each == others[0]) for each in least})
+            for limit, others in hopeless.items()
+            if others
         ),
+        multipliers={limit: float(limit == worst) for limit in instance.limits},
+        factor=quotients[worst],
     )
+    return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim)
 
 
 def _relax(instance: SeerInstance, limit: str, quotient: float) -> Relaxation:

@@ -44,7 +44,7 @@ from optplan.formulations.boa.exact.peak.demand import find_demand, transform
 from optplan.formulations.boa.exact.peak.lower_tail import RULE, TAIL, find_least_reach, prove_bound, refute, weigh_jobs
 from optplan.formulations.boa.laws.demand import Demand, Stay, gather_crowd
 from optplan.progress import OutOfTime
-from optplan.schema import FloatArray
+from optplan.solvers.layered_graphs import path_totals
 
 #: Slopes that are tried, as multiples of z / sd, and solves for each.
 _SLOPES = (1.0, 1.3, 1.7, 2.0)
@@ -181,20 +181,12 @@ def _solve(
 
 def _judge(instance: BoaInstance, limit: PeakLimit, solution: BoaSolution, costs: Sequence[PathCosts]) -> _Candidate:
     over = find_demand(instance, solution).over(limit.gpus)
-    return _Candidate(solution, sum(_value(instance, solution, each) for each in costs), over)
-
-
-def _value(instance: BoaInstance, solution: BoaSolution, costs: PathCosts) -> float:
-    """Return what the branches of a class add to the objective."""
-    options, total = instance.options(costs.name), 0.0
-    for branch in solution.branches[costs.name]:
-        columns = np.maximum(options.find(branch.gpu_types, branch.widths), 0)
-        epochs = np.arange(columns.size)
-        left = costs.group[np.append(columns[0], columns[:-1])]
-        entered = np.append(True, columns[1:] != columns[:-1])
-        value: FloatArray = costs.run_value[epochs, columns] + entered * costs.enter_value[left, epochs, columns]
-        total += branch.fraction * float(value.sum())
-    return total
+    value = sum(
+        branch.fraction * path_totals(each, instance.options(each.name).find(branch.gpu_types, branch.widths))[0]
+        for each in costs
+        for branch in solution.branches[each.name]
+    )
+    return _Candidate(solution, value, over)
 
 
 def find_least_peak(instance: BoaInstance, probability: float) -> float:
