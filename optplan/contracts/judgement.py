@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -249,6 +249,19 @@ class PathCosts:
     def num_groups(self) -> int:
         """How many groups matter to what entering a node costs."""
         return len(self.enter_value)
+
+    def turned(self, limit: str) -> PathCosts:
+        """Return the costs with the consumption of a limit as the value, and of the others as it was."""
+        place = self.limits.index(limit)
+        others = [number for number in range(len(self.limits)) if number != place]
+        return replace(
+            self,
+            limits=tuple(self.limits[number] for number in others),
+            run_value=self.run_consumption[place],
+            run_consumption=self.run_consumption[others],
+            enter_value=self.enter_consumption[place],
+            enter_consumption=self.enter_consumption[others],
+        )
 
     def weighted(self, weights: FloatArray, *, value: float = 1.0) -> tuple[FloatArray, FloatArray]:
         """Return what running (E, K) and entering (F, E, K) cost, the consumptions under weights (L,)."""

@@ -58,13 +58,7 @@ def _add_solver(found: dict[str, Formulation], entry: EntryPoint) -> None:
 
 
 def formulation_of(instance: Instance) -> Formulation:
-    """Return the formulation that an instance belongs to.
-
-    Raises
-    ------
-    UsageError
-        When it is no instance, but perhaps the name of one.
-    """
+    """Return the formulation that an instance belongs to; refuse what is none, but perhaps the name of one."""
     _require_instance(instance)
     return formulation_named(str(getattr(instance, "formulation", "")))
 
@@ -77,13 +71,7 @@ def _require_instance(instance: object) -> None:
 
 
 def formulation_named(name: str) -> Formulation:
-    """Return the formulation of that name.
-
-    Raises
-    ------
-    DataError
-        When there is none.
-    """
+    """Return the formulation of that name; a DataError where there is none."""
     known = formulations()
     if name not in known:
         raise DataError("formulation", f"got {name!r}", nearest_name_hint(name, known))

@@ -29,61 +29,29 @@ from optplan.units import SECONDS_PER_HOUR
 
 
 class WidthRow(FrozenModel):
-    """One row of the width table.
+    """One row of the width table."""
 
-    Parameters
-    ----------
-    share
-        Fraction of the class's jobs that follow the row.
-    gpus
-        (E,) GPUs in each epoch.
-    gpu_types
-        (E,) Their type in each epoch; None where the instance has one type.
-    """
-
-    share: float
-    gpus: WholeNumbers
-    gpu_types: tuple[str, ...] | None = None
+    share: float  # fraction of the class's jobs that follow the row
+    gpus: WholeNumbers  # (E,) in each epoch
+    gpu_types: tuple[str, ...] | None = None  # (E,) in each epoch; None where the instance has one type
 
 
 class JobClassUnit(Unit):
-    """A class of jobs.
-
-    Parameters
-    ----------
-    arrival_rate_per_hour
-        With it the segments add up to the time-average GPUs in ``expected``.
-    weight
-        Of the class in the objective.
-    epochs
-        Of a job.
-    """
+    """A class of jobs."""
 
     kind: Literal[UnitKind.JOB_CLASS] = UnitKind.JOB_CLASS
-    arrival_rate_per_hour: Annotated[float, Field(gt=0)]
-    weight: Annotated[float, Field(gt=0)] = 1.0
-    epochs: Annotated[int, Field(ge=1, le=LARGEST_COUNT), NUMBER]
+    arrival_rate_per_hour: Annotated[float, Field(gt=0)]  # segments add up to averages with it
+    weight: Annotated[float, Field(gt=0)] = 1.0  # in the objective
+    epochs: Annotated[int, Field(ge=1, le=LARGEST_COUNT), NUMBER]  # of a job
 
 
 class StreamSemantics(Semantics):
-    """What holds for streams of jobs besides.
+    """What holds for streams of jobs besides."""
 
-    Parameters
-    ----------
-    positions
-        How positions in a job are counted: ``epochs-completed`` since its arrival, so 0 in the first epoch.
-    unknown_class
-        What a job of a class that the plan does not have holds: ``one-gpu``, outside of the plan's expectations.
-    beyond_last_epoch
-        What a job holds that goes on after the last epoch of its class: ``as-in-last``.
-    shares
-        How the ways of a mixed plan are dealt out: ``furthest-behind``, which is :func:`choose_way`.
-    """
-
-    positions: Literal["epochs-completed"] = "epochs-completed"
-    unknown_class: Literal["one-gpu"] = "one-gpu"
-    beyond_last_epoch: Literal["as-in-last"] = "as-in-last"
-    shares: Literal["furthest-behind"] = "furthest-behind"
+    positions: Literal["epochs-completed"] = "epochs-completed"  # since its arrival: 0 in the first epoch
+    unknown_class: Literal["one-gpu"] = "one-gpu"  # for classes that are not in the plan, outside of its expectations
+    beyond_last_epoch: Literal["as-in-last"] = "as-in-last"  # of its class
+    shares: Literal["furthest-behind"] = "furthest-behind"  # as :func:`choose_way` deals ways out
 
 
 class BoaPlan(Plan):

@@ -29,27 +29,13 @@ Setup = tuple[str, str]
 
 
 class OfferedVm(FrozenModel):
-    """VMs of one kind on offer, at one price.
+    """VMs of one kind on offer, at one price."""
 
-    Parameters
-    ----------
-    price_usd_per_hour
-        Of a whole VM.
-    gpus, gpu
-        Of a VM: how many, and what they are called.
-    available
-        VMs that can be had; None: as many as were measured.
-    spot
-        Whether the provider may take the VM back; answers count on its not being taken.
-    instance_type, region, price_source, price_date
-        What it is and where the price comes from.
-    """
-
-    price_usd_per_hour: PositiveAmount
-    gpus: _Count = 1
-    gpu: str = ""
-    available: _CountOrZero | None = None
-    spot: bool = False
+    price_usd_per_hour: PositiveAmount  # of a whole VM
+    gpus: _Count = 1  # of a VM
+    gpu: str = ""  # what they are called
+    available: _CountOrZero | None = None  # None: as many as were measured
+    spot: bool = False  # may be taken back; answers count on its not being taken
     instance_type: str = ""
     region: str = ""
     price_source: str = ""
@@ -57,65 +43,30 @@ class OfferedVm(FrozenModel):
 
 
 class Measurement(FrozenModel):
-    """What was measured, or predicted by another planner, on some VMs.
+    """What was measured, or predicted by another planner, on some VMs."""
 
-    Parameters
-    ----------
-    type
-        Name of the type of VM.
-    vms
-        How many.
-    configuration
-        How the training was spread over them, in words of whoever measured; empty where there is one way only.
-    samples_per_s
-        Of all of them together.
-    """
-
-    type: str
+    type: str  # name of the type of VM
     vms: _Count
-    configuration: str = ""
-    samples_per_s: PositiveAmount
+    configuration: str = ""  # How the training was spread over them; empty where there is one way only.
+    samples_per_s: PositiveAmount  # of all of them together
 
 
 class ThroughputsInstance(TimeAndMoney, Instance):
-    """Choose type, number and configuration of the VMs that train one job, among those that were measured.
-
-    Parameters
-    ----------
-    samples
-        To train.
-    types
-        VMs on offer, by name.
-    measurements
-        Samples a second by type, number of VMs and configuration, each of them once.
-    interpolate
-        Whether numbers of VMs between two measured ones may be chosen, at a linear interpolation of their samples a
-        second. Nothing beyond the measured ones is ever considered.
-    objective
-        ``cost`` or ``time``: which one is made least.
-    deadline_s
-        Limit on the time, such as ``10min``; None: no limit.
-    budget
-        Limit on the cost, such as ``3usd``; None: no limit.
-    launch_s
-        From the request until the VMs train.
-    launch_billed
-        Whether they are paid meanwhile.
-    global_batch
-        Samples of an iteration, all VMs together: what plans count by. None: plans count samples.
-    """
+    """Choose type, number and configuration of the VMs that train one job, among those that were measured."""
 
     formulation: Literal["throughputs"] = "throughputs"
     version: Literal[1] = 1
-    samples: PositiveAmount
-    types: ByName[OfferedVm]
-    measurements: tuple[Measurement, ...]
+    samples: PositiveAmount  # to train
+    types: ByName[OfferedVm]  # VMs on offer, by name
+    measurements: tuple[Measurement, ...]  # by type, number of VMs and configuration, each of them once
+    #: Whether numbers of VMs between measured ones may be chosen, at linearly interpolated speeds; never beyond.
     interpolate: bool = False
-    objective: Objective = Objective.COST
-    deadline_s: PositiveSeconds | None = None
-    budget: MoneyBudget | None = None
-    launch_s: SecondsOrZero = 0.0
-    launch_billed: bool = False
+    objective: Objective = Objective.COST  # which one is made least
+    deadline_s: PositiveSeconds | None = None  # None: no limit
+    budget: MoneyBudget | None = None  # None: no limit
+    launch_s: SecondsOrZero = 0.0  # from the request until the VMs train
+    launch_billed: bool = False  # whether they are paid meanwhile
+    #: samples of an iteration of all VMs, which plans count; None: they count samples
     global_batch: _Count | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
@@ -180,13 +131,7 @@ class ThroughputsInstance(TimeAndMoney, Instance):
 
 
 class ThroughputsSolution(Solution):
-    """What is decided.
-
-    Parameters
-    ----------
-    type, vms, configuration
-        Of which type, how many, and how the training is spread over them.
-    """
+    """What is decided."""
 
     type: str
     vms: _Count

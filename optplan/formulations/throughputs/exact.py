@@ -79,20 +79,13 @@ def list_choices(instance: ThroughputsInstance) -> VmChoices:
 
 
 def solve_choices(instance: ThroughputsInstance, request: SolveRequest) -> Answer[ThroughputsSolution]:
-    """Look at every choice; proven by the judge's doing the same.
-
-    Infeasible: with the least amount of each limit that mends it alone.
-    """
+    """Look at every choice, as its proof does; infeasible with the least of each limit that mends it alone."""
     choices, goal = list_choices(instance), goal_of(instance)
     best = choices.find_least(goal, choices.keep(instance.limits))
     counters = {"choices": float(choices.vms.size)}
     if best is None:
-        return Answer(
-            Status.INFEASIBLE,
-            Termination.COMPLETED,
-            infeasibility=_explain(instance, choices, certify=request.certify),
-            counters=counters,
-        )
+        claim = _explain(instance, choices, certify=request.certify)
+        return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim, counters=counters)
     least = float(choices.used[goal][best])
     return Answer(
         Status.OPTIMAL,

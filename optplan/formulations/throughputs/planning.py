@@ -20,21 +20,11 @@ from optplan.units import SECONDS_PER_HOUR
 
 
 class ThroughputsPlan(Plan):
-    """One group of VMs that train one job together.
-
-    Parameters
-    ----------
-    configuration
-        How the training is spread over the VMs, in words of whoever measured.
-    samples_per_s
-        What was measured of it, or interpolated.
-    is_interpolated
-        Which of the two.
-    """
+    """One group of VMs that train one job together."""
 
     formulation: Literal["throughputs"] = "throughputs"
-    configuration: str = ""
-    samples_per_s: Annotated[float, Field(gt=0)]
+    configuration: str = ""  # how the training is spread over the VMs
+    samples_per_s: Annotated[float, Field(gt=0)]  # measured, or interpolated
     is_interpolated: bool
 
 

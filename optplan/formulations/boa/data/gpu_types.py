@@ -41,24 +41,12 @@ def _refuse_free(value: object) -> object:
 
 
 class Spot(FrozenModel):
-    """What interruptions do to a job on spot GPUs.
+    """What interruptions do to a job on spot GPUs."""
 
-    Parameters
-    ----------
-    interruptions_per_gpu_hour
-        Mean number of interruptions of one GPU per hour that it is held; a job on k GPUs meets k times as many.
-    restart_s
-        Mean seconds from an interruption until the job runs again.
-    lost_work_s
-        Mean seconds of work that an interruption undoes: about half the time between two checkpoints.
-    restart_billed
-        Whether GPUs are held, paid and exposed to interruptions during the restart.
-    """
-
-    interruptions_per_gpu_hour: PositiveAmount
-    restart_s: AmountOrZero
-    lost_work_s: AmountOrZero = 0.0
-    restart_billed: bool = True
+    interruptions_per_gpu_hour: PositiveAmount  # mean number while a GPU is held; a job on k GPUs meets k times as many
+    restart_s: AmountOrZero  # mean, from an interruption until the job runs again
+    lost_work_s: AmountOrZero = 0.0  # mean work undone: about half the time between two checkpoints
+    restart_billed: bool = True  # whether GPUs are held, paid and exposed during the restart
 
     def stretch(self, widths: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return the factors (K,) by which interruptions stretch a job's time, and that for which it holds its GPUs.

@@ -349,12 +349,7 @@ class BoaInstance(Instance):
 
         Every limit is one from above. A floor is stated as one on the GPUs that are missing to the most that count for
         it, and the floor itself: floor + most - running <= most. Of pure plans what an epoch runs beyond the floor
-        does not count: it keeps the floor on its own, and sums stay of the floor's size.
-
-        Raises
-        ------
-        UsageError
-            When the instance has no budget.
+        does not count: it keeps the floor on its own, and sums stay of the floor's size. A UsageError without a budget.
         """
         return {BUDGET: self.budget_amount()} | self.further_limits
 

@@ -35,46 +35,21 @@ _Error = Annotated[float, Field(ge=0, le=2), NUMBER]
 
 
 class LoggedJobs(FrozenModel):
-    """The jobs of a class in a log.
+    """The jobs of a class in a log."""
 
-    Parameters
-    ----------
-    jobs
-        That arrived.
-    measured_jobs
-        Of these, those whose run counts for the sizes.
-    span_hours
-        In which they arrived.
-    rate_low_per_hour, rate_high_per_hour
-        95 % interval of the arrival rate, as of a Poisson process.
-    dispersion
-        Variance over mean of the arrivals in a bin of time: 1 unless it is more than chance explains.
-    size_spread
-        Standard deviation of the size of a single job, relative to the mean.
-    gpus
-        Mean width of the measured jobs.
-    run_s
-        Their mean time on GPUs.
-    wait_s
-        Mean time from submission to start; None where the log does not say it.
-    gpu_hours
-        That a measured job held on average.
-    arrival_error, size_error, speedup_error
-        Relative standard errors of the arrival rate, the sizes, and the speed at the widest width that ran, as far as
-        the log says them.
-    """
-
-    jobs: Annotated[int, Field(ge=1), NUMBER]
-    measured_jobs: Annotated[int, Field(ge=1), NUMBER]
-    span_hours: PositiveAmount
-    rate_low_per_hour: AmountOrZero
+    jobs: Annotated[int, Field(ge=1), NUMBER]  # that arrived
+    measured_jobs: Annotated[int, Field(ge=1), NUMBER]  # those of them whose run counts for the sizes
+    span_hours: PositiveAmount  # in which they arrived
+    rate_low_per_hour: AmountOrZero  # 95 % interval of the arrival rate, as of a Poisson process, up to the next field
     rate_high_per_hour: AmountOrZero
+    #: variance over mean of arrivals in a bin of time; 1 unless it is more than chance explains
     dispersion: Annotated[float, Field(ge=1), NUMBER] = 1.0
-    size_spread: AmountOrZero
-    gpus: PositiveAmount
-    run_s: PositiveAmount
-    wait_s: AmountOrZero | None = None
-    gpu_hours: PositiveAmount
+    size_spread: AmountOrZero  # standard deviation of the size of a single job over the mean
+    gpus: PositiveAmount  # mean width of the measured jobs
+    run_s: PositiveAmount  # their mean time on GPUs
+    wait_s: AmountOrZero | None = None  # mean, from submission to start; None where the log does not say it
+    gpu_hours: PositiveAmount  # that a measured job held on average
+    #: Relative standard errors, as far as the log says them; the last at the widest width that ran.
     arrival_error: _Error
     size_error: _Error
     speedup_error: _Error = 0.0
@@ -86,19 +61,10 @@ _MOST_DISPERSION = 1000.0
 
 
 class ArrivalPattern(FrozenModel):
-    """How arrivals differ from a steady Poisson stream.
+    """How arrivals differ from a steady Poisson stream."""
 
-    Parameters
-    ----------
-    hourly
-        (24,) The rate in each hour of the day relative to the mean; what is given is divided by its mean. All classes
-        count the same hours.
-    dispersion
-        Variance over mean of the class's arrivals in a short time within an hour of the day, at least 1: jobs come in
-        clumps of (dispersion + 1) / 2 on average.
-    """
-
-    hourly: NumberRow
+    hourly: NumberRow  # (24,) rate in each hour of the day, divided by its mean; all classes count the same hours
+    #: Variance over mean of arrivals in a short time: clumps of (dispersion + 1) / 2 jobs on average.
     dispersion: Annotated[float, Field(ge=1, le=_MOST_DISPERSION), NUMBER] = 1.0
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it

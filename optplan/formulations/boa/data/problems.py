@@ -42,46 +42,22 @@ Budget = Annotated[
 
 
 class PeakLimit(FrozenModel):
-    """At most so many GPUs at once, for that share of the time.
+    """At most so many GPUs at once, for that share of the time."""
 
-    Parameters
-    ----------
-    gpus
-        Of all types together.
-    probability
-        Least share of the time in which no more are in use, hours of the day and clumps of arrivals included. From 1e-6
-        to 1 - 1e-6: shares are known to 1e-9.
-    """
-
-    gpus: PositiveAmount
+    gpus: PositiveAmount  # of all types together
+    #: Least share of the time, hours of the day and clumps included; shares are known to 1e-9.
     probability: Annotated[float, Field(ge=1e-6, le=1.0 - 1e-6), NUMBER] = 0.95
 
 
 class Branch(FrozenModel):
-    """One row of widths.
+    """One row of widths."""
 
-    Parameters
-    ----------
-    fraction
-        Of the class's jobs.
-    widths
-        (E,) GPUs in each epoch; whole numbers except in the continuous problem.
-    gpu_types
-        (E,) Their type in each epoch; None where the instance has one type.
-    """
-
-    fraction: Annotated[float, Field(gt=0, le=1), NUMBER] = 1.0
-    widths: Numbers
-    gpu_types: tuple[str, ...] | None = None
+    fraction: Annotated[float, Field(gt=0, le=1), NUMBER] = 1.0  # of the class's jobs
+    widths: Numbers  # (E,) GPUs in each epoch; whole but for the continuous problem
+    gpu_types: tuple[str, ...] | None = None  # (E,) in each epoch; None where the instance has one type
 
 
 class BoaSolution(Solution):
-    """What BOA decides: for each class the widths of each epoch, for each fraction of its jobs.
+    """What BOA decides: for each class the widths of each epoch, for each fraction of its jobs."""
 
-    Parameters
-    ----------
-    branches
-        By class; fractions add up to one.
-    """
-
-    branches: ByName[tuple[Branch, ...]]
+    branches: ByName[tuple[Branch, ...]]  # by class; fractions add up to one

@@ -144,20 +144,23 @@ def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: 
     return least
 
 
-def list_amounts(instance: BoaInstance) -> FloatArray:
-    """Return the amounts (L,) of the limits that solvers keep: of a quota of nothing next to nothing.
+def list_amounts(instance: BoaInstance, limits: FloatArray | None = None) -> FloatArray:
+    """Return the amounts (L,) of limits, the instance's own or others, that solvers keep: of nothing next to nothing.
 
     So multipliers exist that say what its type is worth. No pure plan can use it, and of mixed ones such a share of the
     jobs that :func:`~optplan.formulations.boa.exact.feasibility.clear_mixture` takes it out again.
     """
-    closed = {f"{QUOTA}{gpu_type}": least for gpu_type, least in list_closed(instance).items()}
-    return np.array(list((instance.limits | closed).values()))
+    amounts = np.array(list(instance.limits.values()) if limits is None else limits, dtype=np.float64)
+    for gpu_type in instance.quotas:
+        place = instance.limit_names.index(f"{QUOTA}{gpu_type}")
+        amounts[place] = max(amounts[place], _NEXT_TO_NOTHING * find_least_use(instance, gpu_type))
+    return amounts
 
 
-def list_closed(instance: BoaInstance) -> dict[str, float]:
-    """Return the GPU types with a quota of nothing, each with what solvers keep as its quota."""
-    kept = {gpu_type: _NEXT_TO_NOTHING * find_least_use(instance, gpu_type) for gpu_type in instance.quotas}
-    return {gpu_type: kept[gpu_type] for gpu_type, quota in instance.quotas.items() if quota < kept[gpu_type]}
+def list_closed(instance: BoaInstance) -> list[str]:
+    """Return the GPU types with a quota of nothing."""
+    quotas = instance.quotas.items()
+    return [gpu_type for gpu_type, most in quotas if most < _NEXT_TO_NOTHING * find_least_use(instance, gpu_type)]
 
 
 def find_least_use(instance: BoaInstance, gpu_type: str) -> float:

@@ -73,7 +73,7 @@ def state_linked(instance: BoaInstance) -> switching.LinkedGraphs:
 def clear_mixture(instance: BoaInstance, mixture: Mixture) -> Mixture:
     """Return a mixture without the paths on types with a quota of nothing, which have next to no share of the jobs."""
     nothing = list_amounts(instance) > np.array(list(instance.limits.values()))
-    kept = ~(mixture.columns.consumption[:, nothing] > 0.0).any(axis=1)
+    kept = ~(mixture.columns.consumption[:, : nothing.size][:, nothing] > 0.0).any(axis=1)
     if kept.all():
         return mixture
     graph, fraction = mixture.graph[kept], mixture.fraction[kept]
@@ -96,10 +96,7 @@ def state_runs(instance: BoaInstance, costs: Sequence[PathCosts], limits: FloatA
 
 
 def raise_to_least(instance: BoaInstance) -> BoaInstance:
-    """Return the instance with a budget of at least the least one.
-
-    What falls short of that by rounding is feasible by the tolerance; engines have other tolerances.
-    """
+    """Return the instance with at least the least budget: engines have other tolerances of what falls short."""
     total, _ = least_budget(instance)
     if total <= instance.budget_amount():
         return instance
@@ -128,13 +125,8 @@ def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, floa
         f"{write_up(least, budget.value)} {_name_unit(budget.unit.value)} ({each}); "
         f"the budget is {write_digits(budget.value, digits)}"
     )
-    return Answer(
-        status=Status.INFEASIBLE,
-        termination=Termination.COMPLETED,
-        infeasibility=Infeasibility(
-            reason=reason, relaxations=(relaxation,), multipliers=_weigh(instance), factor=total / given
-        ),
-    )
+    claim = Infeasibility(reason=reason, relaxations=(relaxation,), multipliers=_weigh(instance), factor=total / given)
+    return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim)
 
 
 def explain_shortfall(
@@ -179,17 +171,14 @@ def explain_shortfall(
         f"{PROBLEM_WORDS[instance.problem]} has no plan that keeps the budget and {name_others(instance)}; "
         f"{say_wishes(relaxations)}{growth}"
     )
-    return Answer(
-        status=Status.INFEASIBLE,
-        termination=Termination.COMPLETED,
-        infeasibility=Infeasibility(
-            reason=reason,
-            relaxations=tuple(relaxations),
-            hopeless=tuple(hopeless),
-            multipliers=dict(zip(instance.limit_names, shortfall.multipliers.tolist(), strict=True)),
-            factor=factor,
-        ),
+    claim = Infeasibility(
+        reason=reason,
+        relaxations=tuple(relaxations),
+        hopeless=tuple(hopeless),
+        multipliers=dict(zip(instance.limit_names, shortfall.multipliers.tolist(), strict=True)),
+        factor=factor,
     )
+    return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim)
 
 
 def say_wishes(relaxations: Sequence[Relaxation]) -> str:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.boa.data.instance import BoaInstance, Policy
-from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
 from optplan.formulations.boa.exact.feasibility import state_runs
-from optplan.formulations.boa.exact.paths import PathsAnswer, state_open, write_columns
+from optplan.formulations.boa.exact.paths import PathsAnswer, write_columns
 from optplan.progress import Stopwatch
 from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths import TUNING
@@ -29,14 +29,8 @@ from optplan.solvers.paths.switching import LinkedGraphs
 class ForcedPlans:
     """Answers to the same problem under one mask after another.
 
-    Parameters
-    ----------
-    problem, graphs
-        Two statements of it: for the search, and to add up what it finds.
-    unit
-        A value of the size of a plan's.
-    gap
-        Relative gap at which a search may stop.
+    It is stated as ``problem`` for the search and as ``graphs`` to add up what that finds; ``unit`` is a value of the
+    size of a plan's, ``gap`` that at which a search may stop.
     """
 
     def __init__(
@@ -50,15 +44,11 @@ class ForcedPlans:
     @classmethod
     def state(cls, instance: BoaInstance, unit: float, gap: float) -> ForcedPlans | None:
         """State the problem; None where pure plans within several limits are not what is asked for, or it is large."""
-        costs, amounts = cost_steps(instance), np.array(list(instance.limits.values()))
+        costs, amounts = cost_steps(instance), list_amounts(instance)
         if instance.policy is not Policy.PURE or (amounts.size == 1 and all(each.num_groups == 1 for each in costs)):
             return None
-        stated = state_open(costs, amounts)
-        if stated is None:
-            return None
-        graphs, open_costs = stated
-        problem = state_runs(instance, open_costs, graphs.limits)
-        return None if problem is None else cls(instance, problem, graphs, unit, gap)
+        problem = state_runs(instance, costs, amounts)
+        return None if problem is None else cls(instance, problem, LinkedGraphs.from_costs(costs, amounts), unit, gap)
 
     def solve(self, name: str, kept: NDArray[np.bool_], stopwatch: Stopwatch) -> PathsAnswer | None:
         """Find the best plan in which a class holds only some options (E, K); None where provably none does."""

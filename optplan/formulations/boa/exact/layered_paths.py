@@ -255,10 +255,7 @@ def _certify(instance: BoaInstance, bound: single.LagrangianBound) -> Lagrangian
 def _price_budget(
     instance: BoaInstance, graphs: switching.LinkedGraphs, bound: single.LagrangianBound, request: SolveRequest
 ) -> dict[str, ShadowPrice]:
-    """Return the slopes of the mixed frontier on both sides of the budget, which differ at a breakpoint only.
-
-    Nothing is returned when time runs out.
-    """
+    """Return the slopes of the mixed frontier on both sides of the budget; nothing when time runs out."""
     if not bound.attained:
         return {}
     try:

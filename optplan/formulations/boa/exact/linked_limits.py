@@ -89,13 +89,7 @@ def say_end(instance: BoaInstance, request: SolveRequest, prices: dict[str, Shad
 def find_price(
     instance: BoaInstance, family: families.PathFamily, found: linked_dual.LinkedBound, position: int, effort: Effort
 ) -> ShadowPrice:
-    """Find the one-sided shadow prices of the limit at a position.
-
-    Raises
-    ------
-    OutOfEffortError
-        When time ran out.
-    """
+    """Find the one-sided shadow prices of the limit at a position; an OutOfEffortError when time ran out."""
     ends = linked_dual.find_price_range(family, found, position, effort=effort)
     return write_price(instance, instance.limit_names[position], ends)
 

@@ -7,38 +7,28 @@ otherwise it is the one of linked paths.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.exact.feasibility import state_runs
+from optplan.formulations.boa.exact.costs import list_amounts
+from optplan.formulations.boa.exact.feasibility import clear_mixture, state_runs
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.paths import families, single, switching
 from optplan.solvers.paths.search import Effort
 
-#: A limit of at most this fraction of the least use of it leaves a plan, or a mixture, nothing to gain.
-_NOTHING = 1e-10
-
 
 @dataclass(frozen=True)
 class PathsAnswer:
-    """The best plan for some step costs.
+    """The best plan for some step costs."""
 
-    Parameters
-    ----------
-    solution, objective
-        The plan and its value; both None where a limit on the search was met before any plan was found.
-    bound
-        No plan within the limits has less.
-    """
-
-    solution: BoaSolution | None
+    solution: BoaSolution | None  # None, as the objective, where a limit on the search came before any plan
     objective: float | None
-    bound: float
+    bound: float  # no plan within the limits has less
 
 
 def solve_costs(
@@ -49,25 +39,12 @@ def solve_costs(
     gap: float = 1e-6,
     stopwatch: Stopwatch | None = None,
 ) -> PathsAnswer | None:
-    """Find the best plan under given step costs.
+    """Find the best plan under step costs, one per class, of which a run value of +inf forbids a node.
 
-    Parameters
-    ----------
-    instance
-        Its classes, options and policy; its own costs are not looked at.
-    costs
-        One per class; a run value of +inf forbids a node.
-    limits
-        (L,) Amounts of the limits; those of the instance when None.
-    gap
-        Relative gap at which a search for a pure plan may stop.
-
-    Returns
-    -------
-    PathsAnswer or None
-        None when it is proven that no plan keeps the limits.
+    The instance's own costs are not looked at; ``limits`` (L,) are its own when None, and ``gap`` is that of pure
+    plans. None when it is proven that no plan keeps the limits.
     """
-    amounts = np.array(list(instance.limits.values())) if limits is None else limits
+    amounts = list_amounts(instance, limits)
     effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
     if amounts.size > 1 or any(graph.num_groups > 1 for graph in costs):
         return _solve_linked(instance, costs, amounts, gap, effort)
@@ -86,57 +63,28 @@ def solve_costs(
 
 
 def _solve_linked(
-    instance: BoaInstance,
-    costs: Sequence[PathCosts],
-    amounts: FloatArray,
-    gap: float,
-    effort: Effort,
+    instance: BoaInstance, costs: Sequence[PathCosts], amounts: FloatArray, gap: float, effort: Effort
 ) -> PathsAnswer | None:
     from optplan.solvers.paths import closing, linked_dual
 
-    stated = state_open(costs, amounts)
-    if stated is None:
+    if any(np.isinf(each.run_value).all(axis=1).any() for each in costs):  # a layer in which no node is left
         return None
-    family, costs = stated
+    family = switching.LinkedGraphs.from_costs(costs, amounts)
     if instance.policy is Policy.MIXED:
         bound = linked_dual.maximise_bound(family, effort=effort)
         if isinstance(bound, linked_dual.LinkedShortfall):
             return None
         if bound.mixture is None:
             return PathsAnswer(None, None, bound.bound)
-        mixture = bound.mixture
+        mixture = clear_mixture(instance, bound.mixture)
         return PathsAnswer(write_mixture(instance, mixture), mixture.value, min(bound.bound, mixture.value))
-    found = closing.solve_pure(family, gap=gap, effort=effort, runs=lambda: state_runs(instance, costs, family.limits))
+    found = closing.solve_pure(family, gap=gap, effort=effort, runs=lambda: state_runs(instance, costs, amounts))
     if isinstance(found, linked_dual.LinkedShortfall):
         return None
     if found.paths is None:  # only a search that ran to its end proves that there is no plan
         return PathsAnswer(None, None, found.bound) if found.stopped_by is not None else None
     value = found.paths.total_value
     return PathsAnswer(write_columns(instance, found.paths.payload), value, min(found.bound, value))
-
-
-def state_open(
-    costs: Sequence[PathCosts], amounts: FloatArray
-) -> tuple[switching.LinkedGraphs, Sequence[PathCosts]] | None:
-    """State the graphs, and their costs, with the nodes closed that the limits forbid; forbidden nodes are anyway.
-
-    A limit of nothing, or less than any use of it, forbids what uses it. None when no node is left in some layer.
-    """
-    forbidden = [np.isinf(graph.run_value) for graph in costs]
-    given = [closed.sum() for closed in forbidden]
-    for limit, amount in enumerate(amounts.tolist()):
-        uses = [graph.run_consumption[limit] for graph in costs]
-        least = min(float(use[use > 0.0].min(initial=np.inf)) for use in uses)
-        if amount <= _NOTHING * least:
-            amounts = np.where(np.arange(amounts.size) == limit, 1.0, amounts)
-            forbidden = [closed | (use > 0.0) for closed, use in zip(forbidden, uses, strict=True)]
-    if any(closed.all(axis=1).any() for closed in forbidden):
-        return None
-    open_costs = [
-        each if closed.sum() == count else replace(each, run_value=np.where(closed, np.inf, each.run_value))
-        for each, closed, count in zip(costs, forbidden, given, strict=True)
-    ]
-    return switching.LinkedGraphs.from_costs(open_costs, amounts), open_costs
 
 
 def write_branch(instance: BoaInstance, name: str, columns: NDArray[np.integer], fraction: float = 1.0) -> Branch:

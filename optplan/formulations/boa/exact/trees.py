@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from pydantic import JsonValue
 
 from optplan.contracts import Answer, Infeasibility, Relaxation, SolveRequest, Status, Termination, TreeCertificate
-from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import Hopeless
 from optplan.formulations.boa.data.instance import FLOOR, BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_steps, list_amounts
 from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, name_others, say_wishes, state_runs
 from optplan.formulations.boa.exact.paths import write_columns
-from optplan.schema import FloatArray
 from optplan.solvers.limits import most_within
 from optplan.solvers.paths import branch_price, closing, switching
 from optplan.solvers.paths.linked_dual import LinkedShortfall
@@ -87,17 +84,14 @@ def explain_division(
         certificate = write_runs(found.part, None)
     changes = [relax_limit(instance, limit, request) for limit in instance.limit_names]
     relaxations = [change for change in changes if isinstance(change, Relaxation)]
-    return Answer(
-        status=Status.INFEASIBLE,
-        termination=Termination.COMPLETED,
-        infeasibility=Infeasibility(
-            reason=say_indivisible(instance, relaxations),
-            relaxations=tuple(relaxations),
-            hopeless=tuple(change for change in changes if isinstance(change, Hopeless)),
-            certificate=certificate,
-        ),
-        counters={} if found is None else {"passes": float(found.passes), "branches": float(found.branches)},
+    claim = Infeasibility(
+        reason=say_indivisible(instance, relaxations),
+        relaxations=tuple(relaxations),
+        hopeless=tuple(change for change in changes if isinstance(change, Hopeless)),
+        certificate=certificate,
     )
+    counters = {} if found is None else {"passes": float(found.passes), "branches": float(found.branches)}
+    return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim, counters=counters)
 
 
 def say_indivisible(instance: BoaInstance, relaxations: list[Relaxation]) -> str:
@@ -110,11 +104,9 @@ def say_indivisible(instance: BoaInstance, relaxations: list[Relaxation]) -> str
 
 
 def relax_limit(instance: BoaInstance, limit: str, request: SolveRequest) -> Relaxation | Hopeless | None:
-    """Find the least value of a limit with which a pure plan keeps the others, as far as the work that is left goes.
-
-    None when it ends before anything is known.
-    """
-    costs, amounts = _turn(instance, limit)
+    """Find the least of a limit with which a pure plan keeps the others, as far as is known; None if nothing is."""
+    costs = [each.turned(limit) for each in cost_steps(instance)]
+    amounts = list_amounts(instance)[np.array(instance.limit_names) != limit]
     found = closing.solve_pure(
         switching.LinkedGraphs.from_costs(costs, amounts),
         gap=_GAP,
@@ -149,22 +141,3 @@ def _count_as_given(instance: BoaInstance, limit: str, amount: float) -> float:
         return instance.count_limit(limit, amount)
     counted = instance.limits[limit]
     return amount * (instance.limit_as_given(limit)[0] / counted if counted else 1.0)
-
-
-def _turn(instance: BoaInstance, limit: str) -> tuple[list[PathCosts], FloatArray]:
-    """State the problem of the least consumption of one limit that keeps the others: costs, and amounts (L - 1,)."""
-    names = list(instance.limit_names)
-    dropped = names.index(limit)
-    others = [number for number in range(len(names)) if number != dropped]
-    turned = [
-        replace(
-            steps,
-            limits=tuple(names[number] for number in others),
-            run_value=steps.run_consumption[dropped],
-            run_consumption=steps.run_consumption[others],
-            enter_value=steps.enter_consumption[dropped],
-            enter_consumption=steps.enter_consumption[others],
-        )
-        for steps in cost_steps(instance)
-    ]
-    return turned, list_amounts(instance)[others]

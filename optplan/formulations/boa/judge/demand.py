@@ -25,7 +25,6 @@ from optplan.formulations.boa.laws.demand import (
     read_figure,
 )
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray
 
 #: Beyond this, chances are scaled down.
 _LARGE = 1e200
@@ -106,10 +105,5 @@ def recur(crowd: Crowd, stopwatch: Stopwatch | None = None) -> Demand:
         if stopwatch is not None:
             stopwatch.require()
         recur_cells(by_hour, chances, scale, first, min(first + _AT_ONCE, size), _LARGE)
-    return read_chances(crowd, _unscale(chances, scale[:, None]))
-
-
-def _unscale(chances: FloatArray, scale: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore"):
-        unscaled: FloatArray = np.exp(np.log(chances) + scale)
-    return unscaled
+        return read_chances(crowd, np.exp(np.log(chances) + scale[:, None]))

@@ -64,20 +64,12 @@ ROUNDING = JUDGE_ROUNDING
 
 @keep_latest
 def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
-    """Recompute objective, GPU use and every constraint from the widths.
+    """Recompute objective, GPU use and every constraint from widths, which may break any rule.
 
-    Parameters
-    ----------
-    solution
-        The widths to judge; they may break any rule.
-
-    Returns
-    -------
-    Evaluation
-        Objective: mean completion time in seconds, weighted where the classes have weights. Consumption: ``budget`` in
-        time-average GPUs or US dollars per hour (``instance.budget_unit``), ``quota.<type>`` in time-average GPUs,
-        ``due.<class>`` in seconds, ``floor.<class>`` as in ``instance.limits``.
-        Source: Lemma 4.5, Lemma 4.8 (without the 1/lambda that (3) prints, and from epoch 1), problem (7).
+    The objective is the mean completion time in seconds, weighted where the classes have weights. Consumption:
+    ``budget`` in time-average GPUs or US dollars per hour (``instance.budget_unit``), ``quota.<type>`` in time-average
+    GPUs, ``due.<class>`` in seconds, ``floor.<class>`` as in ``instance.limits``. Source: Lemma 4.5, Lemma 4.8 (without
+    the 1/lambda that (3) prints, and from epoch 1), problem (7).
     """
     checks = _check_shape(instance, solution)
     if not all(check.holds for check in checks):

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -134,7 +133,7 @@ class _Part:
         """Refute unless weights (1 + L,) close the part."""
         if not self._bind():
             return
-        most = self._find_most(weights)
+        most = find_most(weights, self.limits, self.bound)
         if most is not None and math.fsum(self._find_least(weights)) >= most:
             return
         least = self._find_least(np.eye(weights.size)[0])
@@ -143,7 +142,7 @@ class _Part:
 
     def close(self, weights: FloatArray, depth: int) -> None:
         """Close options through which no path of their class is light enough, by weights (1 + L,)."""
-        most = self._find_most(weights)
+        most = find_most(weights, self.limits, self.bound)
         if most is None or not self._bind():
             return
         least = self._find_least(weights)
@@ -154,18 +153,6 @@ class _Part:
             self.stopwatch.require()
             if each.close(weights, most - (total - own), depth):
                 self._changed.add(number)
-
-    def _find_most(self, weights: FloatArray) -> float | None:
-        """Return what better plans within the limits stay below, weighted; None where weights can prove nothing."""
-        paid = float(weights[1:] @ self.limits)
-        if weights[0] == 0.0:
-            most = max(paid * (1.0 + TOLERANCE), _MORE_THAN_NOTHING)
-        else:
-            if self.bound is None or not paid / weights[0] <= _MOST_WORTH * self.bound:
-                return None
-            margin = min(TOLERANCE * (self.bound + paid / weights[0]), _MOST_MARGIN * self.bound)
-            most = float(weights[0]) * (self.bound - margin) + paid
-        return most if math.isfinite(most) else None
 
     def _find_least(self, weights: FloatArray) -> list[float]:
         found = []
@@ -194,24 +181,25 @@ class _Part:
         return True
 
 
+def find_most(weights: FloatArray, limits: FloatArray, bound: float | None) -> float | None:
+    """Return what better plans within the limits stay below, weighted; None where weights can prove nothing."""
+    paid = float(weights[1:] @ limits)
+    if weights[0] == 0.0:
+        most = max(paid * (1.0 + TOLERANCE - ROUNDING), _MORE_THAN_NOTHING)
+    else:
+        if bound is None or not paid / weights[0] <= _MOST_WORTH * bound:
+            return None
+        margin = min(TOLERANCE * (bound + paid / weights[0]), _MOST_MARGIN * bound)
+        most = float(weights[0]) * (bound - margin) + paid
+    return most if math.isfinite(most) else None
+
+
 def drop_limit(every: list[PathCosts], limit: str) -> list[PathCosts]:
     """Return the costs with the consumption of a limit as the value, and the others as they were."""
     names = every[0].limits
     if limit not in names or len(names) == 1:
         raise RefutedError(f"{limit!r} is not one of several limits ({', '.join(names)})")
-    dropped = names.index(limit)
-    others = [number for number in range(len(names)) if number != dropped]
-    return [
-        replace(
-            each,
-            limits=tuple(names[number] for number in others),
-            run_value=each.run_consumption[dropped],
-            run_consumption=each.run_consumption[others],
-            enter_value=each.enter_consumption[dropped],
-            enter_consumption=each.enter_consumption[others],
-        )
-        for each in every
-    ]
+    return [each.turned(limit) for each in every]
 
 
 def _walk(part: _Part, rows: list[FloatArray], numbers: Iterator[int]) -> None:

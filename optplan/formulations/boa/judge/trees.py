@@ -27,11 +27,6 @@ from optplan.schema import FloatArray
 
 RULE = "boa-branches"
 
-#: The most that rounding may add to what a part proves, relative to the bound.
-_MOST_MARGIN = 1e-6
-#: The most that the limits may be worth by the weights, relative to the bound.
-_MOST_WORTH = 1e6
-
 
 def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
     """Check what is said about all plans with whole widths; policy pure where plans are listed.
@@ -91,8 +86,8 @@ def _check_closed(
     for graph in graphs:
         stopwatch.require()
         least += least_path(graph, weights)
-    paid = float(weights[1:] @ limits)
-    if _is_beyond(float(weights[0]), least, paid, bound):
+    most = runs.find_most(weights, limits, bound)
+    if most is not None and least >= most:
         return
     if not listed:
         raise RefutedError(f"the least weighted sum is {least!r}, which leaves room for what is said not to exist")
@@ -112,16 +107,3 @@ def _check_closed(
             raise RefutedError("a part that is said to have no plan within the limits has one")
     elif found < bound * (1.0 - TOLERANCE):
         raise RefutedError(f"a listed part has a plan of {found!r}")
-
-
-def _is_beyond(objective_weight: float, least: float, paid: float, bound: float | None) -> bool:
-    """Whether a least weighted sum excludes all plans that the certificate says are none."""
-    if objective_weight == 0.0:
-        return least > paid * (1.0 + TOLERANCE - ROUNDING)
-    if bound is None:
-        return False
-    worth = paid / objective_weight
-    if not worth <= _MOST_WORTH * bound:
-        return False
-    margin = min(TOLERANCE * (bound + worth), _MOST_MARGIN * bound)
-    return bool((least - paid) / objective_weight >= bound - margin)

@@ -178,10 +178,7 @@ def _out_of_time(pieces: Pieces) -> _Found:
 
 
 def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: Report[_Found] | None = None) -> _Found:
-    """State the program, divided so that limits and value are about one, and solve it in this process.
-
-    There is nothing to report before the end.
-    """
+    """State the program, so that limits and value are about one, and solve it here; no report before the end."""
     del report
     if stopwatch.expired:
         return _out_of_time(pieces)

@@ -55,10 +55,7 @@ def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
 
 
 def solve_cp_sat(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Solve the declarative model with CP-SAT; see :mod:`optplan.solvers.programs.cpsat` for what rounding costs.
-
-    The bound is CP-SAT's word, for the real problem.
-    """
+    """Solve it with CP-SAT, whose word is the bound; :mod:`optplan.solvers.programs.cpsat` says what rounding costs."""
     return _solve_model(instance, request, in_cp_sat=True)
 
 
@@ -91,10 +88,7 @@ def run_model(
     stopwatch: Stopwatch,
     report: Report[Found] | None = None,
 ) -> Found:
-    """State the model and solve it in this process, with CP-SAT or HiGHS.
-
-    ``report`` is called with better incumbents and bounds as the engine finds them.
-    """
+    """State the model and solve it here; ``report`` hears of better incumbents and bounds."""
     try:
         model = build_pyomo_model(raise_to_least(instance), stopwatch=stopwatch)
     except OutOfEffortError:

@@ -260,7 +260,7 @@ def _add_limits(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
 def scale_model(model: Any, instance: BoaInstance) -> Scaling:  # noqa: ANN401 - Pyomo has no types
     """Return scales on which each limit, and the least objective, is the number of epochs: typical entries are one."""
     m = model
-    epochs = float(_count_epochs(m))
+    epochs = float(sum(len(m.EPOCHS[i]) for i in m.CLASSES))
     rows = {id(m.budget): m.b.value / epochs}
     for family, amounts in ((m.due, m.D), (m.floor, m.f)):
         rows |= {id(family[name]): amounts[name] / epochs for name in family}
@@ -299,10 +299,6 @@ def _add_width_changes(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     model.width_change = pyo.Constraint(
         model.CHANGES, rule=lambda m, i, j, h, k: m.z[i, j, h, k] >= m.x[i, j, h, k] - m.x[i, j - 1, h, k]
     )
-
-
-def _count_epochs(model: Any) -> int:  # noqa: ANN401 - Pyomo has no types
-    return sum(len(model.EPOCHS[i]) for i in model.CLASSES)
 
 
 def _add_type_changes(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types

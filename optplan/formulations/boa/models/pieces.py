@@ -100,10 +100,7 @@ class Curves:
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """How the jobs of all rows are divided: fractions at points (P,) and on curves (C,).
-
-    ``use`` (C,) is the GPU-time of the latter, per unit of work of the row.
-    """
+    """Fractions of the jobs of all rows at points (P,) and on curves (C,), and there GPU-time per unit of work."""
 
     points: FloatArray
     curves: FloatArray
@@ -121,10 +118,7 @@ class Division:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Problem (7): points and curves that rows (N,) divide their jobs among.
-
-    A unit of u and of z counts ``gpus`` GPUs and ``seconds`` of (weighted) mean completion time.
-    """
+    """Problem (7): points and curves for rows (N,), of which a unit of u counts ``gpus`` and of z ``seconds``."""
 
     instance: BoaInstance
     gpus: FloatArray
@@ -286,7 +280,7 @@ def collect_pieces(instance: BoaInstance) -> Pieces:
     points: list[tuple[FloatArray, ...]] = []
     curves: list[tuple[FloatArray, ...]] = []
     gpus, seconds, first = [], [], 0
-    closed = list_closed(instance).keys()
+    closed = set(list_closed(instance))
     for name, job_class in instance.classes.items():
         usable = set(instance.options(name).gpu_types)
         usable = usable - closed or usable

@@ -75,10 +75,7 @@ def _read_flows(model: Any, instance: BoaInstance) -> dict[str, Flow]:  # noqa: 
 
 
 def draw_graph(instance: BoaInstance) -> DiGraph:
-    """Draw the graph of each class: ``value`` is in seconds of mean completion time, ``budget`` in its unit.
-
-    Nodes have ``gpus`` and ``gpu_type``.
-    """
+    """Draw the graph of each class: ``value`` in seconds, ``budget``; nodes have ``gpus`` and ``gpu_type``."""
     if instance.problem is Problem.CONTINUOUS:
         raise UnsupportedError("the continuous problem has no layered graph: its widths are real numbers")
     return draw_layers((costs, _describe(instance, costs.name)) for costs in cost_steps(instance))

@@ -29,6 +29,7 @@ from optplan.formulations.boa.exact.feasibility import infeasible_answer, least_
 from optplan.formulations.boa.judge.evaluation import TOLERANCE
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers.layered_graphs import path_totals
 from optplan.speedup import lower_left_hull
 from optplan.speedup.hulls import BoolArray
 
@@ -235,7 +236,8 @@ def _lower_running_budget(
         if point is None:
             return None, solves, True
         rows = _round_to_vertices(costs, epochs, point)
-        value, consumption = _true_cost(costs, rows)
+        totals = [path_totals(*each) for each in zip(costs, rows, strict=True)]  # by Lemma 4.8
+        value, consumption = sum(each for each, _ in totals), sum(float(used[0]) for _, used in totals)
         if consumption <= budget * (1 + TOLERANCE):
             return (value, rows), solves, True
         running_budget *= step
@@ -253,15 +255,3 @@ def _round_to_vertices(costs: list[PathCosts], epochs: SuperEpochs, point: Float
         distance = np.where(epochs.vertex[block, : len(c.labels)], np.abs(real[:, None] - widths), np.inf)
         rows.append(np.repeat(distance.argmin(axis=1), epochs.glue[number])[: len(c.run_value)])
     return rows
-
-
-def _true_cost(costs: list[PathCosts], rows: list[IntArray]) -> tuple[float, float]:
-    """Return value and consumption of widths by Lemma 4.8."""
-    value = consumption = 0.0
-    for c, row in zip(costs, rows, strict=True):
-        layers = np.arange(row.size)
-        entering = np.concatenate(([True], row[1:] != row[:-1]))
-        value += float((c.run_value[layers, row] + entering * c.enter_value[0, layers, row]).sum())
-        run, enter = c.run_consumption[0], c.enter_consumption[0, 0]
-        consumption += float((run[layers, row] + entering * enter[layers, row]).sum())
-    return value, consumption

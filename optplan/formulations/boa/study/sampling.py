@@ -34,13 +34,7 @@ _Error = Annotated[float, Field(ge=0, le=_LARGEST_ERROR), NUMBER]
 
 
 class ClassErrors(FrozenModel):
-    """How wrong the estimates of one class may be; None for as wrong as those of all.
-
-    Parameters
-    ----------
-    speedup, noise, size, arrival
-        As in :class:`EstimateErrors`.
-    """
+    """How wrong the estimates of one class may be; None for as wrong as those of all."""
 
     speedup: _Error | None = None
     noise: _Error | None = None

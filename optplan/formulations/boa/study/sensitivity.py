@@ -44,27 +44,15 @@ _COSTS = ("run_value", "run_consumption", "enter_value", "enter_consumption")
 
 
 class BoaSampledPlan(SampledPlan):
-    """One plan, run under every sample of the truth.
-
-    Parameters
-    ----------
-    solution
-        The widths.
-    """
+    """One plan, run under every sample of the truth."""
 
     solution: BoaSolution
 
 
 class BoaSensitivity(Sensitivity):
-    """How sensitive widths are to errors of the estimates.
+    """How sensitive widths are to errors of the estimates."""
 
-    Parameters
-    ----------
-    plans
-        The one asked about, then the robust one if there is one.
-    """
-
-    plans: tuple[BoaSampledPlan, ...]
+    plans: tuple[BoaSampledPlan, ...]  # the one asked about, then the robust one if there is one
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,52 @@ _NEGLIGIBLE_DEVIATIONS = 6.0
 _TOLD_CHANGE = 1e-6
 
 
-class ConstantDistribution(FrozenModel):
+class _Duration(FrozenModel):
+    """What every distribution says of itself: one without deviation is the constant that it expects."""
+
+    @property
+    def expected_s(self) -> float:
+        """Mean."""
+        raise NotImplementedError
+
+    @property
+    def deviation_s(self) -> float:
+        """Standard deviation."""
+        return 0.0
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is only one value."""
+        return self.deviation_s == 0
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether it is normal for all that matters; a constant is, with deviation zero."""
+        return self.is_constant
+
+    def cdf(self, t: FloatArray) -> FloatArray:
+        """Return P(X <= t) for each t."""
+        return np.where(t >= self.expected_s, 1.0, 0.0) if self.is_constant else self._cdf(t)
+
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        """Return the least t with P(X <= t) >= probability."""
+        return np.full(np.shape(probability), self.expected_s) if self.is_constant else self._quantile(probability)
+
+    def shortfall(self, t: FloatArray) -> FloatArray:
+        """Return E[max(t - X, 0)], the integral of the cdf up to t."""
+        return np.maximum(t - self.expected_s, 0.0) if self.is_constant else self._shortfall(t)
+
+    def _cdf(self, t: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def _quantile(self, probability: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def _shortfall(self, t: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+
+class ConstantDistribution(_Duration):
     """Always the same.
 
     Parameters
@@ -51,39 +96,12 @@ class ConstantDistribution(FrozenModel):
         """Mean."""
         return self.value_s
 
-    @property
-    def deviation_s(self) -> float:
-        """Zero."""
-        return 0.0
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether there is only one value."""
-        return True
-
-    @property
-    def is_normal(self) -> bool:
-        """Whether it is normal for all that matters; a constant is, with deviation zero."""
-        return True
-
     def scaled(self, factor: float) -> ConstantDistribution:
         """Return the distribution of ``factor`` times the duration."""
         return ConstantDistribution(value_s=factor * self.value_s)
 
-    def cdf(self, t: FloatArray) -> FloatArray:
-        """Return P(X <= t) for each t."""
-        return np.where(t >= self.value_s, 1.0, 0.0)
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
-        """Return the least t with P(X <= t) >= probability."""
-        return np.full(np.shape(probability), self.value_s)
-
-    def shortfall(self, t: FloatArray) -> FloatArray:
-        """Return E[max(t - X, 0)], the integral of the cdf up to t."""
-        return np.maximum(t - self.value_s, 0.0)
-
-
-class NormalDistribution(FrozenModel):
+class NormalDistribution(_Duration):
     """A normal distribution, with zero in place of what would be negative.
 
     Parameters
@@ -102,7 +120,7 @@ class NormalDistribution(FrozenModel):
         if self.is_normal:
             return self.mean_s, self.sd_s
         m, sd = self.mean_s, self.sd_s
-        above, density = _normal_cdf(m / sd), _normal_density(m / sd)
+        above, density = _normal_cdf(m / sd), math.exp(-0.5 * (m / sd) ** 2) / math.sqrt(2.0 * math.pi)
         mean = m * above + sd * density
         square = (m * m + sd * sd) * above + m * sd * density
         return mean, math.sqrt(max(square - mean * mean, 0.0))
@@ -118,11 +136,6 @@ class NormalDistribution(FrozenModel):
         return self._moments[1]
 
     @property
-    def is_constant(self) -> bool:
-        """Whether there is only one value."""
-        return self.sd_s == 0
-
-    @property
     def is_normal(self) -> bool:
         """Whether clipping is negligible."""
         return self.mean_s >= _NEGLIGIBLE_DEVIATIONS * self.sd_s
@@ -131,27 +144,18 @@ class NormalDistribution(FrozenModel):
         """Return the distribution of ``factor`` times the duration."""
         return NormalDistribution(mean_s=factor * self.mean_s, sd_s=factor * self.sd_s)
 
-    def cdf(self, t: FloatArray) -> FloatArray:
-        """Return P(X <= t) for each t."""
+    def _cdf(self, t: FloatArray) -> FloatArray:
         from scipy.special import ndtr
 
-        if self.sd_s == 0:
-            return np.where(t >= self.mean_s, 1.0, 0.0)
         return np.where(t >= 0, ndtr((t - self.mean_s) / self.sd_s), 0.0)
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
-        """Return the least t with P(X <= t) >= probability."""
+    def _quantile(self, probability: FloatArray) -> FloatArray:
         from scipy.special import ndtri
 
-        if self.sd_s == 0:
-            return np.full(np.shape(probability), self.mean_s)
         quantile: FloatArray = np.maximum(self.mean_s + self.sd_s * ndtri(probability), 0.0)
         return quantile
 
-    def shortfall(self, t: FloatArray) -> FloatArray:
-        """Return E[max(t - X, 0)], the integral of the cdf up to t."""
-        if self.sd_s == 0:
-            return np.maximum(t - self.mean_s, 0.0)
+    def _shortfall(self, t: FloatArray) -> FloatArray:
         return np.where(t > 0, self._integral(np.maximum(t, 0.0)) - self._integral(np.zeros(())), 0.0)
 
     def _integral(self, t: FloatArray) -> FloatArray:
@@ -163,7 +167,7 @@ class NormalDistribution(FrozenModel):
         return integral
 
 
-class LogNormalDistribution(FrozenModel):
+class LogNormalDistribution(_Duration):
     """A log-normal distribution: skewed, never negative.
 
     Parameters
@@ -196,49 +200,29 @@ class LogNormalDistribution(FrozenModel):
         """Standard deviation."""
         return self.sd_s
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether there is only one value."""
-        return self.sd_s == 0
-
-    @property
-    def is_normal(self) -> bool:
-        """Only where it is constant."""
-        return self.sd_s == 0
-
     def scaled(self, factor: float) -> LogNormalDistribution:
         """Return the distribution of ``factor`` times the duration."""
         return LogNormalDistribution(mean_s=factor * self.mean_s, sd_s=factor * self.sd_s)
 
-    def cdf(self, t: FloatArray) -> FloatArray:
-        """Return P(X <= t) for each t."""
+    def _cdf(self, t: FloatArray) -> FloatArray:
         from scipy.special import ndtr
 
-        if self.sd_s == 0:
-            return np.where(t >= self.mean_s, 1.0, 0.0)
-        mu, sigma = self.log_mean, self.log_sd
-        return np.where(t > 0, ndtr((np.log(np.maximum(t, 1e-300)) - mu) / sigma), 0.0)
+        return np.where(t > 0, ndtr((np.log(np.maximum(t, 1e-300)) - self.log_mean) / self.log_sd), 0.0)
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
-        """Return the least t with P(X <= t) >= probability."""
+    def _quantile(self, probability: FloatArray) -> FloatArray:
         from scipy.special import ndtri
 
-        mu, sigma = self.log_mean, self.log_sd
-        quantile: FloatArray = np.exp(mu + sigma * ndtri(probability))
+        quantile: FloatArray = np.exp(self.log_mean + self.log_sd * ndtri(probability))
         return quantile
 
-    def shortfall(self, t: FloatArray) -> FloatArray:
-        """Return E[max(t - X, 0)], the integral of the cdf up to t."""
+    def _shortfall(self, t: FloatArray) -> FloatArray:
         from scipy.special import ndtr
 
-        if self.sd_s == 0:
-            return np.maximum(t - self.mean_s, 0.0)
-        mu, sigma = self.log_mean, self.log_sd
-        z = (np.log(np.maximum(t, 1e-300)) - mu) / sigma
-        return np.where(t > 0, t * ndtr(z) - self.mean_s * ndtr(z - sigma), 0.0)
+        z = (np.log(np.maximum(t, 1e-300)) - self.log_mean) / self.log_sd
+        return np.where(t > 0, t * ndtr(z) - self.mean_s * ndtr(z - self.log_sd), 0.0)
 
 
-class EmpiricalDistribution(FrozenModel):
+class EmpiricalDistribution(_Duration):
     """Measured durations, each equally likely.
 
     Parameters
@@ -276,11 +260,6 @@ class EmpiricalDistribution(FrozenModel):
         """Whether there is only one value."""
         return bool(self.values_s[0] == self.values_s[-1])
 
-    @property
-    def is_normal(self) -> bool:
-        """Only where it is constant."""
-        return self.is_constant
-
     @cached_property
     def _sums(self) -> FloatArray:
         return np.concatenate([[0.0], np.cumsum(self.values_s)])
@@ -289,18 +268,15 @@ class EmpiricalDistribution(FrozenModel):
         """Return the distribution of ``factor`` times the duration."""
         return EmpiricalDistribution(values_s=factor * self.values_s)
 
-    def cdf(self, t: FloatArray) -> FloatArray:
-        """Return P(X <= t) for each t."""
+    def _cdf(self, t: FloatArray) -> FloatArray:
         return np.searchsorted(self.values_s, t, side="right") / self.values_s.size
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
-        """Return the least t with P(X <= t) >= probability."""
+    def _quantile(self, probability: FloatArray) -> FloatArray:
         # Rounding must not push k/V, which the k-th value reaches exactly, on to the next value.
         rank = np.ceil(np.asarray(probability) * self.values_s.size * (1 - 1e-12)).astype(np.int64) - 1
         return self.values_s[np.clip(rank, 0, self.values_s.size - 1)]
 
-    def shortfall(self, t: FloatArray) -> FloatArray:
-        """Return E[max(t - X, 0)], the integral of the cdf up to t."""
+    def _shortfall(self, t: FloatArray) -> FloatArray:
         below = np.searchsorted(self.values_s, t, side="right")
         return (below * t - self._sums[below]) / self.values_s.size
 
@@ -340,7 +316,3 @@ def warn_of_clipping(path: str, distribution: Distribution) -> None:
 
 def _normal_cdf(z: float) -> float:
     return 0.5 * math.erfc(-z / math.sqrt(2.0))
-
-
-def _normal_density(z: float) -> float:
-    return math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)

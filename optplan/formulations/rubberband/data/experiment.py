@@ -29,18 +29,10 @@ _Eta = Annotated[float, Field(gt=1, le=MOST_TRIALS), NUMBER]
 
 
 class Stage(FrozenModel):
-    """One stage of a search: it ends when all its trials have done their iterations.
+    """One stage of a search: it ends when all its trials have done their iterations."""
 
-    Parameters
-    ----------
-    trials
-        How many trials run, n.
-    iterations
-        How many iterations each of them adds.
-    """
-
-    trials: _Trials
-    iterations: _Iterations
+    trials: _Trials  # how many run, n
+    iterations: _Iterations  # that each of them adds
 
 
 class StagesExperiment(FrozenModel):

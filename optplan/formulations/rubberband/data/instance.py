@@ -173,10 +173,7 @@ class RubberBandInstance(TimeAndMoney, Instance):
     def fields_of_problem(self, problem: str) -> dict[str, object]:
         """Return the fields to change so that another problem is asked; limits stay, and its own may have to be added.
 
-        Raises
-        ------
-        UsageError
-            When there is no such problem, or the probability of one is missing.
+        A UsageError when there is no such problem, or the probability of one is missing.
         """
         if problem not in list(Problem):
             raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, list(Problem))}")

@@ -48,23 +48,14 @@ class MeasuredSeconds(FrozenModel):
 
     Between two measurements the *throughput*, 1/seconds, is interpolated linearly in the number of GPUs; outside
     them nothing is known.
-
-    Parameters
-    ----------
-    gpus
-        (K,) GPUs of the trial, increasing.
-    seconds
-        (K,) Mean seconds of one iteration there; they may rise.
-    evidence
-        Where they come from; None where that is not said, whatever the form is called.
     """
 
     LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
 
     form: Literal["measured"] = "measured"
-    gpus: WholeNumbers
-    seconds: Numbers
-    evidence: Evidence | None = None
+    gpus: WholeNumbers  # (K,) of the trial, increasing
+    seconds: Numbers  # (K,) mean of one iteration there; they may rise
+    evidence: Evidence | None = None  # None where it is not said, whatever the form is called
 
     @model_validator(mode="after")
     def _check(self) -> MeasuredSeconds:
@@ -106,19 +97,11 @@ class MeasuredSeconds(FrozenModel):
 
 
 class ScaledSeconds(FrozenModel):
-    """Seconds of an iteration by a speedup curve, such as one fitted to measurements.
-
-    Parameters
-    ----------
-    base_s
-        Mean seconds of one iteration where the speedup is 1.
-    speedup
-        The curve; one for all iterations.
-    """
+    """Seconds of an iteration by a speedup curve, such as one fitted to measurements."""
 
     form: Literal["scaled"] = "scaled"
-    base_s: PositiveAmount
-    speedup: Speedup
+    base_s: PositiveAmount  # mean of one iteration where the speedup is 1
+    speedup: Speedup  # one for all iterations
 
     @field_validator("speedup")
     @classmethod
@@ -157,18 +140,10 @@ class ScaledSeconds(FrozenModel):
 
 
 class NodeFactors(FrozenModel):
-    """By what factor an iteration takes longer when its GPUs are spread over several instances.
+    """By what factor an iteration takes longer when its GPUs are spread over several instances."""
 
-    Parameters
-    ----------
-    instances
-        (K,) Instances spanned, increasing; between two of them the factor is interpolated, beyond the last unknown.
-    factor
-        (K,) Seconds there relative to the profile's.
-    """
-
-    instances: WholeNumbers
-    factor: Numbers
+    instances: WholeNumbers  # (K,) spanned, increasing; between two the factor is interpolated, beyond the last unknown
+    factor: Numbers  # (K,) seconds there relative to the profile's
 
     @model_validator(mode="after")
     def _check(self) -> NodeFactors:

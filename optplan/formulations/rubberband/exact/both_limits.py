@@ -53,7 +53,8 @@ def keep_both(solve: _Solver) -> _Solver:
             return _refuse(instance, answer, request)
         if answer.objective is None or _keeps_ceiling(instance, answer.objective):
             return _with_ceiling(instance, answer)
-        best = _solve_exactly(instance, request)
+        # To the last digit: whether the ceiling is kept may depend on it.
+        best = solve_one_limit(instance.without_ceiling(), replace(request, gap=0.0))
         if best.bound is not None and not _keeps_ceiling(instance, best.bound):
             return _refuse(instance, best, request)
         amount, unit = instance.limit_as_given(instance.ceiling_name)
@@ -75,11 +76,6 @@ solve_held_paths = keep_both(solve_one_limit)
 
 def _keeps_ceiling(instance: RubberBandInstance, objective: float) -> bool:
     return instance.ceiling is None or objective <= instance.ceiling * (1.0 + LIMIT_TOLERANCE)
-
-
-def _solve_exactly(instance: RubberBandInstance, request: SolveRequest) -> _Answer:
-    """Solve without the ceiling, to the last digit: whether it is kept may depend on it."""
-    return solve_one_limit(instance.without_ceiling(), replace(request, gap=0.0))
 
 
 def _with_ceiling(instance: RubberBandInstance, answer: _Answer) -> _Answer:

@@ -244,10 +244,7 @@ def write_solution(chosen: Sequence[PricedChain]) -> RubberBandSolution:
 
 
 def answer_without_plan(instance: RubberBandInstance, request: SolveRequest, what: str) -> Answer[RubberBandSolution]:
-    """Answer where a planner has found nothing: infeasible where nobody can, otherwise unknown, with a warning.
-
-    ``what`` was looked for, as in ``static cluster``.
-    """
+    """Answer where ``what`` was not found: infeasible where nobody can, otherwise unknown, with a warning."""
     infeasible = answer_if_infeasible(instance, request)
     if infeasible is not None:
         return infeasible
@@ -267,10 +264,7 @@ def answer_if_infeasible(instance: RubberBandInstance, request: SolveRequest) ->
 def find_least_plans(
     instance: RubberBandInstance, request: SolveRequest
 ) -> tuple[PricedChain, ...] | Answer[RubberBandSolution]:
-    """Return for every bracket the plan that needs least of the limit, or the answer that even these do not keep it.
-
-    When time is over there are no plans.
-    """
+    """Return by bracket the plan that needs least of the limit; none out of time; the answer if these miss it."""
     most = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
     in_time = instance.objective is Objective.COST
     try:

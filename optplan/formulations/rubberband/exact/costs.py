@@ -140,10 +140,7 @@ def growth(
 
 
 def find_chance(instance: RubberBandInstance, solution: RubberBandSolution) -> float:
-    """Return the probability that all limits of an instance are kept, those of all brackets.
-
-    Of a budget, where the probability is far from the confidence, roughly.
-    """
+    """Return the probability that all limits are kept; of a budget roughly, far from the confidence."""
     limits = {limit: amount * (1.0 + LIMIT_TOLERANCE) for limit, amount in instance.limits.items()}
     plans = [([one.instances for one in chain], [one.gpus for one in chain]) for chain in solution.brackets]
     if not instance.asks_for_both:

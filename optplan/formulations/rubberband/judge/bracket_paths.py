@@ -111,10 +111,7 @@ class BracketPaths:
         return self.charges.settle_usd(near.paths, row)
 
     def list_within(self, usd_weight: float, s_weight: float, most: float, most_usd: float, most_s: float) -> NearPaths:
-        """List the paths within a weighted sum, a cost and a time that no other is certain to beat, charges included.
-
-        Exact costs follow from :meth:`settle_usd`.
-        """
+        """List the paths within a weighted sum, cost and time that no other surely beats; for :meth:`settle_usd`."""
         if self.held.size * len(self.options) > _MOST_CELLS:
             few = f"{self.held.size:,} counts of instances in {len(self.options):,} stages"
             raise UnlistedError(f"{few} are more than are looked at")

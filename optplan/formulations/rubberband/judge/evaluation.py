@@ -156,19 +156,11 @@ def growth(
 
 
 def evaluate(instance: RubberBandInstance, solution: RubberBandSolution) -> Evaluation:
-    """Recompute objective, time, cost and every constraint from the allocations.
+    """Recompute objective, time, cost and every constraint from allocations, which may break any rule (section 4.2).
 
-    Parameters
-    ----------
-    solution
-        The allocations to judge; they may break any rule.
-
-    Returns
-    -------
-    Evaluation
-        Objective: expected cost in US dollars, or expected completion time in seconds. Consumption: ``deadline`` in
-        seconds (the time that is kept with the wanted probability, where one is wanted) or ``budget`` in US dollars.
-        Source: section 4.2.
+    The objective is the expected cost in US dollars, or the expected completion time in seconds. Consumption:
+    ``deadline`` in seconds (the time that is kept with the wanted probability, where one is wanted) or ``budget`` in US
+    dollars.
     """
     checks = _check_shape(instance, solution)
     if all(check.holds for check in checks):

@@ -94,7 +94,9 @@ def joint_chance(
             by_weight.setdefault(weight, []).append((law, 1))
     if min(left_s, left) < 0.0:
         return 0.0
-    laws = sorted(((_add(some), weight) for weight, some in by_weight.items()), key=_order)
+    # By how much a law varies, but what is not paid for first.
+    laws = [(_add(some), weight) for weight, some in by_weight.items()]
+    laws.sort(key=lambda one: (one[1] > 0, one[0].deviation_s))
     if not laws:
         return 1.0
     last, weight = laws.pop()
@@ -108,11 +110,6 @@ def _add(some: list[tuple[Law, int]]) -> GridLaw:
     """Return the distribution of a sum; one that is on a grid already stays there, as another grid would blur it."""
     (first, _), *others = some
     return first if isinstance(first, GridLaw) and not others else add_laws(some)
-
-
-def _order(one: tuple[GridLaw, int]) -> tuple[bool, float]:
-    """Order by how much a law varies, but what is not paid for first."""
-    return one[1] > 0, one[0].deviation_s
 
 
 def _add_up(laws: list[tuple[GridLaw, int]], cells: int) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -51,10 +51,7 @@ _POINTS_OF_CDF = 4096
 
 
 def weigh(mass: FloatArray, values: NDArray[np.floating[Any]] | NDArray[np.int64]) -> float:
-    """Return the sum of values (N,) weighted by their probabilities (N,).
-
-    A dot product would start the threads of the linear algebra, which takes longer than such a sum.
-    """
+    """Return the sum of values (N,) by their probabilities (N,); a dot product would start slow threads."""
     return float(np.einsum("i,i->", mass, values))
 
 
@@ -207,11 +204,6 @@ def add_laws(summands: list[tuple[Law, int]], offset_s: float = 0.0, *, finer: i
     mass = np.maximum(mass, 0.0)
     drawn = math.sqrt(variance / widened)
     return GridLaw(offset + mean + drawn * (start + first * step - mean), drawn * step, mass / mass.sum())
-
-
-def least_possible_s(summands: list[tuple[Law, int]]) -> float:
-    """Return what a sum of independent draws never falls below, but with a negligible probability."""
-    return sum(count * float(law.quantile(np.array([LEFT_OUT]))[0]) for law, count in summands)
 
 
 def expected_shortfall(summands: list[tuple[Law, int]], t: float) -> float:

@@ -137,31 +137,12 @@ class Task(StrEnum):
 
 
 def build_dag(instance: RubberBandInstance, solution: RubberBandSolution, bracket: int = 0) -> DiGraph:
-    """Build the execution graph of one bracket.
+    """Build the execution graph of one bracket, from 0: edges lead from a task to those that wait for it.
 
-    Parameters
-    ----------
-    solution
-        GPUs and instances of each stage.
-    bracket
-        Which bracket, from 0; brackets that run side by side have a graph each.
-
-    Returns
-    -------
-    networkx.DiGraph
-        Edges lead from a task to those that wait for it. Node attributes: ``kind`` (Task), ``stage``; ``instance`` of
-        INIT_INSTANCE; ``trial``, ``chain``, ``wave`` (position in the chain), ``gpus`` and ``iterations`` of TRAIN;
-        ``latency``: the distributions that the task's time is made of, by name (how they are put together is said at
-        :mod:`optplan.formulations.rubberband.data.training`); ``x`` and ``y``: a place in a drawing in which time goes
-        to the right, the same for the same plan. The graph's attributes are ``runs`` (the stages, as
-        :class:`~optplan.formulations.rubberband.laws.execution.StageRun`) and ``bracket``.
-
-    Raises
-    ------
-    DataError
-        When the solution has other stages than the experiment.
-    MissingExtraError
-        Without networkx.
+    Nodes have ``kind`` (Task), ``stage``; ``instance`` of INIT_INSTANCE; ``trial``, ``chain``, ``wave`` (position in
+    the chain), ``gpus`` and ``iterations`` of TRAIN; ``latency``: the distributions that the task's time is made of, by
+    name (:mod:`optplan.formulations.rubberband.data.training` says how they are put together); ``x`` and ``y``: a place
+    in a drawing in which time goes to the right. The graph has ``runs`` (:class:`StageRun`) and ``bracket``.
     """
     try:
         import networkx

@@ -22,7 +22,6 @@ from optplan.formulations.rubberband.laws.convolutions import (
     expected_maximum,
     expected_shortfall,
     law_of_cdf,
-    least_possible_s,
 )
 from optplan.formulations.rubberband.laws.stages import stage_law
 from optplan.schema import FloatArray, IntArray
@@ -83,10 +82,7 @@ def completion_law(instance: RubberBandInstance, bracket: int, held: Sequence[in
 def missing_s(
     instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int], first: int
 ) -> float:
-    """Return E[max(minimum charge - life, 0)] of an instance, in seconds; cached by what its life consists of.
-
-    The life is that of :func:`list_parts`.
-    """
+    """Return E[max(minimum charge - life, 0)] of a life as of :func:`list_parts`; cached by what it consists of."""
     before = held[first - 1] if first else 0
     added = [max(after - count, 0) for count, after in pairwise([before, *held[first:]])]
     if instance.cloud.initialise_s.is_constant:
@@ -94,8 +90,8 @@ def missing_s(
     key = ("missing", bracket, first, tuple(added), tuple(gpus[first:]))
     if key not in instance.law_cache:
         parts, minimum_s = list_parts(instance, bracket, held, gpus, first), instance.cloud.minimum_charge_s
-        enough = least_possible_s(parts) >= minimum_s
-        instance.law_cache[key] = 0.0 if enough else expected_shortfall(parts, minimum_s)
+        least_s = sum(count * float(law.quantile(np.array([LEFT_OUT]))[0]) for law, count in parts)
+        instance.law_cache[key] = 0.0 if least_s >= minimum_s else expected_shortfall(parts, minimum_s)
     missing: float = instance.law_cache[key]
     return missing
 

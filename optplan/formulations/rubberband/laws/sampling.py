@@ -83,10 +83,7 @@ def _tabulate_sum(distribution: Distribution, count: int) -> Callable[[FloatArra
 
 @dataclass(frozen=True)
 class StageLatencies:
-    """Sampled seconds of a stage's tasks, by samples (N,), or 1 where nothing is random, and tasks of the kind.
-
-    SCALE is there only in stages that add instances.
-    """
+    """Sampled seconds of a stage's tasks, by samples (N,), or 1 of constants; SCALE only where a stage grows."""
 
     scale_s: FloatArray
     initialise_s: FloatArray
@@ -142,11 +139,6 @@ def draw_stage(
     if key not in drawn:
         drawn[key] = StageSource(instance, run, bracket, seed).draw(samples)
     return drawn[key]
-
-
-def count_numbers(run: StageRun) -> int:
-    """Count the random numbers of one sample of a stage, at most."""
-    return max(run.trials * min(run.iterations, FEW), run.added, 1)
 
 
 #: Random numbers that are held at a time, about; memory is a few times as many floats.
@@ -330,7 +322,7 @@ def _sample_bracket(
 ) -> _BracketSamples:
     """Sample a bracket in chunks, so that memory does not grow with samples times trials."""
     runs = list_runs(instance, solution, bracket)
-    chunk = max(1, _CHUNK // max(count_numbers(run) for run in runs))
+    chunk = max(1, _CHUNK // max(max(run.trials * min(run.iterations, FEW), run.added, 1) for run in runs))
     if samples <= chunk:
         latencies = [draw_stage(instance, run, bracket, seed, samples, drawn) for run in runs]
         return _execute(instance.cloud, runs, latencies, samples, queue)

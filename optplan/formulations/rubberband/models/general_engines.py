@@ -66,10 +66,7 @@ _Ask = Callable[[Statement, SolveRequest], tuple[ProgramOutcome, Program]]
 
 @keep_both
 def solve_highs(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
-    """Solve the declarative model, without constraints of anybody's own, with HiGHS.
-
-    The bound is HiGHS's word, for the cost without minimum charges.
-    """
+    """Solve the declarative model with HiGHS; its word is the bound, of the cost without minimum charges."""
     return _solve(instance, request, partial(_ask, in_cp_sat=False))
 
 

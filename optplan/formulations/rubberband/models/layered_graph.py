@@ -1,28 +1,21 @@
 """RubberBand's layered graph for networkx: layers are stages, nodes are instances held with an allocation.
 
-Changing the number held costs growth, which depends on both numbers; so the nodes of one number are a group. Under
-billing per instance a number has one node, with the fastest allocation on at most so many instances; under billing per
-function it has one for each allocation that no other one beats in both time and GPU-seconds.
-
-Minimum charges depend on an instance's whole life and are outside the graph: its costs are those without them, so what
-is least in the graph is a lower bound on the true cost. (Where they make a slower allocation pay off, that bound holds
-all the same: without them the fastest is also the cheapest.)
+It is the graph that the exact solver searches (:mod:`optplan.formulations.rubberband.exact.chains`). Changing the
+number held costs growth, which depends on both numbers; so the nodes of one number are a group. Minimum charges depend
+on an instance's whole life and are outside the graph, so that what is least in it is a lower bound on the true cost.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optplan.contracts.judgement import PathCosts
-from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
-from optplan.formulations.rubberband.exact.bracket_choice import isolate_brackets
-from optplan.formulations.rubberband.exact.chains import list_held
-from optplan.formulations.rubberband.exact.costs import growth, stage_options
-from optplan.formulations.rubberband.laws.stages import StageOptions
-from optplan.schema import FloatArray, IntArray
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.exact.chains import Chain, state_chains
+from optplan.formulations.rubberband.exact.costs import growth
 from optplan.solvers.layered_graphs import draw_layers
 
 if TYPE_CHECKING:
@@ -36,90 +29,41 @@ def draw_graph(instance: RubberBandInstance) -> DiGraph:
     ``instances``. The allocations are those that can be best.
     """
     drawn = []
-    for number, alone in enumerate(isolate_brackets(instance), start=1):
-        graph = state_bracket(alone)
-        about = [{"instances": held} for held in graph.held.tolist()]
-        drawn.append((_cost_steps(alone, graph, str(number), instance.objective), about))
+    for number, chain in enumerate(state_chains(instance), start=1):
+        costs = cost_steps(instance, chain, str(number))
+        about = [{"instances": held} for held in chain.held[costs.group].tolist()]
+        drawn.append((costs, about))
     return draw_layers(drawn)
 
 
-@dataclass(frozen=True, eq=False)
-class BracketGraph:
-    """One bracket of S stages with K nodes in each layer; a node is at the same number of instances in all layers.
+def cost_steps(instance: RubberBandInstance, chain: Chain, name: str) -> PathCosts:
+    """Return what steps cost, of what is least and of what is limited; what is no option of a stage costs infinitely.
 
-    ``held`` (K,) instances; by stage (S, K) GPUs used, 0 where no allocation fits, and expected seconds and US dollars
-    of running there, then infinite.
+    A number of instances has as many nodes as it has options in the stage in which it has most.
     """
-
-    held: IntArray
-    gpus: IntArray
-    seconds: FloatArray
-    usd: FloatArray
-
-
-def state_bracket(alone: RubberBandInstance) -> BracketGraph:
-    """State an instance with one bracket; its limit is not looked at."""
-    offered = [stage_options(alone, 0, stage) for stage in range(len(alone.brackets[0]))]
-    counts = list_held(alone, offered)
-    rows = [[_list_rows(alone, options, count) for count in counts.tolist()] for options in offered]
-    widths = [max(1, *(row.size for row in at_count)) for at_count in zip(*rows, strict=True)]
-    held = np.repeat(counts, widths)
-    places = np.array([np.concatenate([_fill(*each) for each in zip(stage, widths, strict=True)]) for stage in rows])
-    gpus = np.where(places >= 0, [options.gpus[place] for options, place in zip(offered, places, strict=True)], 0)
-    seconds = _take([options.expected_s for options in offered], places)
-    if alone.cloud.is_per_instance:
-        usd = alone.cloud.price_usd_per_s * held * seconds
-    else:
-        usd = alone.cloud.gpu_price_usd_per_s * _take([options.busy_gpu_s for options in offered], places)
-    return BracketGraph(held, gpus, seconds, usd)
-
-
-def _cost_steps(alone: RubberBandInstance, graph: BracketGraph, name: str, objective: Objective) -> PathCosts:
-    """Return what steps cost, of what is least and of what is limited; what does not fit costs infinitely much."""
-    counts, group = np.unique(graph.held, return_inverse=True)
-    start_s, start_usd = growth(alone, 0, graph.held)
-    moves_s, moves_usd = growth(alone, counts[:, None], graph.held)
-    by_time = (graph.seconds, _enter(start_s, moves_s, graph))
-    by_cost = (graph.usd, _enter(start_usd, moves_usd, graph))
-    least, limited = (by_cost, by_time) if objective is Objective.COST else (by_time, by_cost)
+    graph, layers = chain.graph, chain.graph.num_layers
+    layer = np.repeat(np.arange(layers), np.diff(graph.first_option))
+    # Options lie layer by layer, and within a layer by node: the first of each pair of them, and places after it.
+    first = np.flatnonzero(np.diff(layer * graph.num_nodes + graph.node, prepend=-1))
+    place = np.arange(graph.node.size) - np.repeat(first, np.diff(np.append(first, graph.node.size)))
+    widths = np.zeros(graph.num_nodes, dtype=np.int64)
+    np.maximum.at(widths, graph.node, place + 1)
+    group = np.repeat(np.arange(widths.size), widths)
+    run = np.full((2, layers, group.size), np.inf)
+    run[:, layer, (np.cumsum(widths) - widths)[graph.node] + place] = graph.cost
+    held = chain.held[group]
+    # As the graph's costs: US dollars, then seconds.
+    start, moves = (np.array(growth(instance, before, held)[::-1]) for before in (0, chain.held[:, None]))
+    enter = np.repeat(moves[:, :, None, :], layers, axis=2)
+    enter[:, :, 0, :] = start[:, None, :]
+    least, limited = (0, 1) if instance.objective is Objective.COST else (1, 0)
     return PathCosts(
         name=name,
-        labels=tuple(f"{held}.{number}" for number, held in enumerate(graph.held.tolist(), start=1)),
+        labels=tuple(f"{count}.{number}" for number, count in enumerate(held.tolist(), start=1)),
         group=group,
-        limits=(DEADLINE if objective is Objective.COST else BUDGET,),
-        run_value=least[0],
-        run_consumption=limited[0][None],
-        enter_value=least[1],
-        enter_consumption=limited[1][None],
+        limits=(DEADLINE if instance.objective is Objective.COST else BUDGET,),
+        run_value=run[least],
+        run_consumption=run[limited][None],
+        enter_value=enter[least],
+        enter_consumption=enter[limited][None],
     )
-
-
-def _list_rows(alone: RubberBandInstance, options: StageOptions, count: int) -> IntArray:
-    """List the options worth choosing between while so many instances are held, from the fastest on."""
-    fitting = int(np.searchsorted(options.instances, count, side="right"))
-    order = np.lexsort((options.busy_gpu_s[:fitting], options.expected_s[:fitting]))
-    if alone.cloud.is_per_instance:
-        return order[:1]
-    busy_gpu_s = options.busy_gpu_s[order]
-    cheaper = np.diff(np.minimum.accumulate(busy_gpu_s), prepend=np.inf) < 0
-    return order[cheaper]
-
-
-def _take(offered: list[FloatArray], places: IntArray) -> FloatArray:
-    """Look figures of options up by stage (S, K); +inf where the place is -1."""
-    return np.array(
-        [np.where(place >= 0, figures[place], np.inf) for figures, place in zip(offered, places, strict=True)]
-    )
-
-
-def _fill(rows: IntArray, width: int) -> IntArray:
-    """Repeat the last of some rows up to a width; -1 where there is none."""
-    padding = rows[-1] if rows.size else -1
-    return np.concatenate([rows, np.full(width - rows.size, padding, dtype=np.int64)])
-
-
-def _enter(start: FloatArray, moves: FloatArray, graph: BracketGraph) -> FloatArray:
-    """Lay out what entering costs, (F, S, K): the start in the first layer, then growth from each number held."""
-    enter = np.repeat(moves[:, None, :], len(graph.gpus), axis=1)
-    enter[:, 0, :] = start
-    return enter

@@ -37,13 +37,7 @@ Places = dict[str, dict[str, int]]
 
 
 class Placement(FrozenModel):
-    """Where trials run.
-
-    Parameters
-    ----------
-    trials
-        By trial, the GPUs that it uses on each of its nodes.
-    """
+    """Where trials run: by trial, the GPUs that it uses on each of its nodes."""
 
     trials: ByName[Annotated[ByName[Annotated[int, Field(ge=1)]], Field(min_length=1)]] = Field(default_factory=dict)
 
@@ -54,36 +48,16 @@ class Placement(FrozenModel):
 
 @dataclass(frozen=True)
 class PlacementChange:
-    """A new placement, and what has to happen for it.
+    """A new placement, and what has to happen for it."""
 
-    Parameters
-    ----------
-    placement
-        The new one.
-    started
-        Trials that had no place before.
-    resized
-        Trials that get another number of GPUs; they start anew from their checkpoints.
-    moved
-        Trials that keep their number of GPUs and change their place.
-    left
-        Trials without a place.
-    deferred
-        Reserved trials that keep their GPUs although another number was asked for.
-    released
-        Nodes that were asked to be emptied, and are.
-    empty
-        All nodes without a trial: those released, and those that could be as well.
-    """
-
-    placement: Placement
-    started: tuple[str, ...]
-    resized: tuple[str, ...]
-    moved: tuple[str, ...]
-    left: tuple[str, ...]
-    deferred: tuple[str, ...]
-    released: tuple[str, ...]
-    empty: tuple[str, ...]
+    placement: Placement  # the new one
+    started: tuple[str, ...]  # trials that had no place before
+    resized: tuple[str, ...]  # trials that get another number of GPUs; they start anew from their checkpoints
+    moved: tuple[str, ...]  # trials that keep their number of GPUs and change their place
+    left: tuple[str, ...]  # trials without a place
+    deferred: tuple[str, ...]  # reserved trials that keep their GPUs although another number was asked for
+    released: tuple[str, ...]  # nodes that were asked to be emptied, and are
+    empty: tuple[str, ...]  # all nodes without a trial: those released, and those that could be as well
 
 
 @dataclass(frozen=True)
@@ -129,27 +103,10 @@ def place(
     reserved: Set[str] = frozenset(),
     release: int | Set[str] = 0,
 ) -> PlacementChange:
-    """Place trials on nodes; see the module for the rules.
+    """Place trials (GPUs by trial) on nodes, those to be released included; see the module for the rules.
 
-    Parameters
-    ----------
-    trials
-        GPUs by trial.
-    nodes
-        Names of the nodes, those to be released included.
-    node_gpus
-        GPUs of each node.
-    last
-        Where trials are now; trials that are not listed any more have ended.
-    reserved
-        Trials whose placement must stay as it is.
-    release
-        Nodes to be emptied, or how many.
-
-    Raises
-    ------
-    DataError
-        When an allocation, a node or the last placement is impossible; the message names it.
+    ``last`` is where trials are now, of which those not listed any more have ended; ``reserved`` trials stay as they
+    are; ``release`` names nodes to be emptied, or says how many. A DataError names what is impossible.
     """
     last = last or Placement()
     _check_nodes(nodes, node_gpus)

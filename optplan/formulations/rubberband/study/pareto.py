@@ -115,10 +115,7 @@ def _sample(chain: Chain, request: SolveRequest) -> _Trade:
 
 
 def _merge(trades: list[_Trade]) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return, for every time at which some bracket can end, the cheapest of all together: seconds, US dollars, plans.
-
-    Plans (P, B) are positions in the brackets' own.
-    """
+    """Return, by time at which some bracket can end, the cheapest of all: seconds, US dollars, places (P, B)."""
     earliest = max(float(trade.seconds[0]) for trade in trades)
     times = np.unique(np.concatenate([trade.seconds for trade in trades]))
     times = times[times >= earliest]

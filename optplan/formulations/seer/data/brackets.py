@@ -108,13 +108,9 @@ class SearchBrackets:
 
 
 def size_brackets(parameters: SearchParameters) -> SearchBrackets | None:
-    """Compute everything from deadline and budget; None when not even one trial fits (Algorithms 2 and 3).
+    """Compute everything from deadline and budget (Algorithms 2 and 3); None when not even one trial fits.
 
-    Raises
-    ------
-    DataError
-        When eta or nu is so near 1 that there are more than :data:`MOST_ROUNDS` rounds or :data:`MOST_BRACKETS`
-        brackets.
+    A DataError where eta or nu is so near 1 that there is no end of rounds or brackets.
     """
     found = find_ratio(parameters)
     if found is None:

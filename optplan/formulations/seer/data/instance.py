@@ -255,13 +255,7 @@ class SeerInstance(Instance):
             raise DataError("budget", f"{problem}; up to {MOST_SAMPLED_TRIALS:,} can be sampled", fix)
 
     def fields_of_problem(self, problem: str) -> dict[str, object]:
-        """Return the fields to change so that another problem is asked.
-
-        Raises
-        ------
-        UsageError
-            When there is no such problem, or there is no prior for it.
-        """
+        """Return the fields to change so that another problem is asked; refuse one that the data are not enough for."""
         known = [each.value for each in Problem]
         if problem not in known:
             raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, known)}")

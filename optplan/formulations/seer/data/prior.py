@@ -50,18 +50,10 @@ _Speedups = Annotated[Numbers, AfterValidator(require_amounts)]
 
 
 class TrialScaling(FrozenModel):
-    """How much faster a trial trains on several GPUs than on one: lambda(p).
+    """How much faster a trial trains on several GPUs than on one: lambda(p)."""
 
-    Parameters
-    ----------
-    gpus
-        (W,) Numbers of GPUs, ascending from 1.
-    speedup
-        (W,) Over one GPU, the first being 1. Linear between them; further GPUs than the last bring nothing.
-    """
-
-    gpus: WholeNumbers
-    speedup: _Speedups
+    gpus: WholeNumbers  # (W,) ascending from 1
+    speedup: _Speedups  # (W,) over one GPU; linear between, and further GPUs than the last bring nothing
 
     @model_validator(mode="after")
     def _check(self) -> TrialScaling:
@@ -89,29 +81,15 @@ class CurveShape(StrEnum):
 
 
 class _Prior(FrozenModel):
-    """What all priors say.
+    """What all priors say."""
 
-    Parameters
-    ----------
-    start_loss
-        Of a model that has not been trained.
-    scaling
-        lambda(p).
-    ranking_noise_loss
-        Standard deviation of the normal error with which a loss is seen whenever trials are ranked, after the last
-        round, too. The quality of a search is the true loss of the trial that looks best.
-    samples, choice_samples
-        Searches by which a plan is judged, and those, others, by which it is chosen.
-    samples_seed
-        Draws both kinds of samples. It is part of the instance because the objective depends on it.
-    """
-
-    start_loss: Loss
-    scaling: TrialScaling
+    start_loss: Loss  # of a model that has not been trained
+    scaling: TrialScaling  # lambda(p)
+    #: Deviation of the normal error in every ranking; of a search the true loss of the best-looking trial counts.
     ranking_noise_loss: Annotated[float, Field(ge=0), NUMBER] = 0.0
-    samples: _Samples = 10_000
-    choice_samples: _Samples = 2_000
-    samples_seed: Annotated[int, Field(ge=0, strict=True)] = 0
+    samples: _Samples = 10_000  # searches by which a plan is judged
+    choice_samples: _Samples = 2_000  # those, others, by which it is chosen
+    samples_seed: Annotated[int, Field(ge=0, strict=True)] = 0  # part of the instance: the objective depends on it
 
 
 class ParametricPrior(_Prior):

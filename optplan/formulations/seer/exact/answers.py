@@ -66,11 +66,6 @@ _NODES_RULE = "seer-nodes"
 MOST_LISTED = 50_000
 
 
-def certify_budget(instance: SeerInstance) -> LagrangianCertificate:
-    """Make the certificate that the budget is a bound."""
-    return LagrangianCertificate(multipliers={BUDGET: 1.0, DEADLINE: 0.0}, bound=instance.budget_gpu_min)
-
-
 def certify_nodes(bound: float) -> TreeCertificate:
     """Make the certificate that no search on paid nodes trains for longer; whoever checks it lists all of them."""
     return TreeCertificate(rule=_NODES_RULE, bound=bound, content={})
@@ -117,21 +112,18 @@ def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
     gpus = "1 GPU" if paid == 1 else f"{paid:,.12g} GPUs"
     gpus += "" if instance.nodes_paid is None else " of whole nodes"
     reason = f"one trial for the shortest round ({instance.least_round_min:,.12g} min on {gpus}) needs {wishes}"
-    return Answer(
-        status=Status.INFEASIBLE,
-        termination=Termination.COMPLETED,
-        infeasibility=Infeasibility(
-            reason=reason,
-            relaxations=tuple(relaxations) if len(relaxations) == 1 else (),
-            hopeless=tuple(
-                Hopeless(limit=limit, multipliers={each: float(each == others[0]) for each in least})
-                for limit, others in hopeless.items()
-                if others
-            ),
-            multipliers={limit: float(limit == worst) for limit in instance.limits},
-            factor=quotients[worst],
+    claim = Infeasibility(
+        reason=reason,
+        relaxations=tuple(relaxations) if len(relaxations) == 1 else (),
+        hopeless=tuple(
+            Hopeless(limit=limit, multipliers={each: float(each == others[0]) for each in least})
+            for limit, others in hopeless.items()
+            if others
         ),
+        multipliers={limit: float(limit == worst) for limit in instance.limits},
+        factor=quotients[worst],
     )
+    return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim)
 
 
 def _relax(instance: SeerInstance, limit: str, quotient: float) -> Relaxation:
@@ -163,7 +155,8 @@ def answer_with(
     by_budget = limit >= budget * (1 - SHORTFALL)
     if limit < objective <= limit * (1 + SHORTFALL):  # by rounding; anything more is for the judge to find
         limit = objective
-    rests_on = certify_budget(instance) if by_budget else proof
+    of_budget = LagrangianCertificate(multipliers={BUDGET: 1.0, DEADLINE: 0.0}, bound=budget)
+    rests_on = of_budget if by_budget else proof
     kind, certificates = (
         (rests_on, ()) if isinstance(rests_on, BoundProof) else (BoundProof(rests_on.form), (rests_on,))
     )
@@ -204,11 +197,8 @@ def sampled_answer(
 
 def training_of(instance: SeerInstance, solution: SeerSolution) -> float:
     """Return the GPU-minutes that a solution trains for: sum over i of P_i t_1 sum over k of eta^(k-1) n(i,k)."""
-    return sum(each.gpus * solution.round_min * _weigh(each.trials, instance.eta) for each in solution.brackets)
-
-
-def _weigh(trials: Sequence[int], eta: float) -> float:
-    return sum(number * eta**k for k, number in enumerate(trials))
+    weighed = [sum(number * instance.eta**k for k, number in enumerate(each.trials)) for each in solution.brackets]
+    return sum(each.gpus * solution.round_min * sums for each, sums in zip(solution.brackets, weighed, strict=True))
 
 
 def _warn(instance: SeerInstance, solution: SeerSolution) -> tuple[str, ...]:

@@ -39,10 +39,7 @@ def count_nodes(gpus_per_node: int, groups: tuple[tuple[float, int], ...]) -> in
 
 
 def divide_evenly(gpus_per_node: int, sizes: Sequence[float]) -> bool:
-    """Say whether of sizes and node each divides the next larger one.
-
-    Then a round is on as many nodes as its GPUs fill, rounded up.
-    """
+    """Say whether of sizes and node each divides the next larger one: then rounds fill their nodes, rounded up."""
     chain = sorted({gpus_per_node, *map(round, sizes)})
     return all(larger % smaller == 0 for smaller, larger in pairwise(chain))
 

@@ -46,33 +46,15 @@ _PANELS, _POINTS = 64, 12
 
 @dataclass(frozen=True)
 class GuaranteeTerm:
-    """The condition for one bracket, with the figures on the way.
+    """The condition for one bracket, with the figures on the way."""
 
-    Parameters
-    ----------
-    bracket
-        j, from 1.
-    groups
-        M: groups of eta^(K-1) trials, one of which is trained to the end.
-    share
-        u, at most 1; F^-1(1) is the worst there is.
-    quantile_loss
-        F^-1(u).
-    integral_min
-        Integral from u to 1 of gamma^-1((F^-1(t) - l*)/4): minutes on one GPU.
-    tail_min
-        gamma^-1((F^-1(u) - l*)/4): minutes on one GPU.
-    first, second
-        The two terms of the condition.
-    """
-
-    bracket: int
-    groups: int
-    share: float
-    quantile_loss: float
-    integral_min: float
-    tail_min: float
-    first: float
+    bracket: int  # j, from 1
+    groups: int  # M: groups of eta^(K-1) trials, one of which is trained to the end
+    share: float  # u, at most 1; F^-1(1) is the worst there is
+    quantile_loss: float  # F^-1(u)
+    integral_min: float  # integral from u to 1 of gamma^-1((F^-1(t) - l*)/4): minutes on one GPU
+    tail_min: float  # gamma^-1((F^-1(u) - l*)/4): minutes on one GPU
+    first: float  # the two terms of the condition
     second: float
 
     @property
@@ -88,18 +70,10 @@ class GuaranteeTerm:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What one reading of the theorem says.
+    """What one reading of the theorem says."""
 
-    Parameters
-    ----------
-    best_loss
-        l*, the least terminal loss.
-    terms
-        By bracket.
-    """
-
-    best_loss: float
-    terms: tuple[GuaranteeTerm, ...]
+    best_loss: float  # l*, the least terminal loss
+    terms: tuple[GuaranteeTerm, ...]  # by bracket
 
     @property
     def term(self) -> GuaranteeTerm:
@@ -119,41 +93,18 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Theorem2:
-    """Both readings of Theorem 2.
+    """Both readings of Theorem 2."""
 
-    Parameters
-    ----------
-    delta
-        Probability with which the promise may fail.
-    printed, corrected
-        What each says.
-    """
-
-    delta: float
+    delta: float  # probability with which the promise may fail
     printed: Guarantee
     corrected: Guarantee
 
 
 def evaluate_theorem2(instance: SeerInstance, *, delta: float = 0.1) -> Theorem2:
-    """Evaluate condition and promise of Theorem 2 for the published search of an instance with a prior.
+    """Evaluate Theorem 2, which may fail with probability ``delta``, for the published search of an instance.
 
-    Parameters
-    ----------
-    instance
-        A feasible one with a prior, which gives gamma, F and lambda. The printed form is for p_max = infinity and takes
-        no notice of ``most_gpus``; the corrected one looks at the brackets that there are.
-    delta
-        Probability with which the promise may fail, between 0 and 1.
-
-    Returns
-    -------
-    Theorem2
-        Printed and corrected, with the terms of every bracket.
-
-    Raises
-    ------
-    UsageError
-        When there is no prior, no search fits, or delta is no probability.
+    Its prior gives gamma, F and lambda. The printed form is for p_max = infinity and takes no notice of ``most_gpus``;
+    the corrected one looks at the brackets that there are.
     """
     if not 0.0 < delta < 1.0:
         raise UsageError(f"delta: got {delta!r}; a probability between 0 and 1 is needed, as 0.1")

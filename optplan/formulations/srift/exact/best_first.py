@@ -92,13 +92,8 @@ def explain_shortfall(
         found = _explain_limits(instance, nearest, factor, certificate)
     if not proven:
         warnings.append("time ran out before all that would help was known: give it more time")
-    return Answer(
-        status=Status.INFEASIBLE,
-        termination=Termination.COMPLETED,
-        infeasibility=found,
-        counters=counters or {},
-        warnings=tuple(warnings),
-    )
+    ended = Status.INFEASIBLE, Termination.COMPLETED
+    return Answer(*ended, infeasibility=found, counters=counters or {}, warnings=tuple(warnings))
 
 
 def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> _Nearest:

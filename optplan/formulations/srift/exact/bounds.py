@@ -116,10 +116,7 @@ class StragglerBound:
         return np.asarray(np.minimum(counts, MOST_COUNTED)[:, None] * single, dtype=np.float64)
 
     def seconds(self, logarithms: FloatArray) -> FloatArray:
-        """Return (N,) the least E[max] of fleets with certain VMs at least, by (N, Q) logarithms summed over these.
-
-        The slowest is one of them.
-        """
+        """Return (N,) the least E[max] with certain VMs, the slowest one of them, by their (N, Q) summed logarithms."""
         integral = -(np.expm1(logarithms) @ self._weights)
         return np.asarray(self._start_s + integral - self._margin_s, dtype=np.float64)
 
@@ -127,10 +124,7 @@ class StragglerBound:
 def bound_training(
     instance: SriftInstance, work_s: FloatArray, interruptions_per_hour: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (N,) the least seconds that training takes, and that are billed, for (N,) work and interruptions at least.
-
-    Both grow with the work and with the rate.
-    """
+    """Return (N,) least seconds of training, and billed, which grow with (N,) work and interruptions at least."""
     if instance.interruptions is None:
         return work_s, work_s
     rate_per_s = interruptions_per_hour / SECONDS_PER_HOUR * (1.0 - ROUNDING)

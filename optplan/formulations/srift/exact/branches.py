@@ -202,7 +202,10 @@ class Branch:
             possible &= (there >> self._network & 1).astype(np.bool_)
         parent, option = np.nonzero(possible)
         rest, used = rest[parent, option], np.broadcast_to(used, possible.shape)[parent, option]
-        least_more = self._least_more(level + 1, rest)
+        if level + 1 == self.levels:
+            least_more = np.where(rest == 0, 0.0, np.inf) * np.ones((QUANTITIES, 1))
+        else:
+            least_more = self._remainders.least(level, rest)
         amounts = nodes.amounts[:, parent] + options.amounts[:, option]
         kept = np.flatnonzero(np.isfinite(least_more[0]))
         parent, option, rest, used = parent[kept], option[kept], rest[kept], used[kept]
@@ -231,10 +234,7 @@ class Branch:
         return tuple(VmGroup(type=self._names[number], count=count, batch=batch) for number, batch, count in found)
 
     def _divide(self, others: Sequence[Choice]) -> list[list[Choice]]:
-        """Sort the choices into levels: by type, or each its own, largest batch first.
-
-        The slowest choice's type comes first, then those of the network that must be there.
-        """
+        """Sort choices into levels, largest batch first: the slowest's type, those of the network due, the others."""
         own, network_of = self._slowest.number, self._setting.exchange.network_of
         order = sorted(self._setting.order, key=lambda number: (number != own, network_of[number] != self._network))
         by_type = [
@@ -266,7 +266,11 @@ class Branch:
         logarithms = [self._straggler.logarithms(each, span) for each, span in zip(column, spans, strict=True)]
         before = None if place == 0 else columns[place - 1][0].number
         after = None if place + 1 == len(columns) else columns[place + 1][0].number
-        bit, repeated = self._network_bit(number), np.repeat(batches, [span.size for span in spans])
+        network = self._setting.exchange.network_of[number]
+        bit, repeated = (
+            1 << network if network < MOST_NETWORKS else 0,
+            np.repeat(batches, [span.size for span in spans]),
+        )
         return _Options(
             number=number,
             batches=repeated,
@@ -282,19 +286,10 @@ class Branch:
             ends_type=after != number,
         )
 
-    def _network_bit(self, number: int) -> int:
-        network = self._setting.exchange.network_of[number]
-        return 1 << network if network < MOST_NETWORKS else 0
-
     def _lacks_running(self, others: Sequence[Choice]) -> bool:
         present = {self._slowest.number, *(each.number for each in others)}
         running = [number for number, vm in enumerate(self._setting.instance.types.values()) if vm.running]
         return any(number not in present for number in running)
-
-    def _least_more(self, level: int, rest: IntArray) -> FloatArray:
-        if level == self.levels:
-            return np.where(rest == 0, 0.0, np.inf) * np.ones((QUANTITIES, 1))
-        return self._remainders.least(level - 1, rest)
 
     def _sum_logarithms(self, nodes: Nodes) -> FloatArray:
         """Return (N, Q) the logarithms of the distributions of the VMs that are decided."""

@@ -53,7 +53,8 @@ class FleetJudge:
         if instance.interruptions is not None:
             rate_per_s = interruption_rate_per_s(instance, groups)
             training_s, billed_s = map(float, expect_training(training_s, rate_per_s, instance.interruptions))
-        launch_s = instance.launch_s if self._launches(groups) else 0.0
+        launches = any(count > instance.types[name].running for name, count in count_vms(groups).items())
+        launch_s = instance.launch_s if launches else 0.0
         time_s = launch_s + training_s
         billed_s += launch_s if instance.launch_billed else 0.0
         cost_usd = billed_s * sum(group.count * self._price_usd_per_s[group.type] for group in groups)
@@ -64,11 +65,6 @@ class FleetJudge:
         )
         objective = cost_usd if instance.objective is Objective.COST else time_s
         return JudgedFleet(groups, time_s, cost_usd, objective, excess)
-
-    def _launches(self, groups: tuple[VmGroup, ...]) -> bool:
-        """Whether the fleet has more VMs of any type than are running."""
-        types = self.instance.types
-        return any(count > types[name].running for name, count in count_vms(groups).items())
 
 
 #: Times and costs that differ by less than this, relatively, are equal.

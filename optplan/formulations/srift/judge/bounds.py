@@ -75,7 +75,11 @@ class Offers:
         self.capacities = [capacity for capacity, _ in ordered]
         #: By network, a type that has it.
         self.type_with = [self.names[keys.index(key)] for key in ordered]
-        self.loads = sorted(self._list_loads(), key=self._slowness)
+        #: The slowest last: by raw time, then the backward pass, then the GPU's name; the rest is a rule.
+        self.loads = sorted(
+            self._list_loads(),
+            key=lambda load: (load.raw_s, -load.forward_s, self.gpus[load.type], -load.type, load.batch),
+        )
 
     def _list_loads(self) -> Iterator[Load]:
         for number, name in enumerate(self.names):
@@ -83,10 +87,6 @@ class Offers:
             for batch in self.instance.batches_of[name] if self.most[number] else ():
                 forward, backward = self.model.passes_s(name, batch)
                 yield Load(number, name, batch, forward, backward, share * (forward + backward))
-
-    def _slowness(self, load: Load) -> tuple[float, float, str, int, int]:
-        """Return what tells the slowest: raw time, then the backward pass, then the GPU's name; the rest is a rule."""
-        return load.raw_s, -load.forward_s, self.gpus[load.type], -load.type, load.batch
 
     def kinds(self) -> Iterator[Kind]:
         """List all kinds of fleets, the quickest slowest VM first."""

@@ -32,10 +32,7 @@ _CONSTANT = 1e-12
 
 
 def expected_maximum(means: Sequence[float], deviations: Sequence[float], counts: Sequence[int]) -> float:
-    """Return the mean of the largest of independent normal variables, in groups (G,) of equal ones, by quadrature.
-
-    The relative error is below 1e-9.
-    """
+    """Return the mean largest of independent normals, in groups (G,) of equal ones, to a relative 1e-9."""
     groups = [group for group in zip(means, deviations, counts, strict=True) if group[2]]
     if not groups:
         raise UsageError("the largest of no variables is not defined; give at least one")
@@ -86,25 +83,13 @@ def _standard_quantiles(count: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One iteration of a fleet, in the mean.
+    """One iteration of a fleet, in the mean."""
 
-    Parameters
-    ----------
-    forward_s, backward_s
-        Passes of the straggler, t_fw and t_bw.
-    exchange_s
-        From the beginning of the backward pass until the last gradient is exchanged, t_pe; 0 for one rank.
-    ranks
-        GPUs that take part.
-    slowest
-        Number of the group with the largest raw time.
-    """
-
-    forward_s: float
+    forward_s: float  # passes of the straggler, t_fw and t_bw
     backward_s: float
-    exchange_s: float
-    ranks: int
-    slowest: int
+    exchange_s: float  # from the start of the backward pass until the last gradient is exchanged, t_pe; 0 for one rank
+    ranks: int  # GPUs that take part
+    slowest: int  # number of the group with the largest raw time
 
     @property
     def total_s(self) -> float:
@@ -114,21 +99,11 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Transfer:
-    """The exchange of one gradient, or of one bucket of them, in seconds from the beginning of the iteration.
+    """The exchange of one gradient, or of one bucket of them, in seconds from the beginning of the iteration."""
 
-    Parameters
-    ----------
-    label
-        Name of the layer, or first and last of the bucket's.
-    start_s, end_s
-        When it is ready, and when every rank has it.
-    gradient_bytes
-        Its size.
-    """
-
-    label: str
-    start_s: float
-    end_s: float
+    label: str  # name of the layer, or first and last of the bucket's
+    start_s: float  # when it is ready
+    end_s: float  # when every rank has it
     gradient_bytes: float
 
 
@@ -230,24 +205,16 @@ class IterationModel:
         the order of types changes nothing.
         """
         means, deviations, counts = self.compute_times(groups)
-        slowest = max(range(len(groups)), key=lambda index: (means[index], *self._rank(groups[index]), -index))
+        ranks = [(-self.passes_s(group.type, group.batch)[0], self.instance.types[group.type].gpu) for group in groups]
+        slowest = max(range(len(groups)), key=lambda index: (means[index], *ranks[index], -index))
         stretch = expected_maximum(means.tolist(), deviations.tolist(), counts) / float(means[slowest])
         forward, backward = self.passes_s(groups[slowest].type, groups[slowest].batch)
         return stretch * forward, stretch * backward, slowest
-
-    def _rank(self, group: VmGroup) -> tuple[float, str]:
-        """Return what decides between equally slow groups."""
-        return -self.passes_s(group.type, group.batch)[0], self.instance.types[group.type].gpu
 
 
 def predict_iteration(instance: SriftInstance, groups: Sequence[VmGroup]) -> Iteration:
     """Predict the iteration of one fleet; see :class:`IterationModel` for many."""
     return IterationModel(instance).predict(groups)
-
-
-def trace_iteration(instance: SriftInstance, groups: Sequence[VmGroup]) -> tuple[Iteration, tuple[Transfer, ...]]:
-    """Predict the iteration of one fleet and list its transfers, in the order in which they start."""
-    return IterationModel(instance).trace(groups)
 
 
 def _fill_buckets(instance: SriftInstance) -> _Buckets:

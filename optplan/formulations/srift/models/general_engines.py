@@ -43,10 +43,7 @@ _SHARES = 2**20
 
 
 class FleetModel:
-    """The model; fleets are asked for with :meth:`propose`, until there is none.
-
-    One worker, so the same seed and time limit give the same fleets.
-    """
+    """The model, by one worker: fleets are asked for with :meth:`propose`, until there is none."""
 
     def __init__(self, instance: SriftInstance, request: SolveRequest) -> None:
         from ortools.sat.python import cp_model

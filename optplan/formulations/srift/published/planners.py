@@ -65,10 +65,7 @@ class FleetList:
         self._reach: dict[tuple[CountRange, ...], int] = {(): 1}
 
     def fleets(self, ranges: Sequence[CountRange]) -> Iterator[tuple[VmGroup, ...]]:
-        """List the fleets with so many VMs of each type and none of any other; lists with a common beginning are quick.
-
-        In the order of the instance's types.
-        """
+        """List, in the order of types, the fleets with so many VMs of each; common beginnings of lists are quick."""
         for allowed in self._split(tuple(ranges)):
             if self._reached_by(allowed) >> self._target & 1:
                 for choices in self._choose(allowed, self._target):
@@ -221,7 +218,9 @@ def solve_eager(instance: SriftInstance, request: SolveRequest) -> Answer[SriftS
 def _allow_stepwise(instance: SriftInstance) -> Iterator[list[CountRange]]:
     """Yield the ranges of counts that each step adds; before the first one there are the running VMs alone."""
     running = {name: vm.running for name, vm in instance.types.items()}
-    ranked = _rank(instance, _preference_of(instance))
+    prices = {name: vm.price_usd_per_hour for name, vm in instance.types.items()}
+    by_time = instance.objective is Objective.TIME
+    ranked = _rank(instance, lambda name: samples_per_s(instance, name) / (1.0 if by_time else prices[name]))
     allowed = [CountRange(name, count, count) for name, count in running.items() if count]
     if allowed:
         yield allowed
@@ -234,12 +233,6 @@ def _allow_stepwise(instance: SriftInstance) -> Iterator[list[CountRange]]:
             now = CountRange(name, least, min(least + EAGER_STEP - 1, most))
             yield [*others, now] if instance.mixed else [now]
         allowed = [*others, CountRange(name, running[name], most)]
-
-
-def _preference_of(instance: SriftInstance) -> Callable[[str], float]:
-    if instance.objective is Objective.TIME:
-        return lambda name: samples_per_s(instance, name)
-    return lambda name: samples_per_s(instance, name) / instance.types[name].price_usd_per_hour
 
 
 def _rank(instance: SriftInstance, preference: Callable[[str], float]) -> list[str]:

@@ -139,20 +139,7 @@ class FleetContinuation:
 
 
 def replan(instance: SriftInstance, state: FleetStanding) -> Remainder:
-    """Make the problem that is left.
-
-    Parameters
-    ----------
-    instance
-        The problem of the whole run.
-    state
-        Where the run stands.
-
-    Raises
-    ------
-    DataError
-        When the state does not belong to the instance: unknown types, more VMs than there can be, nothing left to do.
-    """
+    """Make the problem that is left; a DataError where the state is not the instance's, or nothing is left."""
     _require_known(instance, state)
     left = instance.iterations - (state.iterations_done - state.iterations_lost)
     if left <= 0:

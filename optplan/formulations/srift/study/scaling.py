@@ -39,81 +39,41 @@ class ScalingMode(StrEnum):
 
 
 class ScalingPoint(FrozenModel):
-    """What so many VMs of one type reach.
-
-    Parameters
-    ----------
-    type, vms, world
-        Name of the type, VMs, and ranks (GPUs of all of them).
-    batch_per_rank, global_batch
-        Samples of an iteration.
-    forward_s, backward_s, exchange_s, iteration_s
-        Predicted means; see :class:`~optplan.formulations.srift.laws.iteration.Iteration`.
-    samples_per_s
-        Throughput.
-    usd_per_hour
-        Price of the fleet.
-    samples_per_usd
-        Cost-efficiency: throughput over price.
-    relative_efficiency
-        The same over the best of the study.
-    usd_per_iteration
-        Cost of one.
-    """
+    """What so many VMs of one type reach."""
 
     type: str
     vms: _Count
-    world: _Count
-    batch_per_rank: _Count
+    world: _Count  # ranks: GPUs of all VMs
+    batch_per_rank: _Count  # samples of an iteration
     global_batch: _Count
-    forward_s: _Amount
+    forward_s: _Amount  # predicted means, as of :class:`~optplan.formulations.srift.laws.iteration.Iteration`
     backward_s: _Amount
     exchange_s: _Amount
     iteration_s: _Amount
     samples_per_s: _Amount
-    usd_per_hour: _Amount
-    samples_per_usd: _Amount
-    relative_efficiency: _Amount
+    usd_per_hour: _Amount  # of the fleet
+    samples_per_usd: _Amount  # cost-efficiency: throughput over price
+    relative_efficiency: _Amount  # the same over the best of the study
     usd_per_iteration: _Amount
 
 
 class LeftOut(FrozenModel):
-    """A fleet that was asked for and cannot be.
-
-    Parameters
-    ----------
-    type, size
-        Name of the type, and the number that was asked for: VMs, or ranks where world sizes were given.
-    reason
-        Why, in a few words.
-    """
+    """A fleet that was asked for and cannot be."""
 
     type: str
-    size: _Count
+    size: _Count  # VMs, or ranks where world sizes were given
     reason: str
 
 
 class ScalingStudy(FrozenModel):
-    """How one job scales on each type of VM.
+    """How one job scales on each type of VM."""
 
-    Parameters
-    ----------
-    mode
-        What stays the same.
-    instance_name, instance_hash, network
-        Which job.
-    points
-        By type, then by size.
-    left_out
-        What cannot be.
-    """
-
-    mode: ScalingMode
+    mode: ScalingMode  # what stays the same
     instance_name: str
     instance_hash: str
     network: str
-    points: tuple[ScalingPoint, ...]
-    left_out: tuple[LeftOut, ...] = ()
+    points: tuple[ScalingPoint, ...]  # by type, then by size
+    left_out: tuple[LeftOut, ...] = ()  # what cannot be
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -135,21 +95,11 @@ class AverageEfficiency(FrozenModel):
 
 
 class Finding(FrozenModel):
-    """One of the paper's conclusions, held against a study.
+    """One of the paper's conclusions, held against a study."""
 
-    Parameters
-    ----------
-    claim
-        The conclusion, and where it stands.
-    holds
-        Whether it holds here; None where the study cannot say.
-    said
-        What was found.
-    """
-
-    claim: str
-    holds: bool | None
-    said: str
+    claim: str  # the conclusion, and where it stands
+    holds: bool | None  # None where the study cannot say
+    said: str  # what was found
 
 
 def study_scaling(
@@ -162,22 +112,9 @@ def study_scaling(
 ) -> ScalingStudy:
     """Predict throughput and cost-efficiency of fleets of one type, for every type of an instance and several sizes.
 
-    Parameters
-    ----------
-    instance
-        The job and the types; its global batch is the one of strong scaling.
-    mode
-        What stays the same.
-    vms, worlds
-        Sizes: numbers of VMs, or of ranks. Neither: the VMs of :data:`PAPER_SIZES`.
-    batches
-        Of weak scaling: samples of each GPU, by type; others get the largest batch of their profile, as in the paper.
-
-    Raises
-    ------
-    UsageError
-        When both kinds of sizes are given, sizes are no whole numbers from 1 on, batches are given for strong scaling
-        or for a type that there is not.
+    Sizes are numbers of ``vms``, or of ranks (``worlds``), by default :data:`PAPER_SIZES` VMs. The instance's global
+    batch is that of strong scaling; ``batches`` of weak scaling are samples of each GPU by type, by default the largest
+    of the profile, as in the paper.
     """
     sizes = _read_sizes(vms, worlds)
     if batches and mode is ScalingMode.STRONG:
@@ -274,13 +211,7 @@ def average_efficiency(studies: Sequence[ScalingStudy]) -> tuple[AverageEfficien
 
 
 def hold_conclusions(study: ScalingStudy) -> tuple[Finding, ...]:
-    """Hold the paper's conclusions of section 3 against a study, as far as it can say anything about them.
-
-    Parameters
-    ----------
-    study
-        Of either mode.
-    """
+    """Hold the paper's conclusions of section 3 against a study, as far as it can say anything about them."""
     if study.mode is ScalingMode.STRONG:
         return tuple(_hold_spread(study, name) for name in study.types if len(study.points_of(name)) > 1)
     return (_hold_generations(study), *(_hold_decay(study, name) for name in study.types), _hold_case_by_case(study))

@@ -14,32 +14,16 @@ from optplan.progress import Stopwatch
 
 @dataclass(frozen=True)
 class OneMoreVm:
-    """What the problem's optimum would be with one more VM of a type to be had.
-
-    Parameters
-    ----------
-    type
-        Name of the type.
-    available, used
-        VMs that can be had, and those that the result has.
-    objective
-        The best one with one VM more, in the objective's unit; None where there still is no fleet.
-    saving
-        By how much that is less than the result's objective; None where the result, or the problem with one VM more,
-        has no fleet. Never below zero; the result's own gap is part of it.
-    proven
-        Whether nothing better is possible; otherwise time ran out.
-    groups
-        The fleet of ``objective``.
-    """
+    """What the problem's optimum would be with one more VM of a type to be had."""
 
     type: str
-    available: int
-    used: int
-    objective: float | None
+    available: int  # that can be had
+    used: int  # that the result has
+    objective: float | None  # The best one with one VM more; None where there still is no fleet.
+    #: By how much that is less than the result's, its gap included; None where either has no fleet.
     saving: float | None
-    proven: bool
-    groups: tuple[VmGroup, ...]
+    proven: bool  # whether nothing better is possible; else time ran out
+    groups: tuple[VmGroup, ...]  # the fleet of ``objective``
 
 
 def value_of_one_more(
@@ -49,25 +33,10 @@ def value_of_one_more(
     only: Sequence[str] = (),
     time_limit_s: float | None = None,
 ) -> tuple[OneMoreVm, ...]:
-    """Find what one more VM of each type would be worth.
+    """Find what one more VM of each type would be worth, of those of which the number is known, or ``only`` of some.
 
-    VMs are whole, so that one more may help although not all are used, and may not help although all are.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    result
-        Its result; without a solution, one more VM may make the first fleet possible.
-    only
-        Types to look at; all of which the number of VMs is known when empty.
-    time_limit_s
-        Seconds for each type.
-
-    Returns
-    -------
-    tuple of OneMoreVm
-        In the order of the instance's types.
+    VMs are whole, so that one more may help although not all are used, and may not help although all are; it may make
+    the first fleet possible where the result has none. ``time_limit_s`` is for each type.
     """
     names = [name for name, vm in instance.types.items() if vm.available is not None and (not only or name in only)]
     groups = () if result.solution is None else result.solution.groups

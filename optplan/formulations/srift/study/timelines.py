@@ -59,27 +59,13 @@ class TimelineSegment:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A run that loses VMs, from its beginning to its predicted end.
+    """A run that loses VMs, from its beginning to its predicted end."""
 
-    Parameters
-    ----------
-    segments
-        One after the other, without gaps.
-    lost
-        VMs that were lost, by type.
-    interrupted_s
-        When.
-    iterations
-        Of the whole run.
-    limits
-        Of the whole run: ``deadline`` in seconds, ``budget`` in US dollars.
-    """
-
-    segments: tuple[TimelineSegment, ...]
-    lost: Mapping[str, int]
-    interrupted_s: float
-    iterations: int
-    limits: Mapping[str, float]
+    segments: tuple[TimelineSegment, ...]  # one after the other, without gaps
+    lost: Mapping[str, int]  # VMs, by type
+    interrupted_s: float  # when
+    iterations: int  # of the whole run
+    limits: Mapping[str, float]  # of the whole run: seconds of ``deadline``, US dollars of ``budget``
 
     @property
     def end_s(self) -> float:
@@ -108,21 +94,8 @@ def build_timeline(
 ) -> Timeline:
     """Lay a run out in time: launch, training, the loss, and how it goes on.
 
-    Parameters
-    ----------
-    instance, state
-        The problem of the whole run, and where it stands.
-    remainder
-        What is left, from :func:`~optplan.formulations.srift.study.replanning.replan`.
-    new
-        The fleet with which it goes on; None where there is none, and the timeline ends with the loss.
-    old
-        The fleet that it had, for its batches.
-
-    Raises
-    ------
-    UsageError
-        When the old fleet does not have the VMs that the state says.
+    ``new`` is the fleet with which it goes on, without which the timeline ends with the loss; ``old`` the one that it
+    had, for its batches: a UsageError where that does not have the VMs that the state says.
     """
     draft = _Draft()
     draft.vms, draft.batches = state.vms, {} if old is None else _batches(old)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,11 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Termination
+from optplan.contracts.judgement import PathCosts
 from optplan.errors import EngineError, UnsupportedError, UsageError
 from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
 from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.formulations.rubberband.exact.bracket_choice import isolate_brackets
+from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.models.general_engines import (
     list_undominated,
@@ -24,7 +27,7 @@ from optplan.formulations.rubberband.models.general_engines import (
     solve_enumeration,
     solve_highs,
 )
-from optplan.formulations.rubberband.models.layered_graph import state_bracket
+from optplan.formulations.rubberband.models.layered_graph import cost_steps
 from optplan.progress import Stopwatch
 from optplan.solvers.programs import cpsat, highs
 from optplan.solvers.programs.program import ProgramOutcome
@@ -195,17 +198,23 @@ def test_an_engine_without_a_plan_keeps_its_bound(monkeypatch: pytest.MonkeyPatc
 
 def test_a_graph_has_one_node_for_each_count_or_each_useful_allocation() -> None:
     """Per instance one node for 1, 2, 4, 8, 16; per function as many as the stage with most allocations needs."""
-    graph = state_bracket(make(mode="fair"))
-    assert graph.held.tolist() == [1, 2, 4, 8, 16]
-    assert graph.gpus.tolist() == [[4, 8, 16, 32, 64], [4, 8, 8, 8, 8]]
-    assert graph.usd[1].tolist() == pytest.approx([0.04, 0.06, 0.12, 0.24, 0.48])
+
+    def state(instance: RubberBandInstance) -> PathCosts:
+        (chain,) = state_chains(instance)
+        return cost_steps(instance, chain, "1")
+
+    # One trial in the second stage takes 40 s on 4 GPUs, 30 s on 8: on more than two instances nobody would stay.
+    graph = state(make(mode="fair"))
+    assert graph.labels == ("1.1", "2.2", "4.3", "8.4", "16.5")
+    assert graph.run_consumption[0].tolist() == [[24, 12, 7, 4, 3], [40, 30, math.inf, math.inf, math.inf]]
+    assert graph.run_value[1, :2].tolist() == pytest.approx([0.04, 0.06])
     # On one instance trials cost 96 GPU-seconds, however many run at a time: only the fastest is kept. The last trial
     # takes 40, 50.9, 70 and 120 s on 4, 3, 2 and 1 GPUs, and 160, 152.7, 140 and 120 GPU-seconds.
-    graph = state_bracket(make(mode="fair", cloud={"billing": "per-function", "most_instances": 1}))
-    assert graph.held.tolist() == [1, 1, 1, 1]
-    assert graph.gpus.tolist() == [[4, 4, 4, 4], [4, 3, 2, 1]]
-    needs_two = state_bracket(make(training={"least_gpus": 8, "seconds_per_iteration": {8: 3}}))
-    assert needs_two.gpus[:, 0].tolist() == [8, 8]
+    graph = state(make(mode="fair", cloud={"billing": "per-function", "most_instances": 1}))
+    assert graph.labels == ("1.1", "1.2", "1.3", "1.4")
+    assert graph.run_consumption[0, 0].tolist() == [24, math.inf, math.inf, math.inf]
+    assert graph.run_consumption[0, 1].tolist() == pytest.approx([40, 50.909091, 70, 120])
+    assert graph.run_value[1].tolist() == pytest.approx([0.04, 0.0381818, 0.035, 0.03])
 
 
 def every_allowed_plan(alone: RubberBandInstance, most: int) -> list[tuple[float, float]]:

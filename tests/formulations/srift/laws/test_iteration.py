@@ -13,7 +13,6 @@ from optplan.formulations.srift.laws.iteration import (
     IterationModel,
     predict_iteration,
     standard_maximum,
-    trace_iteration,
 )
 
 MakeInstance = Callable[..., SriftInstance]
@@ -104,7 +103,7 @@ def test_buckets_wait_for_their_last_layer(make_instance: MakeInstance) -> None:
     """Layers of 1, 1 and 1 MB ready at 0, 50 and 100 % in buckets of 2 MB: two transfers, at 50 and 100 %."""
     job = _job([1e6, 1e6, 1e6], [0.0, 0.5, 1.0], names=["c", "b", "a"])
     instance = make_instance(job=job, types=SMALL, bucket_bytes=2e6)
-    found, transfers = trace_iteration(instance, _fleet(("small", 2, 8)))
+    found, transfers = IterationModel(instance).trace(_fleet(("small", 2, 8)))
     assert [each.label for each in transfers] == ["c to b", "a"]
     assert [each.gradient_bytes for each in transfers] == [2e6, 1e6]
     # From the beginning of the iteration: 8/3 ms forward, half of 16/3 ms, 2 ms for 2 MB; then 1 ms after the pass.
@@ -116,9 +115,9 @@ def test_buckets_wait_for_their_last_layer(make_instance: MakeInstance) -> None:
 def test_trace_lists_every_layer(make_instance: MakeInstance) -> None:
     """Without buckets each layer is a transfer, numbered where it has no name; one rank has none."""
     instance = make_instance(job=_job([1e6, 1e6], [0.5, 1.0]), types=SMALL)
-    _, transfers = trace_iteration(instance, _fleet(("small", 2, 8)))
+    _, transfers = IterationModel(instance).trace(_fleet(("small", 2, 8)))
     assert [each.label for each in transfers] == ["layer 1", "layer 2"]
-    assert trace_iteration(instance, _fleet(("small", 1, 8)))[1] == ()
+    assert IterationModel(instance).trace(_fleet(("small", 1, 8)))[1] == ()
 
 
 @given(

@@ -41,17 +41,10 @@ from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
 from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs
 from optplan.formulations.boa.exact.peak.demand import find_demand, transform
-from optplan.formulations.boa.exact.peak.lower_tail import (
-    RULE,
-    find_least_reach,
-    prove_bound,
-    refute,
-    turn_last,
-    weigh_jobs,
-)
+from optplan.formulations.boa.exact.peak.lower_tail import RULE, TAIL, find_least_reach, prove_bound, refute, weigh_jobs
 from optplan.formulations.boa.laws.demand import Demand, Stay, gather_crowd
 from optplan.progress import OutOfTime
-from optplan.schema import FloatArray
+from optplan.solvers.layered_graphs import path_totals
 
 #: Slopes that are tried, as multiples of z / sd, and solves for each.
 _SLOPES = (1.0, 1.3, 1.7, 2.0)
@@ -140,8 +133,9 @@ def _search(instance: BoaInstance, limit: PeakLimit, demand: Demand, request: So
     allowed = max(1.0 - limit.probability, _LEAST_CHANCE)
     for slope in _SLOPES:
         theta = slope * z / deviation
-        weighed = [_weigh(instance, each, theta) for each in costs]
-        least = _solve(instance, [turn_last(each) for each in weighed], None, request)
+        exponents = [np.minimum(theta * instance.options(each.name).paid, _LARGEST_EXPONENT) for each in costs]
+        weighed = [weigh_jobs(instance, each, np.expm1(k)) for each, k in zip(costs, exponents, strict=True)]
+        least = _solve(instance, [each.turned(TAIL) for each in weighed], None, request)
         if least is None or least.solution is None or least.objective is None:
             return
         frugal = _judge(instance, limit, least.solution, costs)
@@ -176,12 +170,6 @@ def _next_amount(low: tuple[float, float], high: tuple[float, float] | None, wan
     return low[0] + min(max(share, 0.05), 0.95) * (high[0] - low[0])
 
 
-def _weigh(instance: BoaInstance, costs: PathCosts, theta: float) -> PathCosts:
-    """Return the costs with the weights e^(theta k) - 1 of the jobs in the cluster as one more limit."""
-    weight = np.expm1(np.minimum(theta * instance.options(costs.name).paid, _LARGEST_EXPONENT))
-    return weigh_jobs(instance, costs, weight)
-
-
 def _solve(
     instance: BoaInstance, costs: Sequence[PathCosts], amount: float | None, request: SolveRequest
 ) -> PathsAnswer | None:
@@ -193,20 +181,12 @@ def _solve(
 
 def _judge(instance: BoaInstance, limit: PeakLimit, solution: BoaSolution, costs: Sequence[PathCosts]) -> _Candidate:
     over = find_demand(instance, solution).over(limit.gpus)
-    return _Candidate(solution, sum(_value(instance, solution, each) for each in costs), over)
-
-
-def _value(instance: BoaInstance, solution: BoaSolution, costs: PathCosts) -> float:
-    """Return what the branches of a class add to the objective."""
-    options, total = instance.options(costs.name), 0.0
-    for branch in solution.branches[costs.name]:
-        columns = np.maximum(options.find(branch.gpu_types, branch.widths), 0)
-        epochs = np.arange(columns.size)
-        left = costs.group[np.append(columns[0], columns[:-1])]
-        entered = np.append(True, columns[1:] != columns[:-1])
-        value: FloatArray = costs.run_value[epochs, columns] + entered * costs.enter_value[left, epochs, columns]
-        total += branch.fraction * float(value.sum())
-    return total
+    value = sum(
+        branch.fraction * path_totals(each, instance.options(each.name).find(branch.gpu_types, branch.widths))[0]
+        for each in costs
+        for branch in solution.branches[each.name]
+    )
+    return _Candidate(solution, value, over)
 
 
 def find_least_peak(instance: BoaInstance, probability: float) -> float:

@@ -39,6 +39,8 @@ from optplan.solvers.paths.search import Effort
 
 #: The judge's rule of these proofs.
 RULE = "boa-peak"
+#: Name of the limit on weighted jobs.
+TAIL = "tail"
 #: Slopes that are looked at, times a number of GPUs; and widths as shares of the GPUs of the limit.
 _SLOPES = np.geomspace(0.03, 30.0, 31)
 _WIDTHS = np.geomspace(1.0 / 512.0, 1.0, 37)
@@ -77,10 +79,7 @@ class Condition:
 def prove_bound(
     instance: BoaInstance, limit: PeakLimit, solution: BoaSolution, request: SolveRequest
 ) -> tuple[float, TreeCertificate] | None:
-    """Bound all plans that keep the limit, in seconds, by the conditions that the best plan without it breaks most.
-
-    None where it breaks none, or they prove nothing.
-    """
+    """Bound, in seconds, all plans that keep the limit, by what the best without it breaks most; None if nothing."""
     conditions = [
         condition
         for kind, numbers in (("width", _list_widths(instance, limit)), ("slope", _SLOPES / limit.gpus))
@@ -105,17 +104,14 @@ def prove_bound(
 
 
 def find_least_reach(instance: BoaInstance, probability: float, scale: float) -> tuple[float, float]:
-    """Return GPUs such that no plan keeps a lower limit, whatever its budget, and the slope that proves it.
-
-    ``scale`` is about as many GPUs.
-    """
+    """Return GPUs, about ``scale``, such that no plan keeps a lower limit, and the slope that proves it."""
     from scipy.optimize import brentq
 
     costs, rates, found = cost_steps(instance), _range_of_rates(instance), (0.0, 0.0)
     for slope in (_SLOPES / scale).tolist():
         condition, least = Condition("slope", slope, 0.0), 0.0
         for each in costs:
-            tail = turn_last(weigh_jobs(instance, each, _weights(instance, each.name, condition)))
+            tail = weigh_jobs(instance, each, _weights(instance, each.name, condition)).turned(TAIL)
             run, enter = tail.weighted(np.zeros(len(tail.limits)), value=1.0)
             least += least_path(run, enter, instance.options(each.name).group if len(enter) > 1 else None)[0]
         if least > 0.0 and bound_share(0.0, least, *rates) < probability - _SLACK:
@@ -201,19 +197,7 @@ def weigh_jobs(instance: BoaInstance, costs: PathCosts, weight: FloatArray) -> P
     options = instance.options(costs.name)
     per_gpu = weight / (options.paid * options.price)
     add = [np.concatenate([each, each[:1] * per_gpu]) for each in (costs.run_consumption, costs.enter_consumption)]
-    return replace(costs, limits=(*costs.limits, "tail"), run_consumption=add[0], enter_consumption=add[1])
-
-
-def turn_last(costs: PathCosts) -> PathCosts:
-    """Return the costs with the last limit as what is to be least."""
-    return replace(
-        costs,
-        limits=costs.limits[:-1],
-        run_value=costs.run_consumption[-1],
-        enter_value=costs.enter_consumption[-1],
-        run_consumption=costs.run_consumption[:-1],
-        enter_consumption=costs.enter_consumption[:-1],
-    )
+    return replace(costs, limits=(*costs.limits, TAIL), run_consumption=add[0], enter_consumption=add[1])
 
 
 def _weights(instance: BoaInstance, name: str, condition: Condition) -> FloatArray:
