@@ -70,8 +70,6 @@ class Tuning:
 
     #: Pairs of totals formed at once: bounds the memory of a merge, and how long it does not look at the clock.
     chunk_pairs: int = 1 << 20
-    #: Rounds of exchanges.
-    exchanges: int = 100
     #: Sets up to this size are filtered all at once, one champion of each per round; champions of a large one that are
     #: compared with the rest at once; and comparisons of two vectors that it may take.
     small_set: int = 64

@@ -6,7 +6,9 @@ facilities in a general mathematical programming system for non-convex problems 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -46,21 +48,11 @@ class RunProblem:
         There is so much, ``levels`` (C,), of each path, with nodes (C, E) in the graph ``owner`` (C,).
         """
         found: list[tuple[float, Split]] = []
-        for g in np.unique(owner).tolist():
+        for g in sorted(set(owner.tolist())):
             mine = np.flatnonzero(owner == g)
-            if mine.size < 2:
-                continue
-            depth = int(self.starts[g + 1] - self.starts[g])
-            paths, share = nodes[mine, :depth], levels[mine]
-            for h in range(self.kinds.shape[1] - 1):
-                first, behind = int(self.kinds[g, h]), int(self.kinds[g, h + 1])
-                inside = (paths >= first) & (paths < behind)
-                if not inside.any():
-                    continue
-                found += [(abs(w - 0.5), (g, j, first, behind)) for j, w in _middles(share @ inside)]
-                for k in np.unique(paths[inside])[:-1].tolist():
-                    below = (paths >= first) & (paths <= k)
-                    found += [(abs(w - 0.5), (g, j, first, k + 1)) for j, w in _middles(share @ below)]
+            if mine.size > 1:
+                paths = nodes[mine, : int(self.starts[g + 1] - self.starts[g])]
+                found += [(near, (g, *split)) for near, split in _divide(paths, levels[mine], self.kinds[g].tolist())]
         return [split for _, split in sorted(found)]
 
     def list_any(self) -> list[Split]:
@@ -161,12 +153,22 @@ def state_runs(
     return RunProblem(found, starts, bounds, limits)
 
 
-def _middles(weight: FloatArray) -> list[tuple[int, float]]:
-    """Return the middle layer of each stretch of layers with the same weight strictly between 0 and 1."""
-    changes = np.flatnonzero(np.abs(np.diff(weight)) > 1e-9) + 1
-    starts, ends = np.concatenate([[0], changes]), np.concatenate([changes, [weight.size]])
-    return [
-        (int(first + end - 1) // 2, float(weight[first]))
-        for first, end in zip(starts.tolist(), ends.tolist(), strict=True)
-        if 1e-6 < weight[first] < 1.0 - 1e-6
-    ]
+def _divide(paths: NodeArray, levels: FloatArray, kinds: list[int]) -> Iterator[tuple[float, tuple[int, int, int]]]:
+    """List divisions of a graph's mixture with how far its share is from one half: layer, first node, behind the last.
+
+    Of neighbouring layers with the same share there is one, in their middle. Layers in which no path moves are one.
+    """
+    begins = [0, *(np.flatnonzero((paths[:, 1:] != paths[:, :-1]).any(axis=0)) + 1).tolist(), paths.shape[1]]
+    stretches, shares = paths[:, begins[:-1]].T.tolist(), levels.tolist()
+    used = sorted(set(itertools.chain.from_iterable(stretches)))
+    for node, after in itertools.zip_longest(used, used[1:], fillvalue=kinds[-1]):
+        kind = bisect_right(kinds, node)
+        first, behind = kinds[kind - 1], node + 1 if after < kinds[kind] else kinds[kind]
+        weights = [sum(w for w, k in zip(shares, row, strict=True) if first <= k < behind) for row in stretches]
+        start = 0
+        for at, weight in enumerate(weights):
+            if at + 1 < len(weights) and abs(weights[at + 1] - weight) <= 1e-9:
+                continue
+            if 1e-6 < weights[start] < 1.0 - 1e-6:
+                yield abs(weights[start] - 0.5), ((begins[start] + begins[at + 1] - 1) // 2, first, behind)
+            start = at + 1

@@ -7,8 +7,7 @@ the intersection: then L is at its maximum there, exactly, without a tolerance o
 algorithm for the constrained shortest path problem", Networks 10, 1980).
 
 The gap above it is closed by merging the paths within the allowance to the best plan
-(:mod:`~optplan.solvers.paths.search`); before that, the slack of the budget is filled by replacing one or two paths at
-a time, which often closes the gap alone.
+(:mod:`~optplan.solvers.paths.search`).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from optplan.errors import UsageError
 from optplan.progress import Stopwatch
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within, most_within
 from optplan.solvers.paths import TUNING
-from optplan.solvers.paths.choices import MergeTarget, fill_slack, merge_path_sets
+from optplan.solvers.paths.choices import MergeTarget, merge_path_sets
 from optplan.solvers.paths.families import (
     GraphFamily,
     IntArray,
@@ -290,58 +289,30 @@ class _Closing(GapClosing):
     def enumerate_within(self, allowance: float) -> bool:
         """Improve the incumbent within an allowance and, where the merge is completed, the bound."""
         paths = self.family.find_path_sets(self.multipliers, allowance, self.effort)
-        base, filled = self._fill(paths)
-        self._offer(paths, filled)
-        if self.closed:
-            return True
         if np.count_nonzero(np.diff(paths.starts) > 1) >= TUNING.many_graphs:
-            if self._merge_some(paths, base, allowance):
-                return True
+            for most_kept in TUNING.some_totals:
+                self._merge(paths, allowance, most_kept)
+                if self.closed:
+                    return True
             # Exhaustion need not go further than the wanted gap asks for.
             allowance = min(allowance, self.value * (1.0 - self.gap) - self.least + self.rounding)
-        self._merge(paths, base, allowance)
+        self._merge(paths, allowance)
         self.note_covered(allowance)
         return True
 
-    def _merge_some(self, paths: PathSets, base: IntArray, allowance: float) -> bool:
-        """Offer the best choices among more and more totals; return whether that closes the gap."""
-        for most_kept in TUNING.some_totals:
-            self._merge(paths, base, allowance, most_kept=most_kept)
-            if self.closed:
-                return True
-        return False
-
-    def _merge(self, paths: PathSets, base: IntArray, allowance: float, *, most_kept: int | None = None) -> None:
-        """Offer the best choice within an allowance; of some choices only, where not all totals are kept."""
-        value, consumption = paths.add_up(base)
+    def _merge(self, paths: PathSets, allowance: float, most_kept: int | None = None) -> None:
+        """Take the best choice within an allowance; of some choices only, where not all totals are kept."""
+        budget, multiplier = self.lagrangian.budget, self.lagrangian.multiplier
         target = MergeTarget(
             self.multipliers,
-            most_consumption=most_within(np.array([self.lagrangian.budget])),
+            most_consumption=most_within(np.array([budget])),
             most_value=self.value,
-            most_reduced_cost=value + float(self.multipliers @ consumption) + allowance + self.rounding,
+            most_reduced_cost=self.least + multiplier * budget + allowance + self.rounding,
             most_kept=most_kept,
         )
         best = merge_path_sets(paths, target, self.effort)
         if best is not None:
             self._offer(paths, best)
-
-    def _fill(self, paths: PathSets) -> tuple[IntArray, IntArray]:
-        """Return the choice of least reduced cost, and the choice that replacements make of it."""
-        reduced_cost = paths.value + paths.consumption @ self.multipliers
-        least = np.minimum.reduceat(reduced_cost, paths.starts[:-1])
-        tied = np.flatnonzero(reduced_cost <= np.repeat(least + self.rounding, np.diff(paths.starts)))
-        first = np.searchsorted(tied, paths.starts)
-        lean, rich = tied[first[:-1]], tied[first[1:] - 1]
-        limit = most_within(self.lagrangian.budget)
-        choice = lean.copy()
-        slack = limit - math.fsum(paths.used[lean].tolist())
-        steps = paths.used[rich] - paths.used[lean]
-        for graph in np.argsort(-steps, kind="stable")[: np.count_nonzero(steps)].tolist():
-            if steps[graph] <= slack:
-                choice[graph] = rich[graph]
-                slack -= float(steps[graph])
-        least_gain = max(self.rounding, 0.1 * self.gap * self.lagrangian.bound)
-        return lean, fill_slack(paths, choice, limit, least_gain)
 
     def _offer(self, paths: PathSets, choice: IntArray) -> None:
         """Take a choice as the incumbent when it keeps the budget and is better."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from hypothesis.strategies import DataObject, SearchStrategy
 
 from optplan.progress import Stopwatch
 from optplan.solvers.paths import TUNING
-from optplan.solvers.paths.choices import MergeTarget, choose_paths, fill_slack, find_nearest, merge_path_sets
+from optplan.solvers.paths.choices import MergeTarget, choose_paths, find_nearest, merge_path_sets
 from optplan.solvers.paths.dominance import find_undominated
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
 from optplan.solvers.paths.search import Effort, OutOfEffortError
@@ -165,41 +165,6 @@ def test_merge_respects_its_limits() -> None:
     assert paths.value[choice].tolist() == [4.0, 4.0, 4.0]
     with pytest.raises(OutOfEffortError, match="stopped by the pairs limit"):
         merge_path_sets(paths, MergeTarget(five, room, 27.0, 1e9), Effort(max_pairs=8))
-
-
-def exchange_once(paths: PathSets, choice: IntArray, limit: float) -> IntArray:
-    """Return what one round of exchanges makes of a choice."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("optplan.solvers.paths.choices.TUNING", replace(TUNING, exchanges=1))
-        return fill_slack(paths, choice, limit, 0.0)
-
-
-@settings(max_examples=300)
-@given(point_sets, st.integers(0, 8), st.integers(0, 10**6))
-def test_best_single_or_pair_replacement(sets: list[list[tuple[int, int]]], room: int, seed: int) -> None:
-    """One round takes the greatest gain that one replacement, or two of different graphs, can bring."""
-    paths = listed_sets(sets)
-    choice = np.random.default_rng(seed).integers(paths.starts[:-1], paths.starts[1:])
-    limit = float(paths.used[choice].sum()) + room
-    owner = np.repeat(np.arange(choice.size), np.diff(paths.starts))
-    filled = exchange_once(paths, choice, limit)
-    gains = [0.0]
-    for moves in [*((each,) for each in range(owner.size)), *combinations(range(owner.size), 2)]:
-        if len({owner[move] for move in moves}) == len(moves):
-            trial = choice.copy()
-            trial[owner[list(moves)]] = moves
-            if paths.used[trial].sum() <= limit:
-                gains.append(float(paths.value[choice].sum() - paths.value[trial].sum()))
-    assert paths.used[filled].sum() <= limit
-    assert paths.value[choice].sum() - paths.value[filled].sum() == max(gains)
-
-
-def test_a_pair_of_two_second_choices() -> None:
-    """The best partner of either belongs to its own graph, so only the best of *another* graph finds the pair."""
-    paths = listed_sets([[(0, 20), (4, 14), (6, 10)], [(0, 20), (3, 15), (7, 9)]])
-    # Room 10: (6, -10) + (3, -5) = -15 fits; (4, -6) + (7, -11) and (6, -10) + (7, -11) do not, (4, -6) + (3, -5) = -11
-    filled = exchange_once(paths, np.array([0, 3]), 10.0)
-    assert filled.tolist() == [2, 4]
 
 
 @pytest.mark.parametrize(
