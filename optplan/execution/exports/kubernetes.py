@@ -41,25 +41,13 @@ _OVER = [4, 124]
 
 
 class KubernetesTemplate(PodTemplate):
-    """What is merged into Jobs and JobSets.
-
-    Parameters
-    ----------
-    ttl_s
-        Seconds after which what has ended is deleted; never by default.
-    """
+    """What is merged into Jobs and JobSets; what has ended is deleted after ``ttl_s`` seconds, by default never."""
 
     ttl_s: Annotated[int, Field(ge=3600)] | None = None
 
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
-    """Return the manifests, and the script that applies them one after the other.
-
-    Raises
-    ------
-    CannotExpressError
-        When trials of several pods take turns: a JobSet begins all at once.
-    """
+    """Return the manifests, and the script that applies them in turn; several pods a trial cannot take turns."""
     if outline.kind is Kind.FLEET:
         manifests = {"train": _write_fleet(outline, request)}
     else:

@@ -39,15 +39,7 @@ _Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 
 
 class Placement(FrozenModel):
-    """Where pods of a resource may run.
-
-    Parameters
-    ----------
-    node_selector
-        Labels of nodes.
-    tolerations
-        As in a pod's specification.
-    """
+    """Where pods of a resource may run."""
 
     node_selector: ByName[str] = Field(default_factory=dict)
     tolerations: tuple[ByName[str], ...] = ()
@@ -56,29 +48,10 @@ class Placement(FrozenModel):
 class PodTemplate(Template):
     """What is merged into pods.
 
-    Parameters
-    ----------
-    image
-        With the training code and Bash.
-    run_dir
-        Where the folder of the export is in the containers: on a volume that all of them mount.
-    claim
-        The persistent volume claim of that volume; mounted at ``run_dir``.
-    namespace, service_account, image_pull_secrets
-        As in Kubernetes.
-    gpu_resource
-        What nodes call their GPUs.
-    requests
-        Of other resources, such as ``cpu: "8"`` and ``memory: 32Gi``; extended ones, such as ``rdma/hca``, are limits,
-        too.
-    placement
-        By resource of the plan, where its pods may run.
-    labels
-        Of everything that is made.
-    queue
-        Kueue's local queue, where it admits the jobs.
-    elastic
-        Whether Kueue may resize them: its annotation is set, and needs its feature there.
+    ``image`` has the training code and Bash. ``run_dir``, the folder of the export in the containers, is on the volume
+    of ``claim``, which all of them mount. ``requests`` are of other resources, such as ``cpu: "8"``; extended ones,
+    such as ``rdma/hca``, are limits, too. ``queue`` is Kueue's local queue; ``elastic`` sets its annotation to resize
+    jobs, a feature that it has to have switched on.
     """
 
     image: Annotated[str, Field(min_length=1)]
@@ -121,13 +94,7 @@ def write_metadata(outline: Outline, name: str, request: ExportRequest) -> dict[
 
 
 def require_no_elastic(request: ExportRequest, what: str) -> None:
-    """Refuse to ask Kueue for what it does for Jobs alone.
-
-    Raises
-    ------
-    CannotExpressError
-        When the template has ``elastic``.
-    """
+    """Refuse to ask Kueue for what it does for Jobs alone."""
     if pods_of(request).elastic:
         raise CannotExpressError(f"cannot express: template.elastic of {what}; Kueue resizes Jobs only: leave it out")
 
@@ -186,11 +153,6 @@ def overlay(pod: Mapping[str, Any], request: ExportRequest) -> dict[str, Any]:
 
     Mappings are merged, lists of objects with names by their names, other lists are joined; else the overlay's value
     takes the place of what was there.
-
-    Raises
-    ------
-    DataError
-        When it is none of a pod, has a field that pods have not, or says what the plan says.
     """
     given = request.options.overlay
     for name, part in given.items():

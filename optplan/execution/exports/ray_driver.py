@@ -22,14 +22,8 @@ _TRAINABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 class RayTemplate(Template):
     """What is merged into a driver script.
 
-    Parameters
-    ----------
-    address
-        Of the cluster; ``auto`` is the one that the script is started in.
-    per_gpu
-        What Ray reserves for one GPU of the plan.
-    storage_path
-        Where Ray Tune keeps results and checkpoints: a folder or bucket that all nodes see.
+    ``address`` ``auto`` is the cluster that the script is started in; ``per_gpu`` is what Ray reserves for one GPU of
+    the plan; all nodes see ``storage_path``, where Ray Tune keeps results and checkpoints.
     """
 
     address: Annotated[str, Field(min_length=1)] = "auto"
@@ -38,13 +32,7 @@ class RayTemplate(Template):
 
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
-    """Return the driver script, and the script that submits it; ``module:Trainable`` is a trainable of Ray Tune.
-
-    Raises
-    ------
-    CannotExpressError
-        When the plan is one of streams, or a trainable is given for a plan that is no search.
-    """
+    """Return the driver script, and the script that submits it; ``module:Trainable`` is a trainable of Ray Tune."""
     template = request.template
     assert isinstance(template, RayTemplate)  # the exporter's entry names it
     if outline.kind is Kind.STREAM:

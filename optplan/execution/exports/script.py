@@ -18,13 +18,7 @@ class ScriptTemplate(Template):
 
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
-    """Return the script that runs the plan, or one job of a class.
-
-    Raises
-    ------
-    CannotExpressError
-        When the plan needs more than one machine.
-    """
+    """Return the script that runs the plan, or one job of a class, on one machine."""
     _require_one_machine(outline, request)
     if outline.kind is Kind.STREAM:
         return {"submit.sh": _write_stream(outline, request)}

@@ -26,24 +26,10 @@ from optplan.schema import ByName
 class SkyPilotTemplate(Template):
     """What is merged into tasks.
 
-    Parameters
-    ----------
-    setup
-        Lines of shell that run once on each node before its first trial, in a shell of their own.
-    bucket
-        Where checkpoints, metrics and the files of the export are: mounted on every node at ``run_dir``.
-    run_dir
-        That folder.
-    infra
-        Cloud, or cloud and region, as in ``aws/us-east-1``; the plan's provider and region by default.
-    image_id
-        Of the nodes.
-    accelerators
-        By the plan's GPU type, SkyPilot's name for it.
-    hourly_margin
-        ``max_hourly_cost`` is the plan's price of the task's nodes times one plus this.
-    idle_minutes
-        After which a node that does nothing is stopped.
+    ``setup`` runs once on each node before its first trial, in a shell of its own. ``bucket`` is mounted on every node
+    at ``run_dir``, for checkpoints, metrics and the files of the export. ``infra`` is a cloud, or cloud and region as
+    in ``aws/us-east-1``; the plan's by default. ``accelerators`` has SkyPilot's names for the plan's GPU types.
+    ``max_hourly_cost`` is the plan's price of the task's nodes times one plus ``hourly_margin``.
     """
 
     bucket: Annotated[str, Field(pattern=r"^[a-z0-9]+://.+$")]
@@ -61,13 +47,7 @@ class SkyPilotTemplate(Template):
 
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
-    """Return the pipelines, and the script that launches them.
-
-    Raises
-    ------
-    CannotExpressError
-        When segments of different sizes run side by side: tasks of a pipeline follow one another.
-    """
+    """Return the pipelines, whose tasks follow one another, and the script that launches them."""
     template = request.template
     assert isinstance(template, SkyPilotTemplate)  # the exporter's entry names it
     types = [resource.gpu_type for resource in outline.plan.resources.values()]

@@ -34,16 +34,9 @@ _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@,/+-]*$")]
 class SlurmTemplate(Template):
     """What is merged into Slurm's files.
 
-    Parameters
-    ----------
-    partition, account, qos, reservation, constraint
-        As in sbatch.
-    gpus
-        By the plan's GPU type, the name that ``gres.conf`` has for it; empty where GPUs have no type there.
-    resources
-        By resource of the plan, options of sbatch for its jobs alone.
-    options
-        Further options of sbatch by their long name, such as ``mem: 16G``.
+    ``gpus`` has the name in ``gres.conf`` of the plan's GPU types, empty where GPUs have no type there; ``resources``
+    has, by resource of the plan, options of sbatch for its jobs alone; ``options`` are further ones by their long name,
+    such as ``mem: 16G``.
     """
 
     partition: _Word | None = None

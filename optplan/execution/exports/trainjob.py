@@ -31,28 +31,14 @@ from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, S
 
 
 class TrainJobTemplate(PodTemplate):
-    """What is merged into TrainJobs.
-
-    Parameters
-    ----------
-    runtime
-        The training runtime.
-    runtime_kind
-        ``ClusterTrainingRuntime``, or ``TrainingRuntime`` of the namespace.
-    """
+    """What is merged into TrainJobs."""
 
     runtime: Annotated[str, Field(min_length=1)] = "torch-distributed"
     runtime_kind: Annotated[str, Field(pattern="^(Cluster)?TrainingRuntime$")] = "ClusterTrainingRuntime"
 
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
-    """Return the manifests, and the script that applies them one after the other.
-
-    Raises
-    ------
-    CannotExpressError
-        When a segment has several members, or a fleet several groups.
-    """
+    """Return the manifests, and the script that applies them one after the other."""
     if outline.kind is Kind.FLEET and len(outline.steps) > 1:
         many = f"the fleet has {len(outline.steps)} groups of nodes, and a TrainJob has one"
         raise CannotExpressError(f"cannot express: {many}; use --to kubernetes")

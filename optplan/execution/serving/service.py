@@ -66,14 +66,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Door:
     """Where a service listens, and who may come in.
 
-    Parameters
-    ----------
-    token
-        Without which nothing is answered.
-    host, port
-        To listen on; port 0 takes a free one.
-    names
-        By which requests may call the host, besides those of loopback and ``host`` itself.
+    Nothing is answered without the token; port 0 takes a free one; requests may call the host by ``names``, by those of
+    loopback, and as ``host``.
     """
 
     token: str
@@ -213,13 +207,7 @@ class _Refusal(asyncio.Protocol):
 
 
 async def _listen(runner: web.AppRunner, door: Door) -> asyncio.Server:
-    """Have a runner answer where the door is, so many connections at a time.
-
-    Raises
-    ------
-    OutputError
-        When the address cannot be listened on.
-    """
+    """Have a runner answer where the door is, so many connections at a time."""
     server = runner.server
     assert server is not None  # it is set up
 
@@ -271,28 +259,7 @@ async def serve(
     on_ready: Callable[[str], None],
     sources: Sequence[Callable[[], Awaitable[None]]] = (),
 ) -> None:
-    """Serve until told to stop.
-
-    Parameters
-    ----------
-    keeper
-        Started.
-    door
-        Where, and for whom.
-    class_names
-        Which class a job belongs to, by its name.
-    stop
-        Set when it is time to end.
-    on_ready
-        Told the address.
-    sources
-        What else tells the keeper of events: each runs beside until the end.
-
-    Raises
-    ------
-    OutputError
-        When the address cannot be listened on.
-    """
+    """Serve a started keeper until told to stop; ``on_ready`` gets the address, ``sources`` run beside until then."""
     application = _Service(keeper, door, class_names).make_application()
     runner = web.AppRunner(application, access_log=None, keepalive_timeout=_HEADER_S)
     await runner.setup()

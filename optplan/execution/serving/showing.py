@@ -72,13 +72,7 @@ def _merge(table: WidthTable, name: str, row: int, epochs: int) -> list[dict[str
 
 
 def render_metrics(view: View) -> bytes:
-    """Return the metrics in Prometheus' text format.
-
-    Raises
-    ------
-    MissingExtraError
-        When prometheus-client is not installed.
-    """
+    """Return the metrics in Prometheus' text format."""
     try:
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.registry import Collector

@@ -44,20 +44,6 @@ class FolderWatch:
 
     ``*.json`` holds an event, a list of them, or ``{"events": [...]}``; ``*.jsonl`` an event a line; ``JOB.hints.json``
     AdaptDL's hints of a job; ``*.sacct`` what ``sacct --parsable2`` printed. Names with a dot in front are left alone.
-
-    Parameters
-    ----------
-    folder
-        It is made, with ``taken`` and ``refused`` in it.
-    keeper
-        Who is told.
-    slurm
-        Reads lists of Slurm, and names classes.
-
-    Raises
-    ------
-    OutputError
-        When the folder cannot be made.
     """
 
     def __init__(self, folder: Path, keeper: Keeper, slurm: SlurmJobs) -> None:
@@ -116,19 +102,7 @@ class FolderWatch:
 class SlurmFile:
     """Follows the file that ``JobCompType=jobcomp/filetxt`` writes, from where it was read last.
 
-    Parameters
-    ----------
-    path
-        The file; it need not be there yet. Where it was put aside for a new one, that is read from its beginning.
-    keeper
-        Who is told.
-    slurm
-        Reads its lines.
-
-    Raises
-    ------
-    UsageError
-        When the path is there and is no file.
+    It need not be there yet; where it was put aside for a new one, that is read from its beginning.
     """
 
     def __init__(self, path: Path, keeper: Keeper, slurm: SlurmJobs) -> None:
@@ -180,13 +154,7 @@ class SlurmQuestions:
 
 
 def list_events(data: Any) -> list[Any]:  # noqa: ANN401 - JSON
-    """Return the events of a body or a file: one, a list, or ``{"events": [...]}``.
-
-    Raises
-    ------
-    DataError
-        When it is neither.
-    """
+    """Return the events of a body or a file: one, a list, or ``{"events": [...]}``."""
     told = data["events"] if isinstance(data, dict) and set(data) == {"events"} else data
     if isinstance(told, dict):
         return [told]
@@ -196,25 +164,13 @@ def list_events(data: Any) -> list[Any]:  # noqa: ANN401 - JSON
 
 
 def read_hints(data: object, job: str, job_class: str) -> HintsReported:
-    """Return AdaptDL's hints as an event, whose id is their content: jobs send the same over and over.
-
-    Raises
-    ------
-    DataError
-        When they are none.
-    """
+    """Return AdaptDL's hints as an event, whose id is their content: jobs send the same over and over."""
     digest = hashlib.sha256(f"{job}\0{json.dumps(data, sort_keys=True)}".encode()).hexdigest()
     return HintsReported.parse({"id": f"hints-{digest[:40]}", "job_class": job_class, "hints": data})
 
 
 def tell_all(keeper: Keeper, events: Sequence[OnlineEvent]) -> list[str]:
-    """Tell of events and wait; return the complaints.
-
-    Raises
-    ------
-    OutputError
-        When they could not be written down.
-    """
+    """Tell of events and wait; return the complaints."""
     complaints = []
     for start in range(0, len(events), _AT_ONCE):
         outcomes = keeper.tell(events[start : start + _AT_ONCE]).result()

@@ -42,25 +42,10 @@ _SUITES = {
 class Row:
     """One measurement.
 
-    Parameters
-    ----------
-    instance
-        Name with its limit, such as ``boa-newtrace@120``.
-    solver
-        Name of the solver; ``published`` in it marks a heuristic as its paper prints it.
-    status, objective, bound, gap, bound_proof
-        As in the Result; None where there is none.
-    seconds
-        Wall time of the solve, without reading the instance.
-    verify_seconds
-        Wall time of ``verify``, None where nothing was verified.
-    peak_mb
-        Largest resident memory of the process during the solve, in MB.
-    extra
-        Whatever else the row measures; ``sense`` where more of the objective is better, ``objective_unit`` where the
-        objective is another one than that of other rows with this instance.
-    certificate_kb
-        Size of the certificates as JSON, in kB; None where there are none.
+    ``instance`` is a name with its limit, such as ``boa-newtrace@120``; ``published`` in ``solver`` marks a heuristic
+    as its paper prints it. ``seconds`` is the wall time of the solve, without reading; ``peak_mb`` the largest resident
+    memory during it. Among ``extra`` are ``sense`` where more of the objective is better, and ``objective_unit`` where
+    it is another one than that of other rows with this instance. Certificates are counted as JSON, in kB.
     """
 
     instance: str
@@ -91,30 +76,10 @@ def run_suite(
     proofs: Path | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> list[dict[str, object]]:
-    """Run a suite.
+    """Run a suite; return its rows as plain data, in the order in which they were measured.
 
-    Parameters
-    ----------
-    name
-        One of :func:`suites`.
-    quick
-        Small sizes and few limits: a check that the suite works.
-    full
-        Also the slow rivals at every limit.
-    proofs
-        Of the suite ``best-known``: the folder for what is better than recorded or new, with its proofs.
-    on_event
-        Told after every row.
-
-    Returns
-    -------
-    list of dict
-        The rows as plain data, in the order in which they were measured.
-
-    Raises
-    ------
-    UsageError
-        When there is no such suite, both quick and full are asked, or proofs of a suite that has none.
+    ``quick`` takes small sizes and few limits, a check that the suite works, ``full`` also the slow rivals at every
+    limit. ``proofs`` is the folder for what ``best-known`` finds better than recorded or new.
     """
     if name not in suites():
         raise UsageError(f"no benchmark suite {name!r}; {nearest_name_hint(name, suites())}")

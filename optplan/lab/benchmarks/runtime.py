@@ -175,17 +175,7 @@ def _measure_changes(executor: str, runs: int) -> Row:
 
 
 def plan_search(trials: int, at_once: int, gpus: int = 1) -> tuple[Plan, Result[Any]]:
-    """Plan a search on nodes of 4 GPUs; after each stage a quarter of its trials goes on, at last one.
-
-    Parameters
-    ----------
-    trials
-        Of the first stage.
-    at_once
-        How many of them there is room for.
-    gpus
-        Of each: 1, 2 or 4.
-    """
+    """Plan a search on nodes of 4 GPUs, ``at_once`` trials side by side; a quarter of each stage goes on, or one."""
     counts = [trials]
     while counts[-1] > 1:
         counts.append(max(1, counts[-1] // 4))

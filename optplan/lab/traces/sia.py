@@ -63,38 +63,14 @@ class EpochProfile:
 
     Sizes and speedups refer to one GPU of this type, or to ``reference_width`` GPUs where it cannot run on one.
 
-    Attributes
-    ----------
-    application, gpu
-        Names of the application and of the type of GPU.
-    widths
-        GPUs, ascending, shape (widths,).
-    sizes_s
-        X_e: seconds of each epoch on ``reference_width`` GPUs of this type, slowdown included, shape (epochs,).
-    speedup
-        s_e(k): speed relative to ``reference_width`` GPUs, shape (epochs, widths).
-    reference_width
-        1, or the least feasible width where one GPU is left out.
-    reference_goodput_per_s, goodput_per_s
-        gamma_e: progress per second on ``reference_width`` GPUs, shape (epochs,), and on each width, shape (epochs,
-        widths), slowdown not included. Goodputs on two types of GPU can be compared, speedups cannot.
-    progress
-        P_0 = 0 and the progress at the end of each epoch, shape (epochs + 1,); iterations at the initial batch size.
-    batch_sizes
-        B: samples per iteration of the best choice, shape (epochs, widths).
-    local_batch_sizes
-        b: samples per GPU in one pass of that choice, same shape.
-    provenance
-        For each width ``measured`` (its placement), ``measured-scalability`` (its numbers of nodes and GPUs),
-        ``interpolated`` (between these) or ``fitted`` (the model).
-    left_out
-        Widths that were asked for and are not feasible, with the reason.
-    slowdown
-        Factor in the sizes; 1 when it was not asked for.
-    fixed_batch_size
-        The batch size of a job that does not adapt it; None for one that does.
-    fit
-        The fitted model, when a width or the choice of batch sizes rests on it.
+    (W widths, E epochs.) ``sizes_s`` (E,) is X_e, seconds on ``reference_width`` GPUs: 1, or the least feasible width
+    where one GPU is left out. ``speedup`` (E, W) is s_e(k), relative to it. ``goodput_per_s`` (E, W) and that on the
+    reference width (E,) are gamma_e without the slowdown: goodputs on two types of GPU can be compared, speedups
+    cannot. ``progress`` (E + 1,) is P_0 = 0 and that at the end of each epoch, in iterations at the initial batch size.
+    ``batch_sizes`` and ``local_batch_sizes`` (E, W) are B and b, samples per iteration and per GPU in one pass, of the
+    best choice. ``provenance`` is, by width, ``measured`` (its placement), ``measured-scalability`` (its numbers of
+    nodes and GPUs), ``interpolated`` (between these) or ``fitted``; ``left_out`` has reasons why widths are not
+    feasible; ``fit`` is there when a width or the choice of batch sizes rests on it.
     """
 
     application: str
@@ -229,15 +205,7 @@ def _read(
 
 
 def read_profile(profiles_dir: Path | str, facts: Application, gpu: str) -> tuple[ProfileTables, LearningCurves]:
-    """Read the step times and the learning curves of an application, once as long as their files are the same.
-
-    Raises
-    ------
-    CannotRunError
-        When there is no profile for that type of GPU.
-    DataError
-        When a file is missing, or not as it should be.
-    """
+    """Read the step times and the learning curves of an application, once as long as their files are the same."""
     return _read_files(str(profiles_dir), facts, gpu, stamp_profiles(profiles_dir, facts.name))
 
 

@@ -14,13 +14,6 @@ class InTurn:
     """Give every job what it wants; on a cluster of fixed size, jobs wait in the order of their arrival.
 
     Nobody overtakes. A job that wants more after an epoch and cannot have it keeps what it holds until its next one.
-
-    Parameters
-    ----------
-    name
-        Of the policy.
-    want
-        Returns the GPUs that a job is to hold in its present epoch.
     """
 
     interval_s = None

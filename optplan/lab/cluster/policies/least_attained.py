@@ -19,13 +19,7 @@ from optplan.units import SECONDS_PER_HOUR
 
 
 class LeastAttained:
-    """Serve those first who have attained least.
-
-    Parameters
-    ----------
-    threshold_gpu_hours
-        From which on a job is in the second queue.
-    """
+    """Serve those first who have attained least; above the threshold a job is in the second queue."""
 
     name, interval_s = "least-attained", ROUND_S
 

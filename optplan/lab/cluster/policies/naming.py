@@ -62,23 +62,10 @@ def make_policy(
 ) -> SchedulingPolicy:
     """Return the policy that a text names.
 
-    Parameters
-    ----------
-    text
-        A name of :data:`POLICIES` or :data:`BELIEVERS`, ``one-width:N``, ``pollux-autoscaled:TARGET``,
-        ``pollux-nsga2:20x50``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a
-        colon and that path; or ``boa-online:`` and the path of a BOA instance with a budget.
-    target
-        The target of ``pollux-autoscaled``, where it does not stand in the text.
-    knowledge
-        What a policy of :data:`BELIEVERS` or ``pollux-autoscaled`` knows about speeds; others need none.
-
-    Raises
-    ------
-    UsageError
-        When it names none, or has no target, or needs one.
-    DataError
-        When the file cannot be read or is no BOA plan.
+    The text is a name of :data:`POLICIES` or :data:`BELIEVERS`, ``one-width:N``, ``pollux-autoscaled:TARGET``,
+    ``pollux-nsga2:20x50``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a colon
+    and that path; or ``boa-online:`` and the path of a BOA instance with a budget. ``target`` counts where it does not
+    stand in the text; ``knowledge`` is what those of :data:`BELIEVERS` and ``pollux-autoscaled`` know about speeds.
     """
     if target is not None and text != POLLUX_AUTOSCALED:
         raise UsageError(f"target: {text} has none of its own; choose {POLLUX_AUTOSCALED}, or leave it out")

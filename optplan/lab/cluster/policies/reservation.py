@@ -13,13 +13,7 @@ def hold_reservations() -> InTurn:
 
 
 def requested(job: Job) -> int:
-    """Return what a job's user asked for.
-
-    Raises
-    ------
-    DataError
-        When nobody said it.
-    """
+    """Return what a job's user asked for."""
     if job.requested_gpus is None:
         problem = "this policy gives what users asked for, and the workload does not say it"
         raise DataError(f"jobs.{job.name}.num_replicas", problem, "add the column num_replicas, or take another policy")

@@ -15,13 +15,7 @@ POLICIES = ("on-demand", "greedy", "uniform-progress", "planned")
 
 
 def make_policy(name: str, job: SpotJob, history: SpotMarket) -> SpotPolicy:
-    """Return a policy; ``history`` is a market that is over, for those that learn from one.
-
-    Raises
-    ------
-    UsageError
-        When there is no such policy.
-    """
+    """Return a policy; ``history`` is a market that is over, for those that learn from one."""
     match name:
         case "on-demand":
             return OnDemand()
