@@ -17,7 +17,7 @@ from pydantic import Field
 from optplan.contracts.plan import Segment
 from optplan.errors import DataError
 from optplan.execution.exports.commands import write_promotion
-from optplan.execution.exports.folder import LOCK, begin_stream
+from optplan.execution.exports.folder import begin_stream, read_script
 from optplan.execution.exports.request import ExportRequest, Template, require_known
 from optplan.execution.exports.steps import Kind, Outline, Step
 from optplan.schema import ByName
@@ -241,35 +241,5 @@ def _write_decision(request: ExportRequest, name: str, what: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-_HEAD = (
-    """#!/usr/bin/env bash
-# Submits every job of the plan, each after those that it waits for. Submitted again, what has ended is not run again.
-set -euo pipefail
-cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
-"""
-    + LOCK
-    + """left=$(
-  squeue --noheader --me --format='%F %Z' | sort -u | while read -r id where; do
-    if [[ $where == "$PWD" ]]; then printf ' %s' "$id"; fi
-  done
-)
-if [[ -n $left ]]; then
-  echo "submit.sh: jobs of this folder are still there; wait, or end them first: scancel$left" >&2
-  exit 1
-fi
-mkdir -p logs trials
-declare -A job
-submit() {
-  local name=$1 id
-  shift
-  id=$(sbatch --parsable "$@" "jobs/$name.sbatch")
-  id=${id%%;*}
-  job[$name]=${job[$name]:+${job[$name]}:}$id
-  printf '%s\\t%s\\n' "$name" "$id" | tee -a submitted.tsv
-}
-"""
-)
-
-
 def _submit(lines: Iterable[str]) -> str:
-    return _HEAD + "".join(f"{line}\n" for line in lines)
+    return read_script("slurm.sh", lock=read_script("lock.sh")) + "".join(f"{line}\n" for line in lines)
