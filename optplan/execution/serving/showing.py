@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from optplan.errors import MissingExtraError
 from optplan.execution.online.calculator import Verdict
 from optplan.execution.online.width_table import Holding, WidthTable
-from optplan.execution.serving.keeping import View
+from optplan.execution.serving.publisher import View
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric

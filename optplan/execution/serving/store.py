@@ -121,8 +121,8 @@ def is_begun(folder: Path) -> bool:
     return (folder / _FILE).is_file()
 
 
-def find_keeper(folder: Path) -> int | None:
-    """Return the process that keeps the calculator of a folder; None where none does."""
+def find_publisher(folder: Path) -> int | None:
+    """Return the process that publishes from a folder; None where none does."""
     return find_holder(folder, _LOCK)
 
 

@@ -1,4 +1,4 @@
-"""The thread that keeps a calculator: it takes events in batches, writes them down, calculates, and publishes.
+"""The thread that publishes widths: it takes events in batches, writes them down, calculates and publishes.
 
 Whoever tells of events gets the answer when they are on the disk. Whoever reads gets the latest :class:`View`, which is
 whole and never changes: readers wait for nobody, and nobody waits for them.
@@ -83,10 +83,10 @@ class _Told(NamedTuple):
     malformed: int
 
 
-class Keeper:
-    """Keeps a calculator in a folder.
+class Publisher:
+    """Runs a calculator in a folder, and publishes its table there.
 
-    Without an instance it goes on with that of the folder, which one process keeps at a time; terms take the place of
+    Without an instance it goes on with that of the folder, which one process holds at a time; terms take the place of
     the folder's, single ones by name, too. The clock returns seconds since 1970.
     """
 
@@ -119,7 +119,7 @@ class Keeper:
         self._estimated = self._calculator.knowledge.estimate()
         self._calculations = tuple(Calculation.parse(each) for each in self._store.list_calculations(_SHOWN))
         self._told: queue.SimpleQueue[_Told | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._keep, name="width-calculator")
+        self._thread = threading.Thread(target=self._run, name="width-calculator")
         self.view = self._look()
 
     def _read_instance(self) -> BoaInstance:
@@ -136,7 +136,7 @@ class Keeper:
         return WidthCalculator(self._instance, self._terms, now_s=self._clock(), state=state)
 
     def start(self) -> None:
-        """Publish what is known, calculate where there is reason to, and begin to keep."""
+        """Publish what is known, calculate where there is reason to, and begin to take events."""
         self._publish()
         self.take()
         self._thread.start()
@@ -157,7 +157,7 @@ class Keeper:
         self._told.put(told)
         return told.outcomes
 
-    def _keep(self) -> None:
+    def _run(self) -> None:
         ended = False
         while not ended:
             told, ended = self._gather()
