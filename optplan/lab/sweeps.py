@@ -18,7 +18,7 @@ from optplan.errors import DataError, OptplanError, OutputError
 from optplan.instances.files import format_json, write_text
 from optplan.instances.plain_data import read_data
 from optplan.lab.cluster.cells import Cell, Checksums
-from optplan.lab.parallel import Engine, spread
+from optplan.parallel import Engine, spread
 from optplan.progress import Listener, Stopwatch
 
 #: Digits of the digest in a file's name; all of it stands in the file.

@@ -12,7 +12,7 @@ from typing import Any
 from optplan.lab.benchmarks.machine import count_processors, describe_machine, describe_versions
 from optplan.lab.benchmarks.rows import BEST_KNOWN, run_suite, suites
 from optplan.lab.benchmarks.summaries import summarise_best_known, summarise_suite
-from optplan.lab.parallel import Engine, spread
+from optplan.parallel import Engine, spread
 from optplan.progress import Event
 
 #: What is measured first, so that no processor ends long after the others; whatever is not listed follows.
