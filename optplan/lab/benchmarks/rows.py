@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from optplan.contracts import Instance, Result, Sense, Solution
 from optplan.contracts.registry import Formulation
@@ -36,6 +36,8 @@ _SUITES = {
     "seer": "optplan.lab.benchmarks.seer",
     "srift": "optplan.lab.benchmarks.srift",
 }
+
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +157,15 @@ def solve_and_verify(instance: Instance, label: str, **asked: Any) -> tuple[Row,
         certificate_kb=certificate_kb(result),
     )
     return row, result
+
+
+def timed(act: Callable[[], _Answer]) -> tuple[_Answer, float, float]:
+    """Do something; return its answer, the seconds that it took, and the largest resident memory meanwhile, in MB."""
+    reset_peak()
+    start = time.perf_counter()
+    answer = act()
+    seconds = time.perf_counter() - start
+    return answer, seconds, peak_mb()
 
 
 def make_goal_row(

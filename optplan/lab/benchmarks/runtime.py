@@ -10,6 +10,7 @@ import os
 import statistics
 import time
 from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,7 +36,7 @@ from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.sampling import Queue, sample_plan
 from optplan.instances.files import read_instance
-from optplan.lab.benchmarks.rows import Row, make_goal_row, reset_peak
+from optplan.lab.benchmarks.rows import Row, make_goal_row, reset_peak, timed
 from optplan.solving import build_plan, solve
 
 #: Seconds that things should take at most.
@@ -107,10 +108,7 @@ def _measure_search() -> Row:
         raise TypeError(f"{_SEARCH} has no plan: {result.status}")
     plan: Plan = build_plan(instance, result)
     run_plan(plan)  # loads every module
-    reset_peak()
-    begun = time.perf_counter()
-    outcome = run_plan(plan)
-    seconds = time.perf_counter() - begun
+    outcome, seconds, _ = timed(partial(run_plan, plan))
     simulated = sample_plan(instance, result.solution, samples=1, queue=Queue.DYNAMIC)
     cost = outcome.cost_usd or 0.0
     extra = {
