@@ -39,8 +39,7 @@ def split(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        message = f"command: got {command!r} ({error}); close the quotes"
-        raise UsageError(message) from None
+        raise UsageError(f"command: got {command!r} ({error}); close the quotes") from None
     if not words:
         raise UsageError('command: is empty; give a program, as in --command "python train.py --gpus {gpus}"')
     if any("\0" in word for word in words):

@@ -139,8 +139,7 @@ def exporter_named(name: str) -> ExporterEntry:
     """Return the exporter of that name."""
     known = exporters()
     if name not in known:
-        message = f"to: got {name!r}; {nearest_name_hint(name, known)}"
-        raise UsageError(message)
+        raise UsageError(f"to: got {name!r}; {nearest_name_hint(name, known)}")
     return known[name]
 
 

@@ -61,8 +61,7 @@ def read_export(folder: Path) -> Exported:
     """Read what ``optplan export`` wrote."""
     file = folder / MANIFEST
     if not file.is_file():
-        message = f"{folder}: has no {MANIFEST}; give the folder that `optplan export --out` wrote"
-        raise UsageError(message)
+        raise UsageError(f"{folder}: has no {MANIFEST}; give the folder that `optplan export --out` wrote")
     manifest = parse_json(read_text(file), str(file))
     if not isinstance(manifest, dict) or not manifest.keys() >= _NEEDED or manifest["version"] != VERSION:
         raise UsageError(f"{file}: is not as `optplan export` writes it; export the plan again")
@@ -83,12 +82,10 @@ def promote(exported: Exported, name: str, *, now_s: float | None = None) -> lis
     """
     known = {step.name: step for step in exported.outline.steps}
     if name not in known:
-        message = f"step: got {name!r}; {nearest_name_hint(name, known)}"
-        raise UsageError(message)
+        raise UsageError(f"step: got {name!r}; {nearest_name_hint(name, known)}")
     step = known[name]
     if not isinstance(step.segment.enter, Promoted):
-        message = f"step: nobody is promoted to {name!r}; its members are known from the beginning"
-        raise UsageError(message)
+        raise UsageError(f"step: nobody is promoted to {name!r}; its members are known from the beginning")
     _require_time(exported, time.time() if now_s is None else now_s)
     if _members_file(exported, step).is_file():
         decided = _read_members(exported, step)
@@ -161,8 +158,7 @@ def choose_way(exported: Exported, unit: str) -> str:
     ways = {way.name: way.share for way in exported.outline.ways if way.unit == unit}
     if not ways:
         classes = dict.fromkeys(way.unit for way in exported.outline.ways)
-        message = f"class: got {unit!r}; {nearest_name_hint(unit, classes)}"
-        raise UsageError(message)
+        raise UsageError(f"class: got {unit!r}; {nearest_name_hint(unit, classes)}")
     with _counts(exported.folder) as counts:
         total = sum(counts.get(name, 0) for name in ways) + 1
         chosen = max(ways, key=lambda name: ways[name] * total - counts.get(name, 0))

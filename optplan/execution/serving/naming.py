@@ -27,8 +27,7 @@ class ClassNames:
         try:
             re.compile(self.pattern)
         except re.error as error:
-            message = f"class-pattern: {show_value(self.pattern)} is no regular expression ({error})"
-            raise UsageError(message) from None
+            raise UsageError(f"class-pattern: {show_value(self.pattern)} is no regular expression ({error})") from None
 
     def find(self, name: str, known: Iterable[str]) -> str:
         """Return the class of a job."""

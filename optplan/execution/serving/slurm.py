@@ -131,8 +131,7 @@ class SlurmJobs:
         if not gpus and self.cpus_per_gpu is not None:
             gpus = int(fields["ProcCnt"]) // self.cpus_per_gpu
         if start_s is not None and end_s is not None and end_s < start_s:
-            problem = "it ends before it starts"
-            raise ValueError(problem)
+            raise ValueError("it ends before it starts")
         return Row(
             id=f"{fields.get('Cluster', '')}/{fields['JobId']}",
             part="",

@@ -104,42 +104,12 @@ def derive_epochs(
 ) -> EpochProfile:
     """Derive epoch sizes and speedups (data README, section 1.6).
 
-    Parameters
-    ----------
-    profiles_dir
-        Folder with one folder per application (``sia/traces`` in the data pack).
-    application
-        A name of :data:`APPLICATIONS`, or the facts of another application that was profiled in the same form.
-    gpu
-        Suffix of the profile files: aws, azure, dgx-ext, rtx, quad.
-    widths
-        GPUs, whole numbers of at least 1 in any order; as keys, with the placement of each, such as ``{4: "22"}``,
-        where they are not on as few nodes as possible.
-    slowdown
-        Whether sizes include the factor by which Sia's cluster was slower than the profiles.
-    fixed_batch
-        The batch size of jobs that do not adapt it; None adapts it.
-    timing
-        ``tables``; ``model`` for the fitted model at every width; or ``model-batches`` for the tables at the batch
-        sizes that the fitted model takes for the best.
-    infeasible
-        ``refuse`` or ``leave-out`` widths on which no batch size is feasible, because the smallest local batches exceed
-        the largest batch, or which nothing is known about.
-
-    Returns
-    -------
-    EpochProfile
-        At the feasible widths.
-
-    Raises
-    ------
-    CannotRunError
-        When the application has no profile for this type of GPU, or widths are left out and none remains.
-    DataError
-        When a name is unknown, a file is missing or wrong, or widths are not left out and one of them is not feasible
-        or one GPU was not measured.
-    UsageError
-        When ``timing`` or ``infeasible`` is none of its words.
+    The application is a name of :data:`APPLICATIONS` or the facts of another in the same form, the GPU a suffix of its
+    files: aws, azure, dgx-ext, rtx, quad. Widths may be keys of placements, such as ``{4: "22"}``, where GPUs are not
+    on as few nodes as possible. ``fixed_batch`` is of jobs that do not adapt theirs; None adapts it. ``timing`` is
+    ``tables``; ``model`` for the fitted model at every width; or ``model-batches`` for the tables at the batch sizes
+    that the fitted model takes for the best. Widths are ``infeasible`` (``refuse`` or ``leave-out``) where the smallest
+    local batches exceed the largest batch, or nothing is known about them.
     """
     timing, infeasible = _word(Timing, "timing", timing), _word(Infeasible, "infeasible", infeasible)
     spread = widths if isinstance(widths, Mapping) else {}
