@@ -22,7 +22,6 @@ from optplan.execution.exports.pods import (
     grace_s,
     name_object,
     overlay,
-    pods_of,
     require_no_elastic,
     write_call,
     write_env,
@@ -125,8 +124,7 @@ def _write_jobset(outline: Outline, steps: Sequence[Step], name: str, request: E
 
 
 def _write_ttl(request: ExportRequest) -> dict[str, int]:
-    template = request.template
-    assert isinstance(template, KubernetesTemplate)  # the exporter's entry names it
+    template = request.template_as(KubernetesTemplate)
     return {} if template.ttl_s is None else {"ttlSecondsAfterFinished": template.ttl_s}
 
 
@@ -140,7 +138,7 @@ def _write_job(
     variables: Mapping[str, str] | None = None,
     indexed: bool = False,
 ) -> dict[str, Any]:
-    template = pods_of(request)
+    template = request.template_as(PodTemplate)
     volumes, mounts = write_volume(request)
     env: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in (variables or {}).items()]
     index = "$((JOB_COMPLETION_INDEX + 1))"
@@ -172,7 +170,7 @@ def _write_job(
 
 def _write_submission(outline: Outline, request: ExportRequest, manifests: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the script that applies manifests, waits for each, and has who goes on decided in between."""
-    template = pods_of(request)
+    template = request.template_as(PodTemplate)
     space = "" if template.namespace is None else f" --namespace {template.namespace}"
     lock = "" if outline.kind is Kind.STREAM else read_script("lock.sh")
     head = read_script("kubernetes.sh", space=space, lock=lock)

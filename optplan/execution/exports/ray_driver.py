@@ -34,8 +34,7 @@ class RayTemplate(Template):
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     """Return the driver script, and the script that submits it; ``module:Trainable`` is a trainable of Ray Tune."""
-    template = request.template
-    assert isinstance(template, RayTemplate)  # the exporter's entry names it
+    template = request.template_as(RayTemplate)
     if outline.kind is Kind.STREAM:
         raise CannotExpressError("cannot express: a stream's jobs arrive one by one; use --to slurm or kubernetes")
     if _TRAINABLE.fullmatch(request.command):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
@@ -38,6 +38,9 @@ class Template(FrozenModel):
     def member_setup(self) -> str:
         """Lines of shell before the command of every member."""
         return self.setup
+
+
+_Template = TypeVar("_Template", bound=Template)
 
 
 class ExportOptions(FrozenModel):
@@ -88,6 +91,11 @@ class ExportRequest:
     configurations: tuple[Mapping[str, Any], ...] = ()
     metric: str = "loss"
     mode: Mode = Mode.MIN
+
+    def template_as(self, kind: type[_Template]) -> _Template:
+        """Return the template, which is of the kind that the exporter's entry names."""
+        assert isinstance(self.template, kind)
+        return self.template
 
     @property
     def tag(self) -> str:

@@ -49,8 +49,7 @@ class SkyPilotTemplate(Template):
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     """Return the pipelines, whose tasks follow one another, and the script that launches them."""
-    template = request.template
-    assert isinstance(template, SkyPilotTemplate)  # the exporter's entry names it
+    template = request.template_as(SkyPilotTemplate)
     types = [resource.gpu_type for resource in outline.plan.resources.values()]
     require_known("accelerators", template.accelerators, types)
     if outline.kind is Kind.STREAM:
@@ -86,8 +85,7 @@ def _write_pipeline(outline: Outline, name: str, steps: Sequence[Step], request:
 
 
 def _write_task(outline: Outline, step: Step, after: str, request: ExportRequest) -> dict[str, Any]:
-    template = request.template
-    assert isinstance(template, SkyPilotTemplate)  # the exporter's entry names it
+    template = request.template_as(SkyPilotTemplate)
     resource = outline.plan.resources[step.segment.resource]
     search = outline.kind is Kind.SEARCH
     folder = template.run_dir

@@ -51,8 +51,7 @@ class SlurmTemplate(Template):
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     """Return the batch scripts, and the script that submits them."""
-    template = request.template
-    assert isinstance(template, SlurmTemplate)  # the exporter's entry names it
+    template = request.template_as(SlurmTemplate)
     types = [resource.gpu_type for resource in outline.plan.resources.values()]
     require_known("gpus", template.gpus, types)
     require_known("resources", template.resources, outline.plan.resources)
@@ -157,8 +156,7 @@ def _is_by_gpu(step: Step) -> bool:
 
 
 def _options(outline: Outline, step: Step, request: ExportRequest) -> list[str]:
-    template = request.template
-    assert isinstance(template, SlurmTemplate)  # the exporter's entry names it
+    template = request.template_as(SlurmTemplate)
     resource = outline.plan.resources[step.segment.resource]
     kind = template.gpus.get(resource.gpu_type, "")
     typed = f"{_require_word(f'template.gpus.{resource.gpu_type}', kind)}:" if kind else ""
@@ -222,8 +220,7 @@ def _write_time(seconds: int) -> str:
 
 
 def _write_decision(request: ExportRequest, name: str, what: str) -> str:
-    template = request.template
-    assert isinstance(template, SlurmTemplate)  # the exporter's entry names it
+    template = request.template_as(SlurmTemplate)
     own = {name: getattr(template, name) for name in ("partition", "account", "qos") if getattr(template, name)}
     lines = [
         "#!/usr/bin/env bash",

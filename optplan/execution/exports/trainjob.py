@@ -17,7 +17,6 @@ from optplan.execution.exports.pods import (
     TRAIN,
     PodTemplate,
     overlay,
-    pods_of,
     require_no_elastic,
     write_call,
     write_env,
@@ -54,8 +53,7 @@ def _write_step(outline: Outline, step: Step, name: str, request: ExportRequest)
         many = f"{step.segment.id!r} has {step.segment.members} trials, and a TrainJob is one job"
         raise CannotExpressError(f"cannot express: {many}; use --to kubernetes")
     require_no_elastic(request, "a TrainJob")
-    template = pods_of(request)
-    assert isinstance(template, TrainJobTemplate)  # the exporter's entry names it
+    template = request.template_as(TrainJobTemplate)
     volumes, mounts = write_volume(request)
     spec = {"containers": [{"name": TRAIN, "volumeMounts": mounts}], "volumes": volumes}
     pod = overlay({"metadata": {}, "spec": {**spec, **write_place(step, outline, request)}}, request)
