@@ -17,9 +17,9 @@ from optplan.lab.cluster.pollux.beliefs import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch, ProfiledApplication, make_jobs
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.world import World
-from optplan.lab.traces.sia import Timing, read_workload
+from optplan.lab.traces.sia_choices import Timing
 from optplan.lab.traces.sia_profiles import FITTED, INTERPOLATED
-from optplan.lab.traces.sia_workloads import repeat_workload
+from optplan.lab.traces.sia_workloads import read_workload, repeat_workload
 from optplan.schema import FrozenModel
 
 #: Raised whenever the same cell comes to other figures: what was simulated before is then simulated again.

@@ -11,20 +11,13 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError
 from optplan.lab.cluster.jobs import Job, Spread, consolidate
-from optplan.lab.traces.sia import (
-    APPLICATIONS,
-    GPU_NODES,
-    CannotRunError,
-    EpochProfile,
-    Infeasible,
-    Timing,
-    Workload,
-    derive_epochs,
-    read_profile,
-)
+from optplan.lab.traces.sia import EpochProfile, derive_epochs, read_profile
 from optplan.lab.traces.sia_agents import Agent
+from optplan.lab.traces.sia_applications import APPLICATIONS, GPU_NODES
+from optplan.lab.traces.sia_choices import Infeasible, Timing
 from optplan.lab.traces.sia_learning import fit_speeds
-from optplan.lab.traces.sia_profiles import stamp_profiles
+from optplan.lab.traces.sia_profiles import CannotRunError, stamp_profiles
+from optplan.lab.traces.sia_workloads import Workload
 from optplan.schema import FloatArray, IntArray
 
 #: Up to this width, profiles are derived together, which costs hardly more than one of them.

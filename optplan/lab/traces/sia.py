@@ -21,7 +21,7 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.lab.traces.goodput_fitting import GoodputFit
-from optplan.lab.traces.sia_applications import APPLICATIONS, GPU_NODES, Application, GpuNode, application_named
+from optplan.lab.traces.sia_applications import Application, application_named
 from optplan.lab.traces.sia_choices import Infeasible, Sources, Timing, choose, measure
 from optplan.lab.traces.sia_curves import LearningCurves, read_learning_curves
 from optplan.lab.traces.sia_profiles import (
@@ -31,25 +31,7 @@ from optplan.lab.traces.sia_profiles import (
     smallest_rotation,
     stamp_profiles,
 )
-from optplan.lab.traces.sia_workloads import NOMINAL_SPANS_H, Workload, read_workload
 from optplan.schema import FloatArray, IntArray, freeze
-
-__all__ = [
-    "APPLICATIONS",
-    "GPU_NODES",
-    "NOMINAL_SPANS_H",
-    "Application",
-    "CannotRunError",
-    "EpochProfile",
-    "GpuNode",
-    "Infeasible",
-    "Timing",
-    "Workload",
-    "derive_epochs",
-    "read_profile",
-    "read_workload",
-]
-
 
 _Word = TypeVar("_Word", bound=StrEnum)
 

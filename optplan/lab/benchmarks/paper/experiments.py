@@ -27,8 +27,8 @@ from optplan.lab.cluster.policies.in_turn import InTurn
 from optplan.lab.cluster.pollux.beliefs import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch, make_jobs
 from optplan.lab.cluster.replaying import replay
-from optplan.lab.traces.sia import Timing, read_workload
-from optplan.lab.traces.sia_workloads import Workload
+from optplan.lab.traces.sia_choices import Timing
+from optplan.lab.traces.sia_workloads import Workload, read_workload
 
 EXACT, PUBLISHED, SINGLE = SOLVERS
 ONE_WIDTH = "one width for all jobs"

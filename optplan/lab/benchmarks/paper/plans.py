@@ -10,8 +10,8 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.instances.files import write_json
 from optplan.lab.benchmarks.paper.traces import Trace
-from optplan.lab.traces.sia import Timing
 from optplan.lab.traces.sia_boa import build_sia_instance
+from optplan.lab.traces.sia_choices import Timing
 from optplan.solving import solve
 from optplan.units import Amount, BudgetUnit
 
