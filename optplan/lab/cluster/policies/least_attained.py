@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from optplan.lab.cluster.jobs import Job
-from optplan.lab.cluster.policies.reservation import requested
+from optplan.lab.cluster.policies.in_turn import requested
 from optplan.lab.cluster.policy import ROUND_S, Sight
 from optplan.units import SECONDS_PER_HOUR
 

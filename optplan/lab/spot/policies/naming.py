@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.lab.spot.market import SpotJob, SpotMarket
-from optplan.lab.spot.policies.greedy import Greedy
-from optplan.lab.spot.policies.on_demand import OnDemand
+from optplan.lab.spot.policies.cant_be_late import Greedy, OnDemand, UniformProgress
 from optplan.lab.spot.policies.planned import Planned
-from optplan.lab.spot.policies.uniform_progress import UniformProgress
 from optplan.lab.spot.replaying import SpotPolicy
 
 #: Those that see nothing of the future.
