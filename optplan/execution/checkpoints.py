@@ -12,9 +12,21 @@ from optplan.execution.protocol import Checkpoint
 
 
 def store(root: Path, path: str, write: Callable[[Path], None]) -> Checkpoint:
-    """Write a checkpoint at a path below the run's folder; it gets its name once it is on the disk.
+    """Write a checkpoint.
 
-    It takes the place of one that has the name; ``write`` is given an empty folder.
+    Parameters
+    ----------
+    root
+        Of the run.
+    path
+        Of the checkpoint's folder, relative to it.
+    write
+        Writes the state into a folder that is there and empty.
+
+    Returns
+    -------
+    Checkpoint
+        Written to the disk and renamed to its name; one that had the name is replaced.
     """
     final = root / path
     scratch = final.with_name(f".{final.name}.{os.getpid()}")
@@ -53,9 +65,16 @@ def prune(
 ) -> None:
     """Delete the checkpoints in a folder of folders, all but these; droppable ones while they take too much space.
 
-    The folder holds one for each trial, and that its checkpoints. Those in ``keep`` stay; ``droppable`` ones go, the
-    first first, while all take more than ``most_bytes``. What trials that are ``busy`` have stored a moment ago nobody
-    else knows yet.
+    Parameters
+    ----------
+    folder
+        Holds a folder for each trial, and that its checkpoints.
+    keep, droppable
+        Folders of checkpoints that stay, and that stay while there is room; the first goes first.
+    most_bytes
+        What all of them together may take.
+    busy
+        Trials that run: what they have stored a moment ago nobody else knows yet.
     """
     known = {*keep, *droppable}
     for checkpoint in folder.glob("*/checkpoint-*"):

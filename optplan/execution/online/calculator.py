@@ -16,9 +16,9 @@ from typing import Any
 from optplan.contracts import Infeasibility, Result
 from optplan.contracts.judgement import Evaluation
 from optplan.errors import DataError, OptplanError
-from optplan.execution.online.estimates import Look, Seen
 from optplan.execution.online.events import OnlineEvent
 from optplan.execution.online.knowledge import Knowledge
+from optplan.execution.online.looks import Look, Seen
 from optplan.execution.online.probing import find_probing
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.weighing import find_excess, rows_of, solution_of, weigh

@@ -12,11 +12,6 @@ beside the stated size with the weight of a stated number of jobs.
 instance states a law, else the instance's own curve. A measured width counts as measured, relative to the reference
 width; between two measured widths the base is corrected by what lies between their corrections (linear in the logarithm
 of the width), beyond them by the nearest one. All jobs of a class share these (5.3).
-
-*Looks.* What was estimated when somebody looked, and how far it can have gone since, is cheaper than to estimate again.
-Rates are compared as they are. Corrections of speeds are interpolated, so that none moves further than twice the
-measurement that moved most, once by itself, once by what speeds are relative to; so do those that sizes are counted
-with.
 """
 
 from __future__ import annotations
@@ -24,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -40,8 +35,6 @@ from optplan.units import SECONDS_PER_HOUR
 _FORGOTTEN = 1e-4
 #: A measurement corrects by a factor of a thousand at most: beyond that it is a slip of the unit, and must not stop us.
 _MOST_LOG_CORRECTION = math.log(1e3)
-#: What rounding may do to a logarithm.
-_ROUNDING = 1e-9
 #: Distinct widths from which a law is fitted anew.
 _FITTED_FROM = 2
 
@@ -281,67 +274,3 @@ def estimate_size(job_class: JobClass, estimate: ClassEstimate, speed: Callable[
     if weight <= 0.0:
         return job_class.size_gpu_hours
     return (estimate.stated_jobs * job_class.size_gpu_hours + done) / weight
-
-
-class Seen(NamedTuple):
-    """What is estimated of a class; ``speeds`` are mean speedups at each of its options."""
-
-    rate_per_hour: float
-    size_gpu_hours: float
-    speeds: list[float]
-
-    def distance(self, before: Self) -> float:
-        """Return by how much the speed that moved most has moved, as a logarithm; infinite between other options."""
-        if self.speeds is before.speeds:
-            return 0.0
-        if len(self.speeds) != len(before.speeds):
-            return math.inf
-        return float(np.abs(np.log(np.divide(self.speeds, before.speeds))).max())
-
-
-def look(instance: BoaInstance, name: str) -> Seen:
-    """Return what an instance says of a class."""
-    job_class, options = instance.classes[name], instance.options(name)
-    speeds = np.exp(np.log(options.speeds).mean(axis=0))
-    return Seen(job_class.arrival_rate_per_hour, job_class.size_gpu_hours, speeds.tolist())
-
-
-@dataclass
-class Look:
-    """A look at a class.
-
-    ``stated`` is the class before anything was seen of it; ``levels`` are logarithms of measured speeds by place; it is
-    ``exact`` where, a law being fitted, it holds only as long as nothing is measured.
-    """
-
-    stated: JobClass
-    seen: Seen
-    speedups: Mapping[str, Speedup]
-    levels: Mapping[str, float]
-    hints: Mapping[str, Hints]
-    exact: bool
-    _speeds: dict[str, float | None] = field(default_factory=dict)
-
-    @classmethod
-    def at(cls, instance: BoaInstance, stated: JobClass, name: str, estimate: ClassEstimate) -> Self:
-        """Look at a class of the instance that was estimated."""
-        levels = {place: level.log_speed for place, level in estimate.levels.items()}
-        speedups = instance.classes[name].speedup
-        return cls(stated, look(instance, name), speedups, levels, dict(estimate.hints), is_fitted(stated, estimate))
-
-    def most_moved(self, before: Seen, rate_per_hour: float, estimate: ClassEstimate) -> float:
-        """Return by how much rate, size or a speed can have moved at most since it was ``before``, as a logarithm."""
-        levels = estimate.levels
-        if levels.keys() != self.levels.keys() or estimate.hints != self.hints:
-            return math.inf
-        drift = max((abs(level.log_speed - self.levels[place]) for place, level in levels.items()), default=0.0)
-        if drift > _ROUNDING and self.exact:
-            return math.inf
-        size = estimate_size(self.stated, estimate, self._speed)
-        moved = max(abs(math.log(size / before.size_gpu_hours)), self.seen.distance(before)) + 2.0 * drift
-        return max(abs(math.log(rate_per_hour / before.rate_per_hour)), moved) + _ROUNDING
-
-    def _speed(self, place: str) -> float | None:
-        if place not in self._speeds:
-            self._speeds[place] = find_speed(self.speedups, place)
-        return self._speeds[place]
