@@ -32,15 +32,7 @@ class _Group:
 
 
 class LocalExecutor(FolderExecutor[_Group]):
-    """Runs operations as processes.
-
-    Raises
-    ------
-    MissingExtraError
-        When psutil is not installed.
-    UsageError
-        On another system than Linux.
-    """
+    """Runs operations as processes."""
 
     capabilities = Capabilities("local", lateness=0.01)
     look_s = 0.02

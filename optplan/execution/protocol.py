@@ -20,14 +20,7 @@ Metrics = Mapping[str, Any]
 class Capabilities:
     """What an executor can do beyond starting and stopping.
 
-    Parameters
-    ----------
-    name
-        What users call it.
-    is_virtual
-        Whether its clock jumps; it then trains nothing unless it is given something to train.
-    lateness
-        By what part of a hard limit a run may be over it, because processes take a moment to end.
+    A virtual clock jumps. By ``lateness``, a part of a hard limit, a run may be over it, as processes end late.
     """
 
     name: str
@@ -37,21 +30,7 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class NodeRequest:
-    """A node that is wanted.
-
-    Parameters
-    ----------
-    node
-        The name that it is given.
-    resource
-        Which of the plan's resources.
-    segment
-        The segment for which it is wanted first.
-    wanted_s
-        When it was asked for first, on the run's clock.
-    replacement
-        Whether it takes the place of one that was lost.
-    """
+    """A node that is wanted, for a segment first or in place of a lost one; asked for at ``wanted_s``."""
 
     node: str
     resource: str
@@ -62,15 +41,7 @@ class NodeRequest:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The stored state of a trial.
-
-    Parameters
-    ----------
-    path
-        Of its folder, relative to the run's.
-    sha256
-        Of the names and contents of its files.
-    """
+    """The stored state of a trial: a folder below the run's, and the SHA-256 of its files' names and contents."""
 
     path: str
     sha256: str
@@ -80,34 +51,11 @@ class Checkpoint:
 class Operation:
     """A trial on its GPUs in one segment.
 
-    Parameters
-    ----------
-    id
-        Name of the process, actor or job: segment, trial and attempt.
-    segment, trial, attempt
-        What it runs, and which try it is, from 1.
-    place
-        By node, the GPUs that it has there.
-    workers, gpus_per_worker
-        Its processes.
-    batches
-        Samples of an iteration of each worker; empty where the plan does not know them.
-    configuration
-        What the trial tries.
-    from_iterations
-        Iterations that the trial has done when it begins.
-    to_iterations
-        When it ends by itself; None where it ends by the clock.
-    until_s
-        When the clock ends it, on the run's clock; None where it ends by iterations.
-    checkpoint, metrics
-        What it goes on from, and what the trial showed there; None and empty where it begins anew.
-    wanted_s
-        When it was asked for first, on the run's clock.
-    step_s
-        What an iteration is planned to take; None where that is not known.
-    position, members
-        Which of the segment's members the trial is, from 0, and how many there are.
+    ``id`` names the process, actor or job: segment, trial and attempt, from 1. By node, ``place`` has its GPUs.
+    ``batches`` are samples of an iteration of each worker, empty where the plan does not know them. It ends by itself
+    after ``to_iterations``, or by the run's clock at ``until_s``; the other is None. ``checkpoint`` and ``metrics`` are
+    what it goes on from, None and empty where it begins anew. ``step_s`` is what an iteration is planned to take, where
+    that is known; ``position``, from 0, is which of the segment's ``members`` the trial is.
     """
 
     id: str
@@ -159,17 +107,7 @@ class NodeLost:
 
 @dataclass(frozen=True)
 class Progressed:
-    """An operation has done another iteration.
-
-    Parameters
-    ----------
-    operation, t
-        Which, and when that was noticed.
-    iterations, metrics
-        That the trial has done in all, and what it showed last.
-    seconds
-        What the iteration took; None where it was not timed.
-    """
+    """An operation has done another iteration, ``iterations`` in all; ``seconds`` is None where it was not timed."""
 
     operation: str
     t: float
@@ -182,24 +120,11 @@ class Progressed:
 class Finished:
     """An operation has ended in good order: it did its iterations, or stopped when it was asked to.
 
-    Parameters
-    ----------
-    operation, t
-        Which, and when.
-    iterations
-        That the trial has done in all.
-    metrics
-        The last that it reported; empty where there are none.
-    checkpoint
-        Its state; None where it stored none.
-    busy_s
-        Seconds for which it had its GPUs, waiting for others not counted.
-    complete
-        Whether it did what was asked; False where it was stopped before.
-    timings
-        What was measured: seconds until the first iteration (``start_s``), of an iteration (``step_s``, mean and
-        ``step_sd_s``), of loading and of storing (``load_s``, ``save_s``), and how many iterations (``steps``). What
-        does not tell iterations from the start has no ``step_s``.
+    ``iterations`` and ``metrics`` are the trial's last; ``checkpoint`` is None where it stored none; ``busy_s`` is for
+    how long it had its GPUs, without waiting for others; ``complete`` is False where it was stopped before. ``timings``
+    are seconds until the first iteration (``start_s``), of an iteration (``step_s``, mean and ``step_sd_s``), of
+    loading and of storing (``load_s``, ``save_s``), and how many iterations (``steps``); what does not tell iterations
+    from the start has no ``step_s``.
     """
 
     operation: str
@@ -216,22 +141,9 @@ class Finished:
 class Failed:
     """An operation has crashed, or was killed.
 
-    Parameters
-    ----------
-    operation, t
-        Which, and when.
-    why
-        One line.
-    tail
-        The last lines of its output.
-    blameless
-        Whether it is not the trial's fault, as when its node is lost: it does not count as a failure of the trial.
-    hopeless
-        Whether trying again would fail again, as when there is nothing to import.
-    no_room
-        Whether it could not write: the run is paused.
-    iterations, metrics, checkpoint
-        What it had stored on the way, for the next attempt; None and empty where it had not.
+    ``tail`` has the last lines of its output. A ``blameless`` failure, as when its node is lost, does not count as one
+    of the trial; a ``hopeless`` one would come again, as when there is nothing to import; with ``no_room`` it could not
+    write: the run is paused. The rest is what it had stored on the way, for the next attempt.
     """
 
     operation: str
@@ -253,12 +165,7 @@ Event = NodeLaunching | NodeReady | NodeLost | Progressed | Finished | Failed
 class Observation:
     """What an executor has and runs.
 
-    Parameters
-    ----------
-    nodes
-        Names of nodes that are there, or are being launched.
-    operations
-        Ids of operations that run, or have ended and will be reported by :meth:`Executor.poll`.
+    Nodes are there or being launched; operations run, or have ended and will be reported by :meth:`Executor.poll`.
     """
 
     nodes: frozenset[str]
@@ -277,10 +184,7 @@ class Executor(Protocol):
     def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
         """Take over what an earlier driver asked for, as far as it is still there, and say what that is.
 
-        Parameters
-        ----------
-        nodes, operations
-            What has not ended, as the journal knows it.
+        Given is what has not ended, as the journal knows it.
         """
         ...
 
@@ -293,13 +197,7 @@ class Executor(Protocol):
         ...
 
     def start(self, operation: Operation) -> None:
-        """Start an operation from its checkpoint, unless it runs already.
-
-        Raises
-        ------
-        OptplanError
-            When nothing of the kind can be started here, such as when the disk is full.
-        """
+        """Start an operation from its checkpoint, unless it runs already."""
         ...
 
     def stop(self, operation: str, grace_s: float) -> None:

@@ -30,12 +30,8 @@ from optplan.units import SECONDS_PER_HOUR
 class Outage:
     """A while in which the fleet is not whole; it may take no time, when a VM is replaced at once.
 
-    Parameters
-    ----------
-    start_s, end_s
-        Since the fleet was asked for.
-    saved_usd
-        The price of the VMs that are missing, for as long as each is.
+    Seconds are since the fleet was asked for; ``saved_usd`` is the price of the VMs that are missing, for as long as
+    each is.
     """
 
     start_s: float
@@ -50,14 +46,8 @@ _NEVER = Outage(math.inf, math.inf, 0.0)
 class FleetRuns:
     """Runs of one fleet.
 
-    Parameters
-    ----------
-    time_s, cost_usd
-        (N,) From asking for the fleet to the end of the training; NaN for a run that a trace's end cut off.
-    interruptions
-        (N,) How often the fleet was interrupted, restarts included.
-    waited_s
-        (N,) For missing VMs, the first ones included.
+    ``time_s`` and ``cost_usd`` (N,) are from asking for the fleet to the end of the training, NaN for a run that a
+    trace's end cut off; ``interruptions`` (N,) include restarts, ``waited_s`` (N,) the wait for the first VMs.
     """
 
     time_s: FloatArray
@@ -83,25 +73,10 @@ def sample_fleet(
     seed: int = 0,
     replacement_s: float = 0.0,
 ) -> FleetRuns:
-    """Run a fleet whose VMs are lost at random, each at its type's rate.
+    """Run a fleet ``samples`` times, its VMs lost at random, each at its type's rate.
 
-    Parameters
-    ----------
-    instance
-        The problem, with ``interruptions``.
-    solution
-        The fleet.
-    samples
-        Runs, N.
-    seed
-        Of the random numbers.
-    replacement_s
-        Mean time until a lost VM is replaced, exponentially distributed; zero: at once.
-
-    Raises
-    ------
-    UsageError
-        When the instance does not say what an interruption does, or a number is out of its range.
+    The instance has ``interruptions``; a lost VM is replaced after ``replacement_s`` in the mean, exponentially
+    distributed; zero: at once.
     """
     _require_least("replacement_s", replacement_s, 0.0)
     vms = [
@@ -126,17 +101,7 @@ def replay_fleet(
 ) -> FleetRuns:
     """Run a fleet through traces, from moments drawn at random within the first of them.
 
-    Parameters
-    ----------
-    instance, solution, samples, seed
-        As of :func:`sample_fleet`.
-    traces
-        By type; VMs of other types stay. A run that begins too late to finish within a trace is cut off.
-
-    Raises
-    ------
-    UsageError
-        Besides, when a trace has fewer VMs than the fleet, or is of a type that the fleet does not have.
+    Of types without a trace the VMs stay. A run that begins too late to finish within a trace is cut off.
     """
     counts: dict[str, int] = {}
     for group in solution.groups:

@@ -18,7 +18,7 @@ from optplan.errors import DataError, OptplanError, OutputError
 from optplan.instances.files import format_json, write_text
 from optplan.instances.plain_data import read_data
 from optplan.lab.cluster.cells import Cell, Checksums
-from optplan.lab.parallel import Engine, spread
+from optplan.parallel import Engine, spread
 from optplan.progress import Listener, Stopwatch
 
 #: Digits of the digest in a file's name; all of it stands in the file.
@@ -36,37 +36,9 @@ def run(
 ) -> list[dict[str, Any]]:
     """Run the cells of a sweep, each in its file; those whose file is there already are read.
 
-    Parameters
-    ----------
-    cells
-        What is to be simulated.
-    folder
-        Where the files are, or will be; it is made.
-    processes
-        Of this machine; None takes one for each processor. With 1 cells run in this process.
-    engine
-        ``processes`` or ``ray``.
-    on_event
-        Is told how many cells are done.
-
-    Returns
-    -------
-    list
-        What came of each cell, in their order: what ``optplan simulate cluster --json`` writes, with ``digest`` and
-        ``cpu_s``, the seconds of processor time that it took.
-
-    Raises
-    ------
-    DataError
-        When a file that is there holds no result of its cell.
-    OptplanError
-        When cells fail: the error of the first, after all others are done and written.
-    UsageError
-        When there is no such engine, or processes ended before their work did.
-    OutputError
-        When nothing can be written to the folder; before any cell is run.
-    MissingExtraError
-        When Ray is asked for and not installed.
+    With 1 of ``processes`` cells run in this process; None takes one for each processor. Returns by cell what ``optplan
+    simulate cluster --json`` writes, with ``digest`` and ``cpu_s``, seconds of processor time. Where cells fail, the
+    first's error is raised once all others are done and written.
     """
     watch, checksums = Stopwatch(listener=on_event), Checksums()
     places = [_place(Path(folder), cell, cell.digest(checksums)) for cell in cells]

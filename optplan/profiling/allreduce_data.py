@@ -102,13 +102,7 @@ class Measurement:
     synthetic: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no all-reduce can be.
-
-        Raises
-        ------
-        DataError
-            Naming the field.
-        """
+        """Refuse what no all-reduce can be."""
         if not self.place.vm_type:
             raise DataError("vm_type", "is empty", "name the type of VM, as instances call it")
         least = {"size_bytes": 1, "ranks": 2, "transfers": 1}

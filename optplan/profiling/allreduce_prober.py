@@ -32,13 +32,7 @@ _MOST_TURNS = 200
 
 
 def choose_sizes(most_bytes: int, least_bytes: int = LEAST_BYTES) -> tuple[int, ...]:
-    """List the powers of two between two sizes, as the paper's grid has them.
-
-    Raises
-    ------
-    UsageError
-        When there is none.
-    """
+    """List the powers of two between two sizes, as the paper's grid has them."""
     powers = (2**power for power in range(2, most_bytes.bit_length()))
     sizes = tuple(size for size in powers if least_bytes <= size <= most_bytes)
     if not sizes:
@@ -194,13 +188,7 @@ def _device_of(backend: str) -> str:
 
 
 def measure_all(settings: ProbeSettings, device: str = "cpu") -> list[dict[str, Any]]:
-    """Measure every point, on every rank of the default process group.
-
-    Returns
-    -------
-    list of dict
-        The fields of each :class:`Timing`; on ranks that took part in fewer points, fewer of them.
-    """
+    """Measure every point on every rank of the default process group; ranks in fewer points return fewer timings."""
     import torch.distributed as group
 
     rows = []

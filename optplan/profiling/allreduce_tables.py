@@ -159,24 +159,8 @@ def reconcile(
 ) -> float:
     """Return the bus bandwidth that several figures of one all-reduce tell, in Gbit/s.
 
-    Figures are taken as rounded to the digits that they are written with; the one with the most digits counts, and the
-    others have to agree with it.
-
-    Parameters
-    ----------
-    texts
-        By column; empty where a figure is not there.
-    size_bytes, ranks
-        Of the all-reduce.
-    where
-        File and line, for messages.
-    conversions
-        By column, what it means.
-
-    Raises
-    ------
-    DataError
-        When there is no figure, one is no number, the best one is zero, or they do not agree.
+    Figures are texts by column, taken as rounded to the digits that they are written with; the one with the most digits
+    counts, and the others have to agree with it. ``where`` is file and line, for messages.
     """
     figures = {column: _read_figure(where, column, text) for column, text in texts.items() if text}
     if not figures:

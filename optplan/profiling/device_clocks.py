@@ -11,13 +11,7 @@ from optplan.profiling.workloads import require_torch
 
 
 class HostClock:
-    """Marks moments of a device's work by the host's clock: for work that is done when its call returns.
-
-    Parameters
-    ----------
-    now
-        Returns seconds; another one than the host's serves to replay known times.
-    """
+    """Marks moments by the host's clock, or other seconds: for work that is done when its call returns."""
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self._now = now
@@ -45,13 +39,7 @@ class HostClock:
 
 
 class CudaClock(HostClock):
-    """Marks in the stream of work of a CUDA device, which runs behind the host.
-
-    Parameters
-    ----------
-    device
-        Such as ``cuda`` or ``cuda:1``.
-    """
+    """Marks in the stream of work of a CUDA device, which runs behind the host."""
 
     def __init__(self, device: str) -> None:
         super().__init__()
@@ -72,13 +60,7 @@ class CudaClock(HostClock):
 
 
 def make_clock(device: str) -> HostClock:
-    """Return the clock of a device.
-
-    Raises
-    ------
-    UsageError
-        When the device is neither the CPU nor a CUDA device that is present.
-    """
+    """Return the clock of a device."""
     kind = device.partition(":")[0]
     if kind == "cpu":
         return HostClock()

@@ -21,15 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainableLayer:
-    """A layer whose gradient the workers exchange.
-
-    Parameters
-    ----------
-    name
-        Where the module is in the network.
-    parameters
-        Its trainable ones. What several layers share belongs to the first of them.
-    """
+    """A layer whose gradient workers exchange; parameters that several layers share belong to the first of them."""
 
     name: str
     parameters: tuple[Tensor, ...]
@@ -41,13 +33,7 @@ class TrainableLayer:
 
 
 def list_layers(module: nn.Module) -> list[TrainableLayer]:
-    """List the layers of a network in the order in which it names them.
-
-    Raises
-    ------
-    DataError
-        When nothing can be trained.
-    """
+    """List the layers of a network in the order in which it names them."""
     taken: set[int] = set()
     layers = []
     for name, owner in module.named_modules():

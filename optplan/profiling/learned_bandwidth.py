@@ -193,13 +193,7 @@ def read_model(path: Path | str, *, data: AllreduceData | None = None) -> Learne
 
 
 def require_xgboost() -> ModuleType:
-    """Return xgboost.
-
-    Raises
-    ------
-    MissingExtraError
-        When it is not installed.
-    """
+    """Return xgboost."""
     try:
         import xgboost
     except ImportError:
@@ -208,19 +202,10 @@ def require_xgboost() -> ModuleType:
 
 
 def encode_features(names: Mapping[str, Sequence[str]], points: Sequence[tuple[Place, float, int, int]]) -> FloatArray:
-    """Return the numbers that trees look at.
+    """Return the numbers (points, features) that trees look at.
 
-    Parameters
-    ----------
-    names
-        By feature that is a name, the values that it may have; one column for each, unless there is only one.
-    points
-        Place, size in bytes, ranks and transfers.
-
-    Returns
-    -------
-    array
-        (points, features); what is not known is nan, which xgboost takes for missing.
+    A name has a column for each value, unless there is only one; what is not known is nan, which xgboost takes for
+    missing.
     """
     numbers = [
         [size, ranks, transfers, *(getattr(place, name) for name in PLACE_NUMBERS)]
@@ -234,22 +219,7 @@ def encode_features(names: Mapping[str, Sequence[str]], points: Sequence[tuple[P
 def predict_with(
     booster: Booster, features: FloatArray, target: Target, median: float, least: float, rounds: int
 ) -> FloatArray:
-    """Return what trees predict.
-
-    Parameters
-    ----------
-    booster
-        The trees.
-    features
-        As of :func:`encode_features`.
-    target, median, least, rounds
-        As of :class:`TransferModel`; Gbit/s.
-
-    Returns
-    -------
-    array
-        (points,) Bandwidths in Gbit/s, none below the least.
-    """
+    """Return bandwidths (points,) in Gbit/s that trees predict, none below the least; see :class:`TransferModel`."""
     xgboost = require_xgboost()
     found = booster.predict(xgboost.DMatrix(features, nthread=1), iteration_range=(0, rounds)).astype(np.float64)
     relative = np.exp(found) if target is Target.LOGARITHM else 1.0 + found

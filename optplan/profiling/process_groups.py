@@ -35,36 +35,11 @@ def run_ranks(
     backend: str = GLOO,
     timeout_s: float = 120.0,
 ) -> Any:  # noqa: ANN401 - plain data
-    """Run a function on several ranks of one process group, each in its own process of this machine.
+    """Run a function on several ranks of one process group, each a process of this machine; return what rank 0 returns.
 
-    The processes are started afresh (*spawned*), so a script that calls this needs ``if __name__ == "__main__":``.
-
-    Parameters
-    ----------
-    work
-        A function at the top of a module; it runs with the default process group set up.
-    ranks
-        Processes.
-    arguments
-        For the function; they are pickled.
-    backend
-        ``gloo`` over the loopback interface, or ``nccl``, where each rank has the CUDA device of its number.
-    timeout_s
-        After which the ranks are ended.
-
-    Returns
-    -------
-    Any
-        What the function returned on rank 0.
-
-    Raises
-    ------
-    MeasurementError
-        When a rank fails, or time is up.
-    UsageError
-        When the backend is not there, or has too few devices.
-    MissingExtraError
-        When PyTorch is not installed.
+    The function stands at the top of a module, and its arguments are pickled. The processes are started afresh
+    (*spawned*), so a script that calls this needs ``if __name__ == "__main__":``. With ``nccl`` each rank has the CUDA
+    device of its number; after ``timeout_s`` the ranks are ended.
     """
     check_backend(backend, ranks)
     from torch.distributed import TCPStore
@@ -90,15 +65,7 @@ def run_ranks(
 
 
 def check_backend(backend: str, ranks: int) -> None:
-    """Raise when a backend cannot serve so many ranks here.
-
-    Raises
-    ------
-    UsageError
-        With what is there.
-    MissingExtraError
-        When PyTorch is not installed.
-    """
+    """Raise when a backend cannot serve so many ranks here."""
     torch = require_torch()
     if ranks < 1:
         raise UsageError(f"ranks: got {ranks}; whole numbers from 1 on are allowed")
@@ -112,13 +79,7 @@ def check_backend(backend: str, ranks: int) -> None:
 
 
 def choose_backend(ranks: int) -> str:
-    """Return nccl where it can serve so many ranks on this machine, else gloo.
-
-    Raises
-    ------
-    MissingExtraError
-        When PyTorch is not installed.
-    """
+    """Return nccl where it can serve so many ranks on this machine, else gloo."""
     return NCCL if NCCL in _list_backends() and ranks <= require_torch().cuda.device_count() else GLOO
 
 
@@ -137,15 +98,7 @@ def _list_backends() -> list[str]:
 
 @contextmanager
 def joined_group(backend: str, place: int, **settings: Any) -> Iterator[None]:  # noqa: ANN401 - PyTorch's own
-    """Belong to the default process group while in this context.
-
-    Parameters
-    ----------
-    place
-        Of this process among those on this machine; with ``nccl`` the number of its CUDA device.
-    settings
-        For ``torch.distributed.init_process_group``.
-    """
+    """Be in the default process group meanwhile; with ``nccl`` the place is the number of the CUDA device."""
     torch = require_torch()
     import torch.distributed as group
 

@@ -30,15 +30,7 @@ REGIONS = ("us-west-2", "us-east-1")
 
 @dataclass(frozen=True)
 class MadeUpNetwork:
-    """The network of a type of VM.
-
-    Parameters
-    ----------
-    capacity_gbit_per_s, deviation_gbit_per_s
-        Mean and standard deviation of the bandwidth between two VMs.
-    place
-        What is known of the VMs, wherever they are.
-    """
+    """The network of a type of VM: mean and standard deviation of bandwidth between two VMs, and what is known."""
 
     capacity_gbit_per_s: float
     deviation_gbit_per_s: float
@@ -112,13 +104,7 @@ class SyntheticSettings:
 
 
 def choose_networks(names: Sequence[str]) -> dict[str, MadeUpNetwork]:
-    """Choose types of table 2; all of them where no name is given.
-
-    Raises
-    ------
-    UsageError
-        When there is no type of that name.
-    """
+    """Choose types of table 2; all of them where no name is given."""
     for name in names:
         if name not in NETWORKS:
             raise UsageError(f"type of VM: table 2 has no {name!r}; {nearest_name_hint(name, NETWORKS)}")

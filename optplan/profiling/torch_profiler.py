@@ -183,26 +183,14 @@ class _PassRunner:
         return self.seconds(start, middle), self.seconds(middle, end)
 
     def seconds(self, first: int, last: int) -> float:
-        """Return the time of a pass between two marks.
-
-        Raises
-        ------
-        MeasurementError
-            When the clock sees none.
-        """
+        """Return the time of a pass between two marks."""
         taken = self.clock.seconds(first, last)
         if taken <= 0:
             raise MeasurementError("a pass took no time that the clock can tell; take a larger least_batch")
         return taken
 
     def try_batch(self, batch: int) -> bool:
-        """Run the passes on so many samples; return whether the device's memory held them.
-
-        Raises
-        ------
-        DataError
-            When they fail for another reason.
-        """
+        """Run the passes on so many samples; return whether the device's memory held them."""
         torch = require_torch()
         try:
             self.time(batch)

@@ -29,13 +29,7 @@ _RETURNS = (
 
 
 def require_torch() -> ModuleType:
-    """Return PyTorch.
-
-    Raises
-    ------
-    MissingExtraError
-        When it is not installed.
-    """
+    """Return PyTorch."""
     try:
         import torch
     except ModuleNotFoundError:
@@ -46,17 +40,7 @@ def require_torch() -> ModuleType:
 
 @dataclass(frozen=True)
 class Workload:
-    """One training job as PyTorch runs it.
-
-    Parameters
-    ----------
-    module
-        The network.
-    make_batch
-        Inputs for a number of samples.
-    loss
-        Of what the module returns.
-    """
+    """One training job as PyTorch runs it; ``make_batch`` returns inputs for a number of samples."""
 
     module: nn.Module
     make_batch: BatchMaker
@@ -70,23 +54,10 @@ class Workload:
 def make_workload(module: nn.Module, batches: Any, loss: Loss | None = None) -> Workload:  # noqa: ANN401 - inputs
     """Make a workload.
 
-    Parameters
-    ----------
-    module
-        The network.
-    batches
-        A function from a number of samples to the module's inputs; or inputs (a tensor, a tuple of arguments or a
-        mapping of named ones), whose samples, along the first dimension, are repeated as often as needed.
-    loss
-        Makes a scalar of what the module returns; None: its attribute ``loss``, where there is one, else the mean
-        square of all its floating-point outputs.
-
-    Raises
-    ------
-    DataError
-        When something is of another kind.
-    MissingExtraError
-        When PyTorch is not installed.
+    Batches are a function from a number of samples to the module's inputs; or inputs (a tensor, a tuple of arguments or
+    a mapping of named ones), whose samples, along the first dimension, are repeated as often as needed. The loss makes
+    a scalar of what the module returns; None: its attribute ``loss``, where there is one, else the mean square of all
+    its floating-point outputs.
     """
     torch = require_torch()
     if not isinstance(module, torch.nn.Module):
@@ -98,13 +69,7 @@ def make_workload(module: nn.Module, batches: Any, loss: Loss | None = None) -> 
 
 
 def repeat_sample(sample: Any) -> BatchMaker:  # noqa: ANN401 - inputs of any structure
-    """Make a function that repeats the samples of given inputs along the first dimension.
-
-    Raises
-    ------
-    DataError
-        When there is no tensor in the inputs, or one that has no samples.
-    """
+    """Make a function that repeats the samples of given inputs along the first dimension."""
     torch = require_torch()
     found = list(list_tensors(sample))
     if not found:
@@ -161,13 +126,7 @@ def call_module(module: nn.Module, inputs: Any) -> Any:  # noqa: ANN401 - whatev
 
 
 def mean_square(output: Any) -> Tensor:  # noqa: ANN401 - whatever the module returns
-    """Return the output's own ``loss``, or the sum of the mean squares of its floating-point tensors.
-
-    Raises
-    ------
-    DataError
-        When the output has neither.
-    """
+    """Return the output's own ``loss``, or the sum of the mean squares of its floating-point tensors."""
     own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if own is not None:
         return own  # type: ignore[no-any-return,unused-ignore]
@@ -184,20 +143,8 @@ def mean_square(output: Any) -> Tensor:  # noqa: ANN401 - whatever the module re
 def load_workload(target: str) -> Workload:
     """Call a user's function that makes a network and its batches.
 
-    Parameters
-    ----------
-    target
-        ``file.py:function`` or ``package.module:function``. The function takes nothing and returns
-        ``(module, batches)`` or ``(module, batches, loss)``, as :func:`make_workload` takes them.
-
-    Raises
-    ------
-    UsageError
-        When the text has another form.
-    DataError
-        When there is no such file, module or function, it fails, or returns something else.
-    MissingExtraError
-        When PyTorch is not installed.
+    The target is ``file.py:function`` or ``package.module:function``, which takes nothing and returns ``(module,
+    batches)`` or ``(module, batches, loss)``, as :func:`make_workload` takes them.
     """
     require_torch()
     place, colon, name = target.rpartition(":")

@@ -23,7 +23,7 @@ from optplan.execution.journal import Beginning, Journal, Kind
 from optplan.execution.records import Noted, OperationWanted
 from optplan.execution.running import SearchRun, run
 from optplan.execution.runs import read_run, resume
-from optplan.execution.serving.keeping import Keeper
+from optplan.execution.serving.publisher import Publisher
 from optplan.execution.streams.running import StreamRun
 
 PlanOf = Callable[..., Plan]
@@ -35,7 +35,7 @@ MADE_FROM = Beginning("search", {}, {}, {})
 TRIES = 60
 
 
-@pytest.mark.parametrize("go_on", [resume, read_run, Keeper])
+@pytest.mark.parametrize("go_on", [resume, read_run, Publisher])
 def test_a_folder_that_holds_no_run_is_left_as_it_is(tmp_path: Path, go_on: Callable[[Path], Any]) -> None:
     """Of a name that is not there nothing is made; a folder keeps its mode, and what is in it."""
     with pytest.raises(UsageError, match=r"no run is there; give the folder|no calculator has begun there"):

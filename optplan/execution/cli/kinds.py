@@ -162,9 +162,9 @@ def kind_of_folder(folder: Path) -> Any:  # noqa: ANN401 - as the table has it
 def find_process(folder: Path) -> int | None:
     """Return the process that follows the run or is the service in a folder; None where there is none."""
     from optplan.execution.locks import find_holder
-    from optplan.execution.serving.store import find_keeper, is_begun
+    from optplan.execution.serving.store import find_publisher, is_begun
 
-    return find_keeper(folder) if is_begun(folder) else find_holder(folder)
+    return find_publisher(folder) if is_begun(folder) else find_holder(folder)
 
 
 def _run_kind(name: str) -> RunKind:

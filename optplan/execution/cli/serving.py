@@ -16,8 +16,8 @@ from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR, Amount
 
 if TYPE_CHECKING:
-    from optplan.execution.serving.keeping import Keeper
     from optplan.execution.serving.naming import ClassNames
+    from optplan.execution.serving.publisher import Publisher
     from optplan.execution.serving.service import Door
 
 _DEFAULT_PORT = 8420
@@ -103,8 +103,8 @@ def serve(
     import logging
 
     from optplan.execution.serving.access import read_token
-    from optplan.execution.serving.keeping import Keeper
     from optplan.execution.serving.naming import ClassNames
+    from optplan.execution.serving.publisher import Publisher
     from optplan.execution.serving.service import Door
     from optplan.execution.serving.slurm import SlurmJobs
     from optplan.execution.serving.sources import make_sources
@@ -122,22 +122,22 @@ def serve(
     terms |= {} if window is None else {"window_h": window / SECONDS_PER_HOUR}
     terms |= {} if every is None else {"every_s": every}
     class_names, clock = ClassNames(class_pattern), Clock(find_zone(timezone))
-    keeper = Keeper(folder, given, terms)
-    keeper.start()
+    publisher = Publisher(folder, given, terms)
+    publisher.start()
     try:
         door = Door(read_token(folder), *listen, names=names)
-        sources = make_sources(keeper, SlurmJobs(class_names, clock, cpus_per_gpu), watch=inbox, slurm=slurm)
-        return asyncio.run(_serve(keeper, door, class_names, sources))
+        sources = make_sources(publisher, SlurmJobs(class_names, clock, cpus_per_gpu), watch=inbox, slurm=slurm)
+        return asyncio.run(_serve(publisher, door, class_names, sources))
     finally:
-        keeper.stop()
+        publisher.stop()
 
 
 async def _serve(
-    keeper: Keeper, door: Door, class_names: ClassNames, sources: Sequence[Callable[[], Awaitable[None]]]
+    publisher: Publisher, door: Door, class_names: ClassNames, sources: Sequence[Callable[[], Awaitable[None]]]
 ) -> int:
     import asyncio
 
-    from optplan.execution.serving.keeping import write_whole
+    from optplan.execution.serving.publisher import write_whole
     from optplan.execution.serving.service import serve as serve_http
 
     stop, caught = asyncio.Event(), []
@@ -151,8 +151,9 @@ async def _serve(
         loop.add_signal_handler(number, end, number)
 
     def tell(address: str) -> None:
-        write_whole(keeper.folder / "address", address + "\n")
-        note(f"serving {keeper.view.instance.name or 'widths'} at {address}; the token lies in {keeper.folder}/token")
+        write_whole(publisher.folder / "address", address + "\n")
+        what, token = publisher.view.instance.name or "widths", publisher.folder / "token"
+        note(f"serving {what} at {address}; the token lies in {token}")
 
-    await serve_http(keeper, door, class_names=class_names, stop=stop, on_ready=tell, sources=sources)
+    await serve_http(publisher, door, class_names=class_names, stop=stop, on_ready=tell, sources=sources)
     return 128 + caught[0]

@@ -18,15 +18,7 @@ _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
 
 
 def write_command(outline: Outline, step: Step, request: ExportRequest) -> str:
-    """Return a step's command as the words of a Bash array.
-
-    Raises
-    ------
-    UsageError
-        When a placeholder is not known, or the command would lose its size.
-    CannotExpressError
-        When a placeholder has no value in this plan.
-    """
+    """Return a step's command as the words of a Bash array; it is refused where it would lose its size."""
     command = request.options.commands.get(step.segment.unit, request.command)
     words = split(command)
     whole = whole_shape(outline, step)
@@ -43,18 +35,11 @@ def write_promotion(request: ExportRequest, folder: str = ".") -> str:
 
 
 def split(command: str) -> list[str]:
-    """Take a command apart as a shell would.
-
-    Raises
-    ------
-    UsageError
-        When it is empty, or a quote is not closed.
-    """
+    """Take a command apart as a shell would."""
     try:
         words = shlex.split(command)
     except ValueError as error:
-        message = f"command: got {command!r} ({error}); close the quotes"
-        raise UsageError(message) from None
+        raise UsageError(f"command: got {command!r} ({error}); close the quotes") from None
     if not words:
         raise UsageError('command: is empty; give a program, as in --command "python train.py --gpus {gpus}"')
     if any("\0" in word for word in words):

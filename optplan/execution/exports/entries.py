@@ -39,44 +39,16 @@ class WriteFiles(Protocol):
     """An exporter."""
 
     def __call__(self, outline: Outline, request: ExportRequest, /) -> Mapping[str, str]:
-        """Return the target's own files by their path below the folder; those that end in ``.sh`` can be run.
-
-        Parameters
-        ----------
-        outline
-            Of the plan.
-        request
-            What the user asked; its template is one of the entry's.
-
-        Raises
-        ------
-        CannotExpressError
-            When the target has no words for what the plan asks.
-        """
+        """Return the target's own files by their path below the folder; those that end in ``.sh`` can be run."""
 
 
 @dataclass(frozen=True)
 class ExporterEntry:
     """One target of ``optplan export``.
 
-    Parameters
-    ----------
-    name
-        How users choose it.
-    summary
-        One line for tables.
-    needs
-        What has to be there to use the files.
-    checked_by
-        What reads the files in the project's own tests.
-    write
-        ``module:function``, as :class:`WriteFiles`.
-    template
-        ``module:class`` of what ``--template`` may hold.
-    launched
-        Whether its jobs start through ``launch.sh``: it and what it reads are written, too.
-    workdir
-        Where jobs find the folder in which the user stood.
+    ``needs`` has to be there to use the files, which ``checked_by`` reads in the project's own tests; ``template`` is
+    the ``module:class`` of what ``--template`` may hold; jobs that are ``launched`` start through ``launch.sh``, which
+    is written, too, with what it reads.
     """
 
     name: str
@@ -164,17 +136,10 @@ def exporters() -> dict[str, ExporterEntry]:
 
 
 def exporter_named(name: str) -> ExporterEntry:
-    """Return the exporter of that name.
-
-    Raises
-    ------
-    UsageError
-        When there is none.
-    """
+    """Return the exporter of that name."""
     known = exporters()
     if name not in known:
-        message = f"to: got {name!r}; {nearest_name_hint(name, known)}"
-        raise UsageError(message)
+        raise UsageError(f"to: got {name!r}; {nearest_name_hint(name, known)}")
     return known[name]
 
 

@@ -27,28 +27,9 @@ from optplan.instances.files import write_text
 def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, str]:  # noqa: ANN401 - fields of ExportOptions
     """Return a plan as the files of a scheduler, by their path below the folder that they are for.
 
-    Parameters
-    ----------
-    plan
-        Of any formulation.
-    to
-        Target; ``optplan list exporters`` lists them.
-    command
-        What a member runs: a program with its arguments. ``{nodes}``, ``{gpus_per_node}``, ``{gpus}``, ``{workers}``,
-        ``{batch}``, ``{checkpoint}`` and the others of docs/exports.md are replaced, as are the names of the space. Of
-        a stream, ``commands`` has those of classes; all others have this one.
-    **options
-        Fields of :class:`~optplan.execution.exports.request.ExportOptions`.
-
-    Raises
-    ------
-    CannotExpressError
-        When the target has no words for what the plan asks.
-    DataError
-        When an option, the template or the space is wrong.
-    UsageError
-        When the target is not known, a class has no command, the folder where it is to run is none, or the command
-        would lose its size.
+    ``command``, which is no shell's, is what a member runs: its placeholders (docs/exports.md) are replaced, as are the
+    names of the space. Of a stream, ``commands`` has those of classes; all others have this one. The options are the
+    fields of :class:`~optplan.execution.exports.request.ExportOptions`.
     """
     entry = exporter_named(to)
     given = ExportOptions.parse(options)
@@ -75,13 +56,7 @@ def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, 
 
 
 def divide_commands(texts: Sequence[str], plan: Plan) -> tuple[str, dict[str, str]]:
-    """Divide ``CLASS=COMMAND`` from the command of all others, which is empty where there is none.
-
-    Raises
-    ------
-    UsageError
-        When a class is not known or given twice, or two commands are for all others.
-    """
+    """Divide ``CLASS=COMMAND`` from the command of all others, which is empty where there is none."""
     classes = [unit.id for unit in plan.units] if is_stream(plan) else []
     others, commands = "", dict[str, str]()
     for text in texts:
@@ -108,20 +83,8 @@ def is_stream(plan: Plan) -> bool:
 def write_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool = False) -> None:
     """Write files of an export; those that end in ``.sh`` can be run.
 
-    Parameters
-    ----------
-    files
-        By their path below the folder.
-    folder
-        Made where it is missing; another export's is refused.
-    overwrite
-        Whether an export that is there may be replaced. Nothing that its jobs wrote is touched.
-
-    Raises
-    ------
-    OutputError
-        When the folder holds anything, and may not be written over; or what it holds is no export, or is one of another
-        plan whose jobs have run.
+    Nothing else is written over: neither what jobs wrote, nor an export of another plan whose jobs have run, nor,
+    without ``overwrite``, anything.
     """
     _require_folder(files, folder, overwrite=overwrite)
     for name, text in files.items():

@@ -25,15 +25,13 @@ VERSION = 2
 #: Variables that Bash lets nobody set.
 _READ_ONLY = ("BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID")
 
-#: In a script that submits: one at a time. What it starts on this machine has the lock as long as it lives.
-LOCK = """if command -v flock >/dev/null; then
-  exec 9>>submit.lock
-  flock --nonblock 9 || {
-    echo "submit.sh: an earlier one, or what it started, has not ended; wait for it, or end it" >&2
-    exit 1
-  }
-fi
-"""
+
+def read_script(name: str, /, **blanks: object) -> str:
+    """Return a text of the folder ``scripts``, with what stands in it between ``@`` filled in."""
+    text = (files("optplan.execution.exports") / "scripts" / name).read_text(encoding="utf-8")
+    for blank, value in blanks.items():
+        text = text.replace(f"@{blank.upper()}@", str(value))
+    return text
 
 
 def write_decide(request: ExportRequest) -> str:
@@ -74,8 +72,7 @@ def write_common(outline: Outline, request: ExportRequest, manifest: Mapping[str
 
 def write_launcher(outline: Outline, request: ExportRequest) -> dict[str, str]:
     """Return the launcher and what it reads, by path below the folder."""
-    found: dict[str, str] = {}
-    found["launch.sh"] = (files("optplan.execution.exports") / "launch.sh").read_text(encoding="utf-8")
+    found = {"launch.sh": read_script("launch.sh")}
     for step in outline.steps:
         found[f"steps/{step.name}.sh"] = _write_step(outline, step, request)
         if outline.kind is Kind.SEARCH and not step.is_promoted:

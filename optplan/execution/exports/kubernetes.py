@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from optplan.execution.exports.commands import write_promotion
-from optplan.execution.exports.folder import LOCK, write_decide
+from optplan.execution.exports.folder import read_script, write_decide
 from optplan.execution.exports.pods import (
     JOB_NAME,
     PART_OF,
@@ -22,7 +22,6 @@ from optplan.execution.exports.pods import (
     grace_s,
     name_object,
     overlay,
-    pods_of,
     require_no_elastic,
     write_call,
     write_env,
@@ -41,25 +40,13 @@ _OVER = [4, 124]
 
 
 class KubernetesTemplate(PodTemplate):
-    """What is merged into Jobs and JobSets.
-
-    Parameters
-    ----------
-    ttl_s
-        Seconds after which what has ended is deleted; never by default.
-    """
+    """What is merged into Jobs and JobSets; what has ended is deleted after ``ttl_s`` seconds, by default never."""
 
     ttl_s: Annotated[int, Field(ge=3600)] | None = None
 
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
-    """Return the manifests, and the script that applies them one after the other.
-
-    Raises
-    ------
-    CannotExpressError
-        When trials of several pods take turns: a JobSet begins all at once.
-    """
+    """Return the manifests, and the script that applies them in turn; several pods a trial cannot take turns."""
     if outline.kind is Kind.FLEET:
         manifests = {"train": _write_fleet(outline, request)}
     else:
@@ -137,8 +124,7 @@ def _write_jobset(outline: Outline, steps: Sequence[Step], name: str, request: E
 
 
 def _write_ttl(request: ExportRequest) -> dict[str, int]:
-    template = request.template
-    assert isinstance(template, KubernetesTemplate)  # the exporter's entry names it
+    template = request.template_as(KubernetesTemplate)
     return {} if template.ttl_s is None else {"ttlSecondsAfterFinished": template.ttl_s}
 
 
@@ -152,7 +138,7 @@ def _write_job(
     variables: Mapping[str, str] | None = None,
     indexed: bool = False,
 ) -> dict[str, Any]:
-    template = pods_of(request)
+    template = request.template_as(PodTemplate)
     volumes, mounts = write_volume(request)
     env: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in (variables or {}).items()]
     index = "$((JOB_COMPLETION_INDEX + 1))"
@@ -184,28 +170,28 @@ def _write_job(
 
 def _write_submission(outline: Outline, request: ExportRequest, manifests: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the script that applies manifests, waits for each, and has who goes on decided in between."""
-    template = pods_of(request)
+    template = request.template_as(PodTemplate)
     space = "" if template.namespace is None else f" --namespace {template.namespace}"
-    lock = "" if outline.kind is Kind.STREAM else LOCK
-    lines = [_HEAD.replace("@SPACE@", space).replace("@LOCK@", lock)]
+    lock = "" if outline.kind is Kind.STREAM else read_script("lock.sh")
+    head = read_script("kubernetes.sh", space=space, lock=lock)
     kinds = {name: str(manifest["kind"]).lower() for name, manifest in manifests.items()}
     if outline.kind is Kind.STREAM:
-        end = _STREAM_END.replace("@KIND@", _same(kinds)).replace("@TAG@", request.tag)
         cases = [f"  {way.name}) steps='{' '.join(step.name for step in way.steps)}' ;;" for way in outline.ways]
-        return "\n".join([*lines, _STREAM, "case $way in", *cases, end, ""])
+        blanks = {"job": JOB_NAME, "cases": "\n".join(cases), "kind": _same(kinds), "tag": request.tag}
+        return head + read_script("kubernetes-stream.sh", **blanks)
     if outline.kind is Kind.FLEET:
         train = f"{kinds['train']} {name_object(outline, 'train', request)}"
         ended = f"trials/job/ended-{outline.steps[0].name}"
         run = f"begin train {train}\n  await {train}\n  require {ended}"
-        return "\n".join([*lines, f"if [[ ! -e {ended} ]]; then\n  {run}\nfi", ""])
-    lines += [_SEARCH, write_decide(request)]
+        return head + "\n".join([f"if [[ ! -e {ended} ]]; then\n  {run}\nfi", ""])
+    lines = [write_decide(request)]
     for level in outline.levels():
         lines += [f"decide {step.name}" for step in level if step.is_promoted]
         called = {step.name: f"{kinds[step.name]} {name_object(outline, step.name, request)}" for step in level}
         lines += [f"! is_left {name} || begin {name} {each}" for name, each in called.items()]
         # Trials that failed are ranked behind the others: the search goes on without them.
         lines += [f"! is_left {name} || await {each} || true" for name, each in called.items()]
-    return "\n".join([*lines, f"{write_promotion(request)} --winner", ""])
+    return head + read_script("kubernetes-search.sh") + "\n".join([*lines, f"{write_promotion(request)} --winner", ""])
 
 
 def _same(kinds: Mapping[str, str]) -> str:
@@ -216,79 +202,3 @@ def _same(kinds: Mapping[str, str]) -> str:
     if len(sets) == len(kinds):
         return "jobset"
     return f"$(case $step in {'|'.join(sets)}) echo jobset ;; *) echo job ;; esac)"
-
-
-_HEAD = """#!/usr/bin/env bash
-# Applies the manifests in the plan's order. This folder has to be the one that the pods mount.
-set -euo pipefail
-cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
-@LOCK@# look KIND NAME: its name, if it is there, and what is true of it
-look() {
-  kubectl get@SPACE@ "$1" "$2" --ignore-not-found \\
-    -o 'jsonpath={.metadata.name} {.status.conditions[?(@.status=="True")].type}'
-}
-# begin STEP KIND NAME: what ended without its members having ended is deleted first, or it would never run again
-begin() {
-  local found
-  found=$(look "$2" "$3")
-  case "$found " in
-    *" Complete "* | *" Completed "* | *" Failed "*) kubectl delete@SPACE@ --wait "$2" "$3" ;;
-  esac
-  write "$1" | kubectl apply -f -
-}
-write() { cat "manifests/$1.yaml"; }
-# await KIND NAME: until it has completed; fails when it has failed, or is gone
-await() {
-  local found errors=0
-  while ((errors < 60)); do
-    if ! found=$(look "$1" "$2"); then
-      errors=$((errors + 1))
-    else
-      errors=0
-      case "$found " in
-        *" Complete "* | *" Completed "*) return 0 ;;
-        *" Failed "*) echo "submit.sh: $1 $2 failed" >&2; return 1 ;;
-        " "*) echo "submit.sh: $1 $2 was deleted" >&2; return 1 ;;
-      esac
-    fi
-    sleep 5
-  done
-  echo "submit.sh: kubectl cannot see $1 $2; submit again when it can" >&2
-  return 1
-}
-# require MARK: until this folder shows what the pods left, which on some volumes takes a minute
-require() {
-  local looks
-  for ((looks = 0; looks < 24; looks++)); do
-    [[ ! -e $1 ]] || return 0
-    sleep 5
-  done
-  echo "submit.sh: it has ended without $1: is this folder the one that the pods mount?" >&2
-  return 1
-}"""
-
-_SEARCH = """# is_left STEP: whether anybody of it has not ended
-is_left() {
-  local trial
-  while read -r trial; do
-    [[ -e trials/$trial/ended-$1 ]] || return 0
-  done <"members/$1.txt"
-  return 1
-}"""
-
-_STREAM = f"""# A job of a class: submit.sh NAME WAY. `optplan submit` chooses the way.
-name=$1 way=$2
-[[ $name =~ ^[a-z0-9]([a-z0-9-]{{0,13}}[a-z0-9])?$ ]] || {{
-  echo "submit.sh: $name is no name for a job of Kubernetes: lower-case letters, digits and hyphens, up to 15" >&2
-  exit 2
-}}
-write() {{ sed "s/{JOB_NAME}/$name/g" "manifests/$1.yaml"; }}"""
-
-_STREAM_END = """  *) echo "submit.sh: there is no way $way" >&2; exit 2 ;;
-esac
-for step in $steps; do
-  [[ ! -e trials/$name/ended-$step ]] || continue
-  begin "$step" @KIND@ "@TAG@-$step-$name"
-  await @KIND@ "@TAG@-$step-$name"
-  require "trials/$name/ended-$step"
-done"""

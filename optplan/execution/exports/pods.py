@@ -39,15 +39,7 @@ _Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 
 
 class Placement(FrozenModel):
-    """Where pods of a resource may run.
-
-    Parameters
-    ----------
-    node_selector
-        Labels of nodes.
-    tolerations
-        As in a pod's specification.
-    """
+    """Where pods of a resource may run."""
 
     node_selector: ByName[str] = Field(default_factory=dict)
     tolerations: tuple[ByName[str], ...] = ()
@@ -56,29 +48,10 @@ class Placement(FrozenModel):
 class PodTemplate(Template):
     """What is merged into pods.
 
-    Parameters
-    ----------
-    image
-        With the training code and Bash.
-    run_dir
-        Where the folder of the export is in the containers: on a volume that all of them mount.
-    claim
-        The persistent volume claim of that volume; mounted at ``run_dir``.
-    namespace, service_account, image_pull_secrets
-        As in Kubernetes.
-    gpu_resource
-        What nodes call their GPUs.
-    requests
-        Of other resources, such as ``cpu: "8"`` and ``memory: 32Gi``; extended ones, such as ``rdma/hca``, are limits,
-        too.
-    placement
-        By resource of the plan, where its pods may run.
-    labels
-        Of everything that is made.
-    queue
-        Kueue's local queue, where it admits the jobs.
-    elastic
-        Whether Kueue may resize them: its annotation is set, and needs its feature there.
+    ``image`` has the training code and Bash. ``run_dir``, the folder of the export in the containers, is on the volume
+    of ``claim``, which all of them mount. ``requests`` are of other resources, such as ``cpu: "8"``; extended ones,
+    such as ``rdma/hca``, are limits, too. ``queue`` is Kueue's local queue; ``elastic`` sets its annotation to resize
+    jobs, a feature that it has to have switched on.
     """
 
     image: Annotated[str, Field(min_length=1)]
@@ -95,13 +68,6 @@ class PodTemplate(Template):
     elastic: bool = False
 
 
-def pods_of(request: ExportRequest) -> PodTemplate:
-    """Return the request's template, which is one of pods."""
-    template = request.template
-    assert isinstance(template, PodTemplate)  # the exporters' entries name such
-    return template
-
-
 def name_object(outline: Outline, name: str, request: ExportRequest) -> str:
     """Return what an object is called: the export's tag, the step, and for streams what stands for the job."""
     return f"{request.tag}-{name}" + (f"-{JOB_NAME}" if outline.kind is Kind.STREAM else "")
@@ -109,7 +75,7 @@ def name_object(outline: Outline, name: str, request: ExportRequest) -> str:
 
 def write_metadata(outline: Outline, name: str, request: ExportRequest) -> dict[str, Any]:
     """Return an object's metadata."""
-    template = pods_of(request)
+    template = request.template_as(PodTemplate)
     labels = {**PART_OF, **template.labels}
     annotations = {"optplan/plan-id": outline.plan.plan_id, "optplan/export-id": request.export_id}
     if template.queue is not None:
@@ -121,20 +87,14 @@ def write_metadata(outline: Outline, name: str, request: ExportRequest) -> dict[
 
 
 def require_no_elastic(request: ExportRequest, what: str) -> None:
-    """Refuse to ask Kueue for what it does for Jobs alone.
-
-    Raises
-    ------
-    CannotExpressError
-        When the template has ``elastic``.
-    """
-    if pods_of(request).elastic:
+    """Refuse to ask Kueue for what it does for Jobs alone."""
+    if request.template_as(PodTemplate).elastic:
         raise CannotExpressError(f"cannot express: template.elastic of {what}; Kueue resizes Jobs only: leave it out")
 
 
 def write_place(step: Step, outline: Outline, request: ExportRequest) -> dict[str, Any]:
     """Return where the pods of a step may run, and as whom, as fields of their specification."""
-    template = pods_of(request)
+    template = request.template_as(PodTemplate)
     require_known("placement", template.placement, outline.plan.resources)
     place = template.placement.get(step.segment.resource, Placement())
     found: dict[str, Any] = {}
@@ -151,7 +111,7 @@ def write_place(step: Step, outline: Outline, request: ExportRequest) -> dict[st
 
 def write_limits(step: Step, request: ExportRequest) -> dict[str, Any]:
     """Return the resources of a container of a step; Kubernetes wants extended ones among the limits."""
-    template = pods_of(request)
+    template = request.template_as(PodTemplate)
     gpus = {template.gpu_resource: str(step.shape.gpus_per_node)}
     extended = {name: amount for name, amount in template.requests.items() if _is_extended(name)}
     return {"requests": {**template.requests, **gpus}, "limits": {**extended, **gpus}}
@@ -159,7 +119,8 @@ def write_limits(step: Step, request: ExportRequest) -> dict[str, Any]:
 
 def write_call(step: Step, request: ExportRequest, member: str) -> list[str]:
     """Return a container's command: the launcher, for one member of a step."""
-    folder = shlex.quote(pods_of(request).run_dir).replace("$", "$$")  # Kubernetes itself replaces $(NAME), not $$
+    folder = shlex.quote(request.template_as(PodTemplate).run_dir)
+    folder = folder.replace("$", "$$")  # Kubernetes itself replaces $(NAME), not $$
     return ["bash", "-c", f"exec bash {folder}/launch.sh {step.name} {member}"]
 
 
@@ -171,7 +132,7 @@ def write_env(outline: Outline, request: ExportRequest) -> list[dict[str, Any]]:
 
 def write_volume(request: ExportRequest) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the volumes of a pod, and where its container mounts them."""
-    template = pods_of(request)
+    template = request.template_as(PodTemplate)
     volume = {"name": _VOLUME, "persistentVolumeClaim": {"claimName": template.claim}}
     return [volume], [{"name": _VOLUME, "mountPath": template.run_dir}]
 
@@ -186,11 +147,6 @@ def overlay(pod: Mapping[str, Any], request: ExportRequest) -> dict[str, Any]:
 
     Mappings are merged, lists of objects with names by their names, other lists are joined; else the overlay's value
     takes the place of what was there.
-
-    Raises
-    ------
-    DataError
-        When it is none of a pod, has a field that pods have not, or says what the plan says.
     """
     given = request.options.overlay
     for name, part in given.items():
@@ -203,7 +159,7 @@ def overlay(pod: Mapping[str, Any], request: ExportRequest) -> dict[str, Any]:
     for kind in ("containers", "initContainers"):
         for container in _list(spec, kind):
             _require_fields(container, _CONTAINER_FIELDS, f"overlay.spec.{kind}.{_name_of(container)}")
-    _require_free(spec, pods_of(request))
+    _require_free(spec, request.template_as(PodTemplate))
     merged = _merge(pod, given, "overlay")
     assert isinstance(merged, dict)  # as both are
     return merged

@@ -45,17 +45,7 @@ class LimitPassedError(OptplanError):
 
 @dataclass(frozen=True)
 class Exported:
-    """A folder that ``optplan export`` wrote.
-
-    Parameters
-    ----------
-    folder
-        Itself.
-    outline
-        Of its plan.
-    manifest
-        What it says about the export.
-    """
+    """A folder that ``optplan export`` wrote, the outline of its plan, and what its manifest says."""
 
     folder: Path
     outline: Outline
@@ -68,17 +58,10 @@ class Exported:
 
 
 def read_export(folder: Path) -> Exported:
-    """Read what ``optplan export`` wrote.
-
-    Raises
-    ------
-    UsageError
-        When nothing of it is there, or the plan is another one.
-    """
+    """Read what ``optplan export`` wrote."""
     file = folder / MANIFEST
     if not file.is_file():
-        message = f"{folder}: has no {MANIFEST}; give the folder that `optplan export --out` wrote"
-        raise UsageError(message)
+        raise UsageError(f"{folder}: has no {MANIFEST}; give the folder that `optplan export --out` wrote")
     manifest = parse_json(read_text(file), str(file))
     if not isinstance(manifest, dict) or not manifest.keys() >= _NEEDED or manifest["version"] != VERSION:
         raise UsageError(f"{file}: is not as `optplan export` writes it; export the plan again")
@@ -92,42 +75,17 @@ def read_export(folder: Path) -> Exported:
 
 
 def promote(exported: Exported, name: str, *, now_s: float | None = None) -> list[str]:
-    """Decide who is in a step: the best of those that it waits for, as the plan says, and write ``members/STEP.txt``.
+    """Decide who is in a step: the best of those that it waits for, the best first, written to ``members/STEP.txt``.
 
     Once one of those chosen has begun, the decision stands: their metrics have changed since, and whoever took a place
-    would run beside its owner. Before that it is taken anew.
-
-    Parameters
-    ----------
-    exported
-        The folder.
-    name
-        Of the step.
-    now_s
-        Seconds since 1970; the clock's by default.
-
-    Returns
-    -------
-    list of str
-        The trials, the best first.
-
-    Raises
-    ------
-    UsageError
-        When nobody is promoted to the step.
-    NoMetricError
-        When nobody showed a number by which some could be taken and others not.
-    LimitPassedError
-        When the plan's hard deadline has passed.
+    would run beside its owner. Before that it is taken anew; ``now_s`` is seconds since 1970.
     """
     known = {step.name: step for step in exported.outline.steps}
     if name not in known:
-        message = f"step: got {name!r}; {nearest_name_hint(name, known)}"
-        raise UsageError(message)
+        raise UsageError(f"step: got {name!r}; {nearest_name_hint(name, known)}")
     step = known[name]
     if not isinstance(step.segment.enter, Promoted):
-        message = f"step: nobody is promoted to {name!r}; its members are known from the beginning"
-        raise UsageError(message)
+        raise UsageError(f"step: nobody is promoted to {name!r}; its members are known from the beginning")
     _require_time(exported, time.time() if now_s is None else now_s)
     if _members_file(exported, step).is_file():
         decided = _read_members(exported, step)
@@ -139,13 +97,7 @@ def promote(exported: Exported, name: str, *, now_s: float | None = None) -> lis
 
 
 def choose_members(exported: Exported, step: Step) -> list[str]:
-    """Return a step's members, the best first.
-
-    Raises
-    ------
-    NoMetricError
-        When nobody showed a number by which some could be taken and others not.
-    """
+    """Return a step's members, the best first."""
     segment = step.segment
     ranks = slice(segment.first_rank - 1, segment.last_rank)
     assert isinstance(segment.enter, Promoted)  # those of other steps are known from the beginning
@@ -165,11 +117,8 @@ def choose_members(exported: Exported, step: Step) -> list[str]:
 def find_winner(exported: Exported) -> dict[str, Any]:
     """Rank those who ended in the last steps that anybody ended with a number, and write ``winner.json``.
 
-    Returns
-    -------
-    dict
-        ``trial``, ``step``, ``configuration``, ``metric`` and ``checkpoint`` of the best one; None for each where
-        nobody ended, or nobody who ended showed a number.
+    It has ``trial``, ``step``, ``configuration``, ``metric`` and ``checkpoint`` of the best one; None for each where
+    nobody ended, or nobody who ended showed a number.
     """
     ranked: list[str] = []
     values: dict[str, tuple[float, str]] = {}
@@ -205,17 +154,11 @@ def choose_way(exported: Exported, unit: str) -> str:
     """Deal out the ways of a class: the next job takes the one that is furthest behind its share, as the plan says.
 
     Counts are in ``ways.json``, kept by one process at a time.
-
-    Raises
-    ------
-    UsageError
-        When the plan has no such class.
     """
     ways = {way.name: way.share for way in exported.outline.ways if way.unit == unit}
     if not ways:
         classes = dict.fromkeys(way.unit for way in exported.outline.ways)
-        message = f"class: got {unit!r}; {nearest_name_hint(unit, classes)}"
-        raise UsageError(message)
+        raise UsageError(f"class: got {unit!r}; {nearest_name_hint(unit, classes)}")
     with _counts(exported.folder) as counts:
         total = sum(counts.get(name, 0) for name in ways) + 1
         chosen = max(ways, key=lambda name: ways[name] * total - counts.get(name, 0))
@@ -224,25 +167,7 @@ def choose_way(exported: Exported, unit: str) -> str:
 
 
 def submit(exported: Exported, *, unit: str | None = None, job: str | None = None) -> str:
-    """Hand the jobs of an export to its scheduler: all of them, or of a stream those of one job of a class.
-
-    Parameters
-    ----------
-    exported
-        The folder.
-    unit, job
-        Of a stream: which class, and what the job is called.
-
-    Returns
-    -------
-    str
-        What the scheduler said.
-
-    Raises
-    ------
-    UsageError
-        When a class is missing, or given where there is none.
-    """
+    """Hand the jobs of an export to its scheduler: all of them, or of a stream those of one job of a class."""
     script = ["bash", "submit.sh"]
     if exported.outline.kind is Kind.STREAM:
         if unit is None or job is None:

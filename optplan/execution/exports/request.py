@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
@@ -26,14 +26,8 @@ class Launcher(StrEnum):
 class Template(FrozenModel):
     """What is merged into the files of every target.
 
-    Parameters
-    ----------
-    setup
-        Lines of shell that run before the command, on each node.
-    env
-        Environment variables of the command. Secrets do not belong here: they come from the environment of the jobs.
-    optplan
-        How optplan is called on the cluster.
+    ``setup`` is lines of shell that run before the command on each node. Secrets do not belong into ``env``: they come
+    from the environment of the jobs. ``optplan`` is how optplan is called on the cluster.
     """
 
     setup: str = ""
@@ -46,37 +40,18 @@ class Template(FrozenModel):
         return self.setup
 
 
+_Template = TypeVar("_Template", bound=Template)
+
+
 class ExportOptions(FrozenModel):
     """How a plan is exported, beside its target and its command.
 
-    Parameters
-    ----------
-    commands
-        Of a stream: the command of a class, where it is not the one of all.
-    workdir
-        Where the command runs: by default where the caller stands, and in containers where their image says.
-    folder
-        Where the files will be: exports of one plan to several folders have names of their own.
-    template
-        What is merged in: partition, image, volumes, set-up, as the target has them.
-    overlay
-        Metadata and specification of a pod, merged into those of targets whose jobs are pods.
-    launcher
-        How the command is started on several nodes.
-    space, seed
-        What configurations of trials are drawn from, as in :func:`optplan.execution.spaces.draw`.
-    metric, mode
-        By what trials are ranked, and which way; the plan's by default.
-    time_quantile, margin
-        Time limits are this quantile of the seconds that one member takes, times one plus the margin.
-    gpus_per_node
-        GPUs of one of the target's nodes; the plan's by default.
-    retries
-        How often a job that failed, or was killed, is started again.
-    grace_s
-        Seconds between the request to end and the end.
-    sizes_known
-        Whether the command reads its size from the environment, so that it needs no placeholder.
+    By default the command runs where the caller stands, and in containers where their image says. Exports of one plan
+    to several ``folder`` have names of their own. ``overlay`` is metadata and specification of a pod, for targets whose
+    jobs are pods. Trials draw from ``space`` and ``seed`` as in :func:`optplan.execution.spaces.draw`; ``metric``,
+    ``mode`` and ``gpus_per_node`` are the plan's by default. Time limits are the ``time_quantile`` of the seconds that
+    one member takes, times one plus the ``margin``. With ``sizes_known`` the command reads its size from the
+    environment and needs no placeholder.
     """
 
     commands: ByName[str] = Field(default_factory=dict)
@@ -101,25 +76,10 @@ class ExportOptions(FrozenModel):
 class ExportRequest:
     """What an exporter is given.
 
-    Parameters
-    ----------
-    command
-        A program with its arguments, in which placeholders stand for sizes; it is no shell's. Empty where each class
-        of a stream has its own.
-    options
-        The user's.
-    export_id
-        Of the plan, of all that was asked, and of the folder: what is made elsewhere is named by it.
-    workdir
-        Where the command runs; None where the image says it.
-    enters_workdir
-        Whether the launcher goes there itself.
-    template
-        Of the target, read.
-    configurations
-        What each trial tries, in the order of drawing; one for a job, empty for streams.
-    metric, mode
-        By what trials are ranked, and which way.
+    ``command`` is empty where each class of a stream has its own; ``export_id`` is of the plan, of all that was asked,
+    and of the folder, and names what is made elsewhere; ``workdir`` is None where the image says it, and with
+    ``enters_workdir`` the launcher goes there itself. ``configurations`` has what each trial tries, in the order of
+    drawing: one for a job, none for streams.
     """
 
     command: str
@@ -131,6 +91,11 @@ class ExportRequest:
     configurations: tuple[Mapping[str, Any], ...] = ()
     metric: str = "loss"
     mode: Mode = Mode.MIN
+
+    def template_as(self, kind: type[_Template]) -> _Template:
+        """Return the template, which is of the kind that the exporter's entry names."""
+        assert isinstance(self.template, kind)
+        return self.template
 
     @property
     def tag(self) -> str:
@@ -146,13 +111,7 @@ def write_yaml(data: Mapping[str, Any]) -> str:
 
 
 def require_known(field: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse names in a template's field that the plan does not have: what they say would be lost without a word.
-
-    Raises
-    ------
-    DataError
-        When the plan lacks one.
-    """
+    """Refuse names in a template's field that the plan does not have: what they say would be lost without a word."""
     names = sorted(set(known))
     for name in given:
         if name not in names:

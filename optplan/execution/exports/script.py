@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from optplan.execution.exports.commands import write_promotion
-from optplan.execution.exports.folder import LOCK, begin_stream, write_decide
+from optplan.execution.exports.folder import begin_stream, read_script, write_decide
 from optplan.execution.exports.request import ExportRequest, Template
 from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Step
 
@@ -18,17 +18,12 @@ class ScriptTemplate(Template):
 
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
-    """Return the script that runs the plan, or one job of a class.
-
-    Raises
-    ------
-    CannotExpressError
-        When the plan needs more than one machine.
-    """
+    """Return the script that runs the plan, or one job of a class, on one machine."""
     _require_one_machine(outline, request)
     if outline.kind is Kind.STREAM:
         return {"submit.sh": _write_stream(outline, request)}
-    lines = [_HEAD.replace("@LOCK@", LOCK).replace("@RETRIES@", str(request.options.retries)), write_decide(request)]
+    head = read_script("script.sh", lock=read_script("lock.sh"), retries=request.options.retries)
+    lines = [head, write_decide(request)]
     for level in outline.levels():
         lines += [f"decide {step.name}" for step in level if step.is_promoted]
         first = 0
@@ -67,47 +62,6 @@ def _require_gpus(outline: Outline, level: Sequence[Step], gpus_per_node: int | 
 
 
 _ELSE = "use --to slurm, skypilot or kubernetes"
-
-_HEAD = """#!/usr/bin/env bash
-# Runs the plan on this machine. Run again, what has ended is not run again.
-set -euo pipefail
-cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
-@LOCK@mkdir -p logs trials
-# What is interrupted ends what it has started, each in its turn.
-end() {
-  local each
-  trap '' INT TERM HUP
-  for each in $(jobs -p); do
-    kill -TERM "$each" 2>/dev/null || true
-  done
-  wait
-  exit 143
-}
-trap end INT TERM HUP
-# stage STEP MEMBERS AT_ONCE FIRST_GPU GPUS: its members, so many side by side, each on GPUs of its own
-stage() {
-  local slot
-  trap end TERM
-  for ((slot = 0; slot < $3; slot++)); do
-    places "$1" "$2" "$3" "$slot" "$(seq -s , $(($4 + slot * $5)) $(($4 + (slot + 1) * $5 - 1)))" &
-  done
-  wait
-}
-places() {
-  local place try code
-  trap end TERM
-  for ((place = $4 + 1; place <= $2; place += $3)); do
-    for ((try = 0; try <= @RETRIES@; try++)); do
-      code=0
-      CUDA_VISIBLE_DEVICES=$5 bash launch.sh "$1" "$place" >>"logs/$1-$place.log" 2>&1 &
-      wait "$!" || code=$?
-      ((code != 0)) || break
-      echo "submit.sh: place $place of $1 failed; see logs/$1-$place.log" >&2
-      ((code != 4 && code != 124)) || break # its time is over
-    done
-  done
-}
-"""
 
 
 def _write_stream(outline: Outline, request: ExportRequest) -> str:

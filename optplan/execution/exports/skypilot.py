@@ -18,6 +18,7 @@ from pydantic import Field
 
 from optplan.contracts.resources import Resource
 from optplan.execution.exports.commands import split, write_promotion
+from optplan.execution.exports.folder import read_script
 from optplan.execution.exports.request import ExportRequest, Template, require_known, write_yaml
 from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Step
 from optplan.schema import ByName
@@ -26,24 +27,10 @@ from optplan.schema import ByName
 class SkyPilotTemplate(Template):
     """What is merged into tasks.
 
-    Parameters
-    ----------
-    setup
-        Lines of shell that run once on each node before its first trial, in a shell of their own.
-    bucket
-        Where checkpoints, metrics and the files of the export are: mounted on every node at ``run_dir``.
-    run_dir
-        That folder.
-    infra
-        Cloud, or cloud and region, as in ``aws/us-east-1``; the plan's provider and region by default.
-    image_id
-        Of the nodes.
-    accelerators
-        By the plan's GPU type, SkyPilot's name for it.
-    hourly_margin
-        ``max_hourly_cost`` is the plan's price of the task's nodes times one plus this.
-    idle_minutes
-        After which a node that does nothing is stopped.
+    ``setup`` runs once on each node before its first trial, in a shell of its own. ``bucket`` is mounted on every node
+    at ``run_dir``, for checkpoints, metrics and the files of the export. ``infra`` is a cloud, or cloud and region as
+    in ``aws/us-east-1``; the plan's by default. ``accelerators`` has SkyPilot's names for the plan's GPU types.
+    ``max_hourly_cost`` is the plan's price of the task's nodes times one plus ``hourly_margin``.
     """
 
     bucket: Annotated[str, Field(pattern=r"^[a-z0-9]+://.+$")]
@@ -61,29 +48,22 @@ class SkyPilotTemplate(Template):
 
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
-    """Return the pipelines, and the script that launches them.
-
-    Raises
-    ------
-    CannotExpressError
-        When segments of different sizes run side by side: tasks of a pipeline follow one another.
-    """
-    template = request.template
-    assert isinstance(template, SkyPilotTemplate)  # the exporter's entry names it
+    """Return the pipelines, whose tasks follow one another, and the script that launches them."""
+    template = request.template_as(SkyPilotTemplate)
     types = [resource.gpu_type for resource in outline.plan.resources.values()]
     require_known("accelerators", template.accelerators, types)
     if outline.kind is Kind.STREAM:
         files = {
             f"tasks/{way.name}.yaml": _write_pipeline(outline, way.name, way.steps, request) for way in outline.ways
         }
-        return {**files, "submit.sh": _STREAM}
+        return {**files, "submit.sh": read_script("skypilot-stream.sh")}
     if outline.kind is Kind.FLEET:
         if len(outline.steps) > 1:
             many = f"the fleet has {len(outline.steps)} groups of nodes, and a task's nodes are alike"
             raise CannotExpressError(f"cannot express: {many}; use --to slurm or kubernetes")
         return {
             "tasks/train.yaml": _write_pipeline(outline, "train", outline.steps, request),
-            "submit.sh": _submit("train"),
+            "submit.sh": read_script("skypilot.sh", name="train"),
         }
     for level in outline.levels():
         if len(level) > 1:
@@ -93,7 +73,7 @@ def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     return {
         "tasks/search.yaml": _write_pipeline(outline, "search", outline.steps, request),
         "stage.sh": _write_stage(request),
-        "submit.sh": _submit("search"),
+        "submit.sh": read_script("skypilot.sh", name="search"),
     }
 
 
@@ -105,8 +85,7 @@ def _write_pipeline(outline: Outline, name: str, steps: Sequence[Step], request:
 
 
 def _write_task(outline: Outline, step: Step, after: str, request: ExportRequest) -> dict[str, Any]:
-    template = request.template
-    assert isinstance(template, SkyPilotTemplate)  # the exporter's entry names it
+    template = request.template_as(SkyPilotTemplate)
     resource = outline.plan.resources[step.segment.resource]
     search = outline.kind is Kind.SEARCH
     folder = template.run_dir
@@ -160,100 +139,6 @@ def _write_resources(
     return found
 
 
-def _submit(name: str) -> str:
-    return _HEAD + _ONCE + f"sky jobs launch --yes --detach-run tasks/{name}.yaml\n"
-
-
-_HEAD = """#!/usr/bin/env bash
-# Launches the plan as managed jobs. The files of this folder have to be in the bucket that the tasks mount.
-set -euo pipefail
-cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
-"""
-
-_ONCE = """if ! mkdir launched 2>/dev/null; then
-  echo "submit.sh: was launched before; when sky jobs queue shows that it has ended, rmdir launched" >&2
-  exit 1
-fi
-trap 'code=$?; ((code == 0)) || rmdir launched' EXIT
-"""
-
-_STREAM = (
-    _HEAD
-    + """# A job of a class: submit.sh NAME WAY. `optplan submit` chooses the way.
-name=$1 way=$2
-[[ $name =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || { echo "submit.sh: no name for a job: $name" >&2; exit 2; }
-[[ -e tasks/$way.yaml ]] || { echo "submit.sh: there is no way $way" >&2; exit 2; }
-sky jobs launch --yes --detach-run --name "$name" --env "OPTPLAN_JOB=$name" "tasks/$way.yaml"
-"""
-)
-
-
 def _write_stage(request: ExportRequest) -> str:
     promote = write_promotion(request, '"$here"')
-    return _STAGE.replace("@RETRIES@", str(request.options.retries)).replace("@PROMOTE@", promote)
-
-
-_STAGE = """#!/usr/bin/env bash
-# Runs this node's trials of a stage, each on GPUs of its own; the first node waits for all, and decides who goes on.
-# It fails where nobody does, so that no nodes are rented for the next stage: stage.sh STEP NODES GPUS SIZE NEXT
-#
-# NODES and GPUS are what one trial holds: so many nodes, and so many GPUs on each; SIZE is how many GPUs a node has.
-set -euo pipefail
-here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-step=$1 nodes=$2 gpus=$3 size=$4 next=$5
-count=$SKYPILOT_NUM_NODES rank=$SKYPILOT_NODE_RANK task=$SKYPILOT_TASK_ID
-# Groups of NODES nodes have one trial at a time, single nodes as many as their GPUs are enough for.
-slots=1
-((nodes > 1)) || slots=$((size / gpus))
-groups=$((count / nodes))
-if ((slots == 0 || groups == 0)); then
-  echo "stage.sh: a trial needs $nodes nodes of $gpus GPUs, and there are $count of $size" >&2
-  exit 1
-fi
-group=$((rank / nodes))
-export OPTPLAN_NODE_RANK=$((rank % nodes))
-mapfile -t trials <"$here/members/$step.txt"
-# What has failed for good leaves a mark of this task: a new one tries again.
-has_failed() { [[ $(cat "$here/trials/$1/failed-$step" 2>/dev/null) == "$task" ]]; }
-run() {
-  local place try code
-  for ((place = group * slots + $1; place < ${#trials[@]}; place += groups * slots)); do
-    ! has_failed "${trials[place]}" || continue
-    for ((try = 0; try <= @RETRIES@; try++)); do
-      code=0
-      CUDA_VISIBLE_DEVICES=$(seq -s , $(($1 * gpus)) $((($1 + 1) * gpus - 1))) MASTER_PORT=$((29500 + $1)) \\
-        bash "$here/launch.sh" "$step" $((place + 1)) || code=$?
-      ((code != 0)) || break
-      echo "stage.sh: ${trials[place]} failed in $step" >&2
-      ((code != 143)) || return 0 # the node is asked to end
-      ((code != 4 && code != 124)) || break # its time is over
-    done
-    if ((code != 0 && OPTPLAN_NODE_RANK == 0)); then
-      mkdir -p "$here/trials/${trials[place]}"
-      printf '%s\\n' "$task" >"$here/trials/${trials[place]}/failed-$step"
-    fi
-  done
-}
-if ((group < groups)); then
-  MASTER_ADDR=$(sed -n "$((group * nodes + 1))p" <<<"$SKYPILOT_NODE_IPS")
-  export MASTER_ADDR
-  for ((slot = 0; slot < slots; slot++)); do
-    run "$slot" &
-  done
-  wait
-fi
-((rank == 0)) || exit 0
-for trial in "${trials[@]}"; do
-  until [[ -e $here/trials/$trial/ended-$step ]] || has_failed "$trial"; do
-    sleep 5 # other nodes' trials; what they write is seen here after seconds
-  done
-done
-[[ $next != --winner ]] || exec @PROMOTE@ --winner
-code=0
-@PROMOTE@ "$next" || code=$?
-if ((code == 0)) && [[ ! -s $here/members/$next.txt ]]; then
-  code=1
-fi
-((code == 0)) || @PROMOTE@ --winner || true
-exit "$code"
-"""
+    return read_script("skypilot-stage.sh", retries=request.options.retries, promote=promote)

@@ -17,7 +17,7 @@ from pydantic import Field
 from optplan.contracts.plan import Segment
 from optplan.errors import DataError
 from optplan.execution.exports.commands import write_promotion
-from optplan.execution.exports.folder import LOCK, begin_stream
+from optplan.execution.exports.folder import begin_stream, read_script
 from optplan.execution.exports.request import ExportRequest, Template, require_known
 from optplan.execution.exports.steps import Kind, Outline, Step
 from optplan.schema import ByName
@@ -34,16 +34,9 @@ _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@,/+-]*$")]
 class SlurmTemplate(Template):
     """What is merged into Slurm's files.
 
-    Parameters
-    ----------
-    partition, account, qos, reservation, constraint
-        As in sbatch.
-    gpus
-        By the plan's GPU type, the name that ``gres.conf`` has for it; empty where GPUs have no type there.
-    resources
-        By resource of the plan, options of sbatch for its jobs alone.
-    options
-        Further options of sbatch by their long name, such as ``mem: 16G``.
+    ``gpus`` has the name in ``gres.conf`` of the plan's GPU types, empty where GPUs have no type there; ``resources``
+    has, by resource of the plan, options of sbatch for its jobs alone; ``options`` are further ones by their long name,
+    such as ``mem: 16G``.
     """
 
     partition: _Word | None = None
@@ -58,8 +51,7 @@ class SlurmTemplate(Template):
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     """Return the batch scripts, and the script that submits them."""
-    template = request.template
-    assert isinstance(template, SlurmTemplate)  # the exporter's entry names it
+    template = request.template_as(SlurmTemplate)
     types = [resource.gpu_type for resource in outline.plan.resources.values()]
     require_known("gpus", template.gpus, types)
     require_known("resources", template.resources, outline.plan.resources)
@@ -164,8 +156,7 @@ def _is_by_gpu(step: Step) -> bool:
 
 
 def _options(outline: Outline, step: Step, request: ExportRequest) -> list[str]:
-    template = request.template
-    assert isinstance(template, SlurmTemplate)  # the exporter's entry names it
+    template = request.template_as(SlurmTemplate)
     resource = outline.plan.resources[step.segment.resource]
     kind = template.gpus.get(resource.gpu_type, "")
     typed = f"{_require_word(f'template.gpus.{resource.gpu_type}', kind)}:" if kind else ""
@@ -229,8 +220,7 @@ def _write_time(seconds: int) -> str:
 
 
 def _write_decision(request: ExportRequest, name: str, what: str) -> str:
-    template = request.template
-    assert isinstance(template, SlurmTemplate)  # the exporter's entry names it
+    template = request.template_as(SlurmTemplate)
     own = {name: getattr(template, name) for name in ("partition", "account", "qos") if getattr(template, name)}
     lines = [
         "#!/usr/bin/env bash",
@@ -248,35 +238,5 @@ def _write_decision(request: ExportRequest, name: str, what: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-_HEAD = (
-    """#!/usr/bin/env bash
-# Submits every job of the plan, each after those that it waits for. Submitted again, what has ended is not run again.
-set -euo pipefail
-cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
-"""
-    + LOCK
-    + """left=$(
-  squeue --noheader --me --format='%F %Z' | sort -u | while read -r id where; do
-    if [[ $where == "$PWD" ]]; then printf ' %s' "$id"; fi
-  done
-)
-if [[ -n $left ]]; then
-  echo "submit.sh: jobs of this folder are still there; wait, or end them first: scancel$left" >&2
-  exit 1
-fi
-mkdir -p logs trials
-declare -A job
-submit() {
-  local name=$1 id
-  shift
-  id=$(sbatch --parsable "$@" "jobs/$name.sbatch")
-  id=${id%%;*}
-  job[$name]=${job[$name]:+${job[$name]}:}$id
-  printf '%s\\t%s\\n' "$name" "$id" | tee -a submitted.tsv
-}
-"""
-)
-
-
 def _submit(lines: Iterable[str]) -> str:
-    return _HEAD + "".join(f"{line}\n" for line in lines)
+    return read_script("slurm.sh", lock=read_script("lock.sh")) + "".join(f"{line}\n" for line in lines)

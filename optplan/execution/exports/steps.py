@@ -37,15 +37,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Shape:
-    """What one member of a segment holds on the target's nodes.
-
-    Parameters
-    ----------
-    nodes, gpus_per_node
-        How many nodes, and how many GPUs it holds on each of them.
-    workers
-        Processes in all.
-    """
+    """What one member of a segment holds on the target's nodes; ``workers`` are processes in all."""
 
     nodes: int
     gpus_per_node: int
@@ -66,24 +58,9 @@ class Shape:
 class Step:
     """A segment as the files of an export name it.
 
-    Parameters
-    ----------
-    name
-        Lower-case letters, digits and hyphens, distinct within the plan.
-    segment
-        Of the plan.
-    shape
-        What one member holds.
-    after
-        Names of the steps that it waits for.
-    done
-        Iterations, or epochs in streams, that a member has done before; None where the clock counts.
-    target
-        Iterations, or epochs in streams, after which it ends; None where the clock ends it.
-    fixed_s
-        Seconds for which it lasts, where the clock ends it.
-    limit_s
-        Seconds after which one member is ended, margin included; where the clock ends it, a minute after that.
+    ``name`` is of lower-case letters, digits and hyphens, distinct within the plan; ``after`` has names of steps. A
+    member has ``done`` so many iterations (streams: epochs) before, and ends after ``target``; where the clock ends it
+    both are None, and it lasts ``fixed_s``. After ``limit_s`` it is ended, margin included.
     """
 
     name: str
@@ -103,20 +80,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Outline:
-    """All that exporters need of a plan.
-
-    Parameters
-    ----------
-    plan
-        Itself.
-    kind
-        What it runs.
-    steps
-        One for each segment, in the plan's order.
-    ways
-        Of a stream: by name, the steps that a job of a class takes one after the other, with the class and the
-        fraction of its jobs.
-    """
+    """All that exporters need of a plan: a step for each segment, in its order; of a stream also its jobs' ways."""
 
     plan: Plan
     kind: Kind
@@ -148,19 +112,8 @@ class Way:
 def outline(plan: Plan, *, margin: float = 0.5, quantile: float = 0.99, gpus_per_node: int | None = None) -> Outline:
     """Take a plan apart.
 
-    Parameters
-    ----------
-    plan
-        Of any formulation.
-    margin, quantile
-        Time limits are this quantile of the seconds that one member takes, times one plus the margin.
-    gpus_per_node
-        GPUs of one of the target's nodes; the resource's by default.
-
-    Raises
-    ------
-    CannotExpressError
-        When a member's GPUs do not divide into equal nodes.
+    Time limits are this quantile of the seconds that one member takes, times one plus the margin. ``gpus_per_node`` is
+    of the target's nodes, the resource's by default; a member's GPUs have to divide into equal nodes.
     """
     kind = {UnitKind.FLEET_GROUP: Kind.FLEET, UnitKind.JOB_CLASS: Kind.STREAM}.get(plan.units[0].kind, Kind.SEARCH)
     names = _name_all([segment.id for segment in plan.segments])

@@ -17,7 +17,6 @@ from optplan.execution.exports.pods import (
     TRAIN,
     PodTemplate,
     overlay,
-    pods_of,
     require_no_elastic,
     write_call,
     write_env,
@@ -31,28 +30,14 @@ from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, S
 
 
 class TrainJobTemplate(PodTemplate):
-    """What is merged into TrainJobs.
-
-    Parameters
-    ----------
-    runtime
-        The training runtime.
-    runtime_kind
-        ``ClusterTrainingRuntime``, or ``TrainingRuntime`` of the namespace.
-    """
+    """What is merged into TrainJobs."""
 
     runtime: Annotated[str, Field(min_length=1)] = "torch-distributed"
     runtime_kind: Annotated[str, Field(pattern="^(Cluster)?TrainingRuntime$")] = "ClusterTrainingRuntime"
 
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
-    """Return the manifests, and the script that applies them one after the other.
-
-    Raises
-    ------
-    CannotExpressError
-        When a segment has several members, or a fleet several groups.
-    """
+    """Return the manifests, and the script that applies them one after the other."""
     if outline.kind is Kind.FLEET and len(outline.steps) > 1:
         many = f"the fleet has {len(outline.steps)} groups of nodes, and a TrainJob has one"
         raise CannotExpressError(f"cannot express: {many}; use --to kubernetes")
@@ -68,8 +53,7 @@ def _write_step(outline: Outline, step: Step, name: str, request: ExportRequest)
         many = f"{step.segment.id!r} has {step.segment.members} trials, and a TrainJob is one job"
         raise CannotExpressError(f"cannot express: {many}; use --to kubernetes")
     require_no_elastic(request, "a TrainJob")
-    template = pods_of(request)
-    assert isinstance(template, TrainJobTemplate)  # the exporter's entry names it
+    template = request.template_as(TrainJobTemplate)
     volumes, mounts = write_volume(request)
     spec = {"containers": [{"name": TRAIN, "volumeMounts": mounts}], "volumes": volumes}
     pod = overlay({"metadata": {}, "spec": {**spec, **write_place(step, outline, request)}}, request)

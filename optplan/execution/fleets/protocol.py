@@ -13,22 +13,10 @@ from optplan.formulations.srift.planning import SriftPlan
 class FleetRequest:
     """A fleet that is to train.
 
-    Parameters
-    ----------
-    number
-        Which of the run's fleets, from 1; asking twice does nothing twice.
-    plan, place
-        Its plan, and by VM, in the order of ranks, the ranks that it has.
-    started
-        VMs that do not run yet.
-    from_iterations, to_iterations
-        Done in all when it begins, and when it ends.
-    checkpoint, source
-        The file that it goes on from, empty where it begins anew; and the rank that reads it for all.
-    heartbeat_s
-        How often every rank reports.
-    checkpoint_every_s
-        How often the source stores the state unasked; 0: never.
+    ``number`` is which of the run's fleets, from 1; asking twice does nothing twice. ``place`` has, by VM in the order
+    of ranks, the ranks that it has; ``started`` are VMs that do not run yet. Iterations are done in all when it begins
+    and ends; ``source`` is the rank that reads the ``checkpoint``, empty where it begins anew, for all, and stores the
+    state every ``checkpoint_every_s`` unasked; 0: never. Every rank reports every ``heartbeat_s``.
     """
 
     number: int
@@ -65,18 +53,10 @@ class FleetRequest:
 class Report:
     """A line that a rank has written; whatever it says, the rank is alive.
 
-    Parameters
-    ----------
-    number, rank, t
-        Which fleet's, which rank, and when it was seen.
-    iterations
-        That it has done in all; None where the line does not say.
-    stored, order
-        The file that it has stored after these iterations, and the order that asked for it; 0: unasked.
-    ended, left
-        Whether it has done all of its iterations, and whether its process ends.
-    trouble
-        What has gone wrong for it, such as a neighbour that does not answer; it waits for orders.
+    It was seen at ``t``. ``iterations`` are done in all, None where the line does not say; ``stored`` is the file that
+    it has stored after these, ``order`` the order that asked for it, 0: unasked. It has ``ended`` all of its
+    iterations, or its process ends (``left``). ``trouble`` is what has gone wrong for it, such as a neighbour that does
+    not answer; it waits for orders.
     """
 
     number: int

@@ -75,17 +75,7 @@ def renew_search(base: RubberBandInstance, sections: dict[str, Any], **given: fl
 
 
 def renew_pauses(base: SeerInstance, measured: SearchTimings, source: str) -> SeerInstance:
-    """Return a SEER search whose rounds begin with the pause that was measured.
-
-    Parameters
-    ----------
-    base
-        The instance.
-    measured
-        Times of its trials; a pause is the mean time until a trial goes on from its checkpoint.
-    source
-        How it was measured, in words.
-    """
+    """Return a SEER search whose rounds begin with the mean time until a trial goes on from its checkpoint."""
     pause_s = float(f"{measured.restart_s.mean:.5g}")
     return base.replace(resize_s=pause_s, source=dict(base.source) | {"profile": source})
 
@@ -100,20 +90,7 @@ def describe_class(measured: MeasuredSpeedup, gpu_type: str) -> dict[str, Any]:
 
 
 def require_class(base: BoaInstance, name: str, gpu_type: str, fewest: int) -> None:
-    """Refuse to measure what :func:`renew_class` could not put into an instance.
-
-    Parameters
-    ----------
-    base, name, gpu_type
-        The instance, its class, and one of its GPU types.
-    fewest
-        GPUs, where the speedup will be 1.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no such class or GPU type, or the class's sizes were measured on other GPUs.
-    """
+    """Refuse to measure a class that :func:`renew_class` could not put in: unknown, or its sizes of other GPUs."""
     for what, wanted, known in (("class", name, base.classes), ("gpu_type", gpu_type, base.gpu_types)):
         if wanted not in known:
             raise UsageError(f"{what}: {base.name} has no {wanted!r}; {nearest_name_hint(wanted, known)}")

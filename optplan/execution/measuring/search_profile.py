@@ -171,13 +171,7 @@ def profile_trials(
     *,
     on_event: Listener | None = None,
 ) -> Profile:
-    """Time trials on an executor whose nodes have the most GPUs asked for, one for each configuration.
-
-    Raises
-    ------
-    MeasurementError
-        When a trial fails, does not get as far as to be timed, or its node does not come.
-    """
+    """Time trials on an executor whose nodes have the most GPUs asked for, one for each configuration."""
     profiler = _Profiler(executor, settings, len(configurations), on_event or (lambda _: None))
     request_s, launch_s = profiler.await_node()
     for number, configuration in enumerate(configurations, start=1):

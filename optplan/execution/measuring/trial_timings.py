@@ -205,13 +205,7 @@ def _estimate(values: Sequence[float | None]) -> Estimate | None:
 
 
 def _split_variance(groups: Sequence[Sequence[FloatArray]]) -> tuple[float, float]:
-    """Return the relative variances within trials and between them, pooled over the numbers of GPUs.
-
-    Parameters
-    ----------
-    groups
-        By number of GPUs, by trial, the seconds of iterations.
-    """
+    """Return the relative variances within and between trials, pooled, of seconds by number of GPUs, by trial."""
     squares = freedom = between = weight = 0.0
     for trials in groups:
         mean = float(np.mean([trial.mean() for trial in trials]))

@@ -52,31 +52,13 @@ class Verdict(StrEnum):
 class Calculation(FrozenModel):
     """One calculation, and what became of it.
 
-    Parameters
-    ----------
-    at_s
-        When, seconds since 1970.
-    verdict
-        Whether its table was published.
-    reason
-        Why it was made.
-    changes
-        What had moved since the last one, in words.
-    notes
-        What else is to be known: why the table was kept, classes that are probed, a budget that is too small.
-    number
-        Of the table that holds from now on; None before the first one.
-    mean_jct_s, bound_s, gap
-        What the new plan promises, and how far that is proven. While classes are probed there is no bound, and the gap
-        is that of the others.
-    present_jct_s
-        What the table before promises under the same estimates; None where it breaks a limit or lacks a class.
-    budget, planned
-        In the budget's unit: as given, and what the table that holds takes.
-    needed
-        The least budget that carries the load, where the given one does not.
-    unit
-        Of all three.
+    ``at_s`` is in seconds since 1970; ``reason`` is why it was made, ``changes`` what had moved since the last one, in
+    words. ``notes`` say why the table was kept, which classes are probed, or that a budget is too small. ``number`` is
+    of the table that holds from now on, None before the first. ``mean_jct_s``, ``bound_s`` and ``gap`` are the new
+    plan's; while classes are probed there is no bound, and the gap is that of the others. ``present_jct_s`` is what the
+    table before promises under the same estimates; None where it breaks a limit or lacks a class. ``budget``,
+    ``planned`` (what the table that holds takes) and ``needed`` (the least that carries the load, where the given one
+    does not) are in ``unit``.
     """
 
     at_s: float

@@ -31,16 +31,9 @@ from optplan.execution.online.stock import Stock
 class Changes:
     """What is to become the case.
 
-    Parameters
-    ----------
-    places
-        By job that is to be elsewhere, in the order in which jobs came: what it is to hold; empty where it waits.
-    nodes
-        By type: how many nodes are wanted.
-    short
-        Jobs that hold other GPUs then than the table says, fewer of them as a rule.
-    idle
-        Nodes that nobody holds then and that are not wanted: they can be given back.
+    ``places`` has, in the order in which jobs came, what each that is to be elsewhere is to hold; empty where it waits.
+    ``nodes`` is how many are wanted by type; ``short`` are jobs that then hold other GPUs than the table says, fewer as
+    a rule; ``idle`` nodes are held by nobody and not wanted: they can be given back.
     """
 
     places: Mapping[str, Place]
@@ -53,14 +46,8 @@ class Changes:
 class Decision:
     """What is to be the case.
 
-    Parameters
-    ----------
-    places
-        By job, in the order in which jobs were given: what it holds; empty where it waits.
-    nodes, short, idle
-        As in :class:`Changes`.
-    waiting
-        Jobs that hold none.
+    ``places`` has what each job holds, in the order in which jobs were given, empty for those ``waiting``; the others
+    are as in :class:`Changes`.
     """
 
     places: Mapping[str, Place]
@@ -71,15 +58,7 @@ class Decision:
 
 
 class Allocator:
-    """Decides who holds what, and how many nodes are wanted; a decision costs what has changed since the last one.
-
-    Parameters
-    ----------
-    table
-        How many GPUs a job is to hold.
-    rules
-        Types, quotas, order.
-    """
+    """Decides who holds what, and how many nodes are wanted; a decision costs what has changed since the last one."""
 
     def __init__(self, table: Widths, rules: Rules) -> None:
         self._table, self._rules = table, rules
@@ -104,13 +83,7 @@ class Allocator:
                 self.put(one.job)
 
     def put(self, job: ActiveJob) -> None:
-        """Tell of a job that has arrived, or of which something has changed.
-
-        Raises
-        ------
-        DataError
-            When the table has a type that the rules do not know.
-        """
+        """Tell of a job that has arrived, or of which something has changed."""
         before = self._claims.get(job.name)
         if before is None:
             self._put += 1
@@ -126,13 +99,7 @@ class Allocator:
             self._withdraw(one)
 
     def add_node(self, name: str, node: Node, number: int) -> None:
-        """Tell of a node that can be used; among equally full ones those with smaller numbers are taken first.
-
-        Raises
-        ------
-        DataError
-            When it has a type that the rules do not know, or no GPU.
-        """
+        """Tell of a node that can be used; among equally full ones those with smaller numbers are taken first."""
         self._stock.add(name, node, number)
         self._decided = None
 

@@ -20,18 +20,7 @@ Rank: TypeAlias = tuple[float, float, str]
 class Claim:
     """A job that wants GPUs.
 
-    Parameters
-    ----------
-    job, number
-        Which, and how many came before it.
-    wanted, kind
-        What the table says that it holds.
-    held, held_kind
-        What it holds.
-    rank
-        Whose is less comes first; no two have the same.
-    got, got_kind
-        What it gets.
+    Whose ``rank`` is less comes first; no two have the same. ``number`` is how many jobs came before it.
     """
 
     job: ActiveJob
@@ -108,26 +97,7 @@ def _rank(one: Claim) -> Rank:
 def divide(
     running: Iterable[Claim], short: Iterable[Claim], line: Line, stock: Stock, scarce: frozenset[str]
 ) -> list[Claim]:
-    """Divide what is there among those who want something else than they hold.
-
-    Parameters
-    ----------
-    running
-        Those who hold something.
-    short
-        Those among them who hold something else than they want.
-    line
-        Those who hold nothing.
-    stock
-        What is there; what is held now counts as used.
-    scarce
-        Types of which more is wanted than there will ever be.
-
-    Returns
-    -------
-    list of Claim
-        Those whose ``got`` was looked at, each once; all others get what they hold.
-    """
+    """Divide what is there among those who want something else than they hold; return those it looked at."""
     first_come = stock.rules.order is Order.FIRST_COME
     seen = {one.number: one for one in short}
     ordered = sorted(seen.values(), key=_rank)

@@ -51,24 +51,10 @@ class Level:
 class ClassEstimate:
     """What was seen of a class; weights are as of the moment of the last :meth:`age`.
 
-    Attributes
-    ----------
-    arrivals, watched_h
-        Weighted number, and weighted hours of watching: their quotient is the rate.
-    stated_jobs
-        Weight of the stated size.
-    done, whole
-        Weighted numbers of jobs that ended, and of those among them that did all their work and said how.
-    hours, held_hours
-        By place (type of GPU and width), weighted hours that whole jobs trained there, and that all did.
-    levels
-        By place, speeds measured there.
-    hints
-        The latest of AdaptDL, by type of GPU.
-    is_new
-        Whether the instance does not have the class.
-    since_s
-        From when on it is watched, seconds since 1970.
+    ``arrivals`` over ``watched_h`` is the rate; ``stated_jobs`` is the weight of the stated size; ``done`` and
+    ``whole`` are weights of jobs that ended, and of those that did all their work and said how. By place (type of GPU
+    and width) there are ``hours`` that whole jobs trained, ``held_hours`` that all did, and ``levels``, speeds
+    measured; by type the latest ``hints`` of AdaptDL. It is watched from ``since_s`` on, seconds since 1970.
     """
 
     arrivals: float

@@ -22,16 +22,10 @@ _Gpus = Annotated[int, Field(ge=1, le=1_000_000), NUMBER]
 
 
 class _Event(FrozenModel):
-    """Something that happened.
+    """Something that happened to a job of a class, at seconds since 1970.
 
-    Parameters
-    ----------
-    id
-        Of the event; a second one with the same id is a repetition.
-    at_s
-        When, seconds since 1970; None for when it is heard of. What lies ahead of the calculator's clock counts as now.
-    job_class
-        Of the job.
+    None is when it is heard of, and what lies ahead of the calculator's clock counts as now. A second event with the
+    same id is a repetition.
     """
 
     id: _Name
@@ -46,15 +40,7 @@ class Arrival(_Event):
 
 
 class Run(FrozenModel):
-    """A part of a job's life.
-
-    Parameters
-    ----------
-    gpus, gpu_type
-        What it held; the type may be left out where there is one.
-    seconds
-        For how long it trained there, starts and pauses left out.
-    """
+    """GPUs that a job held, of a type where there are several, and seconds it trained, without starts and pauses."""
 
     gpus: _Gpus
     gpu_type: _Name | None = None
@@ -64,12 +50,8 @@ class Run(FrozenModel):
 class Completion(_Event):
     """A job ended.
 
-    Parameters
-    ----------
-    ran
-        At which widths and for how long; with it the mean size of the class is estimated, and the budget used.
-    whole
-        Whether it did all its work; of one that failed or was cancelled, only what it held counts.
+    From ``ran``, at which widths and for how long, the mean size of the class and the budget used are estimated; of a
+    job that is not ``whole`` (it failed or was cancelled) only what it held counts.
     """
 
     kind: Literal["completion"] = "completion"
@@ -118,13 +100,7 @@ OnlineEvent = Arrival | Completion | Measurement | HintsReported
 
 
 def parse_event(data: object, *, path: str = "") -> OnlineEvent:
-    """Read an event from plain data.
-
-    Raises
-    ------
-    DataError
-        When it is none; the message names the field.
-    """
+    """Read an event from plain data."""
     if not isinstance(data, dict):
         fix = "an object with kind, id and job_class is needed"
         raise DataError(path or "event", f"got {show_value(data)}", fix)

@@ -46,17 +46,7 @@ class _PerJob:
 
 
 class _Policy:
-    """What both have in common.
-
-    Parameters
-    ----------
-    table
-        The widths; another may take its place at any time.
-    describe
-        Class and epoch of a job.
-    order
-        Who is served first where jobs queue.
-    """
+    """What both have in common: the widths, which may be replaced at any time; jobs' class and epoch; who is first."""
 
     def __init__(
         self, table: WidthTable, *, describe: Describe = describe_by_name, order: Order = Order.FIRST_COME
@@ -105,15 +95,7 @@ class _Policy:
 
 
 class AdaptDLPolicy(_Policy):
-    """BOA's scheduler in the place of AdaptDL's ``PolluxPolicy``; jobs and nodes of one type.
-
-    Parameters
-    ----------
-    table
-        The widths.
-    describe
-        Class and epoch of a job.
-    """
+    """BOA's scheduler in the place of AdaptDL's ``PolluxPolicy``; jobs and nodes of one type."""
 
     def optimize(
         self,
@@ -122,29 +104,7 @@ class AdaptDLPolicy(_Policy):
         base_allocations: Mapping[Any, Sequence[str]],
         node_template: Any,  # noqa: ANN401 - another package's type
     ) -> tuple[dict[Any, list[str]], int]:
-        """Run one round.
-
-        Parameters
-        ----------
-        jobs
-            By key, ``JobInfo`` of those that are not complete.
-        nodes
-            By key, ``NodeInfo``.
-        base_allocations
-            By key of a job, the key of a node for each replica.
-        node_template
-            A node that can be had.
-
-        Returns
-        -------
-        tuple
-            Allocations as they are given, and the number of nodes that are wanted.
-
-        Raises
-        ------
-        UsageError
-            When a replica has more than one GPU, or the template has none.
-        """
+        """Run one round of AdaptDL's arguments; return allocations as they are given, and how many nodes are wanted."""
         size = int(node_template.resources.get(GPU, 0))
         if size < 1:
             raise UsageError(f"node_template: has no {GPU}; nodes with at least one can be asked for")
@@ -178,22 +138,7 @@ class SiaPolicy(_Policy):
         nodes: Mapping[str, Mapping[int, Any]],
         base_allocations: Mapping[Any, tuple[str | None, Sequence[int]]],
     ) -> dict[Any, tuple[str, tuple[int, ...]]]:
-        """Run one round.
-
-        Parameters
-        ----------
-        jobs
-            By name, ``JobInfo`` of those that are not complete.
-        nodes
-            By cluster and number, ``NodeInfo``.
-        base_allocations
-            By name of a job, its cluster and the number of a node for each replica.
-
-        Returns
-        -------
-        dict
-            Allocations as they are given; jobs that wait are left out.
-        """
+        """Run one round of Sia's arguments; return allocations as they are given, without the jobs that wait."""
         there = {
             f"{cluster} {number}": Node(int(node.resources[GPU]), cluster)
             for cluster, numbered in nodes.items()

@@ -35,21 +35,8 @@ _LEAST_RATE = 1e-12
 class Knowledge:
     """What is known of a stream of jobs. It reads no clock: time passes where a moment is given.
 
-    Parameters
-    ----------
-    instance
-        What is stated.
-    terms
-        The settings.
-    now_s
-        The time, seconds since 1970.
-
-    Attributes
-    ----------
-    classes
-        What was seen of each class.
-    urgent
-        Why widths should be calculated again at once; empty where they need not.
+    ``classes`` is what was seen of each class, ``urgent`` why widths should be calculated again at once, empty where
+    they need not; moments are seconds since 1970.
     """
 
     def __init__(self, instance: BoaInstance, terms: Terms, *, now_s: float) -> None:

@@ -25,15 +25,7 @@ _ROUNDING = 1e-9
 
 
 class Seen(NamedTuple):
-    """What is estimated of a class.
-
-    Parameters
-    ----------
-    rate_per_hour, size_gpu_hours
-        The estimates.
-    speeds
-        Mean speedup at each of the class's options.
-    """
+    """What is estimated of a class; ``speeds`` are mean speedups at each of its options."""
 
     rate_per_hour: float
     size_gpu_hours: float
@@ -59,16 +51,8 @@ def look(instance: BoaInstance, name: str) -> Seen:
 class Look:
     """A look at a class.
 
-    Parameters
-    ----------
-    stated
-        The class before anything was seen of it.
-    seen, speedups
-        What was estimated then.
-    levels, hints
-        What that came from: logarithms of measured speeds by place, and hints.
-    exact
-        Whether it holds only as long as nothing is measured, because a law was fitted.
+    ``stated`` is the class before anything was seen of it; ``levels`` are logarithms of measured speeds by place; it is
+    ``exact`` where, a law being fitted, it holds only as long as nothing is measured.
     """
 
     stated: JobClass

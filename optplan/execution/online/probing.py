@@ -17,12 +17,8 @@ from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolut
 class Probing:
     """Which classes are probed, and what that takes.
 
-    Parameters
-    ----------
-    branches
-        By class, a row for each width that was not measured yet, for the same share of its jobs each.
-    part
-        Of the budget, that all of them take as far as it is estimated.
+    ``branches`` has, by class, a row for each width that was not measured yet, for the same share of its jobs each;
+    ``part`` is what all of them take of the budget, as far as it is estimated.
     """
 
     branches: Mapping[str, tuple[Branch, ...]]
@@ -37,15 +33,8 @@ class Probing:
 def find_probing(instance: BoaInstance, classes: Mapping[str, ClassEstimate], terms: Terms) -> Probing:
     """Find the classes to be probed.
 
-    Parameters
-    ----------
-    instance
-        As estimated, with a budget.
-    classes
-        What is known of each class.
-    terms
-        The settings. Together the probed classes take at most ``probe_part`` of the budget: those that would take
-        more get the widths that are best as far as they are known, as do all on a type of GPU with a quota.
+    Together they take at most ``probe_part`` of the budget: those that would take more get the widths that are best as
+    far as they are known, as do all on a type of GPU with a quota.
     """
     left = terms.probe_part * instance.budget_amount()
     probed: dict[str, tuple[Branch, ...]] = {}

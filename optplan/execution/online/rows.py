@@ -40,13 +40,7 @@ class Rows:
 
 
 class Outlook:
-    """How long jobs are expected to go on under a plan.
-
-    Parameters
-    ----------
-    plan
-        Within a segment all epochs are taken to be equally long.
-    """
+    """How long jobs are expected to go on under a plan; within a segment all epochs are taken to be equally long."""
 
     def __init__(self, plan: BoaPlan) -> None:
         self._left_s: Mapping[str, list[FloatArray]] = {

@@ -25,17 +25,9 @@ class _There:
 
 
 class Stock:
-    """The GPUs of a cluster. They are taken on as few nodes as possible, and nobody is moved for that.
+    """The GPUs of a cluster, of which ``used`` are given away, by type.
 
-    Parameters
-    ----------
-    rules
-        Types and limits.
-
-    Attributes
-    ----------
-    used
-        By type: the GPUs that are given to somebody.
+    They are taken on as few nodes as possible, and nobody is moved for that.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -56,13 +48,7 @@ class Stock:
         return name in self._nodes
 
     def add(self, name: str, node: Node, number: int) -> None:
-        """Add a node; among equally full ones, those with smaller numbers are taken first.
-
-        Raises
-        ------
-        DataError
-            When it has a type that the rules do not know, or no GPU.
-        """
+        """Add a node; among equally full ones, those with smaller numbers are taken first."""
         kind, gpus = node.gpu_type, node.gpus
         if kind not in self._gpus:
             raise DataError(f"nodes.{name}.gpu_type", f"got {kind!r}", nearest_name_hint(kind, self._gpus))

@@ -17,40 +17,19 @@ _Part = Annotated[float, Field(ge=0, le=1)]
 class Terms(FrozenModel):
     """The calculator's settings.
 
-    Parameters
-    ----------
-    window_h
-        Whatever was seen so many hours ago weighs 1/e of what is seen now.
-    stated_jobs
-        The instance's mean sizes weigh as much as so many jobs that ended, at the start.
-    every_s
-        Widths are calculated again after so many seconds at the latest (the paper: 15 minutes); 1 at least.
-    settle_s
-        And not again before so many.
-    move
-        They are calculated at once where a rate, a size or a speed has moved by more than this part.
-    least_gain
-        A new table that makes the mean completion time less than this part shorter is not published, so that no running
-        job is rescaled for it; unless the present one exceeds the budget, or lacks a class.
-    gap
-        Relative gap within which a table has to be proven.
-    gpus_per_node
-        Of the nodes that AdaptDL's hints were measured on.
-    new_speedup
-        Of a class that the instance does not have, until it is measured: ``linear``, ``amdahl:FRACTION`` or
-        ``power:EXPONENT``; what rests on it is said to be assumed.
-    new_size_gpu_hours
-        The same for its size; None for the median of the instance's classes.
-    new_watched_h
-        Its first arrival counts as the only one in so many hours.
-    probe_widths
-        Jobs of a new class run at these widths in turn until each of them was measured.
-    probe_jobs
-        Or until so many of its jobs have ended.
-    probe_part
-        There is no probing where it would take more than this part of the budget.
-    most_classes
-        New classes at most; beyond them arrivals are refused, as names are then taken for classes.
+    What was seen ``window_h`` hours ago weighs 1/e of what is seen now; at the start the instance's mean sizes weigh as
+    much as ``stated_jobs`` jobs that ended. Widths are calculated again after ``every_s`` at the latest (the paper: 15
+    minutes), not before ``settle_s``, and at once where a rate, a size or a speed has moved by more than the part
+    ``move``, to within the relative ``gap``. A table that makes the mean completion time less than the part
+    ``least_gain`` shorter is not published, so that no running job is rescaled for it, unless the present one exceeds
+    the budget or lacks a class. AdaptDL's hints were measured on nodes of ``gpus_per_node``.
+
+    A class that the instance does not have is taken to have ``new_speedup`` until it is measured (``linear``,
+    ``amdahl:FRACTION`` or ``power:EXPONENT``; what rests on it is said to be assumed) and ``new_size_gpu_hours`` (None:
+    the median of the others'), and its first arrival counts as the only one in ``new_watched_h``. Its jobs run at
+    ``probe_widths`` in turn until each of them was measured, or ``probe_jobs`` have ended, unless that takes more than
+    ``probe_part`` of the budget. Beyond ``most_classes`` new ones arrivals are refused, as names are then taken for
+    classes.
     """
 
     window_h: _Positive = 72.0

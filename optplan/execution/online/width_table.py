@@ -23,15 +23,7 @@ _SHARE_TOLERANCE = 1e-6
 
 
 class Holding(NamedTuple):
-    """What a job is to hold.
-
-    Parameters
-    ----------
-    gpus
-        How many.
-    gpu_type
-        Of which type; None where any will do, because the table does not know the class.
-    """
+    """What a job is to hold; of any type where that is None, because the table does not know the class."""
 
     gpus: int
     gpu_type: str | None

@@ -27,17 +27,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 def read_token(folder: Path) -> str:
-    """Return the token of a folder; it is made where there is none, for the user alone (mode 0600).
-
-    Raises
-    ------
-    UsageError
-        When others can read it.
-    DataError
-        When it is too short to be one.
-    OutputError
-        When it cannot be made.
-    """
+    """Return the token of a folder; it is made where there is none, for the user alone (mode 0600)."""
     path = folder / TOKEN_FILE
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -14,18 +14,10 @@ _SEPARATORS = "-_./: "
 
 @dataclass(frozen=True)
 class ClassNames:
-    """Finds classes.
+    """Finds classes by a regular expression: the class is its first group, else all that it finds.
 
-    Parameters
-    ----------
-    pattern
-        A regular expression: the class is its first group, else all that it finds. Where it is empty, it is the known
-        class that the name begins with, the longest of several: ``bert`` for ``bert-large-17``.
-
-    Raises
-    ------
-    UsageError
-        When it is no regular expression.
+    Where it is empty, it is the known class that the name begins with, the longest of several: ``bert`` for
+    ``bert-large-17``.
     """
 
     pattern: str = ""
@@ -35,17 +27,10 @@ class ClassNames:
         try:
             re.compile(self.pattern)
         except re.error as error:
-            message = f"class-pattern: {show_value(self.pattern)} is no regular expression ({error})"
-            raise UsageError(message) from None
+            raise UsageError(f"class-pattern: {show_value(self.pattern)} is no regular expression ({error})") from None
 
     def find(self, name: str, known: Iterable[str]) -> str:
-        """Return the class of a job.
-
-        Raises
-        ------
-        DataError
-            When the name does not say it.
-        """
+        """Return the class of a job."""
         if self.pattern:
             match = re.search(self.pattern, name)
             found = "" if match is None else next((group for group in match.groups() if group), match[0])

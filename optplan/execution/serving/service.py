@@ -25,8 +25,8 @@ from optplan.execution.serving.access import (
     is_right,
     name_of,
 )
-from optplan.execution.serving.keeping import Keeper, Reception, Reply
 from optplan.execution.serving.naming import ClassNames
+from optplan.execution.serving.publisher import Publisher, Reception, Reply
 from optplan.execution.serving.showing import describe, render_metrics
 from optplan.execution.serving.sources import list_events, read_hints
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -66,14 +66,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Door:
     """Where a service listens, and who may come in.
 
-    Parameters
-    ----------
-    token
-        Without which nothing is answered.
-    host, port
-        To listen on; port 0 takes a free one.
-    names
-        By which requests may call the host, besides those of loopback and ``host`` itself.
+    Nothing is answered without the token; port 0 takes a free one; requests may call the host by ``names``, by those of
+    loopback, and as ``host``.
     """
 
     token: str
@@ -90,9 +84,9 @@ class Door:
 
 @dataclass
 class _Service:
-    """Answers requests from one keeper."""
+    """Answers requests from one publisher."""
 
-    keeper: Keeper
+    publisher: Publisher
     door: Door
     class_names: ClassNames
     _frontier: tuple[str, bytes] = ("", b"")
@@ -137,7 +131,7 @@ class _Service:
         except web.HTTPException as error:
             return _complain(error.status, "", error.reason)
         except DataError as error:
-            await asyncio.wrap_future(self.keeper.tell((), malformed=1))
+            await asyncio.wrap_future(self.publisher.tell((), malformed=1))
             return _complain(400, error.path, str(error))
         except OutputError as error:
             return _complain(503, "", str(error))
@@ -152,7 +146,7 @@ class _Service:
         return web.Response(text=text, content_type=content_type)
 
     async def _get_widths(self, request: web.Request) -> web.StreamResponse:
-        table = self.keeper.view.table
+        table = self.publisher.view.table
         if table is None:
             return _complain(404, "", "no table was calculated yet")
         tag = f'"{table.number}"'
@@ -161,16 +155,17 @@ class _Service:
         return web.json_response(table.to_json_data(), headers={"ETag": tag})
 
     async def _get_state(self, _: web.Request) -> web.StreamResponse:
-        return web.json_response(describe(self.keeper.view))
+        return web.json_response(describe(self.publisher.view))
 
     async def _get_metrics(self, _: web.Request) -> web.StreamResponse:
         return web.Response(
-            body=render_metrics(self.keeper.view), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+            body=render_metrics(self.publisher.view),
+            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
         )
 
     async def _get_frontier(self, _: web.Request) -> web.StreamResponse:
         """Return what each budget would buy, under the estimates of the last calculation; kept until the next one."""
-        instance = self.keeper.view.instance
+        instance = self.publisher.view.instance
         async with self._drawing:
             which = instance.content_hash()
             if self._frontier[0] != which:
@@ -189,7 +184,7 @@ class _Service:
             except DataError as error:
                 outcomes.append(Reception(Reply.REFUSED, str(error)))
         malformed = len(outcomes) - len(events)
-        told_of = await asyncio.wrap_future(self.keeper.tell(events, malformed=malformed)) if outcomes else []
+        told_of = await asyncio.wrap_future(self.publisher.tell(events, malformed=malformed)) if outcomes else []
         answered = iter(told_of)
         every = [next(answered) if outcome is None else outcome for outcome in outcomes]
         return web.json_response(_summarise(every), status=422 if any(o.complaint for o in every) else 200)
@@ -198,8 +193,10 @@ class _Service:
         """Take the hints of a job of AdaptDL, as it sends them: PUT /hints/namespace/name."""
         job = request.match_info["job"]
         data = await _read_json(request)
-        event = read_hints(data, job, self.class_names.find(job.rpartition("/")[2], self.keeper.view.instance.classes))
-        outcomes = await asyncio.wrap_future(self.keeper.tell([event]))
+        event = read_hints(
+            data, job, self.class_names.find(job.rpartition("/")[2], self.publisher.view.instance.classes)
+        )
+        outcomes = await asyncio.wrap_future(self.publisher.tell([event]))
         return web.json_response(_summarise(outcomes), status=422 if outcomes[0].complaint else 200)
 
 
@@ -213,13 +210,7 @@ class _Refusal(asyncio.Protocol):
 
 
 async def _listen(runner: web.AppRunner, door: Door) -> asyncio.Server:
-    """Have a runner answer where the door is, so many connections at a time.
-
-    Raises
-    ------
-    OutputError
-        When the address cannot be listened on.
-    """
+    """Have a runner answer where the door is, so many connections at a time."""
     server = runner.server
     assert server is not None  # it is set up
 
@@ -263,7 +254,7 @@ def _complain(status: int, path: str, message: str) -> web.Response:
 
 
 async def serve(
-    keeper: Keeper,
+    publisher: Publisher,
     door: Door,
     *,
     class_names: ClassNames,
@@ -271,29 +262,8 @@ async def serve(
     on_ready: Callable[[str], None],
     sources: Sequence[Callable[[], Awaitable[None]]] = (),
 ) -> None:
-    """Serve until told to stop.
-
-    Parameters
-    ----------
-    keeper
-        Started.
-    door
-        Where, and for whom.
-    class_names
-        Which class a job belongs to, by its name.
-    stop
-        Set when it is time to end.
-    on_ready
-        Told the address.
-    sources
-        What else tells the keeper of events: each runs beside until the end.
-
-    Raises
-    ------
-    OutputError
-        When the address cannot be listened on.
-    """
-    application = _Service(keeper, door, class_names).make_application()
+    """Serve a started publisher until told to stop; ``on_ready`` gets the address, ``sources`` run beside."""
+    application = _Service(publisher, door, class_names).make_application()
     runner = web.AppRunner(application, access_log=None, keepalive_timeout=_HEADER_S)
     await runner.setup()
     running = [asyncio.ensure_future(source()) for source in sources]

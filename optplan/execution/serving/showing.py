@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from optplan.errors import MissingExtraError
 from optplan.execution.online.calculator import Verdict
 from optplan.execution.online.width_table import Holding, WidthTable
-from optplan.execution.serving.keeping import View
+from optplan.execution.serving.publisher import View
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -72,13 +72,7 @@ def _merge(table: WidthTable, name: str, row: int, epochs: int) -> list[dict[str
 
 
 def render_metrics(view: View) -> bytes:
-    """Return the metrics in Prometheus' text format.
-
-    Raises
-    ------
-    MissingExtraError
-        When prometheus-client is not installed.
-    """
+    """Return the metrics in Prometheus' text format."""
     try:
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.registry import Collector

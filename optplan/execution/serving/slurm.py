@@ -39,14 +39,8 @@ _OPEN = frozenset({"running", "pending", "requeued"})
 class SlurmJobs:
     """Turns jobs of Slurm into events.
 
-    Parameters
-    ----------
-    class_names
-        Which class a job belongs to, by its name.
-    clock
-        Reads times as Slurm writes them.
-    cpus_per_gpu
-        How many processors come with a GPU: without slurmdbd, Slurm counts no GPUs for jobcomp/filetxt, but processors.
+    ``clock`` reads times as Slurm writes them. Without slurmdbd, Slurm counts no GPUs for jobcomp/filetxt, but
+    processors, of which ``cpus_per_gpu`` come with a GPU.
     """
 
     class_names: ClassNames
@@ -54,18 +48,7 @@ class SlurmJobs:
     cpus_per_gpu: int | None = None
 
     def read_list(self, path: Path, instance: BoaInstance) -> tuple[list[OnlineEvent], LeftOut]:
-        """Read what ``sacct --parsable2`` printed.
-
-        Returns
-        -------
-        list of OnlineEvent, LeftOut
-            The events, and what was left out of the list.
-
-        Raises
-        ------
-        DataError
-            When it is no such list.
-        """
+        """Read what ``sacct --parsable2`` printed: the events, and what was left out of the list."""
         left_out = LeftOut()
         rows = read_sacct(path, clock=self.clock, class_column=None, left_out=left_out)
         return list(self._turn(rows, instance, left_out)), left_out
@@ -76,13 +59,7 @@ class SlurmJobs:
         return list(self._turn(self._read_lines(lines, left_out), instance, left_out)), left_out
 
     def ask(self, instance: BoaInstance, *, days: float) -> tuple[list[OnlineEvent], LeftOut]:
-        """Ask ``sacct`` for the jobs of the last days; times are asked for in UTC, whatever the cluster's zone.
-
-        Raises
-        ------
-        MeasurementError
-            When there is no sacct, or it fails.
-        """
+        """Ask ``sacct`` for the jobs of the last days; times are asked for in UTC, whatever the cluster's zone."""
         since = datetime.now(UTC) - timedelta(days=days)
         command = ["sacct", "--allusers", "--parsable2", "--duplicates", "--format", _FORMAT]
         command += ["--starttime", since.strftime("%Y-%m-%dT%H:%M:%S")]
@@ -154,8 +131,7 @@ class SlurmJobs:
         if not gpus and self.cpus_per_gpu is not None:
             gpus = int(fields["ProcCnt"]) // self.cpus_per_gpu
         if start_s is not None and end_s is not None and end_s < start_s:
-            problem = "it ends before it starts"
-            raise ValueError(problem)
+            raise ValueError("it ends before it starts")
         return Row(
             id=f"{fields.get('Cluster', '')}/{fields['JobId']}",
             part="",

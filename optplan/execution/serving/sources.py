@@ -1,4 +1,4 @@
-"""What tells a keeper of events besides HTTP: a watched folder, and Slurm.
+"""What tells a publisher of events besides HTTP: a watched folder, and Slurm.
 
 Whatever is read is told under ids of its own, and only then taken away or passed over: killed in between, it is read
 again, which does no harm.
@@ -18,7 +18,7 @@ from typing import Any
 
 from optplan.errors import DataError, OptplanError, OutputError, UsageError, name_kind
 from optplan.execution.online.events import HintsReported, OnlineEvent, parse_event
-from optplan.execution.serving.keeping import Keeper, write_whole
+from optplan.execution.serving.publisher import Publisher, write_whole
 from optplan.execution.serving.slurm import SlurmJobs
 from optplan.instances.job_logs.records import LeftOut
 
@@ -44,24 +44,10 @@ class FolderWatch:
 
     ``*.json`` holds an event, a list of them, or ``{"events": [...]}``; ``*.jsonl`` an event a line; ``JOB.hints.json``
     AdaptDL's hints of a job; ``*.sacct`` what ``sacct --parsable2`` printed. Names with a dot in front are left alone.
-
-    Parameters
-    ----------
-    folder
-        It is made, with ``taken`` and ``refused`` in it.
-    keeper
-        Who is told.
-    slurm
-        Reads lists of Slurm, and names classes.
-
-    Raises
-    ------
-    OutputError
-        When the folder cannot be made.
     """
 
-    def __init__(self, folder: Path, keeper: Keeper, slurm: SlurmJobs) -> None:
-        self._folder, self._keeper, self._slurm = folder, keeper, slurm
+    def __init__(self, folder: Path, publisher: Publisher, slurm: SlurmJobs) -> None:
+        self._folder, self._publisher, self._slurm = folder, publisher, slurm
         try:
             for each in (folder, folder / TAKEN, folder / REFUSED):
                 each.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,11 +79,11 @@ class FolderWatch:
         except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
             events, errors = [], [f"{path.name}: cannot be read ({str(error)[:200]})"]
         if errors:
-            self._keeper.tell((), malformed=len(errors))
-        return errors + tell_all(self._keeper, events)
+            self._publisher.tell((), malformed=len(errors))
+        return errors + tell_all(self._publisher, events)
 
     def _read(self, path: Path) -> tuple[list[OnlineEvent], list[str]]:
-        instance = self._keeper.view.instance
+        instance = self._publisher.view.instance
         if path.name.endswith(".sacct"):
             events, left_out = self._slurm.read_list(path, instance)
             _tell_left_out(path.name, left_out)
@@ -116,28 +102,16 @@ class FolderWatch:
 class SlurmFile:
     """Follows the file that ``JobCompType=jobcomp/filetxt`` writes, from where it was read last.
 
-    Parameters
-    ----------
-    path
-        The file; it need not be there yet. Where it was put aside for a new one, that is read from its beginning.
-    keeper
-        Who is told.
-    slurm
-        Reads its lines.
-
-    Raises
-    ------
-    UsageError
-        When the path is there and is no file.
+    It need not be there yet; where it was put aside for a new one, that is read from its beginning.
     """
 
-    def __init__(self, path: Path, keeper: Keeper, slurm: SlurmJobs) -> None:
+    def __init__(self, path: Path, publisher: Publisher, slurm: SlurmJobs) -> None:
         if path.exists() and not path.is_file():
             raise UsageError(
                 f"slurm: {path} is no file; give sacct, or the file that JobCompType=jobcomp/filetxt writes"
             )
-        self._path, self._keeper, self._slurm = path, keeper, slurm
-        self._position_path = keeper.folder / _POSITION_FILE
+        self._path, self._publisher, self._slurm = path, publisher, slurm
+        self._position_path = publisher.folder / _POSITION_FILE
         self._position: dict[str, int] = {"file": 0, "offset": 0}
         if self._position_path.exists():
             self._position = json.loads(self._position_path.read_text("utf-8"))
@@ -157,8 +131,8 @@ class SlurmFile:
         if not end:
             return 0
         lines = data[:end].decode("utf-8", "replace").splitlines()
-        events, left_out = self._slurm.read_completions(lines, self._keeper.view.instance)
-        _tell_and_log(self._path.name, self._keeper, events, left_out)
+        events, left_out = self._slurm.read_completions(lines, self._publisher.view.instance)
+        _tell_and_log(self._path.name, self._publisher, events, left_out)
         self._position = {"file": found.st_ino, "offset": begun + end}
         write_whole(self._position_path, json.dumps(self._position))
         return len(events)
@@ -167,26 +141,20 @@ class SlurmFile:
 class SlurmQuestions:
     """Asks sacct: at first for two days, then for the last hour."""
 
-    def __init__(self, keeper: Keeper, slurm: SlurmJobs) -> None:
-        self._keeper, self._slurm = keeper, slurm
+    def __init__(self, publisher: Publisher, slurm: SlurmJobs) -> None:
+        self._publisher, self._slurm = publisher, slurm
         self._days = _FIRST_DAYS
 
     def look(self) -> int:
         """Ask once and tell; return how many events that were."""
-        events, left_out = self._slurm.ask(self._keeper.view.instance, days=self._days)
-        _tell_and_log("sacct", self._keeper, events, left_out)
+        events, left_out = self._slurm.ask(self._publisher.view.instance, days=self._days)
+        _tell_and_log("sacct", self._publisher, events, left_out)
         self._days = _LATER_DAYS
         return len(events)
 
 
 def list_events(data: Any) -> list[Any]:  # noqa: ANN401 - JSON
-    """Return the events of a body or a file: one, a list, or ``{"events": [...]}``.
-
-    Raises
-    ------
-    DataError
-        When it is neither.
-    """
+    """Return the events of a body or a file: one, a list, or ``{"events": [...]}``."""
     told = data["events"] if isinstance(data, dict) and set(data) == {"events"} else data
     if isinstance(told, dict):
         return [told]
@@ -196,28 +164,16 @@ def list_events(data: Any) -> list[Any]:  # noqa: ANN401 - JSON
 
 
 def read_hints(data: object, job: str, job_class: str) -> HintsReported:
-    """Return AdaptDL's hints as an event, whose id is their content: jobs send the same over and over.
-
-    Raises
-    ------
-    DataError
-        When they are none.
-    """
+    """Return AdaptDL's hints as an event, whose id is their content: jobs send the same over and over."""
     digest = hashlib.sha256(f"{job}\0{json.dumps(data, sort_keys=True)}".encode()).hexdigest()
     return HintsReported.parse({"id": f"hints-{digest[:40]}", "job_class": job_class, "hints": data})
 
 
-def tell_all(keeper: Keeper, events: Sequence[OnlineEvent]) -> list[str]:
-    """Tell of events and wait; return the complaints.
-
-    Raises
-    ------
-    OutputError
-        When they could not be written down.
-    """
+def tell_all(publisher: Publisher, events: Sequence[OnlineEvent]) -> list[str]:
+    """Tell of events and wait; return the complaints."""
     complaints = []
     for start in range(0, len(events), _AT_ONCE):
-        outcomes = keeper.tell(events[start : start + _AT_ONCE]).result()
+        outcomes = publisher.tell(events[start : start + _AT_ONCE]).result()
         complaints += [outcome.complaint for outcome in outcomes if outcome.complaint]
     return complaints
 
@@ -241,16 +197,16 @@ def repeat(look: Callable[[], int], every_s: float) -> Callable[[], Awaitable[No
 
 
 def make_sources(
-    keeper: Keeper, jobs: SlurmJobs, *, watch: Path | None, slurm: str | None
+    publisher: Publisher, jobs: SlurmJobs, *, watch: Path | None, slurm: str | None
 ) -> list[Callable[[], Awaitable[None]]]:
     """Return what is to run beside the service: a watched folder; ``sacct``, or the path of jobcomp/filetxt's file."""
     sources = []
     if watch is not None:
-        sources.append(repeat(FolderWatch(watch, keeper, jobs).look, _LOOK_S))
+        sources.append(repeat(FolderWatch(watch, publisher, jobs).look, _LOOK_S))
     if slurm == "sacct":
-        sources.append(repeat(SlurmQuestions(keeper, jobs).look, _ASK_S))
+        sources.append(repeat(SlurmQuestions(publisher, jobs).look, _ASK_S))
     elif slurm is not None:
-        sources.append(repeat(SlurmFile(Path(slurm), keeper, jobs).look, _LOOK_S))
+        sources.append(repeat(SlurmFile(Path(slurm), publisher, jobs).look, _LOOK_S))
     return sources
 
 
@@ -264,9 +220,9 @@ def _parse_each(told: Sequence[Any]) -> tuple[list[OnlineEvent], list[str]]:
     return events, errors
 
 
-def _tell_and_log(what: str, keeper: Keeper, events: Sequence[OnlineEvent], left_out: LeftOut) -> None:
+def _tell_and_log(what: str, publisher: Publisher, events: Sequence[OnlineEvent], left_out: LeftOut) -> None:
     _tell_left_out(what, left_out)
-    for complaint in tell_all(keeper, events):
+    for complaint in tell_all(publisher, events):
         _LOG.warning("%s: %s", what, complaint)
 
 

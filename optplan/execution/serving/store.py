@@ -40,22 +40,7 @@ _IDS_AT_ONCE = 900
 
 
 class Store:
-    """The file of one calculator, in its folder.
-
-    Parameters
-    ----------
-    folder
-        It is made, for the user alone (mode 0700).
-
-    Raises
-    ------
-    OutputError
-        When the folder cannot be written.
-    UsageError
-        When another calculator holds it, or it holds other files and no calculator.
-    DataError
-        When its tables are of a later release, or it is no database.
-    """
+    """The file of one calculator, in its folder, which is made for the user alone (mode 0700); one process holds it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -106,13 +91,7 @@ class Store:
     def commit(
         self, *, meta: dict[str, Any], ids: Iterable[str] = (), calculation: dict[str, Any] | None = None
     ) -> None:
-        """Write down new events, a calculation and what has changed besides, all or none.
-
-        Raises
-        ------
-        OutputError
-            When it cannot be written, as on a full disk.
-        """
+        """Write down new events, a calculation and what has changed besides, all or none."""
         connection = self._connection
         with writing(connection, self.folder / _FILE, "make room"):
             connection.executemany("INSERT INTO events (id) VALUES (?)", ((each,) for each in ids))
@@ -142,8 +121,8 @@ def is_begun(folder: Path) -> bool:
     return (folder / _FILE).is_file()
 
 
-def find_keeper(folder: Path) -> int | None:
-    """Return the process that keeps the calculator of a folder; None where none does."""
+def find_publisher(folder: Path) -> int | None:
+    """Return the process that publishes from a folder; None where none does."""
     return find_holder(folder, _LOCK)
 
 

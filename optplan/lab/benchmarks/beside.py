@@ -77,33 +77,12 @@ def compare_installations(
     repeats: int = 3,
     on_event: Callable[[Event], None] | None = None,
 ) -> list[Row]:
-    """Measure this installation beside the one of another interpreter.
+    """Measure this installation beside the one of another interpreter, of whatever version.
 
-    Parameters
-    ----------
-    python
-        The other interpreter: its environment has optplan installed, of whatever version.
-    only
-        A regular expression: questions whose name has it.
-    quick
-        One limit for each instance besides those recorded.
-    repeats
-        Calls of which the least time counts, after one that fills caches.
-    on_event
-        Told after every row.
-
-    Returns
-    -------
-    list of dict
-        ``name``; ``other`` and ``own``, each with ``ms``, ``solver_ms``, ``check_ms``; ``quicker``, the other's time
-        over the own; ``same``, whether status, objective and bound agree to a relative 1e-12.
-
-    Raises
-    ------
-    UsageError
-        When no question has such a name, or there is no such interpreter.
-    DataError
-        When an installation cannot answer.
+    Questions are those whose name the regular expression ``only`` finds; of ``repeats`` calls the least time counts,
+    after one that fills caches. Each row has ``name``; ``other`` and ``own``, each with ``ms``, ``solver_ms``,
+    ``check_ms``; ``quicker``, the other's time over the own; ``same``, whether status, objective and bound agree to a
+    relative 1e-12.
     """
     asked = [question for question in list_questions(quick=quick) if re.search(only, question[0])]
     if not asked:

@@ -34,23 +34,10 @@ RECORDS = "records.json"
 
 
 def run(*, quick: bool, full: bool, proofs: Path | None = None) -> Iterator[Row]:
-    """Measure every row of the suite.
+    """Measure every row of the suite; write what is new or better to the folder ``proofs``, where there is one.
 
-    Parameters
-    ----------
-    quick
-        One limit for each instance besides those recorded.
-    full
-        As without.
-    proofs
-        Folder to which what is new or better is written, with its proofs; None writes nothing.
-
-    Yields
-    ------
-    Row
-        As soon as it is measured. ``stands`` says ``reached``, ``better``, ``new``, ``missed`` or, where nothing is
-        recorded and nothing was found, ``no answer``; ``proof`` says of the recorded proof ``holds``, ``broken`` or
-        ``no file``.
+    ``stands`` says ``reached``, ``better``, ``new``, ``missed`` or, where nothing is recorded and nothing was found,
+    ``no answer``; ``proof`` says of the recorded proof ``holds``, ``broken`` or ``no file``.
     """
     del full
     found: dict[str, list[Record]] = {}

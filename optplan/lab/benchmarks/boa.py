@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
+from functools import partial
 
 from optplan.errors import DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_boa
-from optplan.lab.benchmarks.rows import Row, measure_solve, peak_mb, reset_peak
+from optplan.lab.benchmarks.rows import Row, measure_solve, timed
 from optplan.solving import frontier, solve
 from optplan.units import Amount, BudgetUnit
 
@@ -85,11 +86,7 @@ def compare_rows(row: Row, exact: Row) -> Row:
 
 def measure_frontier(instance: BoaInstance, label: str) -> Row:
     """Make the whole frontier and time look-ups both ways."""
-    reset_peak()
-    start = time.perf_counter()
-    line = frontier(instance)
-    seconds = time.perf_counter() - start
-    peak = peak_mb()
+    line, seconds, peak = timed(partial(frontier, instance))
     middle = float(line.budgets[0] + line.budgets[-1]) / 2
     # Where the frontier is no list of breakpoints, every query is a solve.
     look_ups = _LOOK_UPS if line.exact_between else 1

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import random
-import time
 import warnings
 from collections.abc import Iterator
+from functools import partial
 
 from optplan.errors import DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.instances.files import read_instance
 from optplan.lab.benchmarks.boa import ENGINE_LIMIT_S, compare_rows, measure_frontier, name_with_budget
-from optplan.lab.benchmarks.rows import Row, measure_solve, peak_mb, reset_peak
+from optplan.lab.benchmarks.rows import Row, measure_solve, timed
 from optplan.solving import analyse_sensitivity, explain, solve
 from optplan.units import Amount, BudgetUnit
 
@@ -168,27 +168,14 @@ def _decision_rows(instance: BoaInstance, *, samples: int) -> Iterator[Row]:
     """Measure what re-solving every neighbour takes, and sampling wrong estimates."""
     result = solve(instance)
     label = name_with_budget(instance)
-    reset_peak()
-    start = time.perf_counter()
-    explanation = explain(instance, result, time_limit_s=_RESOLVE_LIMIT_S)
-    seconds = time.perf_counter() - start
+    explanation, seconds, peak = timed(partial(explain, instance, result, time_limit_s=_RESOLVE_LIMIT_S))
     forced = sum(len(choice.alternatives) for choice in explanation.choices)
-    yield _tool_row(label, "explain", seconds, {"alternatives": float(forced)})
-    reset_peak()
-    start = time.perf_counter()
-    found = analyse_sensitivity(instance, result, {"speedup": 0.1}, samples=samples)
-    seconds = time.perf_counter() - start
+    told = {"alternatives": float(forced)}
+    yield Row(instance=label, solver="explain", status="completed", seconds=seconds, peak_mb=peak, extra={**told})
+    act = partial(analyse_sensitivity, instance, result, {"speedup": 0.1}, samples=samples)
+    found, seconds, peak = timed(act)
     plan = found.plans[0]
     regret = 0.0 if plan.best_objective is None else float((plan.objective / plan.best_objective).mean()) - 1.0
-    yield _tool_row(label, "explain --wrong", seconds, {"samples": float(samples), "regret": regret})
-
-
-def _tool_row(label: str, tool: str, seconds: float, extra: dict[str, float | str]) -> Row:
-    return Row(
-        instance=label,
-        solver=tool,
-        status="completed",
-        seconds=seconds,
-        peak_mb=peak_mb(),
-        extra=extra,
-    )
+    told = {"samples": float(samples), "regret": regret}
+    name = "explain --wrong"
+    yield Row(instance=label, solver=name, status="completed", seconds=seconds, peak_mb=peak, extra={**told})

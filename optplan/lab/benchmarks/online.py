@@ -20,7 +20,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_instance
 from optplan.lab.benchmarks.online_widths import measure_widths
-from optplan.lab.benchmarks.rows import Row, make_goal_row, peak_mb, reset_peak
+from optplan.lab.benchmarks.rows import Row, make_goal_row, reset_peak
 from optplan.lab.cluster.jobs import Job, TabledApplication
 from optplan.lab.cluster.policies.boa_online import BoaOnline
 from optplan.lab.cluster.policies.width_table import follow_plan
@@ -119,12 +119,8 @@ def _measure(what: str, where: str, goal_s: float | None, times: int, act: Calla
         begun = time.process_time()
         served = act()
         took_s.append(time.process_time() - begun)
-    seconds = float(np.median(took_s))
-    status = "measured" if goal_s is None else "met" if seconds <= goal_s else "missed"
-    extra: dict[str, float | str] = {"most_s": max(took_s), "served": float(served)}
-    if goal_s is not None:
-        extra["goal_s"] = goal_s
-    return Row(instance=what, solver=where, status=status, seconds=seconds, peak_mb=peak_mb(), extra=extra)
+    extra = {"most_s": max(took_s), "served": float(served)}
+    return make_goal_row(what, where, float(np.median(took_s)), goal_s, extra)
 
 
 # ------------------------------------------------------------------------------------------------------------- drift

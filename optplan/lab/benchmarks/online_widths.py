@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from optplan.contracts.result import Result, Status
 from optplan.execution.online.events import Measurement
-from optplan.execution.serving.keeping import Keeper, Reply
+from optplan.execution.serving.publisher import Publisher, Reply
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.instances.files import read_instance
 from optplan.lab.benchmarks.rows import Row, make_goal_row, reset_peak
@@ -75,15 +75,17 @@ def _measure_intake(known: BoaInstance) -> Row:
     ]
     reset_peak()
     with TemporaryDirectory() as folder:
-        keeper = Keeper(Path(folder, "state"), known)
-        keeper.start()
+        publisher = Publisher(Path(folder, "state"), known)
+        publisher.start()
         begun, begun_processor = time.perf_counter(), time.process_time()
-        told = [keeper.tell(events[start : start + _TOLD_AT_ONCE]) for start in range(0, _MEASUREMENTS, _TOLD_AT_ONCE)]
+        told = [
+            publisher.tell(events[start : start + _TOLD_AT_ONCE]) for start in range(0, _MEASUREMENTS, _TOLD_AT_ONCE)
+        ]
         outcomes = [outcome for future in told for outcome in future.result()]
         seconds, processor_s = time.perf_counter() - begun, time.process_time() - begun_processor
-        keeper.stop()
+        publisher.stop()
         lost = _MEASUREMENTS - sum(outcome.answer is Reply.TAKEN for outcome in outcomes)
-        lost = max(lost, _MEASUREMENTS - keeper.view.events)
-    extra = {"lost": float(lost), "processor_s": processor_s, "transactions": float(keeper.view.batches)}
+        lost = max(lost, _MEASUREMENTS - publisher.view.events)
+    extra = {"lost": float(lost), "processor_s": processor_s, "transactions": float(publisher.view.batches)}
     row = make_goal_row(f"{_MEASUREMENTS:,} measurements", "taken in", seconds, INTAKE_GOAL_S, extra)
     return replace(row, status="missed") if lost else row

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from optplan.contracts import Instance, Result, Sense, Solution
 from optplan.contracts.registry import Formulation
@@ -37,30 +37,17 @@ _SUITES = {
     "srift": "optplan.lab.benchmarks.srift",
 }
 
+_Answer = TypeVar("_Answer")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One measurement.
 
-    Parameters
-    ----------
-    instance
-        Name with its limit, such as ``boa-newtrace@120``.
-    solver
-        Name of the solver; ``published`` in it marks a heuristic as its paper prints it.
-    status, objective, bound, gap, bound_proof
-        As in the Result; None where there is none.
-    seconds
-        Wall time of the solve, without reading the instance.
-    verify_seconds
-        Wall time of ``verify``, None where nothing was verified.
-    peak_mb
-        Largest resident memory of the process during the solve, in MB.
-    extra
-        Whatever else the row measures; ``sense`` where more of the objective is better, ``objective_unit`` where the
-        objective is another one than that of other rows with this instance.
-    certificate_kb
-        Size of the certificates as JSON, in kB; None where there are none.
+    ``instance`` is a name with its limit, such as ``boa-newtrace@120``; ``published`` in ``solver`` marks a heuristic
+    as its paper prints it. ``seconds`` is the wall time of the solve, without reading; ``peak_mb`` the largest resident
+    memory during it. Among ``extra`` are ``sense`` where more of the objective is better, and ``objective_unit`` where
+    it is another one than that of other rows with this instance. Certificates are counted as JSON, in kB.
     """
 
     instance: str
@@ -91,30 +78,10 @@ def run_suite(
     proofs: Path | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> list[dict[str, object]]:
-    """Run a suite.
+    """Run a suite; return its rows as plain data, in the order in which they were measured.
 
-    Parameters
-    ----------
-    name
-        One of :func:`suites`.
-    quick
-        Small sizes and few limits: a check that the suite works.
-    full
-        Also the slow rivals at every limit.
-    proofs
-        Of the suite ``best-known``: the folder for what is better than recorded or new, with its proofs.
-    on_event
-        Told after every row.
-
-    Returns
-    -------
-    list of dict
-        The rows as plain data, in the order in which they were measured.
-
-    Raises
-    ------
-    UsageError
-        When there is no such suite, both quick and full are asked, or proofs of a suite that has none.
+    ``quick`` takes small sizes and few limits, a check that the suite works, ``full`` also the slow rivals at every
+    limit. ``proofs`` is the folder for what ``best-known`` finds better than recorded or new.
     """
     if name not in suites():
         raise UsageError(f"no benchmark suite {name!r}; {nearest_name_hint(name, suites())}")
@@ -190,6 +157,15 @@ def solve_and_verify(instance: Instance, label: str, **asked: Any) -> tuple[Row,
         certificate_kb=certificate_kb(result),
     )
     return row, result
+
+
+def timed(act: Callable[[], _Answer]) -> tuple[_Answer, float, float]:
+    """Do something; return its answer, the seconds that it took, and the largest resident memory meanwhile, in MB."""
+    reset_peak()
+    start = time.perf_counter()
+    answer = act()
+    seconds = time.perf_counter() - start
+    return answer, seconds, peak_mb()
 
 
 def make_goal_row(

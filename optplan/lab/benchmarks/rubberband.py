@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from optplan.errors import DataWarning
@@ -16,7 +16,7 @@ from optplan.formulations.rubberband.laws.sampling import sample_plan
 from optplan.formulations.rubberband.study.largest import Growing, find_largest
 from optplan.instances.files import read_instance
 from optplan.lab.benchmarks.boa import compare_rows
-from optplan.lab.benchmarks.rows import Row, measure_solve, peak_mb, reset_peak
+from optplan.lab.benchmarks.rows import Row, measure_solve, timed
 from optplan.solving import pareto, solve
 from optplan.units import Amount, BudgetUnit
 
@@ -92,17 +92,16 @@ def _limit_rows(instance: RubberBandInstance, label: str) -> Iterator[Row]:
     for share in _BUDGET_SHARES:
         both = instance.replace(budget=Amount(share * cost_usd, BudgetUnit.USD))
         yield measure_solve(both, f"{label}@both-{share:g}", "auto", extra={"budget_usd": share * cost_usd})
-    reset_peak()
-    start = time.perf_counter()
-    found = find_largest(both, Growing.TRIALS, solve, time_limit_s=_ENGINE_LIMIT_S)
+    act = partial(find_largest, both, Growing.TRIALS, solve, time_limit_s=_ENGINE_LIMIT_S)
+    found, seconds, peak = timed(act)
     yield Row(
         instance=f"{label}@largest",
         solver="largest",
         status="optimal" if found.is_proven else "feasible",
         objective=None if found.result is None else found.result.objective,
         bound_proof="searched" if found.result is None else found.result.bound_proof.value,
-        seconds=time.perf_counter() - start,
-        peak_mb=peak_mb(),
+        seconds=seconds,
+        peak_mb=peak,
         extra={"trials": float(found.size), "solves": float(found.solves)},
     )
 
@@ -182,16 +181,15 @@ def _large_rows(*, quick: bool) -> Iterator[Row]:
     large = read_instance("rubberband-resnet50-512", RubberBandInstance)
     yield _measure(large, "rubberband-resnet50-512-again", "auto", {"figure": 0.0})
     for name in ("rubberband-resnet101-20min", *(() if quick else ("rubberband-resnet50-stragglers",))):
-        reset_peak()
-        start = time.perf_counter()
-        found = pareto(read_instance(name, RubberBandInstance), time_limit_s=_ENGINE_LIMIT_S)
+        instance = read_instance(name, RubberBandInstance)
+        found, seconds, peak = timed(partial(pareto, instance, time_limit_s=_ENGINE_LIMIT_S))
         yield Row(
             instance=f"{name}@frontier",
             solver="frontier",
             status="optimal" if found.exact else "feasible",
             bound_proof="searched",
-            seconds=time.perf_counter() - start,
-            peak_mb=peak_mb(),
+            seconds=seconds,
+            peak_mb=peak,
             extra={"points": float(len(found.points))},
         )
 
@@ -202,17 +200,15 @@ def _sampling_rows() -> Iterator[Row]:
     result = solve(instance)
     if result.solution is None:
         return
-    reset_peak()
-    start = time.perf_counter()
-    samples = sample_plan(instance, result.solution, samples=_SAMPLES, seed=0)
-    seconds = time.perf_counter() - start
+    act = partial(sample_plan, instance, result.solution, samples=_SAMPLES, seed=0)
+    samples, seconds, peak = timed(act)
     time_s, usd = samples.mean_s(), samples.mean_usd()
     yield Row(
         instance="rubberband-resnet50-stragglers@1200s",
         solver="monte-carlo",
         status="completed",
         seconds=seconds,
-        peak_mb=peak_mb(),
+        peak_mb=peak,
         extra={
             "samples": float(_SAMPLES),
             "mean_s": time_s.value,

@@ -10,6 +10,7 @@ import os
 import statistics
 import time
 from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,7 +36,7 @@ from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.sampling import Queue, sample_plan
 from optplan.instances.files import read_instance
-from optplan.lab.benchmarks.rows import Row, make_goal_row, reset_peak
+from optplan.lab.benchmarks.rows import Row, make_goal_row, reset_peak, timed
 from optplan.solving import build_plan, solve
 
 #: Seconds that things should take at most.
@@ -107,10 +108,7 @@ def _measure_search() -> Row:
         raise TypeError(f"{_SEARCH} has no plan: {result.status}")
     plan: Plan = build_plan(instance, result)
     run_plan(plan)  # loads every module
-    reset_peak()
-    begun = time.perf_counter()
-    outcome = run_plan(plan)
-    seconds = time.perf_counter() - begun
+    outcome, seconds, _ = timed(partial(run_plan, plan))
     simulated = sample_plan(instance, result.solution, samples=1, queue=Queue.DYNAMIC)
     cost = outcome.cost_usd or 0.0
     extra = {
@@ -175,17 +173,7 @@ def _measure_changes(executor: str, runs: int) -> Row:
 
 
 def plan_search(trials: int, at_once: int, gpus: int = 1) -> tuple[Plan, Result[Any]]:
-    """Plan a search on nodes of 4 GPUs; after each stage a quarter of its trials goes on, at last one.
-
-    Parameters
-    ----------
-    trials
-        Of the first stage.
-    at_once
-        How many of them there is room for.
-    gpus
-        Of each: 1, 2 or 4.
-    """
+    """Plan a search on nodes of 4 GPUs, ``at_once`` trials side by side; a quarter of each stage goes on, or one."""
     counts = [trials]
     while counts[-1] > 1:
         counts.append(max(1, counts[-1] // 4))

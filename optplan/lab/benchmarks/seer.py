@@ -26,13 +26,13 @@ from optplan.formulations.seer.data.instance import BudgetCounts, Objective, See
 from optplan.formulations.seer.data.prior import TablePrior
 from optplan.formulations.seer.data.search_space import Choices
 from optplan.lab.benchmarks.rows import Row, measure_solve, peak_mb, reset_peak
-from optplan.lab.parallel import spread
 from optplan.lab.searches.asynchronous import run_asha, run_hypersched
 from optplan.lab.searches.bohb import run_bohb
 from optplan.lab.searches.clock import SearchOutcome, SearchSetting
 from optplan.lab.searches.elastic import run_grid, run_hyperband, run_random
 from optplan.lab.searches.seer import run_seer
 from optplan.lab.traces.learning_curves import load_curves, load_scaling
+from optplan.parallel import spread
 from optplan.schema import FloatArray
 from optplan.solving import solve
 
@@ -55,16 +55,8 @@ _REFERENCE = "seer"
 class Cell:
     """One deadline and one budget.
 
-    Parameters
-    ----------
-    instance
-        SEER's problem.
-    published, spent
-        The brackets of Algorithm 1, and those that spend the budget.
-    informed
-        By recorded run that is met, the plan for a prior that knows the others.
-    misinformed
-        The plan for a prior that knows other curves.
+    There are the brackets of Algorithm 1, those that spend the budget, the plan for a prior that knows all recorded
+    runs but the one met, by that run, and the plan for a prior that knows other curves.
     """
 
     instance: SeerInstance
@@ -117,17 +109,7 @@ def _limit(instance: SeerInstance, gpus: float) -> Iterator[SeerInstance]:
 
 
 def inform(instance: SeerInstance, name: str, *, without: int | None = None) -> SeerInstance:
-    """Give an instance a table of curves as prior, and the expected loss as objective.
-
-    Parameters
-    ----------
-    instance
-        Of this suite.
-    name
-        Of the table, in the library.
-    without
-        The seed that the prior must not know; None to know all.
-    """
+    """Give an instance curves, but for the seed it must not know, as prior; the objective is the expected loss."""
     curves = _load_once(name)
     known = np.concatenate([curves.of_seed(seed) for seed in curves.seeds if seed != without])
     prior = TablePrior(start_loss=_START_LOSS, accuracies=known, scaling=load_scaling(SCALING))
@@ -181,22 +163,7 @@ def list_policies() -> list[str]:
 
 
 def search_once(cell: Cell, policy: str, seed: int) -> SearchOutcome:
-    """Run one policy with one seed.
-
-    Parameters
-    ----------
-    cell
-        The deadline and the budget.
-    policy
-        One of :func:`list_policies`.
-    seed
-        Draws the configurations, and chooses the recorded run of each.
-
-    Raises
-    ------
-    InfeasibleError
-        When the policy cannot do with so little.
-    """
+    """Run one policy with one seed, which draws the configurations and the recorded run of each."""
     instance, run_seed = cell.instance, _choose_run(seed)
     setting = SearchSetting(
         values=_load_once(CURVES).of_seed(run_seed),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -13,7 +12,7 @@ from optplan.formulations.srift.exact.goals import FleetJudge
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_srift
 from optplan.lab.benchmarks.boa import compare_rows
-from optplan.lab.benchmarks.rows import Row, measure_solve, peak_mb, reset_peak
+from optplan.lab.benchmarks.rows import Row, measure_solve, timed
 from optplan.solving import choose_solver, pareto, solve
 
 _EXACT = "best-first"
@@ -111,15 +110,14 @@ def _growth_rows() -> Iterator[Row]:
 
 
 def _frontier_row(instance: SriftInstance, label: str) -> Row:
-    reset_peak()
-    found = pareto(instance, time_limit_s=_LIMIT_S)
+    found, _, peak = timed(partial(pareto, instance, time_limit_s=_LIMIT_S))
     return Row(
         instance=f"{label}@frontier",
         solver="pareto",
         status="optimal" if found.exact else "feasible",
         bound_proof="searched" if found.exact else "none",
         seconds=found.solve_seconds,
-        peak_mb=peak_mb(),
+        peak_mb=peak,
         extra={"points": float(len(found.points))},
     )
 
@@ -129,16 +127,17 @@ def _evaluation_row() -> Row:
     instance = read_instance("srift-case3", SriftInstance)
     result = solve(instance, solver=_EXACT)
     groups = result.solution.groups if isinstance(result.solution, SriftSolution) else ()
-    reset_peak()
-    start = time.perf_counter()
-    for _ in range(_EVALUATIONS):
-        FleetJudge(instance).judge(groups)
-    seconds = time.perf_counter() - start
+
+    def judge() -> None:
+        for _ in range(_EVALUATIONS):
+            FleetJudge(instance).judge(groups)
+
+    _, seconds, peak = timed(judge)
     return Row(
         instance="srift-case3@evaluation",
         solver="evaluator",
         status="completed",
         seconds=seconds / _EVALUATIONS,
-        peak_mb=peak_mb(),
+        peak_mb=peak,
         extra={"evaluations_per_s": _EVALUATIONS / seconds, "layers": float(instance.job.layers.gradient_bytes.size)},
     )

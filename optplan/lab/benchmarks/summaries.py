@@ -35,14 +35,11 @@ def shifted_geometric_mean(times_s: Iterable[float]) -> float:
 def summarise_suite(rows: Sequence[Row]) -> dict[str, Any]:
     """Summarise a suite, from what ``run_suite`` returns.
 
-    Returns
-    -------
-    dict
-        ``solvers``: of each ``num``, ``solved``, ``proven``, ``time_s`` and ``verify_s`` (shifted geometric means),
-        ``largest_gap`` of those with a bound, ``peak_mb``; and where two or more answered the same questions
-        ``compared``: how many, ``best`` (share), ``mean_above`` and ``most_above`` the best objective.
-        ``profiles``: by solver ``objective`` and ``time`` at the factors of this module. ``growth``: by what grows, the
-        factors or sizes and the times.
+    ``solvers``: of each ``num``, ``solved``, ``proven``, ``time_s`` and ``verify_s`` (shifted geometric means),
+    ``largest_gap`` of those with a bound, ``peak_mb``; and where two or more answered the same questions ``compared``:
+    how many, ``best`` (share), ``mean_above`` and ``most_above`` the best objective. ``profiles``: by solver
+    ``objective`` and ``time`` at the factors of this module. ``growth``: by what grows, the factors or sizes and the
+    times.
     """
     asked = [row for row in rows if row["verify_seconds"] is not None]
     questions = _compare(asked)

@@ -12,7 +12,7 @@ from typing import Any
 from optplan.lab.benchmarks.machine import count_processors, describe_machine, describe_versions
 from optplan.lab.benchmarks.rows import BEST_KNOWN, run_suite, suites
 from optplan.lab.benchmarks.summaries import summarise_best_known, summarise_suite
-from optplan.lab.parallel import Engine, spread
+from optplan.parallel import Engine, spread
 from optplan.progress import Event
 
 #: What is measured first, so that no processor ends long after the others; whatever is not listed follows.
@@ -29,37 +29,12 @@ def run_sweep(
     proofs: Path | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> dict[str, Any]:
-    """Run suites side by side, each in a process of its own.
+    """Run suites (all where none is named) side by side, each in a process of its own, or on a Ray cluster.
 
-    Parameters
-    ----------
-    names
-        Of the suites; none stands for all.
-    quick, full
-        As of :func:`~optplan.lab.benchmarks.rows.run_suite`.
-    processes
-        How many suites run at once; None for one on each processor. What runs at once slows one another down: times of
-        different sweeps compare only where this is the same.
-    engine
-        ``processes``, or ``ray`` for a Ray cluster.
-    proofs
-        As of ``run_suite``; for the suite ``best-known``. On a Ray cluster a folder that its machines share.
-    on_event
-        Told when a suite is done.
-
-    Returns
-    -------
-    dict
-        Plain data: ``date``, ``machine``, ``versions``, ``quick``, ``full``, ``engine``,
-        ``processes`` (None on a Ray cluster), ``seconds``; ``suites``, by name ``machine``, ``seconds``, ``rows`` and
-        ``summary``; and ``best_known`` where that suite ran.
-
-    Raises
-    ------
-    UsageError
-        When a suite is not known, both quick and full are asked, fewer than one process, or another engine.
-    MissingExtraError
-        When Ray is asked for and not installed.
+    What runs at once slows one another down: times of different sweeps compare only where ``processes`` is the same. On
+    a Ray cluster ``proofs`` is a folder that its machines share. Returns ``date``, ``machine``, ``versions``,
+    ``quick``, ``full``, ``engine``, ``processes`` (None on a Ray cluster), ``seconds``; ``suites``, by name
+    ``machine``, ``seconds``, ``rows`` and ``summary``; and ``best_known`` where that suite ran.
     """
     chosen = list(names or suites())
     if engine == Engine.PROCESSES and processes is None:

@@ -10,10 +10,10 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import DIR, FILE, PRICE, TIME, known_name
+from optplan.cli.options import DIR, FILE, PRICE, TIME
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
-from optplan.lab.cli.trace_imports import list_timings
+from optplan.lab.cli.simulating import profiled
 
 if TYPE_CHECKING:
     from optplan.lab.cluster.cells import Cell
@@ -48,7 +48,7 @@ _RENAMED = {
     writes={"output": "what came of it as JSON", "report": "Write an HTML report."},
 )
 @click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True, type=FILE)
-@click.option("--profiles", required=True, type=DIR, help="Folder of profiles.")
+@profiled
 @click.option(
     "--policy",
     "policies",
@@ -70,26 +70,12 @@ _RENAMED = {
     default="truth",
     help="What Pollux knows about speeds: all, or what a model says that each job fits to what it has run on.",
 )
-@click.option("--gpu", default="aws", metavar="NAME", help="Type of the nodes: a suffix of the profiles.")
 @click.option(
     "--nodes",
     type=click.IntRange(min=1),
     multiple=True,
     metavar="N",
     help="Nodes of a cluster of fixed size; by default nodes are rented when they are needed.",
-)
-@click.option(
-    "--slowdown/--no-slowdown",
-    default=False,
-    help="Whether times get the factor that Sia fitted to its physical cluster.",
-)
-@click.option(
-    "--timing",
-    metavar="NAME",
-    default="tables",
-    help="Times of steps: tables (as measured, the model beyond them), model (fitted, at every width) or model-batches "
-    "(as measured, at the batch sizes that the model picks, as in Sia's simulator).",
-    **known_name("timing", list_timings),
 )
 @click.option(
     "--batches",

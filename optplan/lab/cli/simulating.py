@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import click
 
 from optplan.cli.commands import Group
+from optplan.cli.options import DIR, F, known_name
+from optplan.lab.cli.trace_imports import list_timings
 
 
 @click.group(
@@ -22,3 +26,25 @@ from optplan.cli.commands import Group
 )
 def simulate() -> None:
     """Replay a trace job by job, and see what a plan or a rule would have come to."""
+
+
+def profiled(command: F) -> F:
+    """Add the options that say how fast the jobs of a trace run, as fields of a cell."""
+    options = (
+        click.option("--profiles", required=True, type=DIR, help="Folder of profiles."),
+        click.option("--gpu", default="aws", metavar="NAME", help="Type of the nodes: a suffix of the profiles."),
+        click.option(
+            "--slowdown/--no-slowdown",
+            default=False,
+            help="Whether times get the factor that Sia fitted to its physical cluster.",
+        ),
+        click.option(
+            "--timing",
+            metavar="NAME",
+            default="tables",
+            help="Times of steps: tables (as measured, the model beyond them), model (fitted, at every width) or "
+            "model-batches (as measured, at the batch sizes that the model picks, as in Sia's simulator).",
+            **known_name("timing", list_timings),
+        ),
+    )
+    return reduce(lambda wrapped, option: option(wrapped), reversed(options), command)

@@ -10,10 +10,10 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import DIR, FILE, PRICE, flag, known_name, named
+from optplan.cli.options import FILE, PRICE, flag, named
 from optplan.cli.outputs import Outputs, format_csv
 from optplan.errors import UsageError
-from optplan.lab.cli.trace_imports import list_timings
+from optplan.lab.cli.simulating import profiled
 from optplan.units import parse_duration
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str])
     },
 )
 @click.argument("workload", metavar="WORKLOAD", type=FILE)
-@click.option("--profiles", required=True, type=DIR, help="Folder of profiles.")
+@profiled
 @click.option(
     "--policy",
     required=True,
@@ -87,15 +87,6 @@ def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str])
     metavar="N",
     type=click.IntRange(0, 23),
     help="Hour of the day at which the trace begins.",
-)
-@click.option("--gpu", default="aws", metavar="NAME", help="Type of the nodes, as in simulate.")
-@click.option("--slowdown/--no-slowdown", default=False, help="As in simulate.")
-@click.option(
-    "--timing",
-    metavar="NAME",
-    default="tables",
-    help="Times of steps, as in simulate.",
-    **known_name("timing", list_timings),
 )
 def simulate_starts(
     workload: Path,

@@ -17,9 +17,9 @@ from optplan.lab.cluster.pollux.beliefs import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch, ProfiledApplication, make_jobs
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.world import World
-from optplan.lab.traces.sia import Timing, read_workload
+from optplan.lab.traces.sia_choices import Timing
 from optplan.lab.traces.sia_profiles import FITTED, INTERPOLATED
-from optplan.lab.traces.sia_workloads import repeat_workload
+from optplan.lab.traces.sia_workloads import read_workload, repeat_workload
 from optplan.schema import FrozenModel
 
 #: Raised whenever the same cell comes to other figures: what was simulated before is then simulated again.
@@ -33,38 +33,13 @@ _Times = Annotated[int, Field(ge=1, le=10_000)]
 class Cell(FrozenModel):
     """What is simulated.
 
-    Attributes
-    ----------
-    workload
-        Path of a CSV in the format of the Sia artifact.
-    profiles
-        Path of the folder with one folder of profiles per application.
-    policy
-        The path of a BOA plan, or a name: see :func:`~optplan.lab.cluster.policies.naming.make_policy`.
-    target
-        Target efficiency, or band, of ``pollux-autoscaled``.
-    knowledge
-        What Pollux knows about speeds.
-    gpu
-        Type of the nodes: a suffix of the profiles.
-    nodes
-        Nodes of a cluster of fixed size; None rents them when they are needed.
-    slowdown
-        Whether times get the factor that Sia fitted to its physical cluster.
-    timing
-        Where times come from, as in :func:`~optplan.lab.traces.sia.derive_epochs`.
-    batch
-        Whether jobs adapt their batch size, keep that of the workload, or choose it by what they have learned.
-    repeat
-        Times that the workload runs, one after another.
-    node_start_s
-        Seconds until a rented node can be used.
-    price_usd_per_hour
-        Of one GPU; None says nothing of costs.
-    world
-        What makes the cluster less than ideal.
-    seed
-        Of whatever is drawn.
+    ``workload`` is a CSV in the format of the Sia artifact, ``profiles`` the folder with one folder of profiles per
+    application, ``policy`` a name or the path of a BOA plan, as
+    :func:`~optplan.lab.cluster.policies.naming.make_policy` has it. ``target`` is of ``pollux-autoscaled``,
+    ``knowledge`` what Pollux knows about speeds. Without ``nodes`` they are rented when they are needed. ``slowdown``
+    gives times the factor that Sia fitted to its physical cluster; ``timing`` is as in
+    :func:`~optplan.lab.traces.sia.derive_epochs`; ``batch`` says whether jobs adapt their batch size, keep that of the
+    workload, or choose it by what they have learned. The workload runs ``repeat`` times, one after another.
     """
 
     workload: str
@@ -84,34 +59,14 @@ class Cell(FrozenModel):
     seed: Annotated[int, Field(ge=0)] = 0
 
     def make_jobs(self) -> tuple[list[Job], int]:
-        """Make its jobs; returns them with the GPUs of one node.
-
-        Raises
-        ------
-        DataError
-            When a file is missing or wrong.
-        """
+        """Make its jobs; returns them with the GPUs of one node."""
         workload = repeat_workload(read_workload(self.workload), self.repeat, seed=self.seed)
         return make_jobs(
             workload, self.profiles, self.gpu, slowdown=self.slowdown, timing=self.timing, batch=self.batch
         )
 
     def run(self) -> tuple[Outcome, dict[str, Any]]:
-        """Simulate it.
-
-        Returns
-        -------
-        tuple
-            What came of it, and the same as plain data with the parameters: what ``optplan simulate cluster --json``
-            writes.
-
-        Raises
-        ------
-        DataError
-            When a file is missing or wrong.
-        UsageError
-            When the policy has no such name, or cannot work on the cluster.
-        """
+        """Simulate it; return what came of it, and the same as ``optplan simulate cluster --json`` writes it."""
         policy = make_policy(self.policy, target=self.target, knowledge=self.knowledge)
         jobs, gpus_per_node = self.make_jobs()
         outcome = replay(
@@ -135,13 +90,7 @@ class Cell(FrozenModel):
         }
 
     def digest(self, checksums: Checksums) -> str:
-        """Return 64 digits that are the same for the same simulation, wherever its files are and are called.
-
-        Raises
-        ------
-        DataError
-            When a file cannot be read.
-        """
+        """Return 64 digits that are the same for the same simulation, wherever its files are and are called."""
         policy = self.policy
         if is_file(policy):
             path = plan_path(policy)

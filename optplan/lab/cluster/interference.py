@@ -8,20 +8,7 @@ from optplan.lab.cluster.jobs import Places
 
 
 class Interference:
-    """Who is slowed down.
-
-    Parameters
-    ----------
-    loss
-        Share of its speed that a job on several nodes loses while another such job is on one of them.
-
-    Attributes
-    ----------
-    slowed
-        Those who are slowed down now.
-    stretch
-        By which factor their epochs take longer.
-    """
+    """Who is slowed down: a job on several nodes loses a share of its speed while another such is on one of them."""
 
     def __init__(self, loss: float) -> None:
         self.stretch = 1.0 / (1.0 - loss)
@@ -32,11 +19,8 @@ class Interference:
     def join(self, job: int, places: Places) -> list[int]:
         """Let a job be on its nodes.
 
-        Returns
-        -------
-        list
-            Jobs that come to be slowed down, or cease to be: :meth:`turn` changes that once what they did so far is
-            accounted for.
+        Returns jobs that come to be slowed down, or cease to be: :meth:`turn` changes that once what they did so far is
+        accounted for.
         """
         if self.stretch == 1.0 or len(places) < 2:
             return []

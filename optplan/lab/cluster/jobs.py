@@ -70,14 +70,8 @@ class Learner(Application, Protocol):
 class TabledApplication:
     """An application of which the time of each epoch is given by the number of GPUs, wherever they are.
 
-    Parameters
-    ----------
-    epoch_s
-        By number of GPUs: seconds of each epoch, (epochs,).
-    num_epochs
-        Epochs of a job; may be none.
-    rescale_s
-        Seconds that every start and change takes.
+    ``epoch_s`` has seconds of each epoch (epochs,), maybe none, by number of GPUs; every start and change takes
+    ``rescale_s``.
     """
 
     epoch_s: Mapping[int, FloatArray]
@@ -103,40 +97,12 @@ class TabledApplication:
 class Job:
     """A job, and where it stands.
 
-    Parameters
-    ----------
-    name, application
-        Names; that of the job is its own.
-    submitted_s
-        Arrival, at or after zero.
-    truth
-        What is true of its application.
-    requested_gpus
-        What a rigid scheduler would give it; None where nobody said.
-
-    Attributes
-    ----------
-    epochs_done
-        Epochs that it has completed.
-    left
-        Share of the present epoch that is still to be done.
-    gpus, places
-        What it holds, in all and node by node; 0 and nothing while it waits.
-    goes_on_s
-        When it goes on after its present pause, or went on after its last.
-    started_s, completed_s
-        When it first held GPUs and when it was complete; None before.
-    gpu_s, held_s, paused_s, trained_s
-        GPU-seconds held, and seconds in which it held GPUs, made no progress, and made progress; settled at
-        ``settled_s``.
-    work_gpu_s
-        What it has done, in GPU-seconds on the fewest GPUs on which it runs.
-    rescales
-        Changes of what it holds, after its first start.
-    interruptions
-        Times that a node of its was taken away.
-    problem
-        Why it cannot be completed; empty for all others.
+    ``requested_gpus`` is what a rigid scheduler would give it, None where nobody said. ``left`` is the share of the
+    present epoch that is still to be done. It holds ``gpus`` at ``places``, node by node, nothing while it waits;
+    ``goes_on_s`` is when it goes on after its present pause, or went on after its last. GPU-seconds, and seconds held,
+    without progress and with it, are settled at ``settled_s``; ``work_gpu_s`` is what it has done on the fewest GPUs on
+    which it runs. ``rescales`` do not count its first start. ``problem`` is why it cannot be completed, empty for all
+    others.
     """
 
     name: str

@@ -20,25 +20,9 @@ class Nodes:
     the emptiest nodes are taken. Nobody is moved for the sake of others. Only :meth:`rent` and :meth:`retire` change
     a fixed number.
 
-    Parameters
-    ----------
-    gpus_per_node
-        GPUs of one node.
-    fixed
-        Number of nodes that are rented throughout; None rents one when it is needed and returns it when it is empty.
-    start_s
-        Seconds until a node that was not there can be used; it is paid for from the beginning.
-    warm_start_s
-        The same for one that is rented again before it was reclaimed; None takes as long.
-    reclaim_s
-        Seconds until a node that was returned is reclaimed.
-
-    Attributes
-    ----------
-    came, went
-        Nodes that were rented and returned, until whoever watches empties the lists.
-    reclaimed_s
-        Seconds of all nodes between being returned and being reclaimed or rented again.
+    A node that was not there can be used after ``start_s``, paid from the beginning; one that is rented again before it
+    was reclaimed, ``reclaim_s`` after its return, after ``warm_start_s``. Whoever watches empties the lists ``came``
+    and ``went``. ``reclaimed_s`` is the time of all nodes between being returned and being reclaimed or rented again.
     """
 
     def __init__(
@@ -82,13 +66,7 @@ class Nodes:
         return self.rented * self.gpus_per_node if self.is_fixed else math.inf
 
     def take(self, gpus: int, now_s: float) -> tuple[Places, float]:
-        """Take GPUs.
-
-        Returns
-        -------
-        tuple
-            Where they are, and when all of their nodes can be used.
-        """
+        """Take GPUs; return where they are, and when all of their nodes can be used."""
         if gpus > self.gpus - self.used:
             raise InternalError(f"{gpus} GPUs were asked for where {self.gpus - self.used:g} are free")
         places = []
@@ -104,13 +82,7 @@ class Nodes:
         return tuple(places), ready_s
 
     def take_places(self, places: Places, now_s: float) -> float:
-        """Take GPUs of nodes that somebody chose.
-
-        Returns
-        -------
-        float
-            When all of these nodes can be used.
-        """
+        """Take GPUs of nodes that somebody chose; return when all of these can be used."""
         for node, count in places:
             if not 0 < count <= self._free.get(node, 0):
                 message = f"{count} GPUs of node {node} were asked for where {self._free.get(node, 0)} are free"

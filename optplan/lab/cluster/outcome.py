@@ -24,13 +24,7 @@ _MOST_STRETCHES = 16_384
 
 
 class Bins:
-    """An amount that comes about over time, by stretches that double when there are too many.
-
-    Attributes
-    ----------
-    stretch_s
-        Seconds of each.
-    """
+    """An amount that comes about over time, by stretches that double when there are too many."""
 
     def __init__(self) -> None:
         self.stretch_s = STRETCH_S
@@ -89,24 +83,9 @@ class Usage:
 class Outcome:
     """A simulated trace.
 
-    Parameters
-    ----------
-    policy
-        Name of the policy.
-    gpus_per_node
-        GPUs of one node.
-    jobs
-        All of them, in the order of arrival.
-    times_s
-        (T,) When the GPUs in use or the nodes changed, ascending; the last is the end.
-    gpus_used, nodes_rented
-        (T,) From each of these times on.
-    work_gpu_s
-        What jobs did in each stretch of time, in GPU-seconds on the fewest GPUs on which they run.
-    stretch_s
-        Length of these stretches.
-    reclaimed_s
-        Seconds for which nodes were paid after they were given back, in all.
+    Jobs are in the order of arrival. ``gpus_used`` and ``nodes_rented`` (T,) hold from each of ``times_s`` (T,) on, the
+    last of which is the end. ``work_gpu_s`` is what jobs did in each stretch of ``stretch_s``, in GPU-seconds on the
+    fewest GPUs on which they run; ``reclaimed_s`` is for how long nodes were paid after they were given back, in all.
     """
 
     policy: str
@@ -197,13 +176,7 @@ class Outcome:
         return float(counts[:-1] @ np.diff(self.times_s)) / SECONDS_PER_HOUR
 
     def check(self) -> None:
-        """Check that every GPU-second is accounted for and every job completed or reported.
-
-        Raises
-        ------
-        InternalError
-            When two sums that have to agree do not; the message has both.
-        """
+        """Check that every GPU-second is accounted for and every job completed or reported."""
         for job in self.jobs:
             if (job.completed_s is None) is not bool(job.problem):
                 raise InternalError(f"{job.name} was neither completed nor reported")

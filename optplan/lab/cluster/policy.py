@@ -20,25 +20,9 @@ Wish: TypeAlias = int | Places
 class Sight:
     """What a policy sees.
 
-    Parameters
-    ----------
-    now_s
-        The time.
-    jobs
-        Those that have arrived and are not over, in the order of arrival.
-    changed
-        Those among them that arrived, completed an epoch or lost a node since the policy was last asked, in that order
-        too.
-    gpus
-        GPUs of the cluster; infinite where nodes are rented as they are needed.
-    free_gpus
-        GPUs that nobody holds.
-    nodes
-        Names of the nodes that are rented.
-    gpus_per_node
-        GPUs of each of them.
-    starting
-        Those of the nodes that cannot be used yet: whoever is put on one waits for it.
+    ``jobs`` have arrived and are not over, in the order of arrival; ``changed`` are those that arrived, completed an
+    epoch or lost a node since the policy was last asked. ``gpus`` is infinite where nodes are rented as they are
+    needed; whoever is put on one of the ``starting`` nodes waits for it.
     """
 
     now_s: float
@@ -51,13 +35,7 @@ class Sight:
     starting: frozenset[int] = frozenset()
 
     def require_fixed(self, policy: str, does: str) -> int:
-        """Return the GPUs of a cluster of fixed size.
-
-        Raises
-        ------
-        UsageError
-            When it has none: for policies that divide or share one.
-        """
+        """Return the GPUs of a cluster of fixed size."""
         if math.isinf(self.gpus):
             raise UsageError(f"{policy}: {does} a cluster of fixed size; give its number of nodes (--nodes)")
         return int(self.gpus)

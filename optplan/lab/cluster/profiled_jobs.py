@@ -11,20 +11,13 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError
 from optplan.lab.cluster.jobs import Job, Spread, consolidate
-from optplan.lab.traces.sia import (
-    APPLICATIONS,
-    GPU_NODES,
-    CannotRunError,
-    EpochProfile,
-    Infeasible,
-    Timing,
-    Workload,
-    derive_epochs,
-    read_profile,
-)
+from optplan.lab.traces.sia import EpochProfile, derive_epochs, read_profile
 from optplan.lab.traces.sia_agents import Agent
+from optplan.lab.traces.sia_applications import APPLICATIONS, GPU_NODES
+from optplan.lab.traces.sia_choices import Infeasible, Timing
 from optplan.lab.traces.sia_learning import fit_speeds
-from optplan.lab.traces.sia_profiles import stamp_profiles
+from optplan.lab.traces.sia_profiles import CannotRunError, stamp_profiles
+from optplan.lab.traces.sia_workloads import Workload
 from optplan.schema import FloatArray, IntArray
 
 #: Up to this width, profiles are derived together, which costs hardly more than one of them.
@@ -107,28 +100,9 @@ class ProfiledApplication:
     A placement that was not measured is interpolated, and what lies beyond all measurements comes from the fitted
     model, as in :func:`~optplan.lab.traces.sia.derive_epochs`. Times are kept once they are derived.
 
-    Parameters
-    ----------
-    profiles_dir
-        Folder with one folder per application.
-    name
-        Of the application.
-    gpu
-        Suffix of the profiles.
-    gpus_per_node
-        GPUs of one node.
-    slowdown
-        Whether times include the factor by which Sia's cluster was slower than the profiles.
-    timing
-        Where times come from, as in :func:`~optplan.lab.traces.sia.derive_epochs`.
-    fixed_batch
-        Samples of the batch of a job that does not adapt it; None for one that does.
-
-    Attributes
-    ----------
-    provenance
-        By spread on which a job ran: where its times come from, ``measured``, ``measured-scalability``,
-        ``interpolated`` or ``fitted``.
+    Times include Sia's factor with ``slowdown``; ``fixed_batch`` is in samples, None for a job that adapts its batch.
+    ``provenance`` says, by spread on which a job ran, where its times come from: ``measured``,
+    ``measured-scalability``, ``interpolated`` or ``fitted``.
     """
 
     def __init__(
@@ -189,10 +163,7 @@ class ProfiledApplication:
 class LearningApplication(ProfiledApplication):
     """A job of a measured application with an agent of its own, which chooses its batch.
 
-    Parameters
-    ----------
-    profiles_dir, name, gpu, gpus_per_node, slowdown
-        As of a :class:`ProfiledApplication`, which it is where nobody asks the agent: the best batch everywhere.
+    Where nobody asks the agent it is a :class:`ProfiledApplication`: the best batch everywhere.
     """
 
     def __init__(
@@ -224,38 +195,11 @@ def make_jobs(
     timing: Timing | str = Timing.TABLES,
     batch: Batch | str = Batch.ADAPTED,
 ) -> tuple[list[Job], int]:
-    """Make the jobs of a workload.
+    """Make the jobs of a workload; return them with the GPUs of one node.
 
-    Parameters
-    ----------
-    workload
-        Which jobs arrive when.
-    profiles_dir
-        Folder with one folder per application.
-    gpu
-        Suffix of the profiles, such as ``aws``.
-    slowdown
-        Whether times include the factor by which Sia's cluster was slower than the profiles.
-    timing
-        Where times come from, as in :func:`~optplan.lab.traces.sia.derive_epochs`.
-    batch
-        ``adapted``; ``fixed``: the batch size that the workload says; or ``learned``: what each job takes to be best by
-        what it has run on.
-
-    Returns
-    -------
-    tuple
-        The jobs, and the GPUs of one node.
-
-    Raises
-    ------
-    CannotRunError
-        When an application has no profile for this type of GPU.
-    DataError
-        When a profile is missing or wrong, or batches are fixed and the workload does not say them, or says one at
-        which the application was not trained.
-    UsageError
-        When jobs are to learn from other times than measured ones.
+    ``slowdown`` includes the factor by which Sia's cluster was slower than the profiles; ``timing`` is as in
+    :func:`~optplan.lab.traces.sia.derive_epochs`. ``batch`` is ``adapted``; ``fixed``, the size that the workload says;
+    or ``learned``, what each job takes to be best by what it has run on, for measured times alone.
     """
     if batch == Batch.LEARNED and timing != Timing.TABLES:
         raise UsageError(f"timing: jobs that learn run at measured times, not at those of {timing}; leave it out")

@@ -37,37 +37,10 @@ def replay(
     world: World | None = None,
     seed: int = 0,
 ) -> Outcome:
-    """Replay jobs under a policy.
+    """Replay jobs, which are changed, under a policy, a new one for each replay; return the checked outcome.
 
-    Parameters
-    ----------
-    jobs
-        As they are before they arrive; they are changed. Names differ.
-    policy
-        Who holds how many GPUs; a new one for each replay.
-    gpus_per_node
-        GPUs of one node.
-    nodes
-        Nodes of the cluster; None rents as many as are needed when they are needed. A policy that chooses the number
-        begins with so many, by default with one.
-    start_s
-        Seconds until a rented node can be used.
-    world
-        What makes the cluster less than ideal; None takes an ideal one.
-    seed
-        Of what is drawn there.
-
-    Returns
-    -------
-    Outcome
-        Checked: every GPU-second is accounted for, every job is completed or reported.
-
-    Raises
-    ------
-    DataError
-        When a job arrives before zero, two have the same name, or nodes that stay are to be reclaimed.
-    UsageError
-        When the cluster has no GPU, or the policy's interval is no time.
+    Without ``nodes`` as many are rented as are needed when they are needed; a policy that chooses the number begins
+    with so many, by default with one. ``start_s`` are seconds until a rented node can be used.
     """
     ordered = sorted(jobs, key=lambda job: (job.submitted_s, job.name))
     check_jobs(ordered)

@@ -28,26 +28,13 @@ class Law(StrEnum):
 class World(FrozenModel):
     """What makes a cluster less than ideal.
 
-    Attributes
-    ----------
-    reclaim_s
-        Seconds for which a node is still paid after it was given back (BOA Constrictor, appendix D).
-    warm_start_s
-        Seconds until a node can be used that is rented again before it was reclaimed (section 5.4: 20 s, where others
-        take 120); None takes as long as for others.
-    interference
-        Share of its speed that a job on several nodes loses while another such job is on one of them.
-    interruptions_per_node_hour
-        Rate at which nodes are taken away; another takes the place of each at once, and has to start.
-    spot_trace
-        Path of a trace whose losses do that instead: where n of m VMs were lost, each node is with probability n / m.
-        It starts at a random time and is repeated.
-    loses_epoch
-        Whether a job that loses a node begins its epoch again; else it goes on where it was.
-    straggling
-        Standard deviation of the factor that the time of each epoch of each job gets.
-    straggling_law
-        Law of that factor.
+    A node is still paid for ``reclaim_s`` after it was given back (BOA Constrictor, appendix D), and rented again
+    before that can be used after ``warm_start_s`` (section 5.4: 20 s, where others take 120; None: as others).
+    ``interference`` is the share of its speed that a job on several nodes loses while another such job is on one of
+    them. Nodes are taken away at ``interruptions_per_node_hour``, another in the place of each at once, which has to
+    start; or as in ``spot_trace``, from a random time on and repeated: where n of m VMs were lost, each node is with
+    probability n / m. A job that lost a node and ``loses_epoch`` begins it again. ``straggling`` is the standard
+    deviation of the factor, of ``straggling_law``, that the time of each epoch of each job gets.
     """
 
     reclaim_s: _Seconds = 0.0

@@ -64,24 +64,9 @@ def read_spot_prices(path: Path | str) -> SpotPrices:
 class SpotJob:
     """A job, in steps.
 
-    Parameters
-    ----------
-    work
-        Steps of training that it needs.
-    deadline
-        Steps until it has to be done.
-    restart
-        Steps from a start, the first one included, until training goes on; they are paid.
-    checkpoint
-        Steps of training between two checkpoints. Losing a VM undoes what was done since the last one; who leaves a VM
-        of his own accord writes one first.
-    step_s
-        Seconds of a step.
-
-    Raises
-    ------
-    UsageError
-        When a number is negative, or there is no work, deadline or checkpoint.
+    All but ``step_s`` is in steps. A start, the first one included, takes ``restart``, which is paid. ``checkpoint`` is
+    training between two checkpoints: losing a VM undoes what was done since the last one; who leaves a VM of his own
+    accord writes one first.
     """
 
     work: int
@@ -120,18 +105,8 @@ class SpotJob:
 class SpotMarket:
     """Zones over time.
 
-    Attributes
-    ----------
-    zones
-        (Z,) Names.
-    available
-        (Z, T) Whether as many spot VMs as the job wants can be had, and held, in a step.
-    usd_per_hour
-        (Z, T) What they cost together.
-    on_demand_usd_per_hour
-        What as many VMs on demand cost, which there always are.
-    step_s
-        Seconds of a step.
+    ``available`` (Z, T) says whether as many spot VMs as the job wants can be had, and held, in a step,
+    ``usd_per_hour`` (Z, T) what they cost together; as many on demand there always are.
     """
 
     zones: tuple[str, ...]
@@ -163,25 +138,10 @@ def build_market(
     on_demand_usd_per_hour: float,
     finer: int = 1,
 ) -> SpotMarket:
-    """Put traces of several zones side by side.
+    """Put traces of several zones, of the same tick and beginning, side by side; the shortest ends the market.
 
-    Parameters
-    ----------
-    traces
-        By zone; all have the same tick and begin at the same time. The shortest says how long the market is known.
-    nodes
-        VMs that the job wants at once: a zone is available where its trace has as many.
-    spot_usd_per_hour
-        By zone, of one VM: a price, or a series of prices.
-    on_demand_usd_per_hour
-        Of one VM.
-    finer
-        Steps that a tick is cut into.
-
-    Raises
-    ------
-    UsageError
-        When ticks differ, a price is missing or not above zero, or no zone ever has as many VMs.
+    A zone is available where its trace has as many VMs as the job wants at once; prices are of one VM, by zone a price
+    or a series; a tick is cut into ``finer`` steps.
     """
     ticks = {trace.tick_s for trace in traces.values()}
     if len(ticks) != 1:

@@ -33,18 +33,10 @@ MOST_BYTES = 2e9
 class Table:
     """What is best in each state.
 
-    Attributes
-    ----------
-    job, zones
-        The job, and how many zones there are, Z.
-    value_usd
-        (A,) Expected cost from the start, idle, by what is available in the first step.
-    leaves
-        (T + 1, M, (S + 8) // 8, A) Whether to leave where one is, by steps left, place, slack and what is available; a
-        bit for each slack, since there are many states.
-    away
-        (T + 1, Z + 1, S + 1, A) Where to go: from each zone, and, last, from elsewhere. Zones count from 0, then on
-        demand, then idle.
+    ``value_usd`` (A,) is the expected cost from the start, idle, by what is available in the first step. ``leaves`` (T
+    + 1, M, (S + 8) // 8, A) says whether to leave where one is, by steps left, place, slack and what is available; a
+    bit for each slack, since there are many states. ``away`` (T + 1, Z + 1, S + 1, A) says where to go, from each zone
+    and, last, from elsewhere: zones count from 0, then on demand, then idle.
     """
 
     job: SpotJob
@@ -75,23 +67,11 @@ def tabulate(
     price_at: Callable[[int], FloatArray],
     chain: FloatArray | None = None,
 ) -> Table:
-    """Work back from the deadline.
+    """Work back from the deadline, which can be kept on demand.
 
-    Parameters
-    ----------
-    job
-        Whose deadline can be kept on demand.
-    up_at
-        (Z, A) Which zones are available in a step, in each joint state.
-    price_at
-        (Z + 1,) Dollars of a step in each zone and on demand.
-    chain
-        (A, A) Probabilities from one joint state to the next, all above zero; None where there is one state.
-
-    Raises
-    ------
-    UsageError
-        When the table would be too large for memory.
+    ``up_at`` (Z, A) says which zones are available in a step, in each joint state; ``price_at`` (Z + 1,) is dollars of
+    a step in each zone and on demand; ``chain`` (A, A) has the probabilities from one joint state to the next, all
+    above zero; None where there is one state.
     """
     zones, states = up_at(0).shape
     width, slack = job.restart + job.checkpoint, job.slack

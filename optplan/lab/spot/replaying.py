@@ -19,24 +19,9 @@ from optplan.lab.spot.market import IDLE, ON_DEMAND, SpotJob, SpotMarket, name_p
 class Situation:
     """What a policy sees at the beginning of a step.
 
-    Attributes
-    ----------
-    job
-        The job.
-    step
-        Steps that are over.
-    held
-        Where it is: a zone's number, ``ON_DEMAND`` or ``IDLE``; a zone that was just lost is no longer held.
-    pending
-        Steps of its restart still to come.
-    since
-        Steps of training since the last checkpoint.
-    left
-        Steps of training still to do.
-    available
-        (Z,) Which zones have spot VMs in this step.
-    prices_usd
-        (Z + 1,) What this step costs in each zone and, last, on demand.
+    A zone that was just lost is no longer ``held``; else it is a zone's number, ``ON_DEMAND`` or ``IDLE``. Steps:
+    ``step`` are over, ``pending`` of the restart still to come, ``since`` of training after the last checkpoint,
+    ``left`` to do. ``prices_usd`` (Z + 1,) are of this step in each zone and, last, on demand.
     """
 
     job: SpotJob
@@ -78,21 +63,7 @@ class SpotPolicy(Protocol):
 
 @dataclass(frozen=True)
 class Stretch:
-    """A time in one place.
-
-    Attributes
-    ----------
-    start, stop
-        Steps; ``stop`` is no longer part of it.
-    place
-        Zone's number, ``ON_DEMAND`` or ``IDLE``.
-    cost_usd
-        What it cost.
-    trained
-        Steps of training in it that counted in the end.
-    is_lost
-        Whether the VMs were taken away at its end.
-    """
+    """A time in one place, from step ``start`` until before ``stop``; ``trained`` are steps that counted in the end."""
 
     start: int
     stop: int
@@ -104,19 +75,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class SpotOutcome:
-    """What came of a job.
-
-    Attributes
-    ----------
-    job, zones
-        What was replayed.
-    policy
-        Its name.
-    stretches
-        One after another, from the start to the end of the job or the deadline.
-    left
-        Steps of training that were not done by the deadline.
-    """
+    """What came of a job: stretches until it ended or its deadline, and the steps of training left by then."""
 
     job: SpotJob
     zones: tuple[str, ...]
@@ -188,14 +147,7 @@ class _Open:
 
 
 def replay(job: SpotJob, market: SpotMarket, policy: SpotPolicy) -> SpotOutcome:
-    """Run a job from the beginning of a market until it is done or its deadline is over.
-
-    Raises
-    ------
-    UsageError
-        When the market is not known until the deadline, its steps are not the job's, or the policy chooses a zone that
-        has nothing.
-    """
+    """Run a job from the beginning of a market until it is done or its deadline is over."""
     if market.steps < job.deadline or market.step_s != job.step_s:
         told = f"{market.steps} steps of {market.step_s:g} s"
         raise UsageError(f"market: got {told}; the job's deadline is {job.deadline} steps of {job.step_s:g} s")

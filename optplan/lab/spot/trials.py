@@ -25,15 +25,7 @@ _MOST = 0.95
 
 @dataclass(frozen=True)
 class Trial:
-    """One start.
-
-    Attributes
-    ----------
-    start
-        Step of the market.
-    outcomes
-        The hindsight optimum's, then one for each policy.
-    """
+    """One start at a step of the market; the hindsight optimum's outcome comes first, then one for each policy."""
 
     start: int
     outcomes: tuple[SpotOutcome, ...]
@@ -48,22 +40,8 @@ class Trial:
 class Score:
     """How a policy did over all trials, on average.
 
-    Attributes
-    ----------
-    policy, deadline_s
-        Whose, and of which job.
-    trials
-        How many.
-    kept
-        Share of deadlines that were kept.
-    cost_usd
-        Mean cost.
-    ratio
-        Mean cost over the mean hindsight optimum.
-    high_ratio
-        Ratio of costs that 95 % of trials do not exceed.
-    spot_hours, on_demand_hours, starts, losses
-        Means.
+    ``kept`` is the share of deadlines kept, ``ratio`` the mean cost over the mean hindsight optimum, ``high_ratio`` the
+    ratio of costs that 95 % of trials do not exceed; hours, starts and losses are means.
     """
 
     policy: str
@@ -91,27 +69,8 @@ def try_policies(
 ) -> list[Trial]:
     """Replay a job from random starts under each policy.
 
-    Parameters
-    ----------
-    job
-        The job; on demand can keep its deadline.
-    market
-        Its beginning is learned from, its rest replayed.
-    policies
-        Names.
-    train_share
-        Share of the market's steps that is learned from.
-    trials
-        Starts.
-    seed
-        Of the starts.
-
-    Raises
-    ------
-    UsageError
-        When nothing is left to learn from or to replay.
-    InfeasibleError
-        When the deadline cannot be kept on demand: then no policy keeps it for certain.
+    A share of the market's steps, its beginning, is learned from, and the rest replayed; on demand can keep the
+    deadline.
     """
     split = round(market.steps * train_share)
     if split < 2:
@@ -131,13 +90,7 @@ def try_policies(
 
 
 def try_once(job: SpotJob, market: SpotMarket, policies: Sequence[str], *, start: int) -> Trial:
-    """Replay a job from one start under each policy; all that is before it is learned from.
-
-    Raises
-    ------
-    UsageError, InfeasibleError
-        As of :func:`try_policies`.
-    """
+    """Replay a job from one start under each policy; all that is before it is learned from."""
     if not 2 <= start <= market.steps - job.deadline:
         last = format_duration((market.steps - job.deadline) * market.step_s)
         message = f"start: got {format_duration(start * market.step_s)}; from two steps after the beginning, to learn"

@@ -17,20 +17,7 @@ _COLUMNS = ("hour", "usd_per_gpu_hour")
 
 
 class DailyPrices:
-    """What a GPU costs at each hour of the day.
-
-    Parameters
-    ----------
-    usd_per_gpu_hour
-        24 prices, from midnight on, at least zero.
-    first_hour
-        Hour of the day, from 0 to 23, at time zero of whatever is paid.
-
-    Raises
-    ------
-    UsageError
-        When these are not 24 finite prices of at least zero, or there is no such hour.
-    """
+    """What a GPU costs at each of 24 hours from midnight on; time zero of what is paid is at ``first_hour``."""
 
     def __init__(self, usd_per_gpu_hour: Sequence[float] | FloatArray, first_hour: int = 0) -> None:
         prices = np.asarray(usd_per_gpu_hour, dtype=np.float64)
@@ -57,20 +44,7 @@ class DailyPrices:
 
 
 def read_daily_prices(path: Path | str, first_hour: int = 0) -> DailyPrices:
-    """Read prices by hour of the day.
-
-    Parameters
-    ----------
-    path
-        A CSV file with columns ``hour``, from 0 to 23 in any order, and ``usd_per_gpu_hour``.
-    first_hour
-        As in :class:`DailyPrices`.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read, a number is none or below zero, or an hour is missing or there twice.
-    """
+    """Read prices of a CSV file with columns ``hour``, from 0 to 23 in any order, and ``usd_per_gpu_hour``."""
     path = Path(path)
     prices: dict[int, float] = {}
     for line, (hour_text, price_text) in read_rows(path, _COLUMNS):

@@ -31,15 +31,7 @@ _SAME = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Bargains:
-    """What a job can save by waiting: the lower hull of its waits and costs.
-
-    Parameters
-    ----------
-    wait_s
-        (H,) Waits in question, ascending from zero.
-    cost_usd
-        (H,) Costs, descending; what an hour more saves falls from one to the next.
-    """
+    """The lower hull (H,) of a job's ascending waits from zero and their costs; what an hour more saves falls."""
 
     wait_s: FloatArray
     cost_usd: FloatArray
@@ -58,12 +50,7 @@ class Bargains:
 def list_waits(use: JobUse, longest_s: float) -> FloatArray:
     """Return the waits of a job, ascending, at which its cost has a breakpoint, zero, and the longest.
 
-    Parameters
-    ----------
-    use
-        What the job holds.
-    longest_s
-        The longest that it may wait. Prices are the same every day, so more than a day saves nothing more.
+    Prices are the same every day, so more than a day saves nothing more.
     """
     longest_s = min(longest_s, _DAY_S)
     changes_s = use.submitted_s + use.edges_s
@@ -105,11 +92,8 @@ def wait_for_price(use: JobUse, prices: DailyPrices, longest_s: float, at_most_u
 def trade(bargains: Sequence[Bargains]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Put the bargains of all jobs together: the whole trade-off of money and waiting.
 
-    Returns
-    -------
-    saved_per_hour, wait_s, cost_usd : ndarray
-        (P,) What the last hour waited saves in US dollars, descending from infinity; and waits and costs of all jobs.
-        No rule of starts within the allowances has less cost with as much waiting, in all, than the line through these.
+    Returns (P,) what the last hour waited saves in US dollars, descending from infinity; waits; and costs of all jobs.
+    No rule of starts within the allowances has less cost with as much waiting, in all, than the line through these.
     """
     slopes = np.concatenate([[], *(each.saved_per_hour for each in bargains)])
     order = np.argsort(-slopes, kind="stable")

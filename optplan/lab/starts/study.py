@@ -25,19 +25,7 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class RuleOutcome:
-    """What came of one rule.
-
-    Parameters
-    ----------
-    rule
-        In words.
-    waits_s
-        (J,) What each job waited.
-    costs_usd
-        (J,) What each job cost: GPUs as it held them.
-    node_cost_usd
-        What all nodes cost that were rented, whole as they are.
-    """
+    """What came of one rule: waits and costs (J,) of jobs, as they held GPUs, and the cost of all nodes, whole."""
 
     rule: str
     waits_s: FloatArray
@@ -49,20 +37,8 @@ class RuleOutcome:
 class StartStudy:
     """Rules side by side.
 
-    Parameters
-    ----------
-    policy
-        Who says how many GPUs jobs hold.
-    uses
-        (J,) What jobs hold; those that could not be completed are in ``problems``.
-    may_wait_s
-        By application: the longest wait.
-    rules
-        What came of each rule: the first starts all jobs at once, the last at the least cost.
-    saved_per_hour, wait_s, cost_usd
-        (P,) The whole trade-off, as :func:`~optplan.lab.starts.rules.trade` returns it.
-    problems
-        By job that could not be completed: why.
+    ``may_wait_s`` is by application. The first rule starts all jobs at once, the last at the least cost; the trade-off
+    (P,) is that of :func:`~optplan.lab.starts.rules.trade`; ``problems`` say why jobs could not be completed.
     """
 
     policy: str
@@ -136,26 +112,10 @@ def study_starts(
 ) -> StartStudy:
     """Replay jobs that start by several rules, on a cluster that rents what they need.
 
-    Parameters
-    ----------
-    cell
-        Which jobs, and who says how many GPUs each holds: fixed widths; nodes come at once and as needed.
-    prices
-        By hour of the day.
-    may_wait_s
-        By application: the longest wait; the others start at once.
-    worths_usd
-        What an hour that a job waits is worth: each makes a rule that weighs it against money.
-    thresholds_usd
-        Prices of a GPU at which jobs start; without any, that of the 24 with the least cost, chosen in hindsight.
-
-    Raises
-    ------
-    DataError
-        When a file is missing or wrong.
-    UsageError
-        When an application is not in the workload, a wait, a worth or a threshold is no finite number of at least
-        zero, the widths are not fixed, or no job can be completed.
+    The cell has fixed widths; its nodes come at once. Applications without an entry in ``may_wait_s`` start at once.
+    Each of ``worths_usd``, of an hour that a job waits, makes a rule that weighs it against money; without
+    ``thresholds_usd``, prices of a GPU at which jobs start, there is that of the 24 with the least cost, chosen in
+    hindsight.
     """
     _check(may_wait_s, worths_usd, thresholds_usd)
     jobs, gpus_per_node = cell.make_jobs()

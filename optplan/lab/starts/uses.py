@@ -18,19 +18,7 @@ from optplan.schema import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class JobUse:
-    """What a job holds from its start on, whenever that is.
-
-    Parameters
-    ----------
-    name, application
-        Of the job.
-    submitted_s
-        Its arrival.
-    edges_s
-        (S + 1,) When what it holds changes, in seconds since its start: from zero to its end.
-    gpus
-        (S,) What it holds between two of these.
-    """
+    """What a job holds from its start on: ``gpus`` (S,) between ``edges_s`` (S + 1,), seconds since its start."""
 
     name: str
     application: str
@@ -51,18 +39,7 @@ class JobUse:
 
 
 class Recorder:
-    """A policy of fixed widths that remembers what it gave to whom, when and in which epoch.
-
-    Parameters
-    ----------
-    policy
-        One that gives each job what it wants in its epoch, whatever the time and the others.
-
-    Raises
-    ------
-    UsageError
-        When it is another one.
-    """
+    """A policy that remembers what it gave to whom, when and in which epoch; time and others must not matter to it."""
 
     interval_s = None
 

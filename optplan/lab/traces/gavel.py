@@ -51,16 +51,8 @@ Throughputs = Mapping[str, Mapping[int, float]]
 class GavelJob:
     """One job of a trace.
 
-    Attributes
-    ----------
-    job_type
-        Model and batch size, as the throughput tables name them.
-    steps
-        Mini-batches until it is complete.
-    requested_gpus
-        What a rigid scheduler would give it.
-    arrival_s
-        Seconds after the start of the trace.
+    ``job_type`` is model and batch size, as the throughput tables name them; ``steps`` are mini-batches until it is
+    complete; ``requested_gpus`` is what a rigid scheduler would give it.
     """
 
     job_type: str
@@ -70,28 +62,11 @@ class GavelJob:
 
 
 def read_throughputs(path: Path | str, gpu: str, *, consolidated: bool = True) -> dict[str, dict[int, float]]:
-    """Read how fast jobs run alone on one type of GPU.
+    """Read how fast jobs run alone on one type of GPU (``v100``, ``p100`` or ``k80``), all in one server or spread.
 
-    Parameters
-    ----------
-    path
-        A JSON file of Gavel's: throughputs by worker, job and job on the same GPU. Keys that name no scale factor (the
-        older tables) stand for one GPU.
-    gpu
-        ``v100``, ``p100`` or ``k80``.
-    consolidated
-        Whether the GPUs of a job are in one server, or spread.
-
-    Returns
-    -------
-    dict
-        Mini-batches per second by job type and number of GPUs; zeros, which mean that it does not run, are left out,
-        so that a job type may have no entry.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read or is not such a table, or has no such type of worker.
+    Keys of Gavel's JSON that name no scale factor (the older tables) stand for one GPU. Returns mini-batches per second
+    by job type and number of GPUs, without zeros, which mean that it does not run, so that a job type may have no
+    entry.
     """
     path = Path(path)
     table = _read_json(path)
@@ -114,14 +89,7 @@ def read_throughputs(path: Path | str, gpu: str, *, consolidated: bool = True) -
 
 
 def read_trace(path: Path | str) -> tuple[GavelJob, ...]:
-    """Read a trace: tab-separated rows without a header, of 7 fields (simulations) or 10 (physical clusters).
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read or holds no job, or a row has another number of fields, a number that is none, or
-        an arrival before that of the row above.
-    """
+    """Read a trace: tab-separated rows without a header, of 7 fields (simulations) or 10 (physical clusters)."""
     path = Path(path)
     jobs: list[GavelJob] = []
     with open_rows(path, delimiter="\t", quoted=False) as rows:

@@ -21,7 +21,7 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.lab.traces.goodput_fitting import GoodputFit
-from optplan.lab.traces.sia_applications import APPLICATIONS, GPU_NODES, Application, GpuNode, application_named
+from optplan.lab.traces.sia_applications import Application, application_named
 from optplan.lab.traces.sia_choices import Infeasible, Sources, Timing, choose, measure
 from optplan.lab.traces.sia_curves import LearningCurves, read_learning_curves
 from optplan.lab.traces.sia_profiles import (
@@ -31,25 +31,7 @@ from optplan.lab.traces.sia_profiles import (
     smallest_rotation,
     stamp_profiles,
 )
-from optplan.lab.traces.sia_workloads import NOMINAL_SPANS_H, Workload, read_workload
 from optplan.schema import FloatArray, IntArray, freeze
-
-__all__ = [
-    "APPLICATIONS",
-    "GPU_NODES",
-    "NOMINAL_SPANS_H",
-    "Application",
-    "CannotRunError",
-    "EpochProfile",
-    "GpuNode",
-    "Infeasible",
-    "Timing",
-    "Workload",
-    "derive_epochs",
-    "read_profile",
-    "read_workload",
-]
-
 
 _Word = TypeVar("_Word", bound=StrEnum)
 
@@ -63,38 +45,14 @@ class EpochProfile:
 
     Sizes and speedups refer to one GPU of this type, or to ``reference_width`` GPUs where it cannot run on one.
 
-    Attributes
-    ----------
-    application, gpu
-        Names of the application and of the type of GPU.
-    widths
-        GPUs, ascending, shape (widths,).
-    sizes_s
-        X_e: seconds of each epoch on ``reference_width`` GPUs of this type, slowdown included, shape (epochs,).
-    speedup
-        s_e(k): speed relative to ``reference_width`` GPUs, shape (epochs, widths).
-    reference_width
-        1, or the least feasible width where one GPU is left out.
-    reference_goodput_per_s, goodput_per_s
-        gamma_e: progress per second on ``reference_width`` GPUs, shape (epochs,), and on each width, shape (epochs,
-        widths), slowdown not included. Goodputs on two types of GPU can be compared, speedups cannot.
-    progress
-        P_0 = 0 and the progress at the end of each epoch, shape (epochs + 1,); iterations at the initial batch size.
-    batch_sizes
-        B: samples per iteration of the best choice, shape (epochs, widths).
-    local_batch_sizes
-        b: samples per GPU in one pass of that choice, same shape.
-    provenance
-        For each width ``measured`` (its placement), ``measured-scalability`` (its numbers of nodes and GPUs),
-        ``interpolated`` (between these) or ``fitted`` (the model).
-    left_out
-        Widths that were asked for and are not feasible, with the reason.
-    slowdown
-        Factor in the sizes; 1 when it was not asked for.
-    fixed_batch_size
-        The batch size of a job that does not adapt it; None for one that does.
-    fit
-        The fitted model, when a width or the choice of batch sizes rests on it.
+    (W widths, E epochs.) ``sizes_s`` (E,) is X_e, seconds on ``reference_width`` GPUs: 1, or the least feasible width
+    where one GPU is left out. ``speedup`` (E, W) is s_e(k), relative to it. ``goodput_per_s`` (E, W) and that on the
+    reference width (E,) are gamma_e without the slowdown: goodputs on two types of GPU can be compared, speedups
+    cannot. ``progress`` (E + 1,) is P_0 = 0 and that at the end of each epoch, in iterations at the initial batch size.
+    ``batch_sizes`` and ``local_batch_sizes`` (E, W) are B and b, samples per iteration and per GPU in one pass, of the
+    best choice. ``provenance`` is, by width, ``measured`` (its placement), ``measured-scalability`` (its numbers of
+    nodes and GPUs), ``interpolated`` (between these) or ``fitted``; ``left_out`` has reasons why widths are not
+    feasible; ``fit`` is there when a width or the choice of batch sizes rests on it.
     """
 
     application: str
@@ -128,42 +86,12 @@ def derive_epochs(
 ) -> EpochProfile:
     """Derive epoch sizes and speedups (data README, section 1.6).
 
-    Parameters
-    ----------
-    profiles_dir
-        Folder with one folder per application (``sia/traces`` in the data pack).
-    application
-        A name of :data:`APPLICATIONS`, or the facts of another application that was profiled in the same form.
-    gpu
-        Suffix of the profile files: aws, azure, dgx-ext, rtx, quad.
-    widths
-        GPUs, whole numbers of at least 1 in any order; as keys, with the placement of each, such as ``{4: "22"}``,
-        where they are not on as few nodes as possible.
-    slowdown
-        Whether sizes include the factor by which Sia's cluster was slower than the profiles.
-    fixed_batch
-        The batch size of jobs that do not adapt it; None adapts it.
-    timing
-        ``tables``; ``model`` for the fitted model at every width; or ``model-batches`` for the tables at the batch
-        sizes that the fitted model takes for the best.
-    infeasible
-        ``refuse`` or ``leave-out`` widths on which no batch size is feasible, because the smallest local batches exceed
-        the largest batch, or which nothing is known about.
-
-    Returns
-    -------
-    EpochProfile
-        At the feasible widths.
-
-    Raises
-    ------
-    CannotRunError
-        When the application has no profile for this type of GPU, or widths are left out and none remains.
-    DataError
-        When a name is unknown, a file is missing or wrong, or widths are not left out and one of them is not feasible
-        or one GPU was not measured.
-    UsageError
-        When ``timing`` or ``infeasible`` is none of its words.
+    The application is a name of :data:`APPLICATIONS` or the facts of another in the same form, the GPU a suffix of its
+    files: aws, azure, dgx-ext, rtx, quad. Widths may be keys of placements, such as ``{4: "22"}``, where GPUs are not
+    on as few nodes as possible. ``fixed_batch`` is of jobs that do not adapt theirs; None adapts it. ``timing`` is
+    ``tables``; ``model`` for the fitted model at every width; or ``model-batches`` for the tables at the batch sizes
+    that the fitted model takes for the best. Widths are ``infeasible`` (``refuse`` or ``leave-out``) where the smallest
+    local batches exceed the largest batch, or nothing is known about them.
     """
     timing, infeasible = _word(Timing, "timing", timing), _word(Infeasible, "infeasible", infeasible)
     spread = widths if isinstance(widths, Mapping) else {}
@@ -229,15 +157,7 @@ def _read(
 
 
 def read_profile(profiles_dir: Path | str, facts: Application, gpu: str) -> tuple[ProfileTables, LearningCurves]:
-    """Read the step times and the learning curves of an application, once as long as their files are the same.
-
-    Raises
-    ------
-    CannotRunError
-        When there is no profile for that type of GPU.
-    DataError
-        When a file is missing, or not as it should be.
-    """
+    """Read the step times and the learning curves of an application, once as long as their files are the same."""
     return _read_files(str(profiles_dir), facts, gpu, stamp_profiles(profiles_dir, facts.name))
 
 

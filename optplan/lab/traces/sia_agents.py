@@ -30,19 +30,7 @@ _KEPT = 1 << 16
 
 
 class Agent:
-    """What one job knows of itself.
-
-    Parameters
-    ----------
-    profiles_dir
-        Folder with one folder per application.
-    facts
-        The application.
-    gpu
-        Suffix of the profiles.
-    slowdown
-        By what measured times are multiplied.
-    """
+    """What one job knows of itself; measured times are multiplied by ``slowdown``."""
 
     def __init__(self, profiles_dir: Path | str, facts: Application, gpu: str, *, slowdown: float = 1.0) -> None:
         self._facts, self._slowdown = facts, slowdown
@@ -88,11 +76,8 @@ class Agent:
     def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
         """Return the progress per second that it expects now.
 
-        Returns
-        -------
-        tuple
-            On 0 to K GPUs of one node, however many that has, and of several; K is ``most_gpus`` or what the largest
-            batch is enough for. Proportional to GPUs while nothing is known.
+        On 0 to K GPUs of one node, however many that has, and of several; K is ``most_gpus`` or what the largest batch
+        is enough for. Proportional to GPUs while nothing is known.
         """
         if most_gpus not in self._believed:
             most = min(most_gpus, self._facts.max_batch_size // self._tables.min_local_batch)

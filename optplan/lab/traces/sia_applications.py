@@ -23,23 +23,10 @@ from optplan.errors import DataError, nearest_name_hint
 class Application:
     """One training task.
 
-    Attributes
-    ----------
-    name
-        Also the name of the folder with its profiles.
-    model, dataset
-        What is trained, on what; empty where the sources do not say.
-    epochs
-        Epochs until a job is complete.
-    init_batch_size, max_batch_size
-        Range of the batch size, samples.
-    rescale_s
-        Seconds that a start or a change of the allocation takes without progress, as Sia has it; Pollux takes 30 s for
-        every application.
-    slowdown
-        Factor by which Sia's cluster was slower than its profiles say.
-    pipeline
-        Whether the profile holds times of pipeline stages instead of whole steps.
+    ``name`` is also that of its folder of profiles; ``model`` and ``dataset`` are empty where the sources do not say.
+    ``rescale_s`` is what a start or a change takes without progress, as Sia has it; Pollux takes 30 s for all.
+    ``slowdown`` is the factor by which Sia's cluster was slower than its profiles say; ``pipeline`` says that these are
+    of pipeline stages instead of whole steps.
     """
 
     name: str
@@ -55,19 +42,7 @@ class Application:
 
 @dataclass(frozen=True)
 class GpuNode:
-    """One type of machine that was profiled.
-
-    Attributes
-    ----------
-    name
-        Suffix of its profile files.
-    machine, gpu
-        What it is.
-    gpus_per_node
-        GPUs in one machine.
-    profiled_nodes
-        Largest number of machines that was profiled.
-    """
+    """One type of machine; ``name`` is the suffix of its profile files, ``profiled_nodes`` the most machines there."""
 
     name: str
     machine: str
@@ -108,13 +83,7 @@ GPU_NODES: Mapping[str, GpuNode] = MappingProxyType(
 
 
 def application_named(name: str) -> Application:
-    """Return what is known about an application.
-
-    Raises
-    ------
-    DataError
-        When there is no application of that name.
-    """
+    """Return what is known about an application."""
     if name not in APPLICATIONS:
         raise DataError("application", f"unknown application {name!r}", nearest_name_hint(name, APPLICATIONS))
     return APPLICATIONS[name]

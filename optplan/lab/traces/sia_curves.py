@@ -23,17 +23,9 @@ from optplan.speedup.goodput import GradientTable
 class LearningCurves:
     """How an application trains at different batch sizes.
 
-    Attributes
-    ----------
-    batch_sizes
-        Samples, ascending, shape (sizes,).
-    progress
-        P_0 = 0 and the progress at which each epoch ends, the least over the batch sizes, shape (epochs + 1,);
-        iterations at the initial batch size.
-    iterations
-        Iterations of each epoch at each batch size, shape (epochs, sizes).
-    gradients
-        Gradient statistics of each epoch.
+    (S sizes, E epochs.) ``progress`` (E + 1,) is P_0 = 0 and that at which each epoch ends, the least over the batch
+    sizes, in iterations at the initial one; ``iterations`` (E, S) are of each epoch at each size; ``gradients`` are
+    statistics of each epoch.
     """
 
     batch_sizes: IntArray
@@ -43,26 +35,7 @@ class LearningCurves:
 
 
 def read_learning_curves(profiles_dir: Path | str, application: Application) -> LearningCurves:
-    """Read the training runs of an application at all batch sizes.
-
-    Parameters
-    ----------
-    profiles_dir
-        Folder with one folder per application.
-    application
-        Which application; its first ``epochs`` epochs are read.
-
-    Returns
-    -------
-    LearningCurves
-        Of all files ``validation-<M>.csv``.
-
-    Raises
-    ------
-    DataError
-        When the batch sizes do not reach from the initial to the largest one, a file ends before the last epoch, or
-        iterations or progress do not grow.
-    """
+    """Read the training runs of an application, its first ``epochs`` epochs, from all files ``validation-<M>.csv``."""
     folder = application_folder(Path(profiles_dir), application.name)
     runs: dict[int, FloatArray] = {}
     for path in folder.glob("validation-*.csv"):

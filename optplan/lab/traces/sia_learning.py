@@ -33,24 +33,9 @@ def fit_speeds(
 ) -> tuple[FloatArray, FloatArray]:
     """Fit the model to some placements, and return the speeds that it predicts.
 
-    Parameters
-    ----------
-    profiles_dir
-        Folder with one folder per application.
-    facts
-        The application.
-    gpu
-        Suffix of the profiles.
-    placements
-        GPUs of each node, descending, of each placement. With none, speeds are taken to be proportional to GPUs.
-    most_gpus
-        The largest number of GPUs.
-
-    Returns
-    -------
-    tuple
-        Progress per second on 0 to K GPUs of one node, however many that has, and of several nodes; both
-        (epochs, K + 1). K is ``most_gpus`` or what the largest batch is enough for. Zero where it cannot run.
+    Placements are GPUs of each node, descending. Both results are (epochs, K + 1), progress per second on GPUs of one
+    node, however many that has, and of several; K is ``most_gpus`` or what the largest batch is enough for; zero where
+    it cannot run. Without placements speeds are proportional to GPUs.
     """
     stamp = stamp_profiles(profiles_dir, facts.name)
     return _fit_speeds(str(profiles_dir), facts, gpu, frozenset(placements), most_gpus, stamp)

@@ -45,15 +45,7 @@ class CannotRunError(DataError):
 
 @dataclass(frozen=True, eq=False)
 class Passes:
-    """Measured passes.
-
-    Attributes
-    ----------
-    points
-        Nodes N, GPUs k and samples per GPU b of each pass, shape (passes, 3).
-    times_s
-        Seconds of the pass with synchronisation, and the part of it that synchronisation adds, shape (passes, 2).
-    """
+    """Measured: nodes, GPUs, samples per GPU (passes, 3); seconds, and the synchronisation in them (passes, 2)."""
 
     points: IntArray
     times_s: FloatArray
@@ -78,20 +70,9 @@ class Passes:
 class ProfileTables:
     """The step times of one application on one type of GPU.
 
-    Attributes
-    ----------
-    gpus_per_node
-        GPUs in one node.
-    placements
-        The passes of each placement, ascending in the local batch.
-    scalability
-        The same by numbers of nodes and GPUs.
-    placement_passes, scalability_passes
-        All rows of the two files.
-    min_local_batch, max_local_batch
-        Least and largest samples per GPU.
-    spread
-        Placements of the widths whose GPUs are not on as few nodes as possible.
+    Of each placement there are its passes, ascending in the local batch, and the same by numbers of nodes and GPUs;
+    then all rows of the two files. ``spread`` are the placements of widths whose GPUs are not on as few nodes as
+    possible.
     """
 
     gpus_per_node: int
@@ -154,15 +135,8 @@ class ProfileTables:
 
         Repeats are averaged first, within each table and then between the two.
 
-        Parameters
-        ----------
-        points
-            (N, k, b), shape (points, 3).
-
-        Returns
-        -------
-        FloatArray
-            Step and synchronisation time in seconds, shape (points, 2); NaN outside the hull of what was measured.
+        Points are (points, 3), seconds of step and synchronisation (points, 2): NaN outside the hull of what was
+        measured.
         """
         triangulated = _triangulate(self.placement_passes, self.scalability_passes)
         if triangulated is None:
@@ -196,17 +170,7 @@ def _triangulate(placements: Passes, scalability: Passes) -> LinearNDInterpolato
 def consolidated_placement(gpus: int, gpus_per_node: int) -> str:
     """Return the placement of k GPUs on as few nodes as possible (data README, section 1.6 (a)).
 
-    Parameters
-    ----------
-    gpus
-        k, at least 1.
-    gpus_per_node
-        n, at most 9.
-
-    Returns
-    -------
-    str
-        Full nodes and one node with the rest, as the lexicographically smallest rotation.
+    At most 9 GPUs a node: full nodes and one with the rest, as the lexicographically smallest rotation.
     """
     full, rest = divmod(gpus, gpus_per_node)
     return smallest_rotation(str(gpus_per_node) * full + (str(rest) if rest else ""))
@@ -220,28 +184,9 @@ def smallest_rotation(placement: str) -> str:
 def read_profile_tables(profiles_dir: Path | str, application: Application, gpu: str) -> ProfileTables:
     """Read the step times of one application on one type of GPU.
 
-    Parameters
-    ----------
-    profiles_dir
-        Folder with one folder per application.
-    application
-        Which application; its name is that of the folder.
-    gpu
-        Suffix of the two files, such as ``aws``. Where the files have none, as AdaptDL's own, they are of whatever type
-        of GPU is asked for.
-
-    Returns
-    -------
-    ProfileTables
-        Repeated rows averaged. Nodes have the GPUs of those in :data:`~optplan.lab.traces.sia_applications.GPU_NODES`,
-        and for other suffixes the largest digit of the placements.
-
-    Raises
-    ------
-    CannotRunError
-        When there is no profile for that type of GPU; the message lists those that there are.
-    DataError
-        When the folder or a file is missing, or a file is not as it should be.
+    Files without a suffix, as AdaptDL's own, are of whatever type is asked for. Repeated rows are averaged. Nodes have
+    the GPUs of those in :data:`~optplan.lab.traces.sia_applications.GPU_NODES`, and for other suffixes the largest
+    digit of the placements.
     """
     folder = application_folder(Path(profiles_dir), application.name)
     known = list_profiled_gpus(profiles_dir, application.name)
@@ -271,13 +216,7 @@ def read_profile_tables(profiles_dir: Path | str, application: Application, gpu:
 
 
 def application_folder(profiles_dir: Path, name: str) -> Path:
-    """Return the folder of an application's files.
-
-    Raises
-    ------
-    DataError
-        When there is none.
-    """
+    """Return the folder of an application's files."""
     folder = profiles_dir / name
     if folder.is_dir():
         return folder
@@ -291,11 +230,6 @@ def list_profiled_gpus(profiles_dir: Path | str, application: str) -> list[str]:
     """List the suffixes of the types of GPU on which an application was profiled, in alphabetical order.
 
     Files without a suffix count as :data:`UNNAMED`, where there are no others.
-
-    Raises
-    ------
-    DataError
-        When the folder is missing.
     """
     folder = application_folder(Path(profiles_dir), application)
     named = sorted(path.stem.removeprefix("placements-") for path in folder.glob("placements-*.csv"))
@@ -303,13 +237,7 @@ def list_profiled_gpus(profiles_dir: Path | str, application: str) -> list[str]:
 
 
 def stamp_profiles(profiles_dir: Path | str, application: str) -> tuple[tuple[str, int, int], ...]:
-    """Return name, size and time of change of an application's files: what was read holds as long as it is the same.
-
-    Raises
-    ------
-    DataError
-        When the folder is missing.
-    """
+    """Return name, size and time of change of an application's files: what was read holds as long as it is the same."""
     files = sorted(application_folder(Path(profiles_dir), application).glob("*.csv"))
     return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
 

@@ -43,22 +43,8 @@ NOMINAL_SPANS_H: Mapping[str, float] = MappingProxyType(
 class Workload:
     """The jobs of one trace, in the order of their arrival.
 
-    Attributes
-    ----------
-    applications
-        Names of the applications that occur, sorted.
-    application_index
-        Which of them each job runs, shape (jobs,).
-    submission_s
-        Arrival of each job in seconds after the start of the trace, ascending, shape (jobs,).
-    job_names
-        Name of each job, each different.
-    requested_gpus, requested_batch_sizes
-        What a rigid scheduler would give each job, shape (jobs,); None where the file does not say it.
-    span_s
-        Length of the trace in seconds.
-    span_source
-        Where the length comes from, in words.
+    Arrivals ascend; what a rigid scheduler would give each job (jobs,) is None where the file does not say it;
+    ``span_source`` says in words where the length comes from.
     """
 
     applications: tuple[str, ...]
@@ -80,29 +66,11 @@ class Workload:
 def read_workload(
     path: Path | str, *, span_h: float | None = None, applications: Collection[str] = tuple(APPLICATIONS)
 ) -> Workload:
-    """Read a workload.
+    """Read a workload from a CSV file.
 
-    Parameters
-    ----------
-    path
-        The CSV file.
-    span_h
-        Hours that the trace spans. None takes the nominal span of the family that the folder is named after
-        (:data:`NOMINAL_SPANS_H`), and elsewhere the last arrival, rounded up to a full hour.
-    applications
-        Names that the column ``application`` may hold.
-
-    Returns
-    -------
-    Workload
-        With the span and where it comes from.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read or holds no job; when a row is incomplete, has a number that is none or negative,
-        an unknown application, an earlier time than the row before or the name of an earlier job; when a job arrives
-        after the end of the span.
+    Its span is in hours; None takes the nominal one of the family that the folder is named after
+    (:data:`NOMINAL_SPANS_H`), and elsewhere the last arrival, rounded up to a full hour. ``applications`` are names
+    that the column of that name may hold.
     """
     path = Path(path)
     known = set(applications)
@@ -150,24 +118,7 @@ def read_workload(
 def repeat_workload(workload: Workload, times: int, *, seed: int = 0) -> Workload:
     """Repeat a workload, to simulate longer: each time its arrivals are turned within its span by a random offset.
 
-    Parameters
-    ----------
-    workload
-        The first of the repetitions, as it is.
-    times
-        How often it runs, at least 1.
-    seed
-        Of the offsets.
-
-    Returns
-    -------
-    Workload
-        ``times`` as long; the names of repeated jobs end in ``/2``, ``/3``, ...
-
-    Raises
-    ------
-    UsageError
-        When it is not to run once.
+    It is ``times`` as long; the names of repeated jobs end in ``/2``, ``/3``, ...
     """
     if times < 1:
         raise UsageError(f"times: got {times}; at least 1 is needed")

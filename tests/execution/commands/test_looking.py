@@ -14,7 +14,7 @@ import pytest
 from optplan.execution.journal import Journal
 from optplan.execution.locks import hold_lock
 from optplan.execution.records import Resumed
-from optplan.execution.serving.keeping import Keeper
+from optplan.execution.serving.publisher import Publisher
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import read_instance
 
@@ -62,7 +62,7 @@ def fleet(run: Runner, tmp_path: Path) -> Path:
 @pytest.fixture
 def service(tmp_path: Path) -> Path:
     """Return the folder of a service that does not run."""
-    Keeper(tmp_path / "state", read_instance("boa-two-classes", BoaInstance)).stop()
+    Publisher(tmp_path / "state", read_instance("boa-two-classes", BoaInstance)).stop()
     return tmp_path / "state"
 
 
@@ -106,13 +106,13 @@ def test_whoever_follows_a_run_is_named_and_asked(
 
 def test_a_service_is_named_and_asked_to_end(run: Runner, service: Path, killed: list[tuple[int, int]]) -> None:
     """While it keeps its folder; its process ends by SIGTERM. No run can go on there, and there are no logs."""
-    keeper = Keeper(service)
+    publisher = Publisher(service)
     try:
         assert f"runs as process {os.getpid()}" in run("status", service).out
         assert run("status", service, "--json").data["process"] == os.getpid()
         told = run("stop", service, "--json")
     finally:
-        keeper.stop()
+        publisher.stop()
     assert (told.code, told.data["asked"], killed) == (0, True, [(os.getpid(), signal.SIGTERM)])
     again = run("stop", service)
     assert (again.code, len(killed)) == (0, 1)

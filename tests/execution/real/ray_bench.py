@@ -9,7 +9,7 @@ from pathlib import Path
 import ray
 
 from optplan.lab.benchmarks.sweeps import run_sweep
-from optplan.lab.parallel import spread
+from optplan.parallel import spread
 
 
 def find_process(number: int) -> tuple[int, int, str]:

@@ -19,8 +19,8 @@ import pytest
 
 from optplan.errors import UsageError
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.serving.keeping import Keeper
 from optplan.execution.serving.naming import ClassNames
+from optplan.execution.serving.publisher import Publisher
 from optplan.execution.serving.service import MOST_BYTES, Door, serve
 from optplan.formulations.boa.data.instance import BoaInstance
 
@@ -45,9 +45,9 @@ _HINTS = {
 class _Asking:
     """Asks a service as its user would."""
 
-    def __init__(self, address: str, keeper: Keeper) -> None:
+    def __init__(self, address: str, publisher: Publisher) -> None:
         self.host = address.removeprefix("http://")
-        self.keeper = keeper
+        self.publisher = publisher
 
     def ask(
         self, method: str, path: str, body: object = None, *, token: str | None = _TOKEN, **headers: str
@@ -82,8 +82,8 @@ class _Asking:
 @pytest.fixture
 def service(tmp_path: Path, stream: BoaInstance) -> Iterator[_Asking]:
     """Run a service on a free port of loopback, and end it."""
-    keeper = Keeper(tmp_path / "state", stream, {"settle_s": 0.0})
-    keeper.start()
+    publisher = Publisher(tmp_path / "state", stream, {"settle_s": 0.0})
+    publisher.start()
     ready = threading.Event()
     found: list[Any] = []
 
@@ -94,16 +94,16 @@ def service(tmp_path: Path, stream: BoaInstance) -> Iterator[_Asking]:
             found.extend([address, asyncio.get_running_loop(), stop])
             ready.set()
 
-        await serve(keeper, Door(_TOKEN), class_names=ClassNames(), stop=stop, on_ready=tell)
+        await serve(publisher, Door(_TOKEN), class_names=ClassNames(), stop=stop, on_ready=tell)
 
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
     assert ready.wait(60)
     address, loop, stop = found
-    yield _Asking(address, keeper)
+    yield _Asking(address, publisher)
     loop.call_soon_threadsafe(stop.set)
     thread.join(60)
-    keeper.stop()
+    publisher.stop()
 
 
 def _arrival(name: str, job_class: str = "a") -> dict[str, object]:
@@ -111,10 +111,10 @@ def _arrival(name: str, job_class: str = "a") -> dict[str, object]:
 
 
 def test_the_table_is_read_whole_and_only_when_it_is_new(service: _Asking) -> None:
-    """The table is that of the keeper; its number is the tag by which readers ask for a newer one."""
+    """The table is that of the publisher; its number is the tag by which readers ask for a newer one."""
     status, headers, body = service.ask("GET", "/v1/widths")
     assert status == 200
-    assert WidthTable.parse(json.loads(body)) == service.keeper.view.table
+    assert WidthTable.parse(json.loads(body)) == service.publisher.view.table
     assert headers["ETag"] == '"1"'
     assert service.ask("GET", "/v1/widths", If_None_Match='"1"')[0] == 304
 
@@ -160,7 +160,7 @@ def test_nothing_is_open_without_the_token(service: _Asking, path: str) -> None:
 
 def test_forged_events_change_nothing(service: _Asking) -> None:
     """Neither a wrong token, nor another name for the host, nor a stranger's page, nor a form gets an event in."""
-    before = service.keeper.view.events
+    before = service.publisher.view.events
     statuses = [
         service.ask("POST", "/v1/events", _arrival("1"), token="forged")[0],
         service.ask("POST", "/v1/events", _arrival("1"), Host="rebound.example")[0],
@@ -171,7 +171,7 @@ def test_forged_events_change_nothing(service: _Asking) -> None:
     ]
     assert statuses[:5] == [401, 421, 403, 403, 415]
     assert statuses[5] in (400, 415)
-    assert service.keeper.view.events == before
+    assert service.publisher.view.events == before
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_readers_never_see_half_a_table(service: _Asking) -> None:
     """While tables change many times, each that is read, over HTTP or from the file, is whole and none is older."""
     asked: list[int] = []
     read: list[int] = []
-    path = service.keeper.folder / "widths.json"
+    path = service.publisher.folder / "widths.json"
     for number in range(12):
         speed = 3.0 if number % 2 else 1.1
         measured: dict[str, object] = {"kind": "measurement", "job_class": "a"}

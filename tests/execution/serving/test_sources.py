@@ -1,4 +1,4 @@
-"""What tells a keeper of events besides HTTP: a watched folder, sacct, and the file of jobcomp/filetxt."""
+"""What tells a publisher of events besides HTTP: a watched folder, sacct, and the file of jobcomp/filetxt."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from optplan.errors import MeasurementError, UsageError
 from optplan.execution.online.events import Arrival, Completion
-from optplan.execution.serving.keeping import Keeper
 from optplan.execution.serving.naming import ClassNames
+from optplan.execution.serving.publisher import Publisher
 from optplan.execution.serving.slurm import SlurmJobs
 from optplan.execution.serving.sources import FolderWatch, SlurmFile, SlurmQuestions, repeat
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -47,11 +47,11 @@ def jobs() -> SlurmJobs:
 
 
 @pytest.fixture
-def keeper(tmp_path: Path, stream: BoaInstance) -> Iterator[Keeper]:
-    """Run a keeper whose clock shows the hour after the jobs of these tests."""
+def publisher(tmp_path: Path, stream: BoaInstance) -> Iterator[Publisher]:
+    """Run a publisher whose clock shows the hour after the jobs of these tests."""
     now_s = Clock().read("2026-03-01T12:00:00")
     assert now_s is not None
-    kept = Keeper(tmp_path / "state", stream, clock=lambda: now_s)
+    kept = Publisher(tmp_path / "state", stream, clock=lambda: now_s)
     kept.start()
     yield kept
     kept.stop()
@@ -74,10 +74,10 @@ def test_a_list_of_sacct_becomes_arrivals_and_completions(tmp_path: Path, jobs: 
     assert len({event.id for event in events}) == len(events)
 
 
-def test_files_of_a_watched_folder_are_taken_once(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs) -> None:
+def test_files_of_a_watched_folder_are_taken_once(tmp_path: Path, publisher: Publisher, jobs: SlurmJobs) -> None:
     """Events, lines of events, hints and lists of Slurm; the same files again count nothing again."""
     inbox = tmp_path / "inbox"
-    watch = FolderWatch(inbox, keeper, jobs)
+    watch = FolderWatch(inbox, publisher, jobs)
     arrival = {"kind": "arrival", "id": "1", "job_class": "a"}
     files = {
         "1.json": json.dumps({"events": [arrival]}),
@@ -90,7 +90,7 @@ def test_files_of_a_watched_folder_are_taken_once(tmp_path: Path, keeper: Keeper
         for name, text in files.items():
             (inbox / name).write_text(text, "utf-8")
         assert watch.look() == 4
-        assert keeper.view.events == 2 + 5 + 1
+        assert publisher.view.events == 2 + 5 + 1
     assert sorted(os.listdir(inbox / "taken")) == sorted(set(files) - {".half"})
     assert os.listdir(inbox / "refused") == []
     assert (inbox / ".half").exists()
@@ -112,52 +112,52 @@ def test_files_of_a_watched_folder_are_taken_once(tmp_path: Path, keeper: Keeper
     ],
 )
 def test_files_in_which_something_is_wrong_are_put_aside(
-    tmp_path: Path, keeper: Keeper, jobs: SlurmJobs, name: str, text: str, complaint: str
+    tmp_path: Path, publisher: Publisher, jobs: SlurmJobs, name: str, text: str, complaint: str
 ) -> None:
     """They lie in ``refused`` with a file beside that says why, and the next ones are taken."""
-    watch = FolderWatch(tmp_path / "inbox", keeper, jobs)
+    watch = FolderWatch(tmp_path / "inbox", publisher, jobs)
     (tmp_path / "inbox" / name).write_text(text, "utf-8")
     assert watch.look() == 1
     assert complaint in (tmp_path / "inbox" / "refused" / f"{name}.errors").read_text("utf-8")
     assert (tmp_path / "inbox" / "refused" / name).exists()
     assert watch.look() == 0
-    keeper.tell(()).result()
-    assert keeper.view.refused >= 1
+    publisher.tell(()).result()
+    assert publisher.view.refused >= 1
 
 
-def test_links_are_not_followed(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs) -> None:
+def test_links_are_not_followed(tmp_path: Path, publisher: Publisher, jobs: SlurmJobs) -> None:
     """A link in the folder is put aside, whatever it leads to."""
-    watch = FolderWatch(tmp_path / "inbox", keeper, jobs)
+    watch = FolderWatch(tmp_path / "inbox", publisher, jobs)
     (tmp_path / "secret.json").write_text('{"kind": "arrival", "id": "1", "job_class": "a"}', "utf-8")
     (tmp_path / "inbox" / "x.json").symlink_to(tmp_path / "secret.json")
     watch.look()
-    assert keeper.view.events == 0
+    assert publisher.view.events == 0
     assert "no regular file" in (tmp_path / "inbox" / "refused" / "x.json.errors").read_text("utf-8")
 
 
-def test_the_file_of_jobcomp_is_followed(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs) -> None:
+def test_the_file_of_jobcomp_is_followed(tmp_path: Path, publisher: Publisher, jobs: SlurmJobs) -> None:
     """Whole lines count when they are there, a new start goes on behind them, and a file put aside is begun anew."""
     path = tmp_path / "jobcomp.log"
-    follow = SlurmFile(path, keeper, jobs)
+    follow = SlurmFile(path, publisher, jobs)
     assert follow.look() == 0
     path.write_text(_filetxt(1, "a-1") + _filetxt(2, "b with spaces", "TIMEOUT")[:-30], "utf-8")
     assert follow.look() == 2
     assert follow.look() == 0
     path.write_text(_filetxt(1, "a-1") + "nonsense\n" + _filetxt(3, "zebra") + _filetxt(4, "a", gpus=0), "utf-8")
-    again = SlurmFile(path, keeper, jobs)
+    again = SlurmFile(path, publisher, jobs)
     assert again.look() == 0
     aside = tmp_path / "jobcomp.log.1"
     path.rename(aside)
     path.write_text(_filetxt(5, "b-5") + _filetxt(6, "b-6", "CANCELLED"), "utf-8")
     assert again.look() == 4
-    assert keeper.view.events == 6
-    assert keeper.view.used_gpus is None or keeper.view.used_gpus >= 0.0
+    assert publisher.view.events == 6
+    assert publisher.view.used_gpus is None or publisher.view.used_gpus >= 0.0
 
 
-def test_a_folder_is_no_file_of_jobcomp(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs) -> None:
+def test_a_folder_is_no_file_of_jobcomp(tmp_path: Path, publisher: Publisher, jobs: SlurmJobs) -> None:
     """It is refused before anything begins."""
     with pytest.raises(UsageError, match=r"^slurm: .* is no file; give sacct, or the file that JobCompType=jobcomp/"):
-        SlurmFile(tmp_path, keeper, jobs)
+        SlurmFile(tmp_path, publisher, jobs)
 
 
 def test_what_stays_wrong_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -204,10 +204,10 @@ def test_a_line_of_jobcomp_without_a_database_counts_processors(stream: BoaInsta
     assert (arrival.job_class, end.ran[0].gpus, end.ran[0].seconds, end.whole) == ("a", 2, 2.0, True)
 
 
-def test_sacct_is_asked(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sacct_is_asked(tmp_path: Path, publisher: Publisher, jobs: SlurmJobs, monkeypatch: pytest.MonkeyPatch) -> None:
     """What sacct prints counts once however often it is asked; where there is none, or it fails, that is said."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    questions = SlurmQuestions(keeper, jobs)
+    questions = SlurmQuestions(publisher, jobs)
     with pytest.raises(MeasurementError, match="sacct is not there"):
         questions.look()
     script = tmp_path / "sacct"
@@ -216,7 +216,7 @@ def test_sacct_is_asked(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs, monkeyp
     script.chmod(0o700)
     for _ in range(2):
         assert questions.look() == 5
-        assert keeper.view.events == 5
+        assert publisher.view.events == 5
     script.write_text("#!/bin/sh\necho no connection >&2; exit 1\n", "utf-8")
     with pytest.raises(MeasurementError, match="sacct ended with 1: no connection"):
         questions.look()

@@ -11,7 +11,7 @@ from optplan.instances.files import read_instance
 from optplan.lab.cluster.policies.width_table import follow_plan
 from optplan.lab.cluster.profiled_jobs import make_jobs
 from optplan.lab.cluster.replaying import replay
-from optplan.lab.traces.sia import read_workload
+from optplan.lab.traces.sia_workloads import read_workload
 from optplan.solving import build_plan, solve
 
 

@@ -16,8 +16,9 @@ from optplan.lab.cluster.policies.width_table import follow_plan
 from optplan.lab.cluster.pollux.beliefs import Knowledge
 from optplan.lab.cluster.profiled_jobs import ProfiledApplication, make_jobs
 from optplan.lab.cluster.replaying import replay
-from optplan.lab.traces.sia import derive_epochs, read_workload
+from optplan.lab.traces.sia import derive_epochs
 from optplan.lab.traces.sia_boa import build_sia_instance
+from optplan.lab.traces.sia_workloads import read_workload
 from optplan.solving import solve
 
 PACK = "sia"

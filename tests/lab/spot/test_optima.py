@@ -11,11 +11,9 @@ import pytest
 
 from optplan.errors import UsageError
 from optplan.lab.spot.market import IDLE, ON_DEMAND, SpotJob, SpotMarket
-from optplan.lab.spot.policies.greedy import Greedy
+from optplan.lab.spot.policies.cant_be_late import Greedy, OnDemand, UniformProgress
 from optplan.lab.spot.policies.hindsight import Hindsight
-from optplan.lab.spot.policies.on_demand import OnDemand
 from optplan.lab.spot.policies.planned import Planned, estimate_hazards
-from optplan.lab.spot.policies.uniform_progress import UniformProgress
 from optplan.lab.spot.replaying import replay
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from optplan.lab.traces.sia import APPLICATIONS
+from optplan.lab.traces.sia_applications import APPLICATIONS
 from optplan.lab.traces.sia_learning import fit_speeds
 
 CIFAR10 = APPLICATIONS["cifar10"]

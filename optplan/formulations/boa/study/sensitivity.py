@@ -10,11 +10,8 @@ average approximation: Kleywegt, Shapiro and Homem-de-Mello, SIAM Journal on Opt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 
 import numpy as np
 
@@ -34,7 +31,8 @@ from optplan.formulations.boa.exact.paths import solve_costs
 from optplan.formulations.boa.judge.evaluation import TOLERANCE, evaluate
 from optplan.formulations.boa.planning import as_run
 from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors, widen_assumed
-from optplan.progress import Stopwatch, end_with_parent
+from optplan.parallel import spread
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
 #: Samples that one task of a process pool takes: few enough for progress to move.
@@ -99,11 +97,12 @@ def analyse_sensitivity(
     sampled = []
     for position, (name, plan, bound) in enumerate(plans):
         run = partial(_run_sample, run_instance, plan, errors, seed, request.compare)
-        done = []
-        for sample in _ask(run, samples, request.processes):
-            done.append(sample)
+        done: dict[int, _Sample] = {}
+        for first, chunk in _ask(run, samples, request.processes):
+            done |= dict(enumerate(chunk, first))
             watch.emit(name, fraction=(position + len(done) / samples) / len(plans))
-        sampled.append(_collect(name, plan, bound, evaluate(run_instance, plan), done))
+        in_order = [done[number] for number in range(samples)]
+        sampled.append(_collect(name, plan, bound, evaluate(run_instance, plan), in_order))
     return BoaSensitivity(
         **instance.origin(),
         objective_unit="s",
@@ -173,23 +172,11 @@ def average_costs(samples: Iterable[list[PathCosts]]) -> list[PathCosts]:
     ]
 
 
-def _ask(run: Callable[[int], _Sample], samples: int, processes: int) -> Iterator[_Sample]:
-    """Yield the samples in their order, as they are done."""
-    if processes == 1:
-        yield from map(run, range(samples))
-        return
-    chunks = [range(start, min(start + _CHUNK, samples)) for start in range(0, samples, _CHUNK)]
-    # Spawned processes inherit nothing, so results cannot depend on the state of this one.
-    with ProcessPoolExecutor(min(processes, len(chunks)), get_context("spawn"), end_with_parent) as pool:
-        try:
-            for done in pool.map(partial(_run_chunk, run), chunks):
-                yield from done
-        except BrokenProcessPool:
-            raise UsageError(
-                f"processes: got {processes}, but one of them ended before its work did; each imports the main script "
-                "again, so call this below `if __name__ == '__main__':` in a script that is a file, or use processes=1 "
-                "(which also needs less memory)"
-            ) from None
+def _ask(run: Callable[[int], _Sample], samples: int, processes: int) -> Iterator[tuple[int, list[_Sample]]]:
+    """Yield a few samples at a time, as they are done, with the number of the first."""
+    size = 1 if processes == 1 else _CHUNK
+    chunks = {start: range(start, min(start + size, samples)) for start in range(0, samples, size)}
+    return spread(partial(_run_chunk, run), chunks, processes)
 
 
 def _run_chunk(run: Callable[[int], _Sample], numbers: range) -> list[_Sample]:

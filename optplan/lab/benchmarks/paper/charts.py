@@ -20,21 +20,7 @@ _MOST_TICKS = 7
 
 @dataclass(frozen=True)
 class Line:
-    """A line, or points by themselves.
-
-    Parameters
-    ----------
-    name
-        As the key has it.
-    x, y
-        Its points.
-    marks
-        Whether points are marked.
-    steps
-        Whether values hold until the next point.
-    falling
-        Whether only points below all those to their left are joined.
-    """
+    """A line, or points; ``steps`` hold until the next, ``falling`` joins only those below all to their left."""
 
     name: str
     x: Sequence[float]
@@ -46,17 +32,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis.
-
-    Parameters
-    ----------
-    title
-        With its unit.
-    logarithmic
-        Whether equal factors are equally far apart.
-    low, high
-        Its ends; None for those of the data.
-    """
+    """An axis, its title with the unit; ``low`` and ``high`` are None for those of the data."""
 
     title: str
     logarithmic: bool = False
@@ -93,17 +69,7 @@ class _Scale:
 
 
 def draw(title: str, lines: Sequence[Line], x_axis: Axis, y_axis: Axis) -> str:
-    """Draw lines.
-
-    Parameters
-    ----------
-    title
-        For those who cannot see it.
-    lines
-        Each with at least one point.
-    x_axis, y_axis
-        From left to right, and upwards.
-    """
+    """Draw lines of at least one point each; the title is for those who cannot see it."""
     rows = -(-len(lines) // _LEGEND_COLUMNS)
     height = _HEIGHT + rows * _LEGEND_STEP
     x = _Scale(x_axis, [v for line in lines for v in line.x], _LEFT, _WIDTH - _RIGHT)

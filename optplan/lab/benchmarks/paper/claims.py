@@ -41,19 +41,7 @@ _REACHED = 0.95
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim.
-
-    Parameters
-    ----------
-    where
-        Section or figure.
-    says
-        What the paper says.
-    here
-        What comes out here.
-    verdict
-        Whether it holds.
-    """
+    """A claim of a section or figure, what comes out here, and whether it holds."""
 
     where: str
     says: str

@@ -10,19 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Point:
-    """One replay.
-
-    Parameters
-    ----------
-    label
-        What was set: a budget, a width, nodes.
-    gpu_hours, node_gpu_hours
-        What jobs held, and what was rented.
-    mean_s, p95_s
-        Of the completion times.
-    most_gpus
-        The most in use at once.
-    """
+    """One replay of what ``label`` says: what was held and rented, completion times, the most GPUs at once."""
 
     label: str
     gpu_hours: float

@@ -27,8 +27,8 @@ from optplan.lab.cluster.policies.in_turn import InTurn
 from optplan.lab.cluster.pollux.beliefs import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch, make_jobs
 from optplan.lab.cluster.replaying import replay
-from optplan.lab.traces.sia import Timing, read_workload
-from optplan.lab.traces.sia_workloads import Workload
+from optplan.lab.traces.sia_choices import Timing
+from optplan.lab.traces.sia_workloads import Workload, read_workload
 
 EXACT, PUBLISHED, SINGLE = SOLVERS
 ONE_WIDTH = "one width for all jobs"
@@ -255,11 +255,8 @@ class Experiments:
 def replay_sia_tables(setting: Setting) -> list[dict[str, Any]]:
     """Replay the width tables that were replayed in the Sia artifact's simulator, and compare job by job, once.
 
-    Returns
-    -------
-    list of dict
-        By plan and way of choosing batches: ``mean``, ``classes``, and of the jobs ``p5``, ``p50``, ``p95``, ``most``
-        and ``within_5``: completion time here over there, less one, and the share within 5 %.
+    By plan and way of choosing batches there are ``mean``, ``classes``, and of the jobs ``p5``, ``p50``, ``p95``,
+    ``most`` and ``within_5``: completion time here over there, less one, and the share within 5 %.
     """
     folder = setting.data / "sia" / "replays"
     workload = setting.newtrace().path  # of the quick form the first jobs: nobody waits, so the others change nothing

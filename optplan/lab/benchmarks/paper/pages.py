@@ -10,7 +10,6 @@ from optplan.instances.files import write_text
 from optplan.lab.benchmarks.paper.figures import draw_figures
 from optplan.lab.benchmarks.paper.gathering import FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS, Gathered
 from optplan.lab.benchmarks.paper.sections import list_tables
-from optplan.lab.benchmarks.paper.tables import include
 from optplan.units import SECONDS_PER_HOUR
 
 _PAGE = Path(__file__).with_name("page.md")
@@ -34,10 +33,15 @@ def write_page(told: Gathered, docs: Path, *, command: str) -> list[Path]:
         figure5_gpus=FIGURE5_GPUS,
         figure7_gpus=FIGURE7_GPUS,
         figure9_gpus=FIGURE9_GPUS,
-        figures=defaultdict(str, {name: include(name) for name in figures}),
+        figures=defaultdict(str, {name: _include(name) for name in figures}),
         **list_tables(told),
     )
     paths.append(docs / "paper.md")
     # Where something is absent, one empty line is enough.
     write_text(re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n", paths[-1], overwrite=True)
     return paths
+
+
+def _include(figure: str) -> str:
+    """Include a figure."""
+    return f'<div class="figure">\n--8<-- "docs/assets/paper-{figure}.svg"\n</div>'

@@ -10,8 +10,8 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.instances.files import write_json
 from optplan.lab.benchmarks.paper.traces import Trace
-from optplan.lab.traces.sia import Timing
 from optplan.lab.traces.sia_boa import build_sia_instance
+from optplan.lab.traces.sia_choices import Timing
 from optplan.solving import solve
 from optplan.units import Amount, BudgetUnit
 
@@ -26,19 +26,7 @@ GPU = "aws"
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan.
-
-    Parameters
-    ----------
-    path
-        Its file.
-    budget_gpus
-        What it was asked to keep to.
-    mean_jct_s, gpus
-        What it predicts.
-    solve_s
-        What finding it took.
-    """
+    """The file of a plan, the budget it was asked to keep, what it predicts, and the seconds that finding it took."""
 
     path: Path
     budget_gpus: float
@@ -49,17 +37,7 @@ class Planned:
 
 @dataclass
 class Planner:
-    """Makes plans, and keeps their instances.
-
-    Parameters
-    ----------
-    profiles
-        Folder of profiles.
-    folder
-        Where the plans are written.
-    max_width
-        The most GPUs of a job.
-    """
+    """Makes plans, and keeps their instances."""
 
     profiles: Path
     folder: Path
@@ -69,18 +47,9 @@ class Planner:
     _instances: dict[tuple[str, Timing], BoaInstance] = field(default_factory=dict)
 
     def plan(self, trace: Trace, name: str, budget_gpus: float, timing: Timing = Timing.TABLES) -> Planned | None:
-        """Plan on a trace's rates, once; None where no plan keeps the budget.
+        """Plan on a trace's rates, spread over its span, once; None where no plan keeps the budget.
 
-        Parameters
-        ----------
-        trace
-            Whose rates, spread over its span.
-        name
-            One of :data:`SOLVERS`.
-        budget_gpus
-            GPUs on average.
-        timing
-            ``tables``: the speeds that the replay has; ``model``: the goodput model fitted to them.
+        ``timing`` is ``tables``, the speeds that the replay has, or ``model``, the goodput model fitted to them.
         """
         key = (trace.name, name, budget_gpus, timing)
         if key not in self.plans:

@@ -20,21 +20,7 @@ _AT_ONCE = 2
 
 @dataclass
 class Runner:
-    """Runs cells, those that are not in the folder yet.
-
-    Parameters
-    ----------
-    setting
-        Where everything is.
-    processes
-        At once.
-    limit_s
-        Seconds after which no more cells are begun; None for no limit.
-    without
-        Beginnings of the names of policies that are not begun: those for which there is no time.
-    on_event
-        Told how far it is.
-    """
+    """Runs cells that are not in the folder yet; none begins after ``limit_s``, nor of policies as in ``without``."""
 
     setting: Setting
     processes: int = 1

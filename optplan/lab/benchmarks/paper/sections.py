@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,7 +22,6 @@ from optplan.lab.benchmarks.paper.experiments import (
 )
 from optplan.lab.benchmarks.paper.gathering import Gathered
 from optplan.lab.benchmarks.paper.running import Curves
-from optplan.lab.benchmarks.paper.tables import percent, say_change, write_table
 
 #: Policies are compared on other traces at the GPU-hours of exact widths at these budgets.
 _COMPARED = ("110", "130", "160", "200")
@@ -29,6 +30,8 @@ _RIVALS = {PUBLISHED: "Algorithm 1", SINGLE: "best single widths", ONE_WIDTH: "o
 _MEASURES = {"mean_s": "mean", "p95_s": "P95"}
 #: What Pollux is set beside itself by.
 _FIGURES = ("node GPU-hours", "mean (s)", "P95 (s)")
+#: What a column of numbers consists of: numbers, shares, and what stands where there is none.
+_NUMBER = re.compile(r"[-+]?[\d.,]+(\s%)?|no such|")
 
 
 def list_tables(told: Gathered) -> dict[str, str]:
@@ -225,3 +228,23 @@ def _tell_traces(told: Gathered) -> str:
         figures = [f"{one['jobs']:,}", f"{one['span_h']:g}", f"{one['variation']:.2f}"]
         rows.append([f"`{name}`", *figures, applications])
     return write_table(["trace", "jobs", "hours", "C²", "applications"], rows)
+
+
+def write_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a Markdown table, columns of numbers to the right; without rows, that nothing was run."""
+    if not rows:
+        return "Not run."
+    right = [all(_NUMBER.fullmatch(row[place]) for row in rows) for place in range(len(head))]
+    rule = "|" + "".join(" --: |" if each else " --- |" for each in right)
+    first, *others = (f"| {' | '.join(row)} |" for row in (head, *rows))
+    return "\n".join([first, rule, *others])
+
+
+def percent(share: float) -> str:
+    """Say a share in percent, with its sign."""
+    return f"{100 * share:+.1f}\N{NO-BREAK SPACE}%"
+
+
+def say_change(ratio: float) -> str:
+    """Say a ratio as the change in percent."""
+    return percent(ratio - 1.0)

@@ -15,34 +15,11 @@ from optplan.lab.cluster.cells import Cell, Checksums
 class Scope:
     """How large the evaluation is.
 
-    Parameters
-    ----------
-    budgets_gpus, filtered_gpus, few_gpus
-        Budgets of newTrace, filterTrace and the 85 jobs of figure 4.
-    philly_gpus, elsewhere_gpus
-        Of the Philly traces, and of newTrace's other samples.
-    online_gpus
-        Of BOA that calculates widths again as it goes.
-    widths
-        Of every job alike.
-    nodes
-        Sizes of fixed clusters, in nodes of 4.
-    targets
-        Target efficiencies of Pollux with autoscaling.
-    learning_nodes, learning_targets
-        Those at which jobs learn their speeds; a replay then takes minutes, nearly all of them for fits.
-    others
-        How many of newTrace's and Philly's traces beside the first are replayed.
-    variations
-        C^2 of the bursts.
-    seeds
-        Of each of them.
-    max_width
-        The most GPUs that a plan gives a job.
-    searched
-        Pollux with the search as published.
-    jobs
-        The first jobs of each trace only; None for all.
+    Budgets are of newTrace, filterTrace, the 85 jobs of figure 4, the Philly traces, newTrace's other samples, and BOA
+    that calculates widths again as it goes. Fixed clusters have ``nodes`` of 4 GPUs. Where jobs learn their speeds
+    (``learning_nodes``, ``learning_targets``) a replay takes minutes, nearly all of them for fits. ``others`` counts
+    newTrace's and Philly's traces beside the first, ``seeds`` those of each C^2 of bursts in ``variations``;
+    ``searched`` adds Pollux with the search as published; ``jobs`` are the first of each trace, None for all.
     """
 
     budgets_gpus: tuple[float, ...] = (98, 100, 105, 110, 115, 120, 125, 130, 140, 150, 160, 180, 200, 230, 260, 300)
@@ -88,17 +65,7 @@ QUICK = Scope(
 
 @dataclass
 class Setting:
-    """Where everything is.
-
-    Parameters
-    ----------
-    data
-        The folder of public data.
-    folder
-        Of cells, plans and sub-traces; what is in it is not run again.
-    scope
-        How large the evaluation is.
-    """
+    """Where everything is: public data, and a folder of cells, plans, sub-traces, of which nothing runs again."""
 
     data: Path
     folder: Path

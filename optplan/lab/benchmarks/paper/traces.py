@@ -25,17 +25,7 @@ CYCLE_JOBS = 20.0
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace of jobs.
-
-    Parameters
-    ----------
-    name
-        How the page calls it.
-    path
-        Its CSV file.
-    span_h
-        Hours over which it arrives: the divisor of averages.
-    """
+    """A CSV file of jobs, and the hours over which they arrive, the divisor of averages."""
 
     name: str
     path: Path
@@ -73,17 +63,6 @@ def make_bursts(trace: Trace, variation: float, seed: int, folder: Path) -> Trac
     C^2 = 1 + 2 n (1 - p)^2 where n jobs arrive in a cycle on average and a share p of the time is on. Cycles
     stay as long as they are, so that larger C^2 are shorter and more intense bursts. The last arrival is scaled to that
     of the trace.
-
-    Parameters
-    ----------
-    trace
-        Whose jobs they are.
-    variation
-        C^2, from 1 to 1 + 2 n.
-    seed
-        Of the draws.
-    folder
-        Where it is written.
     """
     rows = read_rows(trace.path)
     on_share = 1.0 - np.sqrt((variation - 1.0) / (2.0 * CYCLE_JOBS))

@@ -25,10 +25,8 @@ _REVISION = 2
 def watch(cell: Cell, folder: Path, checksums: Checksums, *, begin: bool = True) -> dict[str, Any] | None:
     """Replay a cell and watch it, unless nothing is to be begun; what was watched before is read.
 
-    Returns
-    -------
-    dict, optional
-        ``decisions``, ``decision_mean_s``, ``decision_most_s`` (processor time), and ``releases``: nodes given back.
+    Returns ``decisions``, ``decision_mean_s``, ``decision_most_s`` (processor time), and ``releases``, nodes given
+    back.
     """
     path = folder / f"watched-{_REVISION}-{cell.digest(checksums)[:16]}.json"
     if path.is_file():

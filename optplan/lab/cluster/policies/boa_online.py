@@ -23,15 +23,7 @@ INTERVAL_S = 900.0
 
 
 class BoaOnline(InTurn):
-    """Follow a table that follows the jobs.
-
-    Parameters
-    ----------
-    instance
-        What is known at the start, with the budget; its classes are applications of the workload.
-    terms
-        How fast the calculator forgets; by default it calculates every 15 minutes and never in between.
-    """
+    """Follow a table that follows the jobs; by default it is calculated every 15 minutes and never in between."""
 
     def __init__(self, instance: BoaInstance, terms: Terms | None = None) -> None:
         super().__init__("boa-online", self._look_up)

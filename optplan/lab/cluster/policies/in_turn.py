@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from optplan.errors import UsageError
+from optplan.errors import DataError, UsageError
 from optplan.lab.cluster.jobs import Job
 from optplan.lab.cluster.policy import Sight
 
@@ -14,13 +14,6 @@ class InTurn:
     """Give every job what it wants; on a cluster of fixed size, jobs wait in the order of their arrival.
 
     Nobody overtakes. A job that wants more after an epoch and cannot have it keeps what it holds until its next one.
-
-    Parameters
-    ----------
-    name
-        Of the policy.
-    want
-        Returns the GPUs that a job is to hold in its present epoch.
     """
 
     interval_s = None
@@ -57,3 +50,16 @@ def hold_one_width(gpus: int) -> InTurn:
     if gpus < 1:
         raise UsageError(f"one-width: got {gpus}; a job needs at least 1 GPU")
     return InTurn("one-gpu" if gpus == 1 else f"one-width:{gpus}", lambda _: gpus)
+
+
+def hold_reservations() -> InTurn:
+    """Return the policy of reservations: each job holds the trace's own number of GPUs."""
+    return InTurn("reservation", requested)
+
+
+def requested(job: Job) -> int:
+    """Return what a job's user asked for."""
+    if job.requested_gpus is None:
+        problem = "this policy gives what users asked for, and the workload does not say it"
+        raise DataError(f"jobs.{job.name}.num_replicas", problem, "add the column num_replicas, or take another policy")
+    return job.requested_gpus

@@ -13,19 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from optplan.lab.cluster.jobs import Job
-from optplan.lab.cluster.policies.reservation import requested
+from optplan.lab.cluster.policies.in_turn import requested
 from optplan.lab.cluster.policy import ROUND_S, Sight
 from optplan.units import SECONDS_PER_HOUR
 
 
 class LeastAttained:
-    """Serve those first who have attained least.
-
-    Parameters
-    ----------
-    threshold_gpu_hours
-        From which on a job is in the second queue.
-    """
+    """Serve those first who have attained least; above the threshold a job is in the second queue."""
 
     name, interval_s = "least-attained", ROUND_S
 

@@ -13,12 +13,11 @@ from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import read_instance, read_plan
 from optplan.lab.cluster.policies.boa_online import BoaOnline
 from optplan.lab.cluster.policies.equal_share import EqualShare
-from optplan.lab.cluster.policies.in_turn import hold_one_width
+from optplan.lab.cluster.policies.in_turn import hold_one_width, hold_reservations
 from optplan.lab.cluster.policies.least_attained import LeastAttained
 from optplan.lab.cluster.policies.pollux import Pollux
 from optplan.lab.cluster.policies.pollux_autoscaled import PolluxAutoscaled
 from optplan.lab.cluster.policies.pollux_nsga2 import PolluxNsga2, read_size
-from optplan.lab.cluster.policies.reservation import hold_reservations
 from optplan.lab.cluster.policies.scheduled import Autoscaled, Scheduled
 from optplan.lab.cluster.policies.width_table import follow_plan
 from optplan.lab.cluster.policy import SchedulingPolicy
@@ -62,23 +61,10 @@ def make_policy(
 ) -> SchedulingPolicy:
     """Return the policy that a text names.
 
-    Parameters
-    ----------
-    text
-        A name of :data:`POLICIES` or :data:`BELIEVERS`, ``one-width:N``, ``pollux-autoscaled:TARGET``,
-        ``pollux-nsga2:20x50``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a
-        colon and that path; or ``boa-online:`` and the path of a BOA instance with a budget.
-    target
-        The target of ``pollux-autoscaled``, where it does not stand in the text.
-    knowledge
-        What a policy of :data:`BELIEVERS` or ``pollux-autoscaled`` knows about speeds; others need none.
-
-    Raises
-    ------
-    UsageError
-        When it names none, or has no target, or needs one.
-    DataError
-        When the file cannot be read or is no BOA plan.
+    The text is a name of :data:`POLICIES` or :data:`BELIEVERS`, ``one-width:N``, ``pollux-autoscaled:TARGET``,
+    ``pollux-nsga2:20x50``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a colon
+    and that path; or ``boa-online:`` and the path of a BOA instance with a budget. ``target`` counts where it does not
+    stand in the text; ``knowledge`` is what those of :data:`BELIEVERS` and ``pollux-autoscaled`` know about speeds.
     """
     if target is not None and text != POLLUX_AUTOSCALED:
         raise UsageError(f"target: {text} has none of its own; choose {POLLUX_AUTOSCALED}, or leave it out")

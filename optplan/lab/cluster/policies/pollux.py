@@ -27,13 +27,7 @@ _LEAST_FACTOR = 1e-9
 
 
 class Pollux:
-    """Divide all GPUs by Pollux' fitness.
-
-    Attributes
-    ----------
-    rounds, proven
-        Divisions until now, and how many of them were proven to be the best.
-    """
+    """Divide all GPUs by Pollux' fitness; of its ``rounds``, so many are ``proven`` to be the best."""
 
     name, interval_s = "pollux", ROUND_S
 

@@ -26,18 +26,7 @@ _HALF_BAND = 0.3
 
 
 def read_band(text: str) -> tuple[float, float, float]:
-    """Read a target efficiency, ``0.5``, or a band, ``0.35:0.65``.
-
-    Returns
-    -------
-    tuple
-        The least efficiency, the target and the largest efficiency.
-
-    Raises
-    ------
-    UsageError
-        When it is neither, or not between 0 and 1.
-    """
+    """Read a target efficiency, ``0.5``, or a band, ``0.35:0.65``: the least, the target and the largest one."""
     try:
         numbers = [float(part) for part in text.split(":")]
     except ValueError:
@@ -53,15 +42,7 @@ def read_band(text: str) -> tuple[float, float, float]:
 
 
 class PolluxAutoscaled(Pollux):
-    """Divide all GPUs by Pollux' fitness, of as many nodes as suit a target efficiency.
-
-    Parameters
-    ----------
-    target
-        As :func:`read_band` has it.
-    knowledge
-        What it knows about speeds.
-    """
+    """Divide all GPUs by Pollux' fitness, of as many nodes as suit a target efficiency."""
 
     def __init__(self, target: str, knowledge: Knowledge = Knowledge.TRUTH) -> None:
         super().__init__(knowledge)

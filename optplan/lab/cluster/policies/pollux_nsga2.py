@@ -17,13 +17,7 @@ from optplan.lab.cluster.pollux.genetic import GENERATIONS, POPULATION, States, 
 
 
 def read_size(text: str) -> tuple[int, int]:
-    """Read how large a search is: ``20x50`` is 20 divisions that change 50 times.
-
-    Raises
-    ------
-    UsageError
-        When it is none, or fewer than two divisions, which could not be crossed.
-    """
+    """Read how large a search is: ``20x50`` is 20 divisions that change 50 times."""
     population, _, generations = text.partition("x")
     if population.isdecimal() and generations.isdecimal() and int(population) >= 2 and int(generations) >= 1:
         return int(population), int(generations)
@@ -31,15 +25,7 @@ def read_size(text: str) -> tuple[int, int]:
 
 
 class PolluxNsga2(Pollux):
-    """Divide all GPUs by Pollux' fitness, as far as NSGA-II finds it.
-
-    Parameters
-    ----------
-    knowledge
-        What it knows about speeds.
-    population, generations
-        Divisions that change at once, and how often.
-    """
+    """Divide all GPUs by Pollux' fitness, as far as NSGA-II finds it with so many divisions that change so often."""
 
     name = "pollux-nsga2"
 

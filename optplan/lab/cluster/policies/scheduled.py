@@ -20,20 +20,7 @@ from optplan.lab.cluster.policy import ROUND_S, Sight
 
 
 class Scheduled:
-    """Follow a plan's widths on a cluster of fixed size.
-
-    Parameters
-    ----------
-    plan
-        On one type of GPU.
-    order
-        Who is served where not all can be.
-
-    Raises
-    ------
-    UsageError
-        When the plan rents several types of GPU.
-    """
+    """Follow the widths of a plan on one type of GPU, on a cluster of fixed size."""
 
     interval_s: float | None = None
 
@@ -126,13 +113,7 @@ class Scheduled:
 
 
 class Autoscaled(Scheduled):
-    """Follow a plan's widths on a cluster that grows and shrinks in rounds.
-
-    Parameters
-    ----------
-    plan
-        On one type of GPU.
-    """
+    """Follow the widths of a plan on one type of GPU, on a cluster that grows and shrinks in rounds."""
 
     interval_s = ROUND_S
 

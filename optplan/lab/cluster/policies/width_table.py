@@ -13,18 +13,7 @@ from optplan.lab.cluster.policies.in_turn import InTurn
 
 
 def follow_plan(plan: BoaPlan) -> InTurn:
-    """Return the policy that a plan is.
-
-    Parameters
-    ----------
-    plan
-        On one type of GPU. Where jobs of a class take several ways, they are dealt out as the plan says.
-
-    Raises
-    ------
-    UsageError
-        When it rents several types of GPU.
-    """
+    """Return the policy that a plan on one type of GPU is; where a class has several ways, jobs are dealt out."""
     require_one_type(plan)
     return InTurn(f"{plan.solver} plan", _Widths(plan))
 

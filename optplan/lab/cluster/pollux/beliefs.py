@@ -20,13 +20,7 @@ MOST_GPUS = 64
 
 @dataclass(frozen=True, eq=False)
 class Speeds:
-    """Speeds by number of GPUs, in any one unit; zero where the job cannot run.
-
-    Parameters
-    ----------
-    within, across
-        (K + 1,) On 0 to K GPUs of one node, of any size; and of several nodes.
-    """
+    """Speeds (K + 1,) on 0 to K GPUs of one node, of any size, and of several, in any unit; zero: cannot run."""
 
     within: FloatArray
     across: FloatArray
@@ -85,10 +79,7 @@ class Learnable(Application, Protocol):
     def fit_speeds(self, spreads: Collection[Spread], most_gpus: int) -> tuple[FloatArray, FloatArray]:
         """Return the speeds of every epoch that a model predicts after some spreads were seen.
 
-        Returns
-        -------
-        tuple
-            On GPUs of one node, however many that has, and of several nodes; both (epochs, K + 1).
+        Both are (epochs, K + 1): on GPUs of one node, however many that has, and of several nodes.
         """
 
 

@@ -34,17 +34,7 @@ _REARRANGEMENTS, _LEFT_NODES, _SPARED = 100, 3, 5
 
 @dataclass(frozen=True)
 class Division:
-    """Who is to hold what.
-
-    Parameters
-    ----------
-    places
-        By job.
-    fitness
-        Its fitness.
-    bound
-        What no division's fitness exceeds.
-    """
+    """Who is to hold what, and its fitness; no division's exceeds ``bound``."""
 
     places: tuple[Places, ...]
     fitness: float
@@ -57,13 +47,7 @@ class Division:
 
 
 def divide(task: Round) -> Division:
-    """Divide a cluster among at least one job.
-
-    Returns
-    -------
-    Division
-        Allowed, and never worse than that in which nobody changes anything.
-    """
+    """Divide a cluster among at least one job, never worse than changing nothing."""
     least, gpus = share_gpus(task.claims, len(task.nodes) * task.gpus_per_node)
     size, num_jobs = least.size - 1, len(task.claims)
     enough = float(least[size]) * (1.0 + _SAME)
@@ -93,18 +77,8 @@ def divide(task: Round) -> Division:
 def share_gpus(claims: Sequence[Prospect], gpus: int) -> tuple[FloatArray, IntArray]:
     """Share GPUs without regard to nodes, at the least sum of costs.
 
-    Parameters
-    ----------
-    claims
-        Of J jobs.
-    gpus
-        The most GPUs to share.
-
-    Returns
-    -------
-    tuple
-        The least sums with at most 0 to ``gpus`` GPUs, (gpus + 1,); and what the last of the first j + 1 jobs holds in
-        them, (J, gpus + 1).
+    Returns the least sums with at most 0 to ``gpus`` GPUs, (gpus + 1,); and what the last of the first j + 1 jobs holds
+    in them, (J, gpus + 1).
     """
     least = np.zeros(gpus + 1)
     held = np.zeros((len(claims), gpus + 1), dtype=np.int64)
@@ -120,10 +94,7 @@ def share_gpus(claims: Sequence[Prospect], gpus: int) -> tuple[FloatArray, IntAr
 def share_nodes(task: Round) -> tuple[float, list[int]]:
     """Share GPUs where each job of several nodes also takes that many nodes from other such jobs, at the least cost.
 
-    Returns
-    -------
-    tuple
-        The least sum of costs, which no division's is below, and what each job holds in it.
+    Returns the least sum of costs, which no division's is below, and what each job holds in it.
     """
     nodes, gpus = len(task.nodes), len(task.nodes) * task.gpus_per_node
     least = np.zeros((gpus + 1, nodes + 1))

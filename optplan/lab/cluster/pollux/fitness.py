@@ -45,17 +45,9 @@ def restart_factor(age_s: float, restarts: int) -> float:
 class Prospect:
     """What one job would make of GPUs in the next round.
 
-    Parameters
-    ----------
-    held
-        What it holds now.
-    within, across
-        (K + 1,) Its speed on 0 to K GPUs of one node and of several, relative to that on its fair share; zero where
-        it cannot run. K is the most that it may hold.
-    restart_factor
-        What is left of its speed unless it keeps what it holds.
-    gpus_per_node
-        GPUs of one node.
+    ``within`` and ``across`` (K + 1,) are its speed on 0 to K GPUs, the most it may hold, of one node and of several,
+    relative to that on its fair share; zero where it cannot run. ``restart_factor`` is what is left of its speed unless
+    it keeps what it holds.
     """
 
     held: Places
@@ -110,17 +102,7 @@ class Prospect:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """What there is to divide, and among whom.
-
-    Parameters
-    ----------
-    claims
-        Of the jobs, in the order in which they are preferred where nothing else decides.
-    nodes
-        Names of the nodes, ascending.
-    gpus_per_node
-        GPUs of each.
-    """
+    """What there is to divide, and among whom, in the order of preference where nothing else decides; nodes ascend."""
 
     claims: Sequence[Prospect]
     nodes: Sequence[int]

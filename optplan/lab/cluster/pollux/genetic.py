@@ -38,30 +38,7 @@ def search(
     population: int = POPULATION,
     generations: int = GENERATIONS,
 ) -> tuple[tuple[Places, ...], States]:
-    """Search for the best division.
-
-    Parameters
-    ----------
-    task
-        What there is to divide.
-    beginning
-        (divisions, jobs, nodes) Divisions to begin with.
-    seed
-        Of the draws.
-    population, generations
-        Divisions that change at once, and how often.
-
-    Returns
-    -------
-    tuple
-        The best division that was found, and all that none of the others is better than in both objectives,
-        (divisions, jobs, nodes).
-
-    Raises
-    ------
-    MissingExtraError
-        When pymoo is not installed.
-    """
+    """Search for the best division (divisions, jobs, nodes); return it, and those not beaten in both objectives."""
     try:
         from pymoo.algorithms.moo.nsga2 import NSGA2
         from pymoo.core.crossover import Crossover
@@ -116,16 +93,9 @@ def state_of(task: Round) -> States:
 
 
 def carry_over(states: States, rows: Mapping[int, int], jobs: int) -> States:
-    """Return divisions of the round before among the jobs of this one.
+    """Return divisions (divisions, jobs then, nodes) of the round before among the jobs of this one.
 
-    Parameters
-    ----------
-    states
-        (divisions, jobs then, nodes).
-    rows
-        Place of each job that was there then, by its place now.
-    jobs
-        Jobs that are there now.
+    ``rows`` has the place of each that was there then, by its place now.
     """
     carried = np.zeros((len(states), jobs, states.shape[2]), dtype=np.int64)
     carried[:, list(rows)] = states[:, list(rows.values())]

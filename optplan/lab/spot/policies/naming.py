@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.lab.spot.market import SpotJob, SpotMarket
-from optplan.lab.spot.policies.greedy import Greedy
-from optplan.lab.spot.policies.on_demand import OnDemand
+from optplan.lab.spot.policies.cant_be_late import Greedy, OnDemand, UniformProgress
 from optplan.lab.spot.policies.planned import Planned
-from optplan.lab.spot.policies.uniform_progress import UniformProgress
 from optplan.lab.spot.replaying import SpotPolicy
 
 #: Those that see nothing of the future.
@@ -15,13 +13,7 @@ POLICIES = ("on-demand", "greedy", "uniform-progress", "planned")
 
 
 def make_policy(name: str, job: SpotJob, history: SpotMarket) -> SpotPolicy:
-    """Return a policy; ``history`` is a market that is over, for those that learn from one.
-
-    Raises
-    ------
-    UsageError
-        When there is no such policy.
-    """
+    """Return a policy; ``history`` is a market that is over, for those that learn from one."""
     match name:
         case "on-demand":
             return OnDemand()

@@ -25,13 +25,7 @@ MOST_ZONES = 5
 
 @dataclass(frozen=True)
 class Hazards:
-    """How often a zone changes.
-
-    Attributes
-    ----------
-    lost, found
-        Probabilities per step that a zone with spot VMs has none in the next, and the other way round.
-    """
+    """Probabilities per step that a zone with spot VMs has none in the next, and the other way round."""
 
     lost: float
     found: float
@@ -56,17 +50,7 @@ def estimate_hazards(market: SpotMarket) -> tuple[Hazards, ...]:
 class Planned:
     """Does what costs least on average if zones come and go at the rates that were estimated.
 
-    Parameters
-    ----------
-    job
-        The job; its deadline can be kept on demand.
-    history
-        A market that is over: its hazard rates and mean prices are planned with.
-
-    Raises
-    ------
-    UsageError
-        When there are more zones than can be planned with.
+    Rates and mean prices are those of ``history``, a market that is over.
     """
 
     name = "planned"

@@ -278,7 +278,7 @@ def test_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
         "import optplan\n"
         "instance = optplan.read_instance('boa-one-table')\n"
         "result = optplan.solve(instance)\n"
-        "optplan.analyse_sensitivity(instance, result, {'size': 0.1}, samples=2, processes=2)\n",
+        "optplan.analyse_sensitivity(instance, result, {'size': 0.1}, samples=30, processes=2)\n",
         encoding="utf-8",
     )
     folder = Path(optplan.__file__).parents[1]

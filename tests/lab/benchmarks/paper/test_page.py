@@ -19,7 +19,7 @@ from optplan.lab.benchmarks.paper.curves import Curve, Point
 from optplan.lab.benchmarks.paper.experiments import AUTOSCALED, EXACT, EXACT_ALIKE
 from optplan.lab.benchmarks.paper.gathering import Gathered, add_up
 from optplan.lab.benchmarks.paper.pages import write_page
-from optplan.lab.benchmarks.paper.tables import percent, write_table
+from optplan.lab.benchmarks.paper.sections import percent, write_table
 from optplan.lab.cluster.policies.pollux import Pollux
 from optplan.lab.cluster.pollux.beliefs import Knowledge
 

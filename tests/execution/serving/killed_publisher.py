@@ -16,7 +16,7 @@ from pathlib import Path
 from optplan.execution.online.events import Arrival, Measurement, OnlineEvent
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.serving.keeping import WIDTHS_FILE, Keeper
+from optplan.execution.serving.publisher import WIDTHS_FILE, Publisher
 from optplan.formulations.boa.data.instance import BoaInstance
 
 _TABLE = {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 1.6, 2.0]}
@@ -41,11 +41,11 @@ def _make_batch(number: int) -> list[OnlineEvent]:
 
 def _tell_on(folder: Path, first: int, told: int) -> None:
     """Tell of batch after batch, and write the number of each that was confirmed."""
-    keeper = Keeper(folder, make_instance(), _TERMS)
-    keeper.start()
+    publisher = Publisher(folder, make_instance(), _TERMS)
+    publisher.start()
     number = first
     while True:
-        keeper.tell(_make_batch(number)).result()
+        publisher.tell(_make_batch(number)).result()
         os.write(told, f"{number}\n".encode())
         number += 1
 
@@ -74,10 +74,10 @@ def main(folder: Path, kills: int, seed: int) -> None:
         confirmed = max([confirmed, *(int(line) + 1 for line in lines.split())])
         if (folder / WIDTHS_FILE).exists():
             WidthTable.parse(json.loads((folder / WIDTHS_FILE).read_text("utf-8")))
-    keeper = Keeper(folder)
-    keeper.start()
-    keeper.tell(_make_batch(confirmed)).result()
-    keeper.stop()
+    publisher = Publisher(folder)
+    publisher.start()
+    publisher.tell(_make_batch(confirmed)).result()
+    publisher.stop()
     sys.stdout.write(json.dumps({"batches": confirmed + 1}))
 
 

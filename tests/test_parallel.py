@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from optplan.errors import DataError, MissingExtraError, UsageError
-from optplan.lab.parallel import spread
+from optplan.parallel import spread
 
 TASKS = {"a": 8.0, "b": 2.0, "c": 4.0}
 #: Two processes, each of which starts HiGHS.
 SPREADS = """
 import optplan
-from optplan.lab.parallel import spread
+from optplan.parallel import spread
 
 def solve(name):
     return str(optplan.solve(optplan.read_instance(name), solver="highs").status)
@@ -30,7 +30,7 @@ if __name__ == "__main__":
 @pytest.fixture(autouse=True)
 def _find_this_module(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let processes that are spawned find it, under -P too."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
 
 
 def divide(number: float, by: float) -> tuple[float, int]:

@@ -1,4 +1,4 @@
-"""The thread that keeps a calculator: it takes events in batches, writes them down, calculates, and publishes.
+"""The thread that publishes widths: it takes events in batches, writes them down, calculates and publishes.
 
 Whoever tells of events gets the answer when they are on the disk. Whoever reads gets the latest :class:`View`, which is
 whole and never changes: readers wait for nobody, and nobody waits for them.
@@ -60,24 +60,10 @@ class Reception(NamedTuple):
 class View:
     """How things stand, all as of one moment.
 
-    Parameters
-    ----------
-    table
-        The published table; None before the first one.
-    instance
-        As it was estimated for the last calculation; as stated before the first.
-    calculations
-        The latest ones, the last first.
-    used_gpus
-        Time-average GPUs of the jobs that ended; None in the first half hour.
-    new_classes
-        Those that the instance does not have.
-    events, refused
-        Numbers of events taken ever, and refused since the start of the process, malformed ones included.
-    batches
-        Transactions that they took, since the start of the process.
-    began_s
-        When the process began, seconds since 1970.
+    ``instance`` is as estimated for the last calculation; the latest of ``calculations`` comes first; ``used_gpus``,
+    the time average of the jobs that ended, is None in the first half hour. ``events`` are counted ever, ``refused``
+    (malformed ones included) and ``batches``, their transactions, since ``began_s``, the start of the process in
+    seconds since 1970.
     """
 
     table: WidthTable | None
@@ -97,26 +83,11 @@ class _Told(NamedTuple):
     malformed: int
 
 
-class Keeper:
-    """Keeps a calculator in a folder.
+class Publisher:
+    """Runs a calculator in a folder, and publishes its table there.
 
-    Parameters
-    ----------
-    folder
-        Where its state lies; it is made where there is none.
-    instance
-        What is known, with a budget; None goes on with that of the folder.
-    terms
-        The settings; None goes on with those of the folder, and single ones by name take the place of these.
-    clock
-        Returns seconds since 1970.
-
-    Raises
-    ------
-    UsageError
-        When another process keeps the folder, or no instance is given and none is there.
-    OutputError
-        When the folder cannot be written.
+    Without an instance it goes on with that of the folder, which one process holds at a time; terms take the place of
+    the folder's, single ones by name, too. The clock returns seconds since 1970.
     """
 
     def __init__(
@@ -148,7 +119,7 @@ class Keeper:
         self._estimated = self._calculator.knowledge.estimate()
         self._calculations = tuple(Calculation.parse(each) for each in self._store.list_calculations(_SHOWN))
         self._told: queue.SimpleQueue[_Told | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._keep, name="width-calculator")
+        self._thread = threading.Thread(target=self._run, name="width-calculator")
         self.view = self._look()
 
     def _read_instance(self) -> BoaInstance:
@@ -165,7 +136,7 @@ class Keeper:
         return WidthCalculator(self._instance, self._terms, now_s=self._clock(), state=state)
 
     def start(self) -> None:
-        """Publish what is known, calculate where there is reason to, and begin to keep."""
+        """Publish what is known, calculate where there is reason to, and begin to take events."""
         self._publish()
         self.take()
         self._thread.start()
@@ -186,7 +157,7 @@ class Keeper:
         self._told.put(told)
         return told.outcomes
 
-    def _keep(self) -> None:
+    def _run(self) -> None:
         ended = False
         while not ended:
             told, ended = self._gather()
@@ -290,13 +261,7 @@ class Keeper:
 
 
 def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """Write a file that others read meanwhile: they find the one before, or this one, and both survive a power loss.
-
-    Raises
-    ------
-    OutputError
-        When it cannot be written.
-    """
+    """Write a file that others read meanwhile: they find the one before, or this one, and both survive a power loss."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)

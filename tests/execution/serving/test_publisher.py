@@ -1,4 +1,4 @@
-"""What the keeper of a calculator writes down, answers, publishes and survives."""
+"""What the publisher of a calculator writes down, answers, publishes and survives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from optplan.execution.online.events import Arrival, Measurement, OnlineEvent
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving import store
-from optplan.execution.serving.keeping import WIDTHS_FILE, Keeper, Reply
+from optplan.execution.serving.publisher import WIDTHS_FILE, Publisher, Reply
 from optplan.execution.serving.showing import describe, render_metrics
 from optplan.formulations.boa.data.instance import BoaInstance
 
@@ -28,22 +28,22 @@ def _arrival(name: str, job_class: str = "a") -> Arrival:
     return Arrival(id=name, job_class=job_class)
 
 
-def _answers(keeper: Keeper, *events: OnlineEvent) -> list[Reply]:
-    return [outcome.answer for outcome in keeper.tell(events).result(timeout=60)]
+def _answers(publisher: Publisher, *events: OnlineEvent) -> list[Reply]:
+    return [outcome.answer for outcome in publisher.tell(events).result(timeout=60)]
 
 
 def test_events_count_once(tmp_path: Path, stream: BoaInstance) -> None:
     """A repetition in the same batch, in a later one and after a new start is told as such and changes nothing."""
-    keeper = Keeper(tmp_path / "s", stream)
-    keeper.start()
-    assert _answers(keeper, _arrival("1"), _arrival("1"), _arrival("2")) == [
+    publisher = Publisher(tmp_path / "s", stream)
+    publisher.start()
+    assert _answers(publisher, _arrival("1"), _arrival("1"), _arrival("2")) == [
         Reply.TAKEN,
         Reply.REPEATED,
         Reply.TAKEN,
     ]
-    assert _answers(keeper, _arrival("2"), _arrival("3")) == [Reply.REPEATED, Reply.TAKEN]
-    keeper.stop()
-    again = Keeper(tmp_path / "s")
+    assert _answers(publisher, _arrival("2"), _arrival("3")) == [Reply.REPEATED, Reply.TAKEN]
+    publisher.stop()
+    again = Publisher(tmp_path / "s")
     again.start()
     assert _answers(again, _arrival("1")) == [Reply.REPEATED]
     again.stop()
@@ -52,14 +52,14 @@ def test_events_count_once(tmp_path: Path, stream: BoaInstance) -> None:
 
 def test_what_is_refused_says_why_and_may_come_again(tmp_path: Path, stream: BoaInstance) -> None:
     """A refused event does not use up its id: corrected, it is taken."""
-    keeper = Keeper(tmp_path / "s", stream)
-    keeper.start()
-    (outcome,) = keeper.tell([Measurement(id="m", job_class="a", gpus=64, speed=1.0)]).result(timeout=60)
+    publisher = Publisher(tmp_path / "s", stream)
+    publisher.start()
+    (outcome,) = publisher.tell([Measurement(id="m", job_class="a", gpus=64, speed=1.0)]).result(timeout=60)
     assert outcome.answer is Reply.REFUSED
     assert "may hold up to 4" in outcome.complaint
-    assert _answers(keeper, Measurement(id="m", job_class="a", gpus=4, speed=1.0)) == [Reply.TAKEN]
-    keeper.stop()
-    assert keeper.view.refused == 1
+    assert _answers(publisher, Measurement(id="m", job_class="a", gpus=4, speed=1.0)) == [Reply.TAKEN]
+    publisher.stop()
+    assert publisher.view.refused == 1
 
 
 def test_the_table_is_published_whole_and_for_the_user_alone(
@@ -67,11 +67,11 @@ def test_the_table_is_published_whole_and_for_the_user_alone(
 ) -> None:
     """The file holds the view's table; folder, database and table are open to nobody else."""
     folder = tmp_path / "s"
-    keeper = Keeper(folder, stream, clock=clock)
-    keeper.take()
-    keeper.stop()
+    publisher = Publisher(folder, stream, clock=clock)
+    publisher.take()
+    publisher.stop()
     table = WidthTable.parse(json.loads((folder / WIDTHS_FILE).read_text("utf-8")))
-    assert table == keeper.view.table
+    assert table == publisher.view.table
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     for name in (WIDTHS_FILE, "calculator.sqlite"):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
@@ -82,15 +82,15 @@ def test_a_new_start_publishes_what_was_written_down(
 ) -> None:
     """A kill between writing a table down and publishing it is mended by the next start, without calculating."""
     folder = tmp_path / "s"
-    keeper = Keeper(folder, stream, clock=clock)
-    keeper.take()
-    keeper.stop()
+    publisher = Publisher(folder, stream, clock=clock)
+    publisher.take()
+    publisher.stop()
     (folder / WIDTHS_FILE).unlink()
-    again = Keeper(folder, clock=clock)
+    again = Publisher(folder, clock=clock)
     again.start()
     again.stop()
-    assert again.view.table == keeper.view.table
-    assert WidthTable.parse(json.loads((folder / WIDTHS_FILE).read_text("utf-8"))) == keeper.view.table
+    assert again.view.table == publisher.view.table
+    assert WidthTable.parse(json.loads((folder / WIDTHS_FILE).read_text("utf-8"))) == publisher.view.table
     assert len(again.view.calculations) == 1
 
 
@@ -98,30 +98,30 @@ def test_a_batch_that_cannot_be_written_does_not_count(
     tmp_path: Path, stream: BoaInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a full disk whoever told gets an error, and the same events count once when they come again."""
-    keeper = Keeper(tmp_path / "s", stream, Terms(window_h=1e9))
+    publisher = Publisher(tmp_path / "s", stream, Terms(window_h=1e9))
     commit = store.Store.commit
 
     def fail(*_: object, **__: object) -> None:
         raise OutputError("the disk is full")
 
-    keeper.start()
+    publisher.start()
     monkeypatch.setattr(store.Store, "commit", fail)
     with pytest.raises(OutputError, match="disk is full"):
-        keeper.tell([_arrival("1")]).result(timeout=60)
+        publisher.tell([_arrival("1")]).result(timeout=60)
     monkeypatch.setattr(store.Store, "commit", commit)
-    assert _answers(keeper, _arrival("1")) == [Reply.TAKEN]
-    keeper.stop()
-    assert keeper.view.events == 1
+    assert _answers(publisher, _arrival("1")) == [Reply.TAKEN]
+    publisher.stop()
+    assert publisher.view.events == 1
 
 
 def test_one_process_keeps_a_folder(tmp_path: Path, stream: BoaInstance) -> None:
-    """A second keeper is refused while the first one lives, and a folder where none began needs an instance."""
-    keeper = Keeper(tmp_path / "s", stream)
+    """A second publisher is refused while the first one lives, and a folder where none began needs an instance."""
+    publisher = Publisher(tmp_path / "s", stream)
     with pytest.raises(UsageError, match="another calculator runs there"):
-        Keeper(tmp_path / "s", stream)
-    keeper.stop()
+        Publisher(tmp_path / "s", stream)
+    publisher.stop()
     with pytest.raises(UsageError, match="give the instance"):
-        Keeper(tmp_path / "empty")
+        Publisher(tmp_path / "empty")
 
 
 def test_no_calculator_begins_among_files_of_others(tmp_path: Path, stream: BoaInstance) -> None:
@@ -129,22 +129,22 @@ def test_no_calculator_begins_among_files_of_others(tmp_path: Path, stream: BoaI
     tmp_path.chmod(0o755)
     (tmp_path / "notes").touch()
     with pytest.raises(UsageError, match=r"holds other files \(notes\), and no calculator; give a new or"):
-        Keeper(tmp_path, stream)
+        Publisher(tmp_path, stream)
     assert tmp_path.stat().st_mode & 0o777 == 0o755
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
     (tmp_path / "notes").rename(tmp_path / "token")
-    Keeper(tmp_path, stream).stop()
+    Publisher(tmp_path, stream).stop()
 
 
 def test_another_budget_goes_on_with_what_was_learned(
     tmp_path: Path, stream: BoaInstance, clock: Callable[[], float], now: list[float]
 ) -> None:
-    """Begun again with another budget, the keeper has the same estimates and a new table."""
-    keeper = Keeper(tmp_path / "s", stream, clock=clock)
-    keeper.take()
-    keeper.stop()
+    """Begun again with another budget, the publisher has the same estimates and a new table."""
+    publisher = Publisher(tmp_path / "s", stream, clock=clock)
+    publisher.take()
+    publisher.stop()
     now[0] += 10.0
-    again = Keeper(tmp_path / "s", stream.replace(budget="4gpu"), clock=clock)
+    again = Publisher(tmp_path / "s", stream.replace(budget="4gpu"), clock=clock)
     again.take()
     again.stop()
     latest = again.view.calculations[0]
@@ -161,12 +161,12 @@ def test_over_the_budget_the_last_table_stays_and_page_log_and_metrics_say_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A load of 2 GPUs on a budget of 1: what readers find is the table from before, and 2 are needed."""
-    keeper = Keeper(tmp_path / "s", stream, clock=clock)
-    keeper.take()
-    keeper.stop()
+    publisher = Publisher(tmp_path / "s", stream, clock=clock)
+    publisher.take()
+    publisher.stop()
     published = (tmp_path / "s" / WIDTHS_FILE).read_bytes()
     now[0] += 10.0
-    again = Keeper(tmp_path / "s", stream.replace(budget="1gpu"), clock=clock)
+    again = Publisher(tmp_path / "s", stream.replace(budget="1gpu"), clock=clock)
     with caplog.at_level(logging.WARNING):
         again.take()
     again.stop()
@@ -186,12 +186,12 @@ def test_over_the_budget_the_last_table_stays_and_page_log_and_metrics_say_so(
 
 def test_tables_of_a_later_release_are_refused(tmp_path: Path, stream: BoaInstance) -> None:
     """A state that a later release wrote is left alone, with a message that says so."""
-    Keeper(tmp_path / "s", stream).stop()
+    Publisher(tmp_path / "s", stream).stop()
     with sqlite3.connect(tmp_path / "s" / "calculator.sqlite") as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     with pytest.raises(DataError, match="has version 99; understood: up to"):
-        Keeper(tmp_path / "s", stream)
+        Publisher(tmp_path / "s", stream)
 
 
 @pytest.mark.parametrize("content", [b"garbage" * 1000, None])
@@ -203,24 +203,24 @@ def test_a_file_that_is_no_calculator_is_named(tmp_path: Path, stream: BoaInstan
         with closing(sqlite3.connect(tmp_path / "calculator.sqlite")) as connection:
             connection.execute("PRAGMA user_version = 1")
     with pytest.raises(DataError, match=r"calculator.sqlite: cannot be read \(.*\); put it back from a copy; or move"):
-        Keeper(tmp_path, stream)
+        Publisher(tmp_path, stream)
 
 
 def test_tables_of_an_earlier_release_are_migrated(
     tmp_path: Path, stream: BoaInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one more step, a state of today gets it once and keeps what it knows; a broken step leaves it as it was."""
-    keeper = Keeper(tmp_path / "s", stream)
-    keeper.start()
-    assert _answers(keeper, _arrival("1")) == [Reply.TAKEN]
-    keeper.stop()
+    publisher = Publisher(tmp_path / "s", stream)
+    publisher.start()
+    assert _answers(publisher, _arrival("1")) == [Reply.TAKEN]
+    publisher.stop()
     today = store.MIGRATIONS
     monkeypatch.setattr(store, "MIGRATIONS", (*today, "CREATE TABLE extra (a TEXT); SELECT no_such_function();"))
     with pytest.raises(OutputError, match="no such function"):
-        Keeper(tmp_path / "s")
+        Publisher(tmp_path / "s")
     monkeypatch.setattr(store, "MIGRATIONS", (*today, "CREATE TABLE extra (a TEXT);"))
     for _ in range(2):
-        again = Keeper(tmp_path / "s")
+        again = Publisher(tmp_path / "s")
         again.start()
         assert _answers(again, _arrival("1")) == [Reply.REPEATED]
         again.stop()
@@ -231,19 +231,19 @@ def test_tables_of_an_earlier_release_are_migrated(
 
 def test_one_who_does_not_wait_stops_nobody(tmp_path: Path, stream: BoaInstance) -> None:
     """An event whose teller is gone before it is looked at does not count, and those of others do."""
-    keeper = Keeper(tmp_path / "s", stream)
-    gone = keeper.tell([_arrival("1")])
+    publisher = Publisher(tmp_path / "s", stream)
+    gone = publisher.tell([_arrival("1")])
     assert gone.cancel()
-    keeper.start()
-    assert _answers(keeper, _arrival("2")) == [Reply.TAKEN]
-    keeper.stop()
-    assert keeper.view.events == 1
+    publisher.start()
+    assert _answers(publisher, _arrival("2")) == [Reply.TAKEN]
+    publisher.stop()
+    assert publisher.view.events == 1
 
 
 def test_a_bug_stops_nobody(tmp_path: Path, stream: BoaInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever goes wrong while events are taken, those who told of them are answered, and the next ones count."""
-    keeper = Keeper(tmp_path / "s", stream)
-    keeper.start()
+    publisher = Publisher(tmp_path / "s", stream)
+    publisher.start()
     known = store.Store.find_known
 
     def fail(*_: object) -> set[str]:
@@ -251,7 +251,7 @@ def test_a_bug_stops_nobody(tmp_path: Path, stream: BoaInstance, monkeypatch: py
 
     monkeypatch.setattr(store.Store, "find_known", fail)
     with pytest.raises(OutputError):
-        keeper.tell([_arrival("1")]).result(timeout=60)
+        publisher.tell([_arrival("1")]).result(timeout=60)
     monkeypatch.setattr(store.Store, "find_known", known)
-    assert _answers(keeper, _arrival("1")) == [Reply.TAKEN]
-    keeper.stop()
+    assert _answers(publisher, _arrival("1")) == [Reply.TAKEN]
+    publisher.stop()

@@ -1,0 +1,7 @@
+if command -v flock >/dev/null; then
+  exec 9>>submit.lock
+  flock --nonblock 9 || {
+    echo "submit.sh: an earlier one, or what it started, has not ended; wait for it, or end it" >&2
+    exit 1
+  }
+fi
