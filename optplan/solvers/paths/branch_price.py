@@ -116,10 +116,7 @@ class BranchAndPrice:
     def run(self, most: int) -> None:
         """Search until the gap is closed.
 
-        Raises
-        ------
-        OutOfEffortError
-            After ``most`` parts, or when time runs out; what is proven by then stands.
+        Raises OutOfEffortError after ``most`` parts, or when time runs out; what is proven by then stands.
         """
         if not self._refresh():
             return

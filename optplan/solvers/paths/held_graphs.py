@@ -17,7 +17,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optplan.errors import DataError
 from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch
 from optplan.solvers.paths.kernel import LayeredCosts
@@ -53,25 +52,17 @@ class HeldGraph:
     ) -> Self:
         """Build from one triple (node, value, consumption) of arrays for each layer, in any order of the options.
 
-        Of one node, the order of the options is kept. Raises DataError when arrays do not fit together, a number is not
-        finite or negative, or a layer has no option.
+        Of one node, the order of the options is kept.
         """
-        if not layers:
-            raise DataError("layers", "there are none", "give at least one layer")
         nodes, costs = [], []
-        for number, (node, *cost) in enumerate(layers):
-            place, pair = np.asarray(node, dtype=np.intp), [np.asarray(each, dtype=np.float64) for each in cost]
-            if any(each.shape != place.shape for each in pair):
-                shapes = " and ".join(str(each.shape) for each in (place, *pair))
-                raise DataError(f"layers[{number}]", f"has arrays of shapes {shapes}")
-            order = np.argsort(place, kind="stable")
-            nodes.append(place[order])
-            costs.append(np.array(pair)[:, order])
-        first = np.cumsum([0] + [place.size for place in nodes])
-        beginning = np.asarray(start, dtype=np.float64)
-        graph = cls(beginning, growth, np.concatenate(costs, axis=1), np.concatenate(nodes), first)
-        graph._check()
-        return graph
+        for node, *cost in layers:
+            order = np.argsort(node, kind="stable")
+            nodes.append(np.asarray(node, dtype=np.intp)[order])
+            costs.append(np.asarray(cost, dtype=np.float64)[:, order])
+        first = np.cumsum([0] + [node.size for node in nodes])
+        return cls(
+            np.asarray(start, dtype=np.float64), growth, np.concatenate(costs, axis=1), np.concatenate(nodes), first
+        )
 
     @property
     def num_graphs(self) -> int:
@@ -257,21 +248,6 @@ class HeldGraph:
             np.array([self.num_layers]),
         )
         return best, costs
-
-    def _check(self) -> None:
-        """Raise when the arrays do not fit together, or at the first number that is not allowed."""
-        nodes = self.num_nodes
-        if self.start.shape != (2, nodes) or nodes == 0:
-            raise DataError("start", f"has shape {self.start.shape}", "give two equal vectors")
-        if np.any(np.diff(self.first_option) < 1):
-            raise DataError("layers", "a layer has no option", "every layer needs one")
-        if self.node.min() < 0 or self.node.max() >= nodes:
-            raise DataError("layers", f"options belong to nodes from 0 to {nodes - 1}")
-        for name, array in (("start", self.start), ("cost", self.cost)):
-            if not (array.min() >= 0 and array.max() < np.inf):
-                wrong = tuple(np.argwhere(~((array >= 0) & (array < np.inf)))[0].tolist())
-                place = ", ".join(map(str, wrong))
-                raise DataError(f"{name}[{place}]", f"is {array[wrong]}", "it must be finite and at least 0")
 
 
 #: What a label may do next: anything; stay or grow; stay. And what no label may have done.

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 
-from optplan.errors import DataError
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.held import HeldShortfall, solve_held
 from optplan.solvers.paths.held_graphs import HeldGraph
@@ -139,32 +137,3 @@ def test_stops_at_its_labels_with_what_is_proven() -> None:
     assert not isinstance(best, HeldShortfall)
     assert (found.stopped_by, found.proven) == ("labels", False)
     assert found.bound <= best.value <= found.value
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"value": [-1.0, 1.0]}, r"cost\[0, 0\]: is -1.0; it must be finite and at least 0"),
-        ({"consumption": [1.0, math.nan]}, r"cost\[1, 1\]: is nan; it must be finite and at least 0"),
-        ({"node": [0, 2]}, "layers: options belong to nodes from 0 to 1"),
-        ({"node": [0]}, r"layers\[0\]: has arrays of shapes \(1,\) and \(2,\) and \(2,\)"),
-        ({"start": [0.0, math.inf]}, r"start\[0, 1\]: is inf; it must be finite and at least 0"),
-    ],
-)
-def test_refuses_what_is_no_graph(change: dict[str, list[float]], message: str) -> None:
-    """Shapes that do not fit and numbers that are not allowed are named."""
-    numbers: dict[str, list[float]] = {"node": [0.0, 1.0], "value": [1.0, 1.0], "consumption": [1.0, 1.0]}
-    numbers |= {"start": [0.0, 0.0]} | change
-    layer = (numbers["node"], numbers["value"], numbers["consumption"])
-    with pytest.raises(DataError, match=message):
-        HeldGraph.from_layers((numbers["start"], [0.0, 0.0]), _grow_free, [layer])
-
-
-def test_refuses_what_has_no_layers_or_empty_ones() -> None:
-    """A layer without options, no layers at all, and first nodes that are no two vectors are refused."""
-    with pytest.raises(DataError, match="layers: a layer has no option; every layer needs one"):
-        HeldGraph.from_layers(np.zeros((2, 3)), _grow_free, [([0], [1.0], [1.0]), ([], [], [])])
-    with pytest.raises(DataError, match="layers: there are none; give at least one layer"):
-        HeldGraph.from_layers(np.zeros((2, 3)), _grow_free, [])
-    with pytest.raises(DataError, match=r"start: has shape \(3, 3\); give two equal vectors"):
-        HeldGraph.from_layers(np.zeros((3, 3)), _grow_free, [([0], [1.0], [1.0])])
