@@ -56,9 +56,9 @@ def test_the_stages_of_figure_1c(example: SeerInstance) -> None:
     assert plan.segments[0].enter == Started()
     best = (Selection(segment="r1-g2", top=2), Selection(segment="r1-g1", top=4))
     assert plan.segments[2].enter == plan.segments[3].enter == Promoted(of=best)
-    bell = plan.segments[3].exit
-    assert isinstance(bell, Elapsed)
-    assert bell.seconds == pytest.approx(60 * 30 / 7)
+    end = plan.segments[3].exit
+    assert isinstance(end, Elapsed)
+    assert end.seconds == pytest.approx(60 * 30 / 7)
     assert plan.segments[4].label == "round 3, rank 1: 2 GPUs each"
     assert {segment.nodes for segment in plan.segments} == {16, 8, 4}  # GPUs of a round, where nodes are not known
     assert plan.objective == pytest.approx(480 / 7)
