@@ -1,5 +1,8 @@
 """The public names of runs, each written once, as those of ``optplan`` are."""
 
+from optplan.execution.exports.entries import (
+    ExporterEntry as ExporterEntry,
+)
 from optplan.execution.fleets.hook import (
     Member as Member,
 )
@@ -35,6 +38,12 @@ from optplan.execution.online.decisions import (
 )
 from optplan.execution.online.events import (
     Measurement as Measurement,
+)
+from optplan.execution.online.foreign import (
+    AdaptDLPolicy as AdaptDLPolicy,
+)
+from optplan.execution.online.foreign import (
+    SiaPolicy as SiaPolicy,
 )
 from optplan.execution.online.jobs import (
     ActiveJob as ActiveJob,
