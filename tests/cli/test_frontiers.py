@@ -158,7 +158,7 @@ def test_questions_without_an_answer(run: Runner) -> None:
     """A budget below the least and a time below the best are infeasible, and the limits are named."""
     told = run("frontier", "boa-one-table", "--at", "0.5gpu")
     assert (told.code, told.out) == (3, "")
-    assert "the frontier starts at a budget of 1 GPU" in told.err
+    assert "a budget of 1 GPU" in told.err
     told = run("frontier", "boa-one-table", "--for-jct", "1s")
     assert (told.code, told.out) == (3, "")
     assert "1800" in told.err
@@ -230,7 +230,8 @@ def test_of_several_instances_the_one_without_an_answer_is_named(
     mine = write_instance()
     told = run("frontier", mine, "boa-two-classes", "--at", "1.5gpu")
     assert (told.code, told.out) == (3, "")
-    assert "boa-two-classes: the frontier starts at a budget of 6.15 GPUs" in told.err
+    assert "boa-two-classes: " in told.err
+    assert "6.15 GPUs" in told.err
     told = run("frontier", mine, "boa-two-classes", "--set", "classes.job.weight=2")
     assert told.code == 2
     assert "boa-two-classes: --set 'classes.job.weight=2': classes has no 'job'" in told.err

@@ -347,7 +347,7 @@ def test_a_missing_extra_is_told_before_solving(run: Runner, tmp_path: Path, mon
     monkeypatch.setattr("optplan.solving.solve", lambda *_, **__: pytest.fail("solved"))
     told = run("solve", "boa-one-table", "--report", tmp_path / "report.html")
     assert (told.code, told.out) == (2, "")
-    assert 'plotly is not installed; run: pip install "optplan[plot]"' in told.err
+    assert "optplan[plot]" in told.err
 
 
 def change(data: dict[str, Any], **changes: object) -> dict[str, Any]:
@@ -413,7 +413,7 @@ def test_a_missing_file_and_a_missing_budget(run: Runner, write_instance: Instan
     path.write_text(json.dumps(data), encoding="utf-8")
     told = run("solve", path)
     assert told.code == 2
-    assert "instance 'mine' has no budget; give one, as in --budget 120gpu" in told.err
+    assert "--budget 120gpu" in told.err
 
 
 def test_yaml_is_read(run: Runner, tmp_path: Path, write_instance: InstanceWriter) -> None:
@@ -434,7 +434,7 @@ def test_warnings_about_data_are_shown_once(run: Runner) -> None:
     assert told.code == 0
     assert len(told.data) == 2
     assert told.err.count("warning: ") == 1
-    assert "the non-decreasing concave hull raises the speedup" in told.err
+    assert "concave hull" in told.err
     assert ".py" not in told.err
 
 

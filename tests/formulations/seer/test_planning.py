@@ -109,7 +109,7 @@ def test_a_plan_on_whole_nodes_expects_what_executors_count(make_instance: MakeI
 
 def test_what_cannot_be_planned(make_instance: MakeInstance) -> None:
     """No solution, and fractions of GPUs."""
-    with pytest.raises(UsageError, match=r"^the result has no solution to plan \(status infeasible\)$"):
+    with pytest.raises(UsageError, match="status infeasible"):
         build_plan(make_instance(deadline_min=0.5), result_of(make_instance(deadline_min=0.5)))
     real = make_instance(nu=1.5, whole_gpus=False)
     with pytest.raises(UsageError, match=r"^a trial holds 1.5 GPUs, and executors have whole ones; set whole_gpus and"):

@@ -114,7 +114,7 @@ def test_result_summary(instance: BoaInstance, result: Result[Solution]) -> None
 def test_summary_of_an_infeasible_result(instance: BoaInstance, infeasible_result: Result[Solution]) -> None:
     """The least that works, and what each class needs of it."""
     rows = render(*present_result(instance.replace(budget="5gpu"), infeasible_result))
-    assert rows[0] == ["No plan keeps to 5 GPUs on average."]
+    assert "5 GPUs" in rows[0][0]
     assert ["budget", "5 GPUs", "6.2 GPUs"] in rows
     assert ["of which vision", "4.1 GPUs"] in rows
     assert not [row for row in rows if row[0] == "mean completion time"]
