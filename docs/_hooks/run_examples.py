@@ -6,7 +6,8 @@ known until its end, and each ``$ optplan ...`` of a ``console`` block goes thro
 has to be what the page shows below the command, or in the ``text`` block below the Python. Times and versions may
 differ, and a line ``...`` stands for lines that the page leaves out. Other blocks are not looked at.
 
-``python docs/_hooks/run_examples.py`` lists the differences, ``--write`` puts what is printed into the pages.
+``python docs/_hooks/run_examples.py [PAGE ...]`` lists the differences; with ``--write``, what is printed goes into the
+pages.
 """
 
 from __future__ import annotations
@@ -228,11 +229,12 @@ def _agree(shown: list[str], printed: list[str]) -> bool:
 def main() -> int:
     """Run every page; return 1 when something differs."""
     parser = argparse.ArgumentParser(description="Run the commands and the Python of the pages.")
+    parser.add_argument("pages", nargs="*", type=Path, help="pages to run; all of them, unless given")
     parser.add_argument("--write", action="store_true", help="put what is printed into the pages")
     parser.add_argument("--data", type=Path, help="folder of the public data")
     arguments = parser.parse_args()
     different = 0
-    for page in pages():
+    for page in [page.resolve() for page in arguments.pages] or pages():
         with tempfile.TemporaryDirectory() as folder:
             data = None if arguments.data is None else arguments.data.resolve()
             printed, text = run_page(page, Path(folder), data)

@@ -2,6 +2,7 @@
 
 # ruff: noqa: I001 - would import every name by a statement of its own
 
+from optplan.execution.exports.entries import ExporterEntry as ExporterEntry
 from optplan.execution.fleets.hook import Member as Member
 from optplan.execution.measuring.measured_speedups import measure_speedup as measure_speedup
 from optplan.execution.measuring.profiled_instances import (
@@ -18,6 +19,10 @@ from optplan.execution.measuring.trial_timings import summarise as summarise
 from optplan.execution.online.calculator import WidthCalculator as WidthCalculator
 from optplan.execution.online.decisions import decide as decide
 from optplan.execution.online.events import Measurement as Measurement
+from optplan.execution.online.foreign import (
+    AdaptDLPolicy as AdaptDLPolicy,
+    SiaPolicy as SiaPolicy,
+)
 from optplan.execution.online.jobs import (
     ActiveJob as ActiveJob,
     Node as Node,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 from optplan.contracts import Instance, Result, Solution
 from optplan.errors import OutputError, UsageError, show_value
 from optplan.instances.parsing import parse_instance, parse_plan, parse_record, parse_result
-from optplan.instances.plain_data import STDIN, YAML_ENDINGS, read_data
+from optplan.instances.plain_data import STDIN, read_data
 from optplan.schema import FrozenModel
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def read_instance(name_or_path: str | Path, kind: type[Instance] = Instance) -> 
     Parameters
     ----------
     name_or_path
-        A path (it ends in .json, .yaml or .yml, or has a folder in it; ``-`` is standard input), or a name such as
+        A path (it has an ending or a folder in it, as no name has; ``-`` is standard input), or a name such as
         ``boa-newtrace``.
     kind
         Of which class it has to be, such as ``optplan.BoaInstance``; type checkers take it for one, then.
@@ -224,4 +224,4 @@ def _require_path(path: object) -> None:
 
 def is_path(text: str) -> bool:
     """Whether a text names a file or standard input, and no instance of the library."""
-    return text == str(STDIN) or "/" in text or os.sep in text or text.lower().endswith((".json", *YAML_ENDINGS))
+    return text == str(STDIN) or "/" in text or os.sep in text or "." in text

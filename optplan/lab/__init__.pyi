@@ -12,6 +12,9 @@ from optplan.lab.searches.seer import (
 from optplan.lab.traces.gavel import (
     build_gavel_instance as build_gavel_instance,
 )
+from optplan.lab.traces.goodput_fitting import (
+    fit_goodput as fit_goodput,
+)
 from optplan.lab.traces.sia_boa import (
     build_sia_instance as build_sia_instance,
 )

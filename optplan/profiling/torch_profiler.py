@@ -277,7 +277,7 @@ def _require_rise(name: str, batches: list[int], seconds: FloatArray, *, mend: b
         f"{seconds[first + 1]:.3g} s at {batches[first + 1]}"
     )
     if not mend:
-        fix = "measure on an idle machine, with more repetitions or a larger largest_batch; mend_falls=True levels it"
+        fix = "measure on an idle machine, more often, or to a larger batch; --mend-falls (mend_falls=True) levels it"
         raise MeasurementError(f"{message}; {fix}")
     from scipy.optimize import isotonic_regression
 

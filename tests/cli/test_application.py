@@ -267,10 +267,8 @@ def test_errors_as_json_keep_stdout_empty(run: Runner) -> None:
     """With --json an error is one object on stderr: kind, message, and the path into the data where there is one."""
     told = run("solve", "boa-one-tabel", "--json")
     assert (told.code, told.out) == (1, "")
-    assert told.error == {
-        "kind": "DataError",
-        "message": "no instance named 'boa-one-tabel' in the library; did you mean 'boa-one-table'?",
-    }
+    assert told.error["kind"] == "DataError"
+    assert told.error["message"].endswith("did you mean 'boa-one-table'?")
     usage = run("solve", "--json")
     assert (usage.code, usage.out) == (2, "")
     assert usage.error["kind"] == "MissingParameter"

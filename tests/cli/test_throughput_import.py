@@ -31,8 +31,8 @@ def test_a_table_is_solved_verified_planned_and_reported(run: Runner, table: Pat
     assert "samples a dollar" in told.out
     solved = run("solve", job, "-o", result, "--plan", plan, "--report", report)
     assert solved.code == 0
-    assert "3 vm train 360,000 samples in 4 h 10 min for $12.50, at 24 a second (interpolated)" in solved.out
-    assert "note: coarse, from 3 measured speeds: numbers of VMs between measured ones are interpolated" in solved.out
+    for part in ("3 vm", "4 h 10 min", "$12.50", "note: coarse"):
+        assert part in solved.out
     assert run("verify", job, result).code == 0
     assert run("verify", job, result, "--set", "samples=360001").code != 0
     page = report.read_text(encoding="utf-8")

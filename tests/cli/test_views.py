@@ -67,7 +67,8 @@ def test_samples_are_reported(run: Runner, tmp_path: Path) -> None:
     assert (told.code, told.err) == (0, f"wrote {page}\n")
     text = page.read_text(encoding="utf-8")
     assert "What wrong estimates do to the plan" in text
-    assert "20 samples in which the estimates are wrong: speedups by 10\N{NO-BREAK SPACE}%" in text
+    assert "20 samples" in text
+    assert "speedups by 10\N{NO-BREAK SPACE}%" in text
     assert "chart-estimates-2" in text
 
 

@@ -115,6 +115,16 @@ def test_every_formulation_has_a_page_in_the_navigation() -> None:
         assert f"- {name}.md" in navigation
 
 
+def test_every_tutorial_can_be_read_at_one_sitting() -> None:
+    """None of the pages that the navigation calls tutorials has more than 2,500 words, outputs included."""
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    section = navigation[navigation.index("- Tutorials:") : navigation.index("- For platform engineers:")]
+    names = re.findall(r": (\S+\.md)", section)
+    words = {name: len((DOCS / name).read_text(encoding="utf-8").split()) for name in names if name != "tour.md"}
+    assert len(words) == 5
+    assert max(words.values()) <= 2500
+
+
 def test_every_solver_is_explained() -> None:
     """The page on solvers says of each registered one what it is for, beyond the generated tables."""
     text = (DOCS / "solvers.md").read_text(encoding="utf-8")

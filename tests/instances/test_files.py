@@ -155,6 +155,16 @@ def test_unknown_names_get_the_nearest_one() -> None:
         read_instance("boa-one-tabel")
 
 
+def test_what_has_an_ending_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log in the folder where the user stands is no name of the library, so the message leads to its importer."""
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "sacct.txt", "JobID|JobName")
+    with pytest.raises(DataError, match=r"^sacct\.txt:1: .*`optplan import`"):
+        read_instance("sacct.txt")
+    with pytest.raises(DataError, match=r"^gone\.csv: no such file"):
+        read_instance("gone.csv")
+
+
 @pytest.mark.parametrize("reader", [read_result, read_plan])
 def test_results_and_plans_are_told_from_other_files(tmp_path: Path, reader: Any) -> None:  # noqa: ANN401 - a function
     """Not an object, another formulation, another version, or an instance."""

@@ -189,12 +189,9 @@ def test_options_of_the_template_reach_slurm_as_they_are(
     assert not list(tmp_path.rglob("pwned"))
 
 
-@pytest.mark.parametrize("name", ["logs.md", "tutorial.md"])
-def test_from_sacct_to_squeue(
-    name: str, tmp_path: Path, slurm: SlurmCluster, write_training: Callable[[Path], None]
-) -> None:
-    """The commands of the pages, as they stand there: from a log to jobs that run to their end."""
-    page = (DOCS / name).read_text(encoding="utf-8").split("## An instance by hand")[0]
+def test_from_sacct_to_squeue(tmp_path: Path, slurm: SlurmCluster, write_training: Callable[[Path], None]) -> None:
+    """The commands of the page on logs, as they stand there: from a log to jobs that run to their end."""
+    page = (DOCS / "logs.md").read_text(encoding="utf-8")
     for title, text in re.findall(r'^```yaml title="([^"]+)"\n(.*?)^```$', page, re.MULTILINE | re.DOTALL):
         (tmp_path / title).write_text(text)
     for sample in ("sacct.txt", "throughput.csv"):
@@ -202,7 +199,7 @@ def test_from_sacct_to_squeue(
     commands = re.findall(r"^\$ (optplan (?:import|export|solve.* --plan).*(?:\n    .*)*)", page, re.MULTILINE)
     blocks = re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     jobs = [block for block in blocks if "optplan submit" in block]
-    # The first command of one page shows what is asked when classes are only suggested.
+    # The first command of the page shows what is asked when classes are only suggested.
     commands = [command for command in commands if "import log" not in command or "--class-pattern" in command]
     script = "\n".join([*commands, *jobs])
     write_training(tmp_path)

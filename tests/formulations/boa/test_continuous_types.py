@@ -141,7 +141,6 @@ def test_the_union_hull_alone_would_be_infeasible() -> None:
     # T4 alone takes what A100 leaves: 0.8 jobs on 1 GPU each; A100 takes what T4 leaves: 0.5 jobs on 0.25 GPUs.
     least = {relaxation.limit: relaxation.least_feasible for relaxation in answer.infeasibility.relaxations}
     assert least == pytest.approx({"quota.t4": 0.8, "quota.a100": 0.125})
-    assert "has no plan that keeps the budget and all quotas; one of these would do" in answer.infeasibility.reason
 
 
 def test_real_widths_with_a_quota_by_hand() -> None:

@@ -279,7 +279,7 @@ def test_a_plan_needs_a_solution() -> None:
     instance = hand_instance(PowerSpeedup(exponent=np.array(0.5)))
     result = result_of(instance, BoaSolution(branches={"job": (Branch(widths=np.ones(3)),)}))
     nothing = result.replace(status=Status.UNKNOWN, solution=None, objective=None)
-    with pytest.raises(UsageError, match=r"the result has no solution to plan \(status unknown\)"):
+    with pytest.raises(UsageError, match="status unknown"):
         build_plan(instance, nothing)
 
 

@@ -56,9 +56,9 @@ def test_the_stages_of_figure_1c(example: SeerInstance) -> None:
     assert plan.segments[0].enter == Started()
     best = (Selection(segment="r1-g2", top=2), Selection(segment="r1-g1", top=4))
     assert plan.segments[2].enter == plan.segments[3].enter == Promoted(of=best)
-    bell = plan.segments[3].exit
-    assert isinstance(bell, Elapsed)
-    assert bell.seconds == pytest.approx(60 * 30 / 7)
+    end = plan.segments[3].exit
+    assert isinstance(end, Elapsed)
+    assert end.seconds == pytest.approx(60 * 30 / 7)
     assert plan.segments[4].label == "round 3, rank 1: 2 GPUs each"
     assert {segment.nodes for segment in plan.segments} == {16, 8, 4}  # GPUs of a round, where nodes are not known
     assert plan.objective == pytest.approx(480 / 7)
@@ -109,7 +109,7 @@ def test_a_plan_on_whole_nodes_expects_what_executors_count(make_instance: MakeI
 
 def test_what_cannot_be_planned(make_instance: MakeInstance) -> None:
     """No solution, and fractions of GPUs."""
-    with pytest.raises(UsageError, match=r"^the result has no solution to plan \(status infeasible\)$"):
+    with pytest.raises(UsageError, match="status infeasible"):
         build_plan(make_instance(deadline_min=0.5), result_of(make_instance(deadline_min=0.5)))
     real = make_instance(nu=1.5, whole_gpus=False)
     with pytest.raises(UsageError, match=r"^a trial holds 1.5 GPUs, and executors have whole ones; set whole_gpus and"):

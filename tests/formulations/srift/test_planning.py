@@ -148,7 +148,7 @@ def test_plans_whose_sums_are_wrong_are_refused(
 def test_no_fleet_no_plan(make_instance: MakeInstance) -> None:
     """Without a solution there is nothing to plan; explanations there are none."""
     instance = make_instance()
-    with pytest.raises(UsageError, match=r"the result has no solution to plan \(status unknown\)"):
+    with pytest.raises(UsageError, match="status unknown"):
         build_plan(instance, result_of(instance, None))
     explanation = Explanation(
         formulation="srift",

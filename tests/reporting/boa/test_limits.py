@@ -111,5 +111,5 @@ def test_the_frontier_helps_out(
 ) -> None:
     """A solver without shadow prices has the frontier's price of the budget: 150 s / $4.80 beyond $7.20."""
     (sentence,) = say_prices(typed_instance, typed_rival, typed_frontier)
-    assert sentence.startswith("One more dollar an hour saves 31 s, one less costs")
+    assert "saves 31 s" in sentence
     assert [row.saves for row in list_limit_uses(typed_instance, typed_rival, typed_frontier)] == ["31 s", "-"]

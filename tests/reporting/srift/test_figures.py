@@ -138,10 +138,7 @@ def test_a_study_in_words(job: SriftInstance) -> None:
         *("small", "1", "1", "64"),
         *("256 ms", "0 s", "250", "1,125,000", "100 %"),
     )
-    assert say_left_out(strong) == [
-        "3, 5 big: 64 samples cannot be shared equally by so many GPUs",
-        "3, 5 small: 64 samples cannot be shared equally by so many GPUs",
-    ]
+    assert [line.split(": ")[0] for line in say_left_out(strong)] == ["3, 5 big", "3, 5 small"]
     page = build_scaling_page([study_scaling(job, ScalingMode.WEAK), strong])
     assert page.title == "How two-layers scales with the number of VMs"
     assert [section.heading for section in page.sections] == [

@@ -386,7 +386,7 @@ def test_an_engine_that_contradicts_the_least_budget_is_not_believed(monkeypatch
         return ProgramOutcome(Status.INFEASIBLE, Termination.COMPLETED, engine="HiGHS")
 
     monkeypatch.setattr("optplan.solvers.programs.highs.run_highs", refuse)
-    with pytest.raises(EngineError, match="HiGHS finds no plan within the limits, although there is one"):
+    with pytest.raises(EngineError, match="although there is one"):
         solve_highs(two_epochs(), REQUEST)
 
 
