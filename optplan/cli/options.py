@@ -175,7 +175,7 @@ def list_solvers() -> list[str]:
 
 def list_solver_choices() -> list[str]:
     """List what ``--solver`` takes."""
-    from optplan.solving import AUTO
+    from optplan.solving.asking import AUTO
 
     return [AUTO, *list_solvers()]
 

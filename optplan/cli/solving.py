@@ -247,7 +247,7 @@ def _print_widths(instance: Instance, result: Result[Solution], settings: dict[s
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.formulations.boa.study.widths import allow_all, list_wider
     from optplan.reporting.boa.phrases import has_slack, say_steps, say_wider
-    from optplan.solving import AUTO
+    from optplan.solving.asking import AUTO
 
     if not isinstance(instance, BoaInstance) or result.objective is None:
         return

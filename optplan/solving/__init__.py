@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from optplan.formulations.srift.planning import SriftPlan
 
 __all__ = [
-    "AUTO",
     "Model",
     "SolveSettings",
     "analyse_sensitivity",
