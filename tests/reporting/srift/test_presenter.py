@@ -45,7 +45,7 @@ def test_the_answer_and_the_fleet(job: SriftInstance, result: Result[Solution]) 
     shown = show(PRESENTER.present_result(job, result))
     answer = "1 big@32 + 8 small@4 train two-layers in 1.78 s for $0.00672, if no spot VM is taken back"
     assert f"{answer}; the deadline is 2.5 s." in shown
-    assert "note: small: spot VMs without interruption figures" in shown
+    assert "note: small: spot VMs without interruption figures, planned as if none were ever taken back; " in shown
     assert (
         "No fleet can be better, as far as the predictions hold; that rests on a search that left no plan out" in shown
     )
@@ -149,10 +149,10 @@ def test_what_no_fleet_can_do_is_told(job: SriftInstance) -> None:
     result = solve(poor)
     assert name_status(result) == ("infeasible: proven", "bad")
     shown = show(PRESENTER.present_result(poor, result))
-    assert "1 big@32 + 8 small@4, takes 1.78 s" in shown
+    assert "No fleet can do it: the fastest fleet, 1 big@32 + 8 small@4, takes 1.78 s; the deadline is 1.5 s." in shown
     assert "would help  a deadline of 1.78 s or more" in shown
     assert "That is proven: no fleet of the VMs on offer keeps all limits." in shown
-    with pytest.raises(UsageError, match="status infeasible"):
+    with pytest.raises(UsageError, match=r"the result has no plan to draw \(status infeasible\)"):
         draw_plan(poor, result)
 
 
