@@ -24,7 +24,6 @@ OPTIONS = (
     *("learn", "table", "inbox", "truth", "train", "command", "executor", "out", "node_gpus", "most_gpus", "order"),
     *(
         "slots",
-        "node_start_s",
         "scale_command",
         "address",
         "sbatch",

@@ -51,7 +51,6 @@ _LOOKED_AT = {
     "address": ("ray",),
     "sbatch": ("slurm",),
     "gres": ("slurm",),
-    "node_start_s": ("virtual",),
 }
 #: On the virtual clock: epochs of all jobs, and looks at the widths until the last job has come and could be over.
 _MOST_EPOCHS = _MOST_LOOKS = 100_000
@@ -76,8 +75,6 @@ class StreamOptions(FrozenModel):
         GPUs or CPU slots of this machine, or of a Ray cluster that is made here.
     retries, grace_s, orphan_after_s, step_timeout_s
         As in :class:`~optplan.execution.running.RunOptions`.
-    node_start_s
-        On the virtual clock: seconds until a node can be used.
     scale_command
         Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
     sbatch, gres
@@ -105,7 +102,6 @@ class StreamOptions(FrozenModel):
     grace_s: _Amount = 30.0
     orphan_after_s: _Limit = 600.0
     step_timeout_s: _Limit | None = None
-    node_start_s: _Amount = 0.0
     scale_command: str = ""
     sbatch: ByName[str] = Field(default_factory=dict)
     gres: str = "gpu"
@@ -364,7 +360,7 @@ class _Stream:
             from optplan.execution.streams.virtual import VirtualStreamExecutor
 
             assert self._truth is not None  # checked before
-            return VirtualStreamExecutor(self._truth, node_start_s=options.node_start_s, now_s=now_s)
+            return VirtualStreamExecutor(self._truth, now_s=now_s)
         assert self._journal is not None  # checked before
         if self._state.paused is None and self._state.nodes:  # a driver was killed: time went on
             now_s += self._journal.idle_s()
