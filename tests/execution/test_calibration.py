@@ -109,7 +109,8 @@ def test_the_next_plan_of_a_fleet_predicts_the_run(plan_of: Callable[..., Plan],
 
 def test_the_launch_of_a_fleet_ends_when_it_trains(plan_of: Callable[..., Plan]) -> None:
     """By hand: VMs are there after 5 + 10 and 5 + 20 s, and the job takes 6 s to start on them: 26 s on average."""
-    instance, plan = read_instance("srift-case3"), plan_of("srift-case3")
+    instance: Any = read_instance("srift-case3")
+    plan = plan_of("srift-case3")
     nodes = tuple(MeasuredNode("vm", 5.0, launch_s, None) for launch_s in (10.0, 20.0))
     iteration_s = plan.segments[0].expected.iteration_s
     assert iteration_s is not None

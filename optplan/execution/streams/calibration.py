@@ -54,8 +54,8 @@ def calibrate(instance: BoaInstance, records: Sequence[Record]) -> tuple[BoaInst
     }
     types = dict(instance.gpu_types)
     for name in sorted(types.keys() & starts.keys()):
-        _say(said, f"gpu_types.{name}.start_s", starts[name], types[name].start_s)
-        types[name] = types[name].replace(start_s=starts[name])
+        _say(said, f"gpu_types.{name}.start_s", starts[name], types[name].start_s or 0.0)
+        types[name] = types[name].replace(start_s=starts[name] or None)
     said += [f"{name}: is not in the instance, and left out" for name in sorted(pauses.keys() - classes.keys())]
     if instance.problem is not Problem.RESCALING and any(job_class.rescale_s for job_class in classes.values()):
         said.append(f"problem {instance.problem} plans without pauses; {Problem.RESCALING} counts them")

@@ -47,7 +47,7 @@ class VirtualStreamExecutor(ClockExecutor):
         for request in requests:
             if request.node not in self._nodes:
                 known = self._truth.gpu_types.get(request.resource)
-                launch_s, start_s = request.wanted_s, 0.0 if known is None else known.start_s
+                launch_s, start_s = request.wanted_s, 0.0 if known is None else known.start_s or 0.0
                 events: list[Event] = [NodeLaunching(request.node, launch_s)] if start_s else []
                 events.append(NodeReady(request.node, max(launch_s + start_s, self._clock.now)))
                 self._nodes[request.node] = [self._clock.schedule(event.t, event) for event in events]

@@ -90,9 +90,9 @@ class GpuType(FrozenModel):
     gpus_per_node
         GPUs of one node; None where nobody says it.
     start_s
-        Mean seconds from the request for a node until its GPUs can train, paid and without progress. Budget and
-        objective leave it out, as GPUs are taken to be there when they are asked for; how much it adds at most is a
-        measure of every solution, virtual clocks wait for it, and plans name it as the launch.
+        Mean seconds from the request for a node until its GPUs can train, paid and without progress; None where nobody
+        says it. Budget and objective leave it out, as GPUs are taken to be there when they are asked for; how much it
+        adds at most is a measure of every solution, virtual clocks wait for it, and plans name it as the launch.
     """
 
     LATER: ClassVar[frozenset[str]] = frozenset({"gpus_per_node", "start_s"})
@@ -103,7 +103,7 @@ class GpuType(FrozenModel):
     quota_gpus: AmountOrZero | None = None
     spot: Spot | None = None
     gpus_per_node: Annotated[int, Field(ge=1, le=_LARGEST_NODE), NUMBER] | None = None
-    start_s: SecondsOrZero = 0.0
+    start_s: SecondsOrZero | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -116,7 +116,7 @@ class GpuType(FrozenModel):
             quota_gpus: float | None = ...,
             spot: Spot | Fields | None = ...,
             gpus_per_node: int | None = ...,
-            start_s: float | str = ...,
+            start_s: float | str | None = ...,
         ) -> None: ...
 
     def stretch(self, widths: IntArray) -> tuple[FloatArray, FloatArray]:
