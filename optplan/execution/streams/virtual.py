@@ -23,14 +23,7 @@ from optplan.units import SECONDS_PER_HOUR
 
 
 class VirtualStreamExecutor(ClockExecutor):
-    """Runs jobs of a stream on a virtual clock.
-
-    Parameters
-    ----------
-    truth
-        How large epochs really are and how fast they run, and what jobs and nodes take to start; has the classes of all
-        jobs.
-    """
+    """Runs jobs of a stream on a virtual clock, as an instance says that has the classes of all of them."""
 
     capabilities = Capabilities("virtual", is_virtual=True)
 
