@@ -20,6 +20,7 @@ from optplan.formulations.rubberband.planning import retime
 from optplan.instances.files import read_instance
 from optplan.instances.library import names
 from optplan.solving import build_plan, solve
+from optplan.units import format_duration
 
 SEARCH: dict[str, Any] = {
     "formulation": "rubberband",
@@ -105,6 +106,19 @@ def test_the_next_plan_of_a_fleet_predicts_the_run(plan_of: Callable[..., Plan],
     evaluated = formulation_of(calibrated).evaluate(calibrated, solve(instance, gap=1e-2).solution)
     assert evaluated.measures["iteration_s"] == pytest.approx(1.3 * plan.segments[0].expected.iteration_s, rel=1e-6)  # type: ignore[operator]
     assert any("times as long, so that an iteration takes" in line for line in said)
+
+
+def test_the_launch_of_a_fleet_ends_when_it_trains(plan_of: Callable[..., Plan]) -> None:
+    """By hand: VMs are there after 5 + 10 and 5 + 20 s, and the job takes 6 s to start on them: 26 s on average."""
+    instance: Any = read_instance("srift-case3")
+    plan = plan_of("srift-case3")
+    nodes = tuple(MeasuredNode("vm", 5.0, launch_s, None) for launch_s in (10.0, 20.0))
+    iteration_s = plan.segments[0].expected.iteration_s
+    assert iteration_s is not None
+    trials = (MeasuredTrial("train", 1, 1, 100, iteration_s, None, 6.5, 6.0),)
+    calibrated, said = calibrate(instance, plan, Standing(1.0, trials=trials, nodes=nodes))
+    assert calibrated.launch_s == 26.0
+    assert said == (f"launch_s: 26 s, was {format_duration(instance.launch_s)}",)
 
 
 def test_pauses_and_scaling_of_rounds() -> None:

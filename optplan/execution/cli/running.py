@@ -137,7 +137,6 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 @_of_streams("--table", metavar="FILE", help="Follow the widths.json that `optplan serve` publishes instead.")
 @_of_streams("--inbox", metavar="DIR", help="The folder that it watches: what jobs show is put there.")
 @_of_streams("--truth", metavar="INSTANCE", help="How long epochs take on the virtual clock; by default as --learn.")
-@_of_streams("--node-start", "node_start_s", type=TIME, help="On the virtual clock: until a node can be used.")
 @_of_streams("--gpus-per-node", "node_gpus", type=_AT_LEAST_ONE, metavar="N", help="1 by default.")
 @_of_streams("--most-gpus", type=_AT_LEAST_ONE, metavar="N", help="The most GPUs at a time; jobs queue for them.")
 @_of_streams(

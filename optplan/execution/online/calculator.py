@@ -13,7 +13,9 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from optplan.contracts import Infeasibility, Result
+import numpy as np
+
+from optplan.contracts import Infeasibility, LagrangianCertificate, Result
 from optplan.contracts.judgement import Evaluation
 from optplan.errors import DataError, OptplanError
 from optplan.execution.online.events import OnlineEvent
@@ -24,6 +26,7 @@ from optplan.execution.online.terms import Terms
 from optplan.execution.online.weighing import find_excess, rows_of, solution_of, weigh
 from optplan.execution.online.width_table import WidthTable
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.judge.duality import dual_bound, least_consumption
 from optplan.formulations.boa.judge.evaluation import share_evidence
 from optplan.formulations.boa.planning import as_run
 from optplan.schema import FrozenModel
@@ -113,6 +116,8 @@ class WidthCalculator:
         self._solved_s = self._looked_s = -math.inf
         self._heard = True
         self._near: Result[BoaSolution] | None = None
+        # Of the limits, as the last solve has found them: what proves that no table gains enough.
+        self._multipliers: dict[str, float] = {}
         if state is not None:
             self._restore(state)
 
@@ -216,11 +221,6 @@ class WidthCalculator:
         """Solve, and publish the table where it keeps the limits and is worth it."""
         notes: list[str] = []
         probing = find_probing(instance, self.knowledge.classes, self.terms)
-        try:
-            solution, result = self._solve(instance, probing.branches, probing.part, notes)
-        except OptplanError as error:  # of an engine, or a bug of ours: jobs keep their widths
-            solution, result = None, None
-            notes.append(str(error))
         unit = instance.budget_unit.value
         made = Calculation(
             at_s=self.knowledge.now_s,
@@ -234,6 +234,15 @@ class WidthCalculator:
         present = None if self.table is None else weigh(instance, solution_of(self.table))
         if present is not None and not math.isnan(present.objective):
             made = made.replace(present_jct_s=present.objective, planned=present.consumption[BUDGET])
+            bound_s = None if probing.widths or self._probed else self._bound(instance, present)
+            kept = "" if bound_s is None else self._keep(instance, bound_s, present, {}, at_most=" at most")
+            if kept:
+                return made.replace(verdict=Verdict.KEPT, bound_s=bound_s, notes=(kept,))
+        try:
+            solution, result = self._solve(instance, probing.branches, probing.part, notes)
+        except OptplanError as error:  # of an engine, or a bug of ours: jobs keep their widths
+            solution, result = None, None
+            notes.append(str(error))
         new = None if solution is None else weigh(instance, solution)
         excess = None if new is None else find_excess(instance, new)
         if excess is not None and excess[1] > _ROUNDING:
@@ -269,8 +278,28 @@ class WidthCalculator:
             verdict=Verdict.PUBLISHED, number=self.table.number, planned=new.consumption[BUDGET], notes=tuple(notes)
         )
 
+    def _bound(self, instance: BoaInstance, present: Evaluation) -> float | None:
+        """Return what no table is better than, by the last multipliers; None where it is not known that there is one.
+
+        A solve costs ten times as much. Some table keeps the budget where the present one does, or where the widths
+        that take least do; with further limits only the former is looked at.
+        """
+        if self._multipliers.keys() != set(instance.limit_names):
+            return None
+        if find_excess(instance, present) is not None:
+            if instance.further_limits or instance.most_gpus is not None:
+                return None
+            if sum(least_consumption(instance, np.ones(1)).values()) > instance.budget_amount():
+                return None
+        return dual_bound(instance, self._multipliers)
+
     def _keep(
-        self, instance: BoaInstance, new_s: float, present: Evaluation | None, probed: dict[str, tuple[int, ...]]
+        self,
+        instance: BoaInstance,
+        new_s: float,
+        present: Evaluation | None,
+        probed: dict[str, tuple[int, ...]],
+        at_most: str = "",
     ) -> str:
         """Return why the present table stays; empty where the new one is to be published."""
         if present is None or math.isnan(present.objective) or probed != self._probed:
@@ -283,7 +312,7 @@ class WidthCalculator:
         if gain >= least:
             return ""
         beyond = f"; it takes {excess[1]:.2%} more than the limit {excess[0]}" if excess is not None else ""
-        return f"the table stays: a gain of {max(gain, 0.0):.2%} is below {least:.2%}{beyond}"
+        return f"the table stays: a gain of{at_most} {max(gain, 0.0):.2%} is below {least:.2%}{beyond}"
 
     def _solve(
         self, instance: BoaInstance, probed: Mapping[str, tuple[Branch, ...]], part: float, notes: list[str]
@@ -304,6 +333,8 @@ class WidthCalculator:
             notes.append(f"no plan was found: {result.status}")
             return None, result
         self._near = result
+        proofs = [each for each in result.certificates if isinstance(each, LagrangianCertificate)]
+        self._multipliers = dict(max(proofs, key=lambda each: each.bound).multipliers) if proofs else {}
         _, run = as_run(asked, result.solution)
         return BoaSolution(branches={name: probed.get(name) or run.branches[name] for name in instance.classes}), result
 
@@ -313,6 +344,7 @@ class WidthCalculator:
             "knowledge": self.knowledge.to_json_data(),
             "solved_s": None if math.isinf(self._solved_s) else self._solved_s,
             "probed": {name: list(widths) for name, widths in self._probed.items()},
+            "multipliers": self._multipliers,
             "seen": {name: seen._asdict() for name, seen in self._seen.items()},
             "table": None if self.table is None else self.table.to_json_data(),
         }
@@ -321,6 +353,7 @@ class WidthCalculator:
         self.knowledge.restore(state["knowledge"])
         self._solved_s = -math.inf if state["solved_s"] is None else state["solved_s"]
         self._probed = {name: tuple(widths) for name, widths in state["probed"].items()}
+        self._multipliers = dict(state["multipliers"])
         self._seen = {name: Seen(**seen) for name, seen in state["seen"].items()}
         self.table = None if state["table"] is None else WidthTable.parse(state["table"])
 

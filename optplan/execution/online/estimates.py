@@ -17,7 +17,7 @@ of the width), beyond them by the nearest one. All jobs of a class share these (
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -178,11 +178,9 @@ def estimate_speedups(
     }
     home = next(iter(job_class.speedup))
     residuals = {
-        gpu_type: {
-            gpus: log_speed - float(np.log(interpolate(bases[gpu_type], np.array([gpus]))[0]))
-            for gpus, log_speed in points.items()
-        }
+        gpu_type: dict(zip(points, (np.array([*points.values()]) - np.log(based)).tolist(), strict=True))
         for gpu_type, points in measured.items()
+        for based in [interpolate(bases[gpu_type], np.array([*points]))]
     }
     offset = _find_offset(residuals, home, job_class.reference_width)
     found: dict[str, Speedup] = {}
@@ -259,17 +257,24 @@ def is_fitted(stated: JobClass, estimate: ClassEstimate) -> bool:
     return any(isinstance(curve, AmdahlSpeedup | PowerSpeedup) and count >= _FITTED_FROM for curve, count in counts)
 
 
-def find_speed(speedups: Mapping[str, Speedup], place: str) -> float | None:
-    """Return the mean speedup at a place; None on a type that the class does not have."""
-    gpu_type, gpus = split_place(place)
-    return float(interpolate(speedups[gpu_type], np.array([gpus]))[0]) if gpu_type in speedups else None
+def find_speeds(speedups: Mapping[str, Speedup], places: Iterable[str]) -> dict[str, float]:
+    """Return the mean speedups at places; those on a type that the class does not have are left out."""
+    widths: dict[str, list[int]] = {}
+    for gpu_type, gpus in map(split_place, places):
+        widths.setdefault(gpu_type, []).append(gpus)
+    return {
+        place_of(gpu_type, gpus): speed
+        for gpu_type, held in widths.items()
+        if gpu_type in speedups
+        for gpus, speed in zip(held, interpolate(speedups[gpu_type], np.array(held)).tolist(), strict=True)
+    }
 
 
-def estimate_size(job_class: JobClass, estimate: ClassEstimate, speed: Callable[[str], float | None]) -> float:
+def estimate_size(job_class: JobClass, estimate: ClassEstimate, speeds: Mapping[str, float]) -> float:
     """Return the mean size in GPU-hours: of the jobs that ended, by the speed at each place, and the stated one."""
     done = 0.0
     for place, hours in estimate.hours.items():
-        done += hours * (speed(place) or 0.0)
+        done += hours * speeds.get(place, 0.0)
     weight = estimate.stated_jobs + estimate.whole
     if weight <= 0.0:
         return job_class.size_gpu_hours

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from optplan.execution.online.estimates import (
     ClassEstimate,
     estimate_size,
     estimate_speedups,
-    find_speed,
+    find_speeds,
     is_forgotten,
     mean_row,
     predict,
@@ -211,7 +210,7 @@ class Knowledge:
         for name, estimate in self.classes.items():
             job_class = known.classes[name]
             speedups = estimate_speedups(known, name, estimate, self.terms.gpus_per_node)
-            size = estimate_size(job_class, estimate, partial(find_speed, speedups))
+            size = estimate_size(job_class, estimate, find_speeds(speedups, estimate.hours))
             classes[name] = job_class.replace(
                 arrival_rate_per_hour=self.rate_per_hour(name),
                 epoch_size_gpu_hours=job_class.epoch_size_gpu_hours * (size / job_class.size_gpu_hours),

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from optplan.execution.online.estimates import ClassEstimate, estimate_size, find_speed, is_fitted
+from optplan.execution.online.estimates import ClassEstimate, estimate_size, find_speeds, is_fitted
 from optplan.execution.online.hints import Hints
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
@@ -61,7 +61,7 @@ class Look:
     levels: Mapping[str, float]
     hints: Mapping[str, Hints]
     exact: bool
-    _speeds: dict[str, float | None] = field(default_factory=dict)
+    _speeds: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def at(cls, instance: BoaInstance, stated: JobClass, name: str, estimate: ClassEstimate) -> Self:
@@ -78,11 +78,8 @@ class Look:
         drift = max((abs(level.log_speed - self.levels[place]) for place, level in levels.items()), default=0.0)
         if drift > _ROUNDING and self.exact:
             return math.inf
-        size = estimate_size(self.stated, estimate, self._speed)
+        if new := [place for place in estimate.hours if place not in self._speeds]:
+            self._speeds |= find_speeds(self.speedups, new)
+        size = estimate_size(self.stated, estimate, self._speeds)
         moved = max(abs(math.log(size / before.size_gpu_hours)), self.seen.distance(before)) + 2.0 * drift
         return max(abs(math.log(rate_per_hour / before.rate_per_hour)), moved) + _ROUNDING
-
-    def _speed(self, place: str) -> float | None:
-        if place not in self._speeds:
-            self._speeds[place] = find_speed(self.speedups, place)
-        return self._speeds[place]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from optplan.execution.streams.outcomes import StreamOutcome
 from optplan.reporting.pages import Definitions, Page, Section
-from optplan.reporting.phrases import NOTHING, format_seconds
+from optplan.reporting.phrases import NOTHING, format_seconds, format_share
 from optplan.reporting.tables import Column, Table, numbers
 
 _COLUMNS = (
@@ -48,12 +48,18 @@ def list_facts(outcome: StreamOutcome) -> list[tuple[str, str]]:
         ("status", outcome.status),
         ("mean completion time", f"{_seconds(outcome.actual_jct_s)} (planned {_seconds(outcome.planned_jct_s)})"),
         ("GPU-hours held by jobs", _hours(outcome.gpu_hours)),
-        ("GPU-hours of nodes", _hours(outcome.node_gpu_hours)),
+        ("GPU-hours of nodes", _hours(outcome.node_gpu_hours) + _say_starting(outcome)),
         ("tables learned", f"{outcome.tables:,}"),
         ("changes of width", f"{outcome.changes:,}"),
         ("time", format_seconds(outcome.time_s)),
     ]
     return [*facts, *((f"given up: {name}", why) for name, why in outcome.dropped.items())]
+
+
+def _say_starting(outcome: StreamOutcome) -> str:
+    starting = outcome.starting_gpu_hours
+    share = format_share(starting / outcome.node_gpu_hours) if starting else ""
+    return f" ({_hours(starting)} of them, {share}, while they started)" if starting else ""
 
 
 def _seconds(value: float | None) -> str:

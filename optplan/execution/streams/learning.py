@@ -70,6 +70,11 @@ class Reporter:
         for record in records:
             self.see(record)
 
+    def take_events(self) -> list[OnlineEvent]:
+        """Return what was seen since the last call."""
+        events, self._events = self._events, []
+        return events
+
     def _see_epoch(self, record: EpochDone) -> None:
         """Note where an epoch ran for how long; one that comes again counts once."""
         wanted = self._wanted[record.operation]
@@ -115,8 +120,7 @@ class Learner(Reporter):
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
         """Tell the calculator what was seen, and let it decide whether it is time."""
-        self._calculator.take(self._events, now_s)
-        self._events = []
+        self._calculator.take(self.take_events(), now_s)
         made = self._calculator.consider(now_s)
         if made is None or made.verdict is not Verdict.PUBLISHED or self._calculator.table is None:
             return None
@@ -142,7 +146,7 @@ class ServiceReporter(Reporter):
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
         """Tell what was seen, and read the table if it is another one."""
-        events, self._events = self._events, []
+        events = self.take_events()
         if self._inbox is not None:
             for event in events:
                 self._tell(event, now_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from optplan.execution.run_state import NodeState
 from optplan.execution.streams.state import JobState, StreamState
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.schema import FrozenModel
@@ -54,7 +55,9 @@ class StreamOutcome(FrozenModel):
     gpu_hours
         That jobs held.
     node_gpu_hours
-        Of the nodes, from when they were ready until they were given back.
+        Of the nodes, from the beginning of their launch until they were given back.
+    starting_gpu_hours
+        Of these, until they were ready, or given back before.
     tables
         How often the width table was replaced.
     changes
@@ -74,6 +77,7 @@ class StreamOutcome(FrozenModel):
     actual_jct_s: float | None
     gpu_hours: float
     node_gpu_hours: float
+    starting_gpu_hours: float = 0.0
     tables: int
     changes: int
     dropped: dict[str, str]
@@ -85,6 +89,7 @@ def describe_stream(
 ) -> StreamOutcome:
     """Describe a stream beside the plan that it began with; ``sizes`` are the GPUs of a node, by type."""
     jobs = list(state.jobs.values())
+    held = [_hold(node, sizes[node.resource], state.t) for node in state.nodes.values()]
     classes = tuple(
         _describe_class(name, [job for job in jobs if job.job_class == name], plan)
         for name in dict.fromkeys(job.job_class for job in jobs)
@@ -100,17 +105,22 @@ def describe_stream(
         planned_jct_s=sum(count * jct_s for count, jct_s in planned) / weights if weights else None,
         actual_jct_s=_mean_jct(jobs),
         gpu_hours=sum(job.gpu_s for job in jobs) / SECONDS_PER_HOUR,
-        node_gpu_hours=sum(
-            sizes[node.resource] * ((state.t if node.end_s is None else node.end_s) - node.ready_s)
-            for node in state.nodes.values()
-            if node.ready_s is not None
-        )
-        / SECONDS_PER_HOUR,
+        node_gpu_hours=sum(hours for hours, _ in held),
+        starting_gpu_hours=sum(starting for _, starting in held),
         tables=state.tables,
         changes=sum(max(0, len(job.widths) - 1) for job in jobs),
         dropped={job.name: job.why_dropped for job in jobs if job.why_dropped},
         notes=tuple(state.notes),
     )
+
+
+def _hold(node: NodeState, gpus: int, now_s: float) -> tuple[float, float]:
+    """Return the GPU-hours of a node from the beginning of its launch, and those of them before it was ready."""
+    end_s = now_s if node.end_s is None else node.end_s
+    ready_s = end_s if node.ready_s is None else node.ready_s
+    launch_s = ready_s if node.launch_s is None else node.launch_s
+    gpu_h = gpus / SECONDS_PER_HOUR
+    return gpu_h * (end_s - launch_s), gpu_h * (ready_s - launch_s)
 
 
 def _describe_class(name: str, jobs: Sequence[JobState], plan: BoaPlan) -> ClassOutcome:

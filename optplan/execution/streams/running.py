@@ -50,8 +50,6 @@ class StreamOptions(TrainingOptions):
         The most GPUs at a time, in all and by type. The local executor has ``slots`` at most.
     order
         Who comes first where jobs queue.
-    node_start_s
-        On the virtual clock: seconds until a node can be used.
     scale_command
         Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
     table, inbox
@@ -67,7 +65,6 @@ class StreamOptions(TrainingOptions):
     most_gpus: AtLeastOne | None = None
     quotas: ByName[AtLeastOne] = Field(default_factory=dict)
     order: Order = Order.FIRST_COME
-    node_start_s: Amount = 0.0
     scale_command: str = ""
     table: str = ""
     inbox: str = ""
@@ -77,7 +74,6 @@ class StreamOptions(TrainingOptions):
         **TrainingOptions.LOOKED_AT,
         **dict.fromkeys(("train", "metric"), REAL),
         "slots": ("local", "ray"),
-        "node_start_s": ("virtual",),
     }
     FIXED: ClassVar[frozenset[str]] = frozenset({"executor", "gpus_per_node"})
 
@@ -224,7 +220,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, Executor, StreamOutcome
             from optplan.execution.streams.virtual import VirtualStreamExecutor
 
             assert self._truth is not None  # checked before
-            return VirtualStreamExecutor(self._truth, node_start_s=options.node_start_s, now_s=self.state.t)
+            return VirtualStreamExecutor(self._truth, now_s=self.state.t)
         own = {"slots": options.slots or sum(self._sizes.values())} if options.executor == "ray" else {}
         return make_executor(options.executor, self._sizes, self._gather_settings(**own), now_s=self._clock_s())
 

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from optplan.execution.online.estimates import interpolate
-from optplan.execution.protocol import Capabilities, Event, Finished, NodeReady, NodeRequest, Operation, Progressed
+from optplan.execution.protocol import (
+    Capabilities,
+    Event,
+    Finished,
+    NodeLaunching,
+    NodeReady,
+    NodeRequest,
+    Operation,
+    Progressed,
+)
 from optplan.execution.virtual import ClockExecutor
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.units import SECONDS_PER_HOUR
@@ -18,21 +27,24 @@ class VirtualStreamExecutor(ClockExecutor):
 
     capabilities = Capabilities("virtual", is_virtual=True)
 
-    def __init__(self, truth: BoaInstance, *, node_start_s: float = 0.0, now_s: float = 0.0) -> None:
+    def __init__(self, truth: BoaInstance, *, now_s: float = 0.0) -> None:
         super().__init__(now_s)
-        self._truth, self._start_s = truth, node_start_s
+        self._truth = truth
         self._types: dict[str, str] = {}
         # By operation: it, epochs done, the ticket of what comes next, and when its present epoch begins and ends.
         self._running: dict[str, tuple[Operation, int, int, float, float]] = {}
         self._stopping: set[str] = set()
 
     def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
-        """Ask for nodes."""
+        """Ask for nodes, which are paid from then on."""
         for request in requests:
             if request.node not in self._nodes:
-                ready_s = request.wanted_s + self._start_s
-                ticket = self._clock.schedule(ready_s, NodeReady(request.node, max(ready_s, self._clock.now)))
-                self._nodes[request.node], self._types[request.node] = [ticket], request.resource
+                known = self._truth.gpu_types.get(request.resource)
+                launch_s, start_s = request.wanted_s, 0.0 if known is None else known.start_s or 0.0
+                events: list[Event] = [NodeLaunching(request.node, launch_s)] if start_s else []
+                events.append(NodeReady(request.node, max(launch_s + start_s, self._clock.now)))
+                self._nodes[request.node] = [self._clock.schedule(event.t, event) for event in events]
+                self._types[request.node] = request.resource
 
     def start(self, operation: Operation) -> None:
         """Start an operation, unless it runs already: first comes its pause, then its epochs.
@@ -40,8 +52,7 @@ class VirtualStreamExecutor(ClockExecutor):
         What an earlier driver had asked for has gone on since.
         """
         if operation.id not in self._running:
-            pause_s = self._truth.classes[operation.segment].rescale_s
-            self._go_on(operation, operation.from_iterations, operation.wanted_s + pause_s)
+            self._go_on(operation, operation.from_iterations, operation.wanted_s + self._pause_s(operation))
 
     def stop(self, operation: str, grace_s: float) -> None:  # noqa: ARG002 - nothing lingers on a virtual clock
         """Stop an operation; what it has done of its present epoch is lost."""
@@ -63,8 +74,16 @@ class VirtualStreamExecutor(ClockExecutor):
                 self._go_on(operation, done, now_s)
                 return events
         self._stopping.discard(name)
-        busy_s = now_s - operation.wanted_s
-        return [*events, Finished(name, now_s, done, {}, None, busy_s, complete=done == operation.to_iterations)]
+        busy_s, steps = now_s - operation.wanted_s, done - operation.from_iterations
+        complete, timings = done == operation.to_iterations, dict[str, float]()
+        if complete:
+            start_s = self._pause_s(operation)
+            timings = {"start_s": start_s, "steps": float(steps), "step_s": (busy_s - start_s) / steps}
+        return [*events, Finished(name, now_s, done, {}, None, busy_s, complete, timings)]
+
+    def _pause_s(self, operation: Operation) -> float:
+        """Return what the process of a job takes to start on the GPUs that it holds."""
+        return self._truth.classes[operation.segment].rescale_s_of(self._types[next(iter(operation.place))])
 
     def _go_on(self, operation: Operation, done: int, begins_s: float) -> None:
         ends_s = begins_s + self._time_epoch(operation, done)

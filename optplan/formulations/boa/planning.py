@@ -223,6 +223,7 @@ def _describe(instance: BoaInstance, name: str) -> Resource:
         price_source=gpu_type.price_source,
         price_date=gpu_type.price_date,
         billing=Billing.GPUS,
+        launch_s=gpu_type.start_s or 0.0,
         spot=gpu_type.spot is not None,
     )
 

@@ -34,7 +34,7 @@ def compare_settings(a: BoaInstance, b: BoaInstance) -> list[Difference]:
 
 
 def compare_gpu_types(a: BoaInstance, b: BoaInstance) -> list[Difference]:
-    """List prices, quotas and interruptions of the GPU types."""
+    """List prices, quotas, starts of nodes and interruptions of the GPU types."""
     rows = []
     for name in merge_names(a.gpu_types, b.gpu_types):
         in_a, in_b = name in a.gpu_types, name in b.gpu_types
@@ -96,6 +96,8 @@ def _type_facts(name: str, gpu_type: GpuType) -> list[Fact]:
     ]
     if gpu_type.quota_gpus is not None:
         facts.append(Fact(name, "quota in GPUs", f"{path}.quota_gpus", gpu_type.quota_gpus, GPUS))
+    if gpu_type.start_s is not None:
+        facts.append(Fact(name, "start of a node", f"{path}.start_s", gpu_type.start_s, SECONDS))
     spot = gpu_type.spot
     if spot is not None:
         path = f"{path}.spot"

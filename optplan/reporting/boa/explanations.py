@@ -105,6 +105,8 @@ def describe_type(name: str, gpu_type: GpuType) -> list[tuple[str, str]]:
     facts = []
     if gpu_type.quota_gpus is not None:
         facts.append((f"quota of {name}", f"{format_gpus(gpu_type.quota_gpus)} on average"))
+    if gpu_type.start_s:
+        facts.append((f"start of {name} nodes", f"{format_duration(gpu_type.start_s)}, outside of budget and times"))
     if gpu_type.spot is not None:
         spot = gpu_type.spot
         facts.append(

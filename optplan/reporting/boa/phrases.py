@@ -183,7 +183,7 @@ def _describe_use(instance: BoaInstance, result: Result[Solution]) -> str:
 
 
 def say_answer(instance: BoaInstance, result: Result[Solution]) -> str:
-    """Answer the question in one sentence."""
+    """Answer the question in one sentence; another says what times and budget leave out, if anything."""
     limit = describe_limits(instance)
     if result.status is Status.INFEASIBLE:
         return f"No plan keeps to {limit}."
@@ -192,8 +192,27 @@ def say_answer(instance: BoaInstance, result: Result[Solution]) -> str:
     if has_slack(instance, result):
         limit += f", of which {_describe_use(instance, result)} used"
     if name_objective(instance) == "mean completion time":
-        return f"With {limit}, jobs finish in {format_duration(result.objective)} on average."
-    return f"With {limit}, the weighted mean completion time is {format_duration(result.objective)}."
+        said = f"With {limit}, jobs finish in {format_duration(result.objective)} on average."
+    else:
+        said = f"With {limit}, the weighted mean completion time is {format_duration(result.objective)}."
+    return said + _say_starts(instance, result)
+
+
+def _say_starts(instance: BoaInstance, result: Result[Solution]) -> str:
+    """Say that nodes take time to start, which neither budget nor times count, and how much that is at most."""
+    if not instance.waits_for_nodes:
+        return ""
+    measures = result.measures
+    if "gpus_starting" not in measures:
+        return " Nodes take time to start, which is not counted; with whole widths it is said how much that is at most."
+    gpus, usd = measures["gpus_starting"], measures.get("starting_usd_per_hour")
+    money = "" if usd is None else f", {format_usd(usd * HOURS_PER_MONTH)} a month"
+    more = f"{count_gpus(gpus)} more ({format_share(gpus / measures['gpus'])}{money})"
+    return (
+        f" Not counted is that nodes take time to start: at most {more} and "
+        f"{format_duration(measures['starting_s_per_job'])} a job, which is so if all GPUs that jobs come to hold are "
+        "those of new nodes."
+    )
 
 
 def say_how_good(instance: BoaInstance, result: Result[Solution]) -> str:

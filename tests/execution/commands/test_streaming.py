@@ -49,10 +49,32 @@ def test_a_stream_as_planned(run: Runner, files: tuple[Path, Path, Path], tmp_pa
 def test_a_stream_that_queues_and_learns(run: Runner, files: tuple[Path, Path, Path]) -> None:
     """On two GPUs in all, jobs queue in the order given; with --learn the calculator is asked."""
     instance, plan, jobs = files
-    options = ("--most-gpus", "2", "--order", "weighted-shortest", "--gpus-per-node", "2", "--node-start", "60s")
+    options = ("--most-gpus", "2", "--order", "weighted-shortest", "--gpus-per-node", "2")
     told = run("run", plan, jobs, "--learn", instance, *options, "--every", "30min", "--window", "10h", "--json")
     assert told.code == 0
     assert told.data["classes"][0]["completed"] == 4
+
+
+def test_what_nodes_take_is_waited_for_and_goes_back_into_the_instance(
+    run: Runner, files: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    """Each job waits 60 s for two nodes: 2,310 s, and 4 * 2 / 60 of 4 * (1.25 + 2 / 60) GPU-hours of nodes."""
+    instance, plan, jobs = files
+    slow, out, measured = tmp_path / "slow.json", tmp_path / "s1", tmp_path / "measured.json"
+    types = {"v100": {"price_usd_per_hour": 2.0, "start_s": "1min"}}
+    slow.write_text(json.dumps(json.loads(instance.read_text(encoding="utf-8")) | {"gpu_types": types}), "utf-8")
+    told = run("run", plan, jobs, "--truth", slow, "--out", out, "--json")
+    assert (told.code, told.data["actual_jct_s"]) == (0, pytest.approx(2310.0))
+    assert told.data["starting_gpu_hours"] == pytest.approx(8 / 60)
+    assert told.data["node_gpu_hours"] == pytest.approx(5 + 8 / 60)
+    assert "5.133 (0.1333 of them, 2.6 %, while they started)" in run("status", out).out
+    told = run("calibrate", out, instance, "-o", measured)
+    assert (told.code, told.out.splitlines()[1:]) == (0, ["gpu_types.v100.start_s: 1 min 00 s, was 0 s"])
+    assert "at most 0.033 GPUs more (2.7 %, $48.67 a month) and 1 min 00 s a job" in " ".join(
+        run("solve", measured).out.split()
+    )
+    told = run("calibrate", out, "srift-case2")
+    assert (told.code, "is a run of a boa plan, and srift-case2 is of srift" in told.err) == (2, True)
 
 
 def test_what_is_refused(run: Runner, files: tuple[Path, Path, Path]) -> None:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
+from optplan.contracts import Status
 from optplan.errors import DataError, UsageError
 from optplan.execution.journal import Journal, read_kind
 from optplan.execution.online.decisions import Allocator
@@ -25,8 +27,10 @@ from optplan.execution.streams.arrivals import StreamJob, read_jobs
 from optplan.execution.streams.driving import StreamDriver, StreamTerms
 from optplan.execution.streams.running import run_stream
 from optplan.execution.streams.state import StreamState
-from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.planning import BoaPlan
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.judge.evaluation import evaluate
+from optplan.formulations.boa.planning import BoaPlan, build_plan
+from optplan.solving import solve
 
 MakeInstance = Callable[..., BoaInstance]
 MakePlan = Callable[[BoaInstance], BoaPlan]
@@ -55,6 +59,35 @@ def test_a_stream_follows_its_plan_to_the_second(
     released = [record for record in told if isinstance(record, NodeReleasing)]
     assert len(wanted) == len(released)
     assert outcome.node_gpu_hours >= outcome.gpu_hours
+
+
+@pytest.mark.parametrize("every_s", [3.0, 40.0, 900.0])
+def test_starts_of_nodes_add_no_more_than_the_plan_says(
+    make_instance: MakeInstance, make_jobs: MakeJobs, every_s: float
+) -> None:
+    """Jobs grow from 1 to 4 slots, of nodes that take 30 s: each waits twice at most, and pays for 4 new and 1 old.
+
+    In time 60 s a job at most, in slots (1 + 4) * 30 s; where jobs come seldom it is all of that but what the old one
+    does meanwhile, and where they come often they use what others have left.
+    """
+    instance = make_instance(GOOD, budget="40gpu", epoch_s=20.0).replace(gpu_types={"cpu": {"start_s": 30.0}})
+    rows = BoaSolution(branches={"a": (Branch(widths=np.array([1.0, 4.0, 4.0])),)})
+    objective = evaluate(instance, rows).objective
+    result = solve(instance).replace(solution=rows, objective=objective, status=Status.FEASIBLE)
+    plan = build_plan(instance, result)
+    starts = plan.expected["gpus_starting"] / instance.total_rate_per_hour
+    assert starts * 3600.0 == pytest.approx((1 + 3 + 1) * 30.0)
+    assert plan.expected["starting_s_per_job"] == pytest.approx(60.0)
+    outcome = run_stream(plan, make_jobs(20, every_s), truth=instance)
+    (one,) = outcome.classes
+    assert one.completed == 20
+    assert one.actual_jct_s is not None
+    assert one.planned_jct_s is not None
+    assert one.planned_gpu_hours is not None
+    assert one.actual_jct_s <= one.planned_jct_s + 60.0 + 1e-9
+    assert outcome.node_gpu_hours <= 20 * (one.planned_gpu_hours + starts) * (1 + 1e-9)
+    if every_s == 900.0:
+        assert outcome.starting_gpu_hours * 3600.0 == pytest.approx(20 * 4 * 30.0)
 
 
 def test_widths_change_as_speeds_are_learned(

@@ -255,6 +255,16 @@ def test_plans_carry_prices_bound_and_hash() -> None:
     assert build_plan(free, result_of(free, BoaSolution(branches={"job": (Branch(widths=np.ones(3)),)}))).prices == {}
 
 
+def test_plans_name_what_nodes_take_to_start() -> None:
+    """As the launch of the resource; and at most 0.01 h * 2 jobs * 2 GPUs = 0.04 GPUs and 36 s a job besides."""
+    instance = hand_instance(PowerSpeedup(exponent=np.array(0.5))).replace(gpu_types={"t4": GpuType(start_s=36.0)})
+    plan = build_plan(instance, result_of(instance, BoaSolution(branches={"job": (Branch(widths=np.full(3, 2.0)),)})))
+    assert plan.resources["t4"].launch_s == 36.0
+    assert plan.expected["gpus_starting"] == pytest.approx(0.04)
+    assert plan.expected["starting_s_per_job"] == pytest.approx(36.0)
+    assert plan.totals()["gpus"] == pytest.approx(plan.expected["gpus"])
+
+
 @pytest.mark.parametrize("problem", list(Problem))
 def test_writing_and_reading_is_the_identity(tmp_path: Path, problem: Problem) -> None:
     """Through a file, width table included."""

@@ -77,7 +77,7 @@ def test_settings_prices_and_class_data(instance: BoaInstance) -> None:
     def change(data: dict[str, Any]) -> None:
         data["budget"] = "10gpu"
         data["policy"] = "mixed"
-        data["gpu_types"]["v100"] |= {"price_usd_per_hour": 1.5, "quota_gpus": 6.0}
+        data["gpu_types"]["v100"] |= {"price_usd_per_hour": 1.5, "quota_gpus": 6.0, "start_s": "2min"}
         data["classes"]["vision"] |= {"arrival_rate_per_hour": 3.0, "rescale_s": 90.0, "weight": 2.0}
 
     rows = _compare_data(instance, _changed(instance, change))
@@ -89,6 +89,7 @@ def test_settings_prices_and_class_data(instance: BoaInstance) -> None:
         "load_gpus": (6.0, 8.0, 2.0, 1 / 3),
         "gpu_types.v100.price_usd_per_hour": (2.0, 1.5, -0.5, -0.25),
         "gpu_types.v100.quota_gpus": (None, 6.0, None, None),
+        "gpu_types.v100.start_s": (None, 120.0, None, None),
         "classes.vision.arrival_rate_per_hour": (2.0, 3.0, 1.0, 0.5),
         "classes.vision.weight": (1.0, 2.0, 1.0, 1.0),
         "classes.vision.rescale_s": (180.0, 90.0, -90.0, -0.5),

@@ -114,6 +114,25 @@ def test_lists_in_words(words: list[str], text: str) -> None:
     assert phrases.join_words(words) == text
 
 
+def test_starts_of_nodes_are_told_beside_the_answer(
+    instance: BoaInstance, solution: BoaSolution, make_result: ResultMaker
+) -> None:
+    """Nodes of 36 s: vision pays 0.01 h * (2 new; 2 new and 2 held) twice an hour, speech 0.01 h * 2: 0.14 GPUs.
+
+    That is 1.8 % of 7.8, $204 a month at $2; vision waits twice, speech once, (2 * 72 + 36) / 3 = 60 s on average.
+    """
+    types = {name: kind.replace(start_s=36.0) for name, kind in instance.gpu_types.items()}
+    slow = instance.replace(gpu_types=types)
+    said = boa_phrases.say_answer(slow, make_result(slow, solution))
+    assert said.startswith(boa_phrases.say_answer(instance, make_result(instance, solution)))
+    assert said.endswith(
+        " Not counted is that nodes take time to start: at most 0.14 GPUs more (1.8 %, $204 a month) and 1 min 00 s a "
+        "job, which is so if all GPUs that jobs come to hold are those of new nodes."
+    )
+    real = boa_phrases.say_answer(slow.replace(problem="continuous"), make_result(instance, solution))
+    assert real.endswith("it is said how much that is at most.")
+
+
 def test_a_month_of_the_plan(instance: BoaInstance) -> None:
     """7.8 GPUs at $2 for 730 hours are $11,388; without a price there is no bill."""
     assert boa_phrases.cost_of_month(instance, 7.8) == pytest.approx(11388.0)

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
+from optplan.quantities import SecondsOrZero
 from optplan.schema import NUMBER, AmountOrZero, Fields, FloatArray, FrozenModel, IntArray, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR
 
@@ -76,9 +77,13 @@ class GpuType(FrozenModel):
         For GPUs that can be taken away.
     gpus_per_node
         GPUs of one node; None where nobody says it.
+    start_s
+        Mean seconds from the request for a node until its GPUs can train, paid and without progress; None where nobody
+        says it. Budget and objective leave it out, as GPUs are taken to be there when they are asked for; how much it
+        adds at most is a measure of every solution, virtual clocks wait for it, and plans name it as the launch.
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"gpus_per_node"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"gpus_per_node", "start_s"})
 
     price_usd_per_hour: Annotated[PositiveAmount, BeforeValidator(_refuse_free)] | None = None
     price_source: str = ""
@@ -86,6 +91,7 @@ class GpuType(FrozenModel):
     quota_gpus: AmountOrZero | None = None
     spot: Spot | None = None
     gpus_per_node: Annotated[int, Field(ge=1, le=_LARGEST_NODE), NUMBER] | None = None
+    start_s: SecondsOrZero | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -98,6 +104,7 @@ class GpuType(FrozenModel):
             quota_gpus: float | None = ...,
             spot: Spot | Fields | None = ...,
             gpus_per_node: int | None = ...,
+            start_s: float | str | None = ...,
         ) -> None: ...
 
     def stretch(self, widths: IntArray) -> tuple[FloatArray, FloatArray]:

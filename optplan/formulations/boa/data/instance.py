@@ -269,6 +269,11 @@ class BoaInstance(Instance):
         return len(self.gpu_types) > 1 or any(gpu_type.spot is not None for gpu_type in self.gpu_types.values())
 
     @property
+    def waits_for_nodes(self) -> bool:
+        """Whether nodes of some type take time to start."""
+        return any(gpu_type.start_s for gpu_type in self.gpu_types.values())
+
+    @property
     def is_mixed(self) -> bool:
         """Whether jobs of a class may be divided: in mixed plans, and with real widths, which stand for that."""
         return self.policy is Policy.MIXED or self.problem is Problem.CONTINUOUS

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -51,7 +52,7 @@ from optplan.formulations.boa.data.instance import (
 )
 from optplan.formulations.boa.data.problems import PeakLimit
 from optplan.formulations.boa.judge.demand import find_demand
-from optplan.formulations.boa.judge.following import epochs_by_type, follow_epochs, real_range
+from optplan.formulations.boa.judge.following import EpochTimes, epochs_by_type, follow_epochs, real_range, types_along
 from optplan.speedup import Evidence
 from optplan.speedup.curves import find_weakest
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit
@@ -97,6 +98,7 @@ def _measure(instance: BoaInstance, solution: BoaSolution) -> tuple[dict[str, fl
     weighted_s, jct_s, changes = list[float](), list[float](), list[float]()
     running, rescaling = ({gpu_type: list[float]() for gpu_type in instance.gpu_types} for _ in range(2))
     measures: dict[str, float] = {}
+    starting, starts_h = list[tuple[str, float]](), list[float]()
     for name, job_class in instance.classes.items():
         rate = job_class.arrival_rate_per_hour
         class_s, class_runs, class_rescales = list[float](), list[float](), list[float]()
@@ -113,6 +115,9 @@ def _measure(instance: BoaInstance, solution: BoaSolution) -> tuple[dict[str, fl
                     own.append(jobs * float((held_gpus[epochs] * part_h[epochs]).sum()))
                     total[gpu_type].append(own[-1])
             changes.append(jobs * np.count_nonzero(times.change[1:]))
+            waits = list(_wait_for_nodes(instance, branch, times))
+            starts_h += [jobs * wait_h for wait_h, _ in waits]
+            starting += [(gpu_type, jobs * wait_h * gpus) for wait_h, held in waits for gpu_type, gpus in held]
         measures[f"classes.{name}.mean_jct_s"] = math.fsum(class_s)
         jct_s.append(rate * math.fsum(class_s))
         weighted_s.append(job_class.weight * rate * math.fsum(class_s))
@@ -130,7 +135,33 @@ def _measure(instance: BoaInstance, solution: BoaSolution) -> tuple[dict[str, fl
         "width_changes_per_job": math.fsum(changes) / total_rate,
         "rescales_per_job": (total_rate + math.fsum(changes)) / total_rate,
     }
+    if instance.waits_for_nodes and instance.problem is not Problem.CONTINUOUS:
+        measures["gpus_starting"] = math.fsum(used for _, used in starting)
+        measures["starting_s_per_job"] = math.fsum(starts_h) * SECONDS_PER_HOUR / total_rate
+        usd = [instance.gpu_types[gpu_type].price_usd_per_hour for gpu_type, _ in starting]
+        if None not in usd:
+            paid = zip(usd, starting, strict=True)
+            measures["starting_usd_per_hour"] = math.fsum((price or 0.0) * used for price, (_, used) in paid)
     return measures | _measure_types(instance, gpus), gpus
+
+
+def _wait_for_nodes(
+    instance: BoaInstance, branch: Branch, times: EpochTimes
+) -> Iterator[tuple[float, list[tuple[str, float]]]]:
+    """Yield the hours of each wait for nodes in a job, and the GPUs paid meanwhile, by type: the old and the new ones.
+
+    It is the most that can be: every GPU that the job comes to hold is one of a new node, and it does nothing until all
+    are there. So many new ones on nodes of g fill ceil(new / g) of them, however full others are.
+    """
+    types = types_along(instance, branch).tolist()
+    for epoch in np.flatnonzero(times.change).tolist():
+        kind = instance.gpu_types[types[epoch]]
+        before = float(times.paid[epoch - 1]) if epoch else 0.0
+        stays = before if epoch and types[epoch - 1] == types[epoch] else 0.0
+        node = kind.gpus_per_node or 1
+        new = node * math.ceil((float(times.paid[epoch]) - stays) / node)
+        if kind.start_s and new > 0:
+            yield kind.start_s / SECONDS_PER_HOUR, [(types[epoch], float(new)), (types[max(0, epoch - 1)], before)]
 
 
 def _measure_types(instance: BoaInstance, gpus: dict[str, float]) -> dict[str, float]:

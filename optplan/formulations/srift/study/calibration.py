@@ -23,8 +23,9 @@ _LEAST, _MOST, _HALVINGS = 1e-3, 1e3, 60
 def calibrate(instance: SriftInstance, plan: SriftPlan, standing: Standing) -> tuple[SriftInstance, tuple[str, ...]]:
     """Write what was measured into an instance; without anything measured, refuse.
 
-    That is the mean of launches; where VMs may be lost, the mean time until training went on; and passes on the fleet's
-    GPUs are multiplied by the one factor with which an iteration takes what it took.
+    That is the mean of launches, with what the job took to start on the VMs, as both pass before it trains; where VMs
+    may be lost, the mean time until training went on; and passes on the fleet's GPUs are multiplied by the one factor
+    with which an iteration takes what it took.
     """
     trials = [trial for trial in standing.trials if trial.iteration_s > 0]
     if not trials and not standing.nodes:
@@ -33,6 +34,7 @@ def calibrate(instance: SriftInstance, plan: SriftPlan, standing: Standing) -> t
     fields: dict[str, Any] = {}
     if standing.nodes:
         launch_s = float(np.mean([node.request_s + node.launch_s for node in standing.nodes]))
+        launch_s += trials[0].start_s if trials else 0.0
         fields["launch_s"] = launch_s
         if not math.isclose(launch_s, instance.launch_s, rel_tol=_SAME, abs_tol=1e-9):
             said.append(f"launch_s: {format_duration(launch_s)}, was {format_duration(instance.launch_s)}")

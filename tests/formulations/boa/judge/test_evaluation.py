@@ -103,6 +103,45 @@ def test_every_change_pays_however_short_the_way_back() -> None:
     assert judged.measures["gpus_rescaling"] == pytest.approx(2 * 0.04, rel=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "widths", "gpus", "waits"),
+    [
+        ({}, [2, 2, 8], 0.2, 2),  # 0.01 h * 2 jobs an hour * (2 new; then 6 new, and 2 that are held meanwhile)
+        ({"gpus_per_node": 4}, [2, 2, 8], 0.28, 2),  # 4 new; 8 new and 2 held
+        ({"gpus_per_node": 4, "whole_nodes": True}, [2, 2, 8], 0.24, 2),  # 4 new; 4 new and 4 held
+        ({}, [8, 2, 2], 0.16, 1),  # 8 new; who shrinks waits for nothing
+    ],
+)
+def test_starts_of_nodes_by_hand(nodes: dict[str, int], widths: list[float], gpus: float, waits: int) -> None:
+    """Nodes of 36 s: what is paid until new ones are there, and for how long a job waits; budget and times stay."""
+    fields = dict(nodes)
+    whole = {"whole_nodes": True} if fields.pop("whole_nodes", None) else {}
+    slow, quick = (
+        rescaling_instance().replace(gpu_types={"gpu": GpuType(start_s=start_s, **fields)}, **whole)  # type: ignore[arg-type]
+        for start_s in (36.0, 0.0)
+    )
+    judged, at_once = (evaluate(instance, rows(job=widths)) for instance in (slow, quick))
+    assert judged.measures["gpus_starting"] == pytest.approx(gpus, rel=1e-14)
+    assert judged.measures["starting_s_per_job"] == pytest.approx(36.0 * waits, rel=1e-14)
+    assert (judged.objective, judged.consumption) == (at_once.objective, at_once.consumption)
+    assert not {name for name in at_once.measures if "starting" in name}
+
+
+def test_starts_of_nodes_of_two_types_have_a_price() -> None:
+    """Two a at $1 take 36 s, then two b at $3 take 72 s while a are held: 2 * (0.02 + 0.02 * (6 + 2)) $ an hour."""
+    job_class = rescaling_instance().classes["job"]
+    curves = dict.fromkeys("ab", job_class.speedup["gpu"])
+    types = {
+        "a": GpuType(price_usd_per_hour=1.0, start_s=36.0),
+        "b": GpuType(price_usd_per_hour=3.0, start_s="72s"),
+    }
+    instance = rescaling_instance().replace(classes={"job": job_class.replace(speedup=curves)}, gpu_types=types)
+    branch = Branch(widths=np.full(3, 2.0), gpu_types=("a", "b", "b"))
+    judged = evaluate(instance, BoaSolution(branches={"job": (branch,)}))
+    assert judged.measures["starting_usd_per_hour"] == pytest.approx(2 * (0.02 + 0.02 * 8), rel=1e-14)
+    assert judged.measures["starting_s_per_job"] == pytest.approx(108.0, rel=1e-14)
+
+
 @pytest.mark.parametrize("problem", [Problem.WHOLE, Problem.CONTINUOUS])
 def test_pauses_are_free_in_the_other_problems(problem: Problem) -> None:
     """The rescale time is data of the third problem only."""
