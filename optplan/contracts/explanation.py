@@ -15,10 +15,8 @@ class Direction(StrEnum):
 
     NARROWER = "narrower"
     WIDER = "wider"
-    #: On another GPU type, at whatever width is best there.
-    OTHER_TYPE = "other-type"
-    #: One width for the whole job.
-    ONE_WIDTH = "one-width"
+    OTHER_TYPE = "other-type"  #: On another GPU type, at whatever width is best there.
+    ONE_WIDTH = "one-width"  #: One width for the whole job.
 
 
 class Alternative(FrozenModel):

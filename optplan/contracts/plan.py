@@ -113,10 +113,8 @@ class Segment(FrozenModel):
 class Binding(StrEnum):
     """How strictly a limit holds."""
 
-    #: In every run: nothing begins that would break it.
-    HARD = "hard"
-    #: In the mean over runs, or over time.
-    AVERAGE = "average"
+    HARD = "hard"  #: In every run: nothing begins that would break it.
+    AVERAGE = "average"  #: In the mean over runs, or over time.
 
 
 class Limit(FrozenModel):

@@ -21,18 +21,14 @@ _BYTES = 8
 class BoundProof(StrEnum):
     """What the bound rests on, and so what ``verify`` can re-derive."""
 
-    #: A multiplier: one shortest-path pass re-derives the bound.
-    LAGRANGIAN = "lagrangian"
+    LAGRANGIAN = "lagrangian"  #: A multiplier: one shortest-path pass re-derives the bound.
     #: A multiplier and an allowance: enumerating all paths within it anew re-derives the optimum.
     ENUMERATED = "enumerated"
-    #: A division of all choices into parts: the judge bounds each part by code of its own.
-    TREE = "tree"
-    #: A general engine says so.
-    ENGINE = "engine"
+    TREE = "tree"  #: A division of all choices into parts: the judge bounds each part by code of its own.
+    ENGINE = "engine"  #: A general engine says so.
     #: Every candidate was looked at, or excluded by a bound of its own; nothing short of searching again checks that.
     SEARCHED = "searched"
-    #: There is no bound.
-    NONE = "none"
+    NONE = "none"  #: There is no bound.
 
 
 #: The kinds of proof that stand in a certificate, which ``verify`` checks; the others are taken on trust.

@@ -23,10 +23,8 @@ class Price(FrozenModel):
 class Billing(StrEnum):
     """What is paid."""
 
-    #: Nodes, from the beginning of their launch until they are released.
-    NODES = "nodes"
-    #: GPUs, while they belong to a segment that runs.
-    GPUS = "gpus"
+    NODES = "nodes"  #: Nodes, from the beginning of their launch until they are released.
+    GPUS = "gpus"  #: GPUs, while they belong to a segment that runs.
 
 
 class Resource(FrozenModel):

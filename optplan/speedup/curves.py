@@ -31,12 +31,9 @@ _COMPUTED = frozenset({"interpolated", "hinted"})
 class Evidence(StrEnum):
     """Where a speedup comes from."""
 
-    #: Measured at that width.
-    MEASURED = "measured"
-    #: Computed from measurements at other widths, or from run times.
-    FITTED = "fitted"
-    #: Stated without either.
-    ASSUMED = "assumed"
+    MEASURED = "measured"  #: Measured at that width.
+    FITTED = "fitted"  #: Computed from measurements at other widths, or from run times.
+    ASSUMED = "assumed"  #: Stated without either.
 
 
 #: From what says most to what says least.

@@ -31,12 +31,9 @@ _MOST_BROKEN = 0.5
 class Rule(StrEnum):
     """What a job stands for."""
 
-    #: An arrival, and its run counts for the sizes.
-    KEEP = "keep"
-    #: An arrival only.
-    COUNT = "count"
-    #: Nothing.
-    DROP = "drop"
+    KEEP = "keep"  #: An arrival, and its run counts for the sizes.
+    COUNT = "count"  #: An arrival only.
+    DROP = "drop"  #: Nothing.
 
 
 #: What becomes of a job, by how it ended.
