@@ -1,8 +1,9 @@
 """Prepares the sources that mkdocstrings makes the API page of.
 
-pydantic makes the ``__init__`` of frozen records at run time: their fields are made its parameters here. In docstrings,
-roles such as ``:func:`solve``` become plain code, because the page is Markdown, and names that are described together
-are taken apart, because griffe would give all of them the type of the first.
+pydantic makes the ``__init__`` of frozen records at run time: their fields are made its parameters here. What stands
+behind or above a field of a record or a dataclass after ``#:`` is made its description. In docstrings, roles such as
+``:func:`solve``` become plain code, because the page is Markdown, and names that are described together are taken
+apart, because griffe would give all of them the type of the first.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from griffe import (
 RECORD = "optplan.schema.FrozenModel"
 _ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):`(?:~[\w.]*\.)?([^`]+)`")
 
+#: What is said of a field, and of which others above which it stands.
+_SAID = re.compile(r"#: (?P<text>.*)")
+_OF_SEVERAL = re.compile(r"(?P<names>\w+(?:, \w+)+): (?P<text>.*)")
 _TOGETHER = re.compile(r"^(?P<names>\w+(?:, \w+)+)\n(?P<text>(?: +.*(?:\n|\Z))+)", re.MULTILINE)
 
 
@@ -41,17 +45,41 @@ class ApiSources(Extension):
     def on_object(self, *, obj: Object, **_: Any) -> None:  # noqa: ANN401 - whatever griffe adds
         """Prepare a docstring."""
         if obj.docstring is not None:
-            plain = _ROLE.sub(r"`\1`", obj.docstring.value)
-            obj.docstring.value = _TOGETHER.sub(_take_apart, plain)
+            obj.docstring.value = _prepare(obj.docstring.value)
 
     def on_package(self, *, pkg: Module, **_: Any) -> None:  # noqa: ANN401 - whatever griffe adds
         """Complete the classes of a package once all of it is loaded."""
         for found in _classes(pkg):
             bases = [found, *found.mro()]
-            if any(base.path == RECORD for base in bases[1:]):
+            is_record = any(base.path == RECORD for base in bases[1:])
+            if found.docstring is not None and (is_record or "dataclass" in found.labels):
+                said = _describe_fields(found)
+                found.docstring.value += f"\n\nParameters\n----------\n{_prepare(said)}" if said else ""
+            if is_record:
                 fields = {name: field for base in reversed(bases) for name, field in _fields(base).items()}
                 parameters = Parameters(*(_parameter(name, field) for name, field in fields.items()))
                 found.set_member("__init__", Function("__init__", parent=found, parameters=parameters))
+
+
+def _prepare(text: str) -> str:
+    return _TOGETHER.sub(_take_apart, _ROLE.sub(r"`\1`", text))
+
+
+def _describe_fields(record: Class) -> str:
+    """Write what is said of the fields of a class as entries of a section."""
+    lines, entries = record.lines_collection[record.filepath], []
+    for name, field in _fields(record).items():
+        first, last = field.lineno or 1, field.endlineno or 1
+        said, above = _SAID.search(lines[last - 1]), first - 2
+        texts = [said["text"]] if said else []
+        while not said and (comment := _SAID.fullmatch(lines[above].strip())):
+            texts.insert(0, comment["text"])
+            above -= 1
+        if texts:
+            several = _OF_SEVERAL.fullmatch(" ".join(texts))
+            names, text = several.group("names", "text") if several else (name, " ".join(texts))
+            entries.append(f"{names}\n    {text}\n")
+    return "".join(entries)
 
 
 def _take_apart(item: re.Match[str]) -> str:

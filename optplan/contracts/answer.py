@@ -20,22 +20,17 @@ class Status(StrEnum):
 
     #: A solution, and a bound that meets it: of a result within 1e-6, of a solver's answer within the gap asked for.
     OPTIMAL = "optimal"
-    #: A solution; the bound, if any, leaves a larger gap.
-    FEASIBLE = "feasible"
-    #: Proven: no solution exists. The result says why and what would help.
-    INFEASIBLE = "infeasible"
-    #: No solution was found and none was excluded.
-    UNKNOWN = "unknown"
+    FEASIBLE = "feasible"  #: A solution; the bound, if any, leaves a larger gap.
+    INFEASIBLE = "infeasible"  #: Proven: no solution exists. The result says why and what would help.
+    UNKNOWN = "unknown"  #: No solution was found and none was excluded.
 
 
 class Termination(StrEnum):
     """Why the solver stopped."""
 
-    #: The algorithm ran to its end.
-    COMPLETED = "completed"
+    COMPLETED = "completed"  #: The algorithm ran to its end.
     TIME_LIMIT = "time-limit"
-    #: A stated limit on memory, labels or samples was met.
-    WORK_LIMIT = "work-limit"
+    WORK_LIMIT = "work-limit"  #: A stated limit on memory, labels or samples was met.
     #: Somebody asked for an end: a signal, or :meth:`optplan.progress.Stopwatch.interrupt`.
     INTERRUPTED = "interrupted"
 

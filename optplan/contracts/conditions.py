@@ -34,70 +34,39 @@ class Arrived(FrozenModel):
 
 
 class EpochsDone(FrozenModel):
-    """The job has completed so many epochs since it arrived.
-
-    Parameters
-    ----------
-    epochs
-        Counted from the job's arrival: 12 is the end of the twelfth epoch, and the start of the thirteenth.
-    """
+    """The job has completed so many epochs since it arrived."""
 
     when: Literal["epochs"] = "epochs"
+    #: Counted from the job's arrival: 12 is the end of the twelfth epoch, and the start of the thirteenth.
     epochs: _Epochs
 
 
 class IterationsDone(FrozenModel):
-    """Each of the segment's members has done so many iterations since it began.
-
-    Parameters
-    ----------
-    iterations
-        Counted from the member's own beginning, over all segments that it has been in.
-    """
+    """Each of the segment's members has done so many iterations since it began."""
 
     when: Literal["iterations"] = "iterations"
-    iterations: CountOrZero
+    iterations: CountOrZero  #: Counted from the member's own beginning, over all segments that it has been in.
 
 
 class Elapsed(FrozenModel):
-    """The clock shows so many seconds since the run began: the segment ends then, wherever its members are.
-
-    Parameters
-    ----------
-    seconds
-        Since the plan's origin of time.
-    """
+    """The clock shows so many seconds since the run began: the segment ends then, wherever its members are."""
 
     when: Literal["elapsed"] = "elapsed"
-    seconds: Annotated[float, Field(ge=0)]
+    seconds: Annotated[float, Field(ge=0)]  #: Since the plan's origin of time.
 
 
 class AllEnded(FrozenModel):
-    """All of these segments have ended.
-
-    Parameters
-    ----------
-    segments
-        Their ids.
-    """
+    """All of these segments have ended."""
 
     when: Literal["all-ended"] = "all-ended"
-    segments: _Segments
+    segments: _Segments  #: Their ids.
 
 
 class Selection(FrozenModel):
-    """The best members of a segment.
+    """The best members of a segment."""
 
-    Parameters
-    ----------
-    segment
-        Its id.
-    top
-        How many of its members.
-    """
-
-    segment: str
-    top: Count
+    segment: str  #: Its id.
+    top: Count  #: How many of its members.
 
 
 class Promoted(FrozenModel):
@@ -106,17 +75,11 @@ class Promoted(FrozenModel):
     From each segment its ``top`` members are taken; those of all segments are ranked together, and the segment that
     has this condition gets those from its first rank to its last. Rank 1 is best. A member without a number for the
     metric is worse than every other; equal ones rank as they did before.
-
-    Parameters
-    ----------
-    of
-        Which segments, and how many of each.
-    metric, mode
-        By what members are ranked, and which way.
     """
 
     when: Literal["promoted"] = "promoted"
-    of: Annotated[tuple[Selection, ...], Field(min_length=1)]
+    of: Annotated[tuple[Selection, ...], Field(min_length=1)]  #: Which segments, and how many of each.
+    #: metric, mode: By what members are ranked, and which way.
     metric: str = "loss"
     mode: Mode = Mode.MIN
 

@@ -16,66 +16,38 @@ from optplan.schema import ByName, FloatArray, FrozenModel
 
 
 class FrontierPoint(FrozenModel):
-    """One point of a frontier, with its proof.
+    """One point of a frontier, with its proof."""
 
-    Parameters
-    ----------
-    budget
-        The limit, in the frontier's budget unit; at the far end the least that the best objective needs.
-    objective
-        The optimum of the convexified problem there.
-    shadow_price
-        What a little less and a little more budget would change.
-    certificate
-        Re-derives ``objective`` as a lower bound at this budget.
-    """
-
-    budget: float
-    objective: float
-    shadow_price: ShadowPrice
-    certificate: LagrangianCertificate
+    budget: float  #: The limit, in the frontier's budget unit; at the far end the least that the best objective needs.
+    objective: float  #: The optimum of the convexified problem there.
+    shadow_price: ShadowPrice  #: What a little less and a little more budget would change.
+    certificate: LagrangianCertificate  #: Re-derives ``objective`` as a lower bound at this budget.
 
 
 @dataclass(frozen=True)
 class Frontier:
-    """Optimum of the convexified problem as a function of the budget; every query is a look-up.
+    """Optimum of the convexified problem as a function of the budget; every query is a look-up."""
 
-    Parameters
-    ----------
-    formulation, instance_name, instance_hash
-        Whose frontier it is.
-    budget_unit, objective_unit
-        Units of the two axes.
-    budgets, objectives
-        (N,) Breakpoints: budgets increase, objectives decrease, convex. The objective is linear in between where
-        ``exact_between`` holds; otherwise it lies on or below the chord and ``at`` solves for it.
-    at
-        Point for a budget. Raises InfeasibleError when the budget is below the least one.
-    budget_for
-        Point with the least budget that reaches a wanted objective. Raises InfeasibleError when nothing reaches it.
-    solution_at
-        Decisions for a budget.
-    exact_between
-        Whether the frontier is piecewise linear.
-    solve_seconds
-        Wall time of making it.
-    origin
-        What it was made by, a function of a module, and of which instance. With that a frontier can be pickled; its
-        points go along, and the first query after unpickling makes the rest anew.
-    """
-
+    #: formulation, instance_name, instance_hash: Whose frontier it is.
     formulation: str
     instance_name: str
     instance_hash: str
+    #: budget_unit, objective_unit: Units of the two axes.
     budget_unit: str
     objective_unit: str
+    #: budgets, objectives: (N,) Breakpoints: budgets increase, objectives decrease, convex. The objective is linear in
+    #: between where ``exact_between`` holds; otherwise it lies on or below the chord and ``at`` solves for it.
     budgets: FloatArray
     objectives: FloatArray
+    #: Point for a budget. Raises InfeasibleError when the budget is below the least one.
     at: Callable[[float], FrontierPoint]
+    #: Point with the least budget that reaches a wanted objective. Raises InfeasibleError when nothing reaches it.
     budget_for: Callable[[float], FrontierPoint]
-    solution_at: Callable[[float], Solution]
-    exact_between: bool
-    solve_seconds: float = 0.0
+    solution_at: Callable[[float], Solution]  #: Decisions for a budget.
+    exact_between: bool  #: Whether the frontier is piecewise linear.
+    solve_seconds: float = 0.0  #: Wall time of making it.
+    #: What it was made by, a function of a module, and of which instance. With that a frontier can be pickled; its
+    #: points go along, and the first query after unpickling makes the rest anew.
     origin: tuple[Callable[[Instance], Frontier], Instance] | None = field(default=None, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -118,63 +90,34 @@ def _revive(known: dict[str, Any]) -> Frontier:
 
 
 class ParetoPoint(FrozenModel):
-    """A plan to which no other is better in both the limit and the objective.
+    """A plan to which no other is better in both the limit and the objective."""
 
-    Parameters
-    ----------
-    limit
-        How much of the limit the plan takes.
-    objective
-        What it reaches.
-    bound
-        What no plan that takes as much can pass; None where nothing is proven.
-    low, high
-        Ends of the 95 % confidence interval of an objective that is sampled.
-    measures
-        What the evaluator found besides; names carry units.
-    solution
-        The decisions.
-    """
-
-    limit: float
-    objective: float
-    bound: float | None = None
+    limit: float  #: How much of the limit the plan takes.
+    objective: float  #: What it reaches.
+    bound: float | None = None  #: What no plan that takes as much can pass; None where nothing is proven.
+    #: low, high: Ends of the 95 % confidence interval of an objective that is sampled.
     low: float | None = None
     high: float | None = None
-    measures: ByName[float] = Field(default_factory=dict)
-    solution: SerializeAsAny[Solution]
+    measures: ByName[float] = Field(default_factory=dict)  #: What the evaluator found besides; names carry units.
+    solution: SerializeAsAny[Solution]  #: The decisions.
 
 
 class ParetoFrontier(FrozenModel):
-    """The whole trade-off between a limit and the objective, as the plans on it.
+    """The whole trade-off between a limit and the objective, as the plans on it."""
 
-    Parameters
-    ----------
-    version
-        Version of the schema.
-    formulation, instance_name, instance_hash
-        Whose frontier it is.
-    limit_name, limit_unit, objective_unit, sense
-        What the axes are.
-    points
-        By increasing limit; each is better than all before it.
-    exact
-        Whether every plan that is better somewhere is among the points.
-    solve_seconds
-        Wall time of making it.
-    """
-
-    version: Literal[1] = 1
+    version: Literal[1] = 1  #: Version of the schema.
+    #: formulation, instance_name, instance_hash: Whose frontier it is.
     formulation: str
     instance_name: str
     instance_hash: str
+    #: limit_name, limit_unit, objective_unit, sense: What the axes are.
     limit_name: str
     limit_unit: str
     objective_unit: str
     sense: Sense = Sense.MINIMISE
-    points: tuple[ParetoPoint, ...]
-    exact: bool
-    solve_seconds: Annotated[float, Field(ge=0)] = 0.0
+    points: tuple[ParetoPoint, ...]  #: By increasing limit; each is better than all before it.
+    exact: bool  #: Whether every plan that is better somewhere is among the points.
+    solve_seconds: Annotated[float, Field(ge=0)] = 0.0  #: Wall time of making it.
 
     @classmethod
     def of(

@@ -69,30 +69,18 @@ class UnlistedError(RefutedError):
 
 
 class Check(FrozenModel):
-    """One thing that was checked.
+    """One thing that was checked."""
 
-    Parameters
-    ----------
-    family
-        Name of the constraint family or of the claim (``budget``, ``allowed-width``, ``objective``, ``bound``).
-    index
-        Which member of the family, as in ``bert[2]``; empty when there is only one.
-    left, right, tolerance
-        The claim is ``left <= right`` within the tolerance (absolute, derived from a relative one), or equality where
-        the message says so.
-    holds
-        Whether it does.
-    message
-        One sentence for the user.
-    """
-
+    #: Name of the constraint family or of the claim (``budget``, ``allowed-width``, ``objective``, ``bound``).
     family: str
-    index: str = ""
+    index: str = ""  #: Which member of the family, as in ``bert[2]``; empty when there is only one.
+    #: left, right, tolerance: The claim is ``left <= right`` within the tolerance (absolute, derived from a relative
+    #: one), or equality where the message says so.
     left: float
     right: float
     tolerance: float
-    holds: bool
-    message: str
+    holds: bool  #: Whether it does.
+    message: str  #: One sentence for the user.
 
     @classmethod
     def exactly(cls, family: str, message: str, *, holds: bool, sides: tuple[float, float], index: str = "") -> Check:
@@ -119,41 +107,24 @@ def concerns_status(claim: str) -> bool:
 
 
 class Verification(FrozenModel):
-    """The outcome of ``verify``.
+    """The outcome of ``verify``."""
 
-    Parameters
-    ----------
-    checks
-        Everything that was checked, failures first.
-    status
-        What the result is, as the judge calls it: optimal where the gap is at most the one that was asked of the judge,
-        whatever the result says; None where a check fails.
-    gap
-        Of objective and bound, relative to the objective; None unless the result has both.
-    changes
-        What was changed in the instance that was given, to be the one that the result solves.
-    on_trust
-        What the result claims of optimality, infeasibility or prices without a certificate, such as a general engine's
-        bound, and what was not checked in the time given. Each begins with what it is about (:func:`concerns_status`).
-    never_checked
-        What no verification looks at, such as the words of a sentence.
-    evidence
-        Shares of the GPUs by where the speedups behind them come from, as the judge finds them: the verdict is about
-        these speedups.
-    seconds
-        Wall time.
-    unlisted
-        Certificates among the failures that leave more to list than the judge lists: true or not, they prove nothing.
-    """
-
-    checks: tuple[Check, ...]
+    checks: tuple[Check, ...]  #: Everything that was checked, failures first.
+    #: What the result is, as the judge calls it: optimal where the gap is at most the one that was asked of the judge,
+    #: whatever the result says; None where a check fails.
     status: Status | None = None
-    gap: float | None = None
+    gap: float | None = None  #: Of objective and bound, relative to the objective; None unless the result has both.
+    #: What was changed in the instance that was given, to be the one that the result solves.
     changes: tuple[str, ...] = ()
+    #: What the result claims of optimality, infeasibility or prices without a certificate, such as a general engine's
+    #: bound, and what was not checked in the time given. Each begins with what it is about (:func:`concerns_status`).
     on_trust: tuple[str, ...] = ()
-    never_checked: tuple[str, ...] = ()
+    never_checked: tuple[str, ...] = ()  #: What no verification looks at, such as the words of a sentence.
+    #: Shares of the GPUs by where the speedups behind them come from, as the judge finds them: the verdict is about
+    #: these speedups.
     evidence: ByName[float] = Field(default_factory=dict)
-    seconds: float = 0.0
+    seconds: float = 0.0  #: Wall time.
+    #: Certificates among the failures that leave more to list than the judge lists: true or not, they prove nothing.
     unlisted: tuple[str, ...] = ()
 
     @property

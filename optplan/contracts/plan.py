@@ -36,101 +36,63 @@ class UnitKind(StrEnum):
 
 
 class Unit(FrozenModel):
-    """Who holds resources: a class of jobs, trials that start together, a group of VMs of one job.
+    """Who holds resources: a class of jobs, trials that start together, a group of VMs of one job."""
 
-    Parameters
-    ----------
-    id, label
-        For programs, and for people.
-    kind
-        What it is.
-    members
-        Trials, numbered from 1 in the order of drawing; 1 for other kinds.
-    """
-
+    #: id, label: For programs, and for people.
     id: _Name
     label: str = ""
-    kind: UnitKind
-    members: Count = 1
+    kind: UnitKind  #: What it is.
+    members: Count = 1  #: Trials, numbered from 1 in the order of drawing; 1 for other kinds.
 
 
 class Expected(FrozenModel):
-    """What a segment is expected to take; means, as the instance has them.
+    """What a segment is expected to take; means, as the instance has them."""
 
-    Parameters
-    ----------
-    start_s
-        When it begins, since the plan's origin of time.
-    seconds
-        How long it lasts, pause included.
-    pause_s, launch_s
-        Seconds at its beginning without progress, while nodes are launched and members are moved; and those of them
-        until the last new node is ready.
-    member_s, member_sd_s
-        Seconds for which one of its members is busy, and their standard deviation, 0 where nobody knows it; where it
-        ends by the clock, as long as it trains.
-    iteration_s
-        Mean seconds of an iteration of one member; None where it is not known.
-    gpu_hours, busy_gpu_hours
-        Held by the segment (its nodes' GPUs where nodes are paid), and those of them that belong to busy members.
-    cost_usd
-        What it adds to the bill, its share of minimum charges included; None where prices are not known.
-    """
-
-    start_s: _Amount = 0.0
-    seconds: _Amount
+    start_s: _Amount = 0.0  #: When it begins, since the plan's origin of time.
+    seconds: _Amount  #: How long it lasts, pause included.
+    #: pause_s, launch_s: Seconds at its beginning without progress, while nodes are launched and members are moved; and
+    #: those of them until the last new node is ready.
     pause_s: _Amount = 0.0
     launch_s: _Amount = 0.0
+    #: member_s, member_sd_s: Seconds for which one of its members is busy, and their standard deviation, 0 where nobody
+    #: knows it; where it ends by the clock, as long as it trains.
     member_s: _Amount = 0.0
     member_sd_s: _Amount = 0.0
-    iteration_s: _Amount | None = None
+    iteration_s: _Amount | None = None  #: Mean seconds of an iteration of one member; None where it is not known.
+    #: gpu_hours, busy_gpu_hours: Held by the segment (its nodes' GPUs where nodes are paid), and those of them that
+    #: belong to busy members.
     gpu_hours: _Amount
     busy_gpu_hours: _Amount
+    #: What it adds to the bill, its share of minimum charges included; None where prices are not known.
     cost_usd: _Amount | None = None
 
 
 class Segment(FrozenModel):
-    """What some of a unit's members hold between two conditions.
+    """What some of a unit's members hold between two conditions."""
 
-    Parameters
-    ----------
-    id, label
-        For programs, and for people.
-    unit
-        Whose.
-    first_rank, last_rank
-        Which of its members, by rank; before a metric is known, in the order of drawing.
-    at_once
-        How many of them run at a time; the others wait for their turn.
-    share
-        Fraction of the unit's jobs that have the segment.
-    resource, pool, nodes
-        Nodes of a resource that are held while it runs, together with all segments of the same pool; of a class of
-        jobs, by each job.
-    workers, gpus_per_worker, batch_per_worker
-        Processes of one member, GPUs of each, and samples of an iteration of each where they are known.
-    enter, exit
-        When it begins and ends.
-    expected
-        What it is expected to take.
-    """
-
+    #: id, label: For programs, and for people.
     id: _Name
     label: str = ""
-    unit: _Name
+    unit: _Name  #: Whose.
+    #: first_rank, last_rank: Which of its members, by rank; before a metric is known, in the order of drawing.
     first_rank: Count = 1
     last_rank: Count = 1
-    at_once: Count = 1
-    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    at_once: Count = 1  #: How many of them run at a time; the others wait for their turn.
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0  #: Fraction of the unit's jobs that have the segment.
+    #: resource, pool, nodes: Nodes of a resource that are held while it runs, together with all segments of the same
+    #: pool; of a class of jobs, by each job.
     resource: _Name
     pool: _Name
     nodes: Count
+    #: workers, gpus_per_worker, batch_per_worker: Processes of one member, GPUs of each, and samples of an iteration of
+    #: each where they are known.
     workers: Count
     gpus_per_worker: Count = 1
     batch_per_worker: Count | None = None
+    #: enter, exit: When it begins and ends.
     enter: Entry
     exit: Exit
-    expected: Expected
+    expected: Expected  #: What it is expected to take.
 
     @property
     def members(self) -> int:
@@ -151,102 +113,61 @@ class Segment(FrozenModel):
 class Binding(StrEnum):
     """How strictly a limit holds."""
 
-    #: In every run: nothing begins that would break it.
-    HARD = "hard"
-    #: In the mean over runs, or over time.
-    AVERAGE = "average"
+    HARD = "hard"  #: In every run: nothing begins that would break it.
+    AVERAGE = "average"  #: In the mean over runs, or over time.
 
 
 class Limit(FrozenModel):
-    """A limit that the plan was made to keep.
+    """A limit that the plan was made to keep."""
 
-    Parameters
-    ----------
-    amount, unit
-        Such as 1200 and ``s``, 25 and ``usd``, 120 and ``gpu``.
-    binding
-        How strictly it holds.
-    probability
-        With which it is kept, where one was asked for.
-    """
-
+    #: amount, unit: Such as 1200 and ``s``, 25 and ``usd``, 120 and ``gpu``.
     amount: Annotated[float, Field(gt=0)]
     unit: _Name
-    binding: Binding
-    probability: Annotated[float, Field(gt=0, lt=1)] | None = None
+    binding: Binding  #: How strictly it holds.
+    probability: Annotated[float, Field(gt=0, lt=1)] | None = None  #: With which it is kept, where one was asked for.
 
 
 class Semantics(FrozenModel):
-    """What the plan's words mean.
+    """What the plan's words mean."""
 
-    Parameters
-    ----------
-    iteration, epoch
-        What they are.
-    clock, origin
-        Which clock counts, and when it shows zero.
-    rounding
-        How numbers became whole.
-    winner
-        What a search returns.
-    """
-
+    #: iteration, epoch: What they are.
     iteration: str = ""
     epoch: str = ""
+    #: clock, origin: Which clock counts, and when it shows zero.
     clock: Literal["wall"] = "wall"
     origin: str
-    rounding: str = ""
-    winner: str = ""
+    rounding: str = ""  #: How numbers became whole.
+    winner: str = ""  #: What a search returns.
 
 
 class Plan(FrozenModel):
-    """What every formulation's plan has in common.
-
-    Parameters
-    ----------
-    version
-        Version of the schema; a reader refuses those it does not know.
-    plan_id
-        SHA-256 of everything else; a plan that was changed by hand is refused, and so is a file without it. A program
-        that makes a plan leaves it empty, to have it computed.
-    supersedes
-        The id of the plan that this one takes the place of; empty where it is the first.
-    formulation, instance_name, instance_hash
-        What the plan solves.
-    instance
-        The problem as data, where what is left of a run can be planned anew; empty elsewhere.
-    solver, objective, objective_unit, bound
-        Who found it, how good it is, and how good anything could be.
-    limits
-        By name.
-    resources
-        By name.
-    units, segments
-        Who holds what, and when; a segment waits for earlier ones only.
-    semantics
-        What the words mean.
-    expected
-        Measures of the plan as it will be run; names carry units. Totals can be recomputed from the segments.
-    """
+    """What every formulation's plan has in common."""
 
     LATER: ClassVar[frozenset[str]] = frozenset({"instance"})
 
-    version: Literal[2] = 2
+    version: Literal[2] = 2  #: Version of the schema; a reader refuses those it does not know.
+    #: SHA-256 of everything else; a plan that was changed by hand is refused, and so is a file without it. A program
+    #: that makes a plan leaves it empty, to have it computed.
     plan_id: str = ""
-    supersedes: str = ""
+    supersedes: str = ""  #: The id of the plan that this one takes the place of; empty where it is the first.
+    #: formulation, instance_name, instance_hash: What the plan solves.
     formulation: str
     instance_name: str
     instance_hash: str
+    #: The problem as data, where what is left of a run can be planned anew; empty elsewhere.
     instance: ByName[Any] = Field(default_factory=dict)
+    #: solver, objective, objective_unit, bound: Who found it, how good it is, and how good anything could be.
     solver: str
     objective: float
     objective_unit: str
     bound: float | None = None
-    limits: ByName[Limit] = Field(default_factory=dict)
-    resources: ByName[Resource]
+    limits: ByName[Limit] = Field(default_factory=dict)  #: By name.
+    resources: ByName[Resource]  #: By name.
+    #: units, segments: Who holds what, and when; a segment waits for earlier ones only.
     units: tuple[Unit, ...]
     segments: tuple[Segment, ...]
-    semantics: Semantics
+    semantics: Semantics  #: What the words mean.
+    #: Measures of the plan as it will be run; names carry units. Totals can be recomputed from the segments.
     expected: ByName[float] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -21,18 +21,14 @@ _BYTES = 8
 class BoundProof(StrEnum):
     """What the bound rests on, and so what ``verify`` can re-derive."""
 
-    #: A multiplier: one shortest-path pass re-derives the bound.
-    LAGRANGIAN = "lagrangian"
+    LAGRANGIAN = "lagrangian"  #: A multiplier: one shortest-path pass re-derives the bound.
     #: A multiplier and an allowance: enumerating all paths within it anew re-derives the optimum.
     ENUMERATED = "enumerated"
-    #: A division of all choices into parts: the judge bounds each part by code of its own.
-    TREE = "tree"
-    #: A general engine says so.
-    ENGINE = "engine"
+    TREE = "tree"  #: A division of all choices into parts: the judge bounds each part by code of its own.
+    ENGINE = "engine"  #: A general engine says so.
     #: Every candidate was looked at, or excluded by a bound of its own; nothing short of searching again checks that.
     SEARCHED = "searched"
-    #: There is no bound.
-    NONE = "none"
+    NONE = "none"  #: There is no bound.
 
 
 #: The kinds of proof that stand in a certificate, which ``verify`` checks; the others are taken on trust.
@@ -40,41 +36,23 @@ CERTIFIED = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.
 
 
 class LagrangianCertificate(FrozenModel):
-    """Proof by weak duality: for these multipliers no plan within the limits can be better than ``bound``.
-
-    Parameters
-    ----------
-    multipliers
-        By the name of the limit, in objective units per unit of the limit; never negative.
-    bound
-        The value of the dual function, in objective units.
-    """
+    """Proof by weak duality: for these multipliers no plan within the limits can be better than ``bound``."""
 
     form: Literal["lagrangian"] = "lagrangian"
+    #: By the name of the limit, in objective units per unit of the limit; never negative.
     multipliers: ByName[Annotated[float, Field(ge=0)]]
-    bound: float
+    bound: float  #: The value of the dual function, in objective units.
 
 
 class EnumeratedCertificate(FrozenModel):
-    """Proof by enumeration: all plans whose reduced cost is within ``allowance`` of the dual bound were looked at.
-
-    Parameters
-    ----------
-    multipliers
-        As in :class:`LagrangianCertificate`.
-    allowance
-        How far above the dual bound the enumeration went, in objective units.
-    optimum
-        The least objective among those plans that keep the limits; None when none of them keeps the limits.
-    bound
-        What follows: the lesser of ``optimum`` and dual bound + allowance, in objective units.
-    """
+    """Proof by enumeration: all plans whose reduced cost is within ``allowance`` of the dual bound were looked at."""
 
     form: Literal["enumerated"] = "enumerated"
-    multipliers: ByName[Annotated[float, Field(ge=0)]]
-    allowance: Annotated[float, Field(ge=0)]
+    multipliers: ByName[Annotated[float, Field(ge=0)]]  #: As in :class:`LagrangianCertificate`.
+    allowance: Annotated[float, Field(ge=0)]  #: How far above the dual bound the enumeration went, in objective units.
+    #: The least objective among those plans that keep the limits; None when none of them keeps the limits.
     optimum: float | None = None
-    bound: float
+    bound: float  #: What follows: the lesser of ``optimum`` and dual bound + allowance, in objective units.
 
 
 class TreeCertificate(FrozenModel):
@@ -82,24 +60,16 @@ class TreeCertificate(FrozenModel):
 
     The formulation's judge knows the rule, builds the parts itself and derives every bound anew: what stands here can
     only spare it the search.
-
-    Parameters
-    ----------
-    rule
-        How ``content`` is read, such as ``srift-fleets``; each formulation declares its own.
-    bound
-        What is claimed: no plan that keeps the limits has a better objective. None: no plan keeps them.
-    limit
-        Empty where the claim is about the objective. Else a limit that is dropped and made as small as can be instead:
-        then ``bound`` is the least value of it with which a plan keeps the others, in its unit in ``instance.limits``.
-    content
-        By the rule: nothing but numbers, text, lists and mappings.
     """
 
     form: Literal["tree"] = "tree"
-    rule: str
+    rule: str  #: How ``content`` is read, such as ``srift-fleets``; each formulation declares its own.
+    #: What is claimed: no plan that keeps the limits has a better objective. None: no plan keeps them.
     bound: float | None = None
+    #: Empty where the claim is about the objective. Else a limit that is dropped and made as small as can be instead:
+    #: then ``bound`` is the least value of it with which a plan keeps the others, in its unit in ``instance.limits``.
     limit: str = ""
+    #: By the rule: nothing but numbers, text, lists and mappings.
     content: dict[str, JsonValue] = Field(default_factory=dict)
 
     @property

@@ -23,56 +23,33 @@ class Price(FrozenModel):
 class Billing(StrEnum):
     """What is paid."""
 
-    #: Nodes, from the beginning of their launch until they are released.
-    NODES = "nodes"
-    #: GPUs, while they belong to a segment that runs.
-    GPUS = "gpus"
+    NODES = "nodes"  #: Nodes, from the beginning of their launch until they are released.
+    GPUS = "gpus"  #: GPUs, while they belong to a segment that runs.
 
 
 class Resource(FrozenModel):
-    """Nodes of one kind that can be rented.
+    """Nodes of one kind that can be rented."""
 
-    Parameters
-    ----------
-    gpu_type, gpus_per_node
-        What a node has; one GPU where nodes are not known.
-    provider, instance_type, region
-        What it is called where it is rented.
-    price_usd_per_hour
-        Of a node; None where it is not known.
-    price_source, price_date
-        Who published the price and when.
-    billing
-        What is paid.
-    minimum_charge_s
-        Seconds that a node is paid for at least.
-    start_usd
-        Paid once for every new node, such as for the data that it loads.
-    request_s, launch_s
-        Expected seconds from the request to the beginning of the launch, which nobody pays, and from there until the
-        node can train.
-    request_sd_s, launch_sd_s
-        Their standard deviations.
-    launch_billed
-        Whether the launch is paid.
-    spot
-        Whether the provider may take the node back.
-    """
-
+    #: gpu_type, gpus_per_node: What a node has; one GPU where nodes are not known.
     gpu_type: Annotated[str, Field(min_length=1)]
     gpus_per_node: Count = 1
+    #: provider, instance_type, region: What it is called where it is rented.
     provider: str = ""
     instance_type: str = ""
     region: str = ""
-    price_usd_per_hour: Annotated[float, Field(gt=0)] | None = None
+    price_usd_per_hour: Annotated[float, Field(gt=0)] | None = None  #: Of a node; None where it is not known.
+    #: price_source, price_date: Who published the price and when.
     price_source: str = ""
     price_date: str = ""
-    billing: Billing = Billing.NODES
-    minimum_charge_s: _Amount = 0.0
-    start_usd: _Amount = 0.0
+    billing: Billing = Billing.NODES  #: What is paid.
+    minimum_charge_s: _Amount = 0.0  #: Seconds that a node is paid for at least.
+    start_usd: _Amount = 0.0  #: Paid once for every new node, such as for the data that it loads.
+    #: request_s, launch_s: Expected seconds from the request to the beginning of the launch, which nobody pays, and
+    #: from there until the node can train.
     request_s: _Amount = 0.0
+    #: request_sd_s, launch_sd_s: Their standard deviations.
     request_sd_s: _Amount = 0.0
     launch_s: _Amount = 0.0
     launch_sd_s: _Amount = 0.0
-    launch_billed: bool = True
-    spot: bool = False
+    launch_billed: bool = True  #: Whether the launch is paid.
+    spot: bool = False  #: Whether the provider may take the node back.

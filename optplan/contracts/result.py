@@ -60,113 +60,71 @@ OPTIMAL_GAP = 1e-6
 
 
 class SolveEvent(FrozenModel):
-    """A better solution or a better bound, when it was found.
+    """A better solution or a better bound, when it was found."""
 
-    Parameters
-    ----------
-    stage
-        What the solver was doing, such as ``labels``.
-    elapsed_s
-        Seconds since the solve began.
-    objective, bound
-        The best of each by then; None before there is one.
-    """
-
-    stage: str
-    elapsed_s: Annotated[float, Field(ge=0)]
+    stage: str  #: What the solver was doing, such as ``labels``.
+    elapsed_s: Annotated[float, Field(ge=0)]  #: Seconds since the solve began.
+    #: objective, bound: The best of each by then; None before there is one.
     objective: float | None = None
     bound: float | None = None
 
 
 class Result(FrozenModel, Generic[SolutionT_co]):
-    """The outcome of one solve, ready to be written, read and verified.
+    """The outcome of one solve, ready to be written, read and verified."""
 
-    Parameters
-    ----------
-    version
-        Version of this record's schema: 3. What is read with version 2 is translated.
-    formulation, instance_name, instance_hash
-        Which problem was solved; ``verify`` refuses another instance.
-    solver, engine, engine_version, optplan_version
-        Who solved it.
-    status, termination
-        What is known, and why the solver stopped.
-    objective, objective_unit, sense
-        Recomputed from the decisions by the evaluator; None when there is no solution. The sense says whether less of
-        it is better.
-    bound
-        Proven bound of the objective: no plan can pass it, downwards or upwards as the sense says. Kept even when there
-        is no solution; None when there is none.
-    gap_target
-        The gap at which the solver was to stop: a statement of the user, which nobody can check. A plan is optimal
-        within this and within :data:`OPTIMAL_GAP`; a bound that meets the objective up to rounding closes any gap.
-    bound_proof, certificates
-        What the bound rests on. A result may carry up to 100 certificates; ``bound`` is the best of them.
-    solution
-        The decisions, or None.
-    infeasibility
-        Why there can be no solution, when the status says so.
-    shadow_prices
-        By limit.
-    measures
-        What the evaluator found besides the objective; names carry units.
-    demand
-        How much is in use at once, as the solver's side forecasts it, by names of the formulation's own.
-    evidence
-        Shares of the GPUs by where the speedups behind them come from: ``measured``, ``fitted``, ``assumed``, ``not
-        said``; without a solution, shares of the load. Empty where the formulation has no speedups.
-    seed
-        The seed that reproduces the result.
-    solve_seconds, verify_seconds
-        Wall time of the two, apart.
-    counters
-        What the solver counted.
-    warnings
-        What the user should know.
-    on_trust
-        What was taken on trust when the result was verified; a later verification says it anew.
-    events
-        How objective and bound came about; measured, never judged.
-    own_constraints
-        Names of what its user put into the declarative model beyond the problem: constraints, fixed variables. Bound
-        and infeasibility are then about the plans that keep these, too, which the judge does not know.
-    changes
-        What was changed in the instance of that name before it was solved, each as ``path=value``; the hash is that of
-        the changed instance.
-    """
-
-    version: Literal[2, 3] = 3
+    version: Literal[2, 3] = 3  #: Version of this record's schema: 3. What is read with version 2 is translated.
+    #: formulation, instance_name, instance_hash: Which problem was solved; ``verify`` refuses another instance.
     formulation: str
     instance_name: str
     instance_hash: str
+    #: solver, engine, engine_version, optplan_version: Who solved it.
     solver: str
     engine: str
     engine_version: str
     optplan_version: str
+    #: status, termination: What is known, and why the solver stopped.
     status: Status
     termination: Termination
+    #: objective, objective_unit, sense: Recomputed from the decisions by the evaluator; None when there is no solution.
+    #: The sense says whether less of it is better.
     objective: float | None = None
     objective_unit: str
     sense: Sense = Sense.MINIMISE
+    #: Proven bound of the objective: no plan can pass it, downwards or upwards as the sense says. Kept even when there
+    #: is no solution; None when there is none.
     bound: float | None = None
+    #: The gap at which the solver was to stop: a statement of the user, which nobody can check. A plan is optimal
+    #: within this and within :data:`OPTIMAL_GAP`; a bound that meets the objective up to rounding closes any gap.
     gap_target: Annotated[float, Field(ge=0, lt=1)]
+    #: bound_proof, certificates: What the bound rests on. A result may carry up to 100 certificates; ``bound`` is the
+    #: best of them.
     bound_proof: BoundProof = BoundProof.NONE
     certificates: Annotated[tuple[Certificate, ...], Field(max_length=MOST_CERTIFICATES)] = ()
-    solution: SerializeAsAny[SolutionT_co] | None = None
-    infeasibility: Infeasibility | None = None
-    shadow_prices: ByName[ShadowPrice] = Field(default_factory=dict)
+    solution: SerializeAsAny[SolutionT_co] | None = None  #: The decisions, or None.
+    infeasibility: Infeasibility | None = None  #: Why there can be no solution, when the status says so.
+    shadow_prices: ByName[ShadowPrice] = Field(default_factory=dict)  #: By limit.
+    #: What the evaluator found besides the objective; names carry units.
     measures: ByName[float] = Field(default_factory=dict)
+    #: How much is in use at once, as the solver's side forecasts it, by names of the formulation's own.
     demand: ByName[float] = Field(default_factory=dict)
+    #: Shares of the GPUs by where the speedups behind them come from: ``measured``, ``fitted``, ``assumed``, ``not
+    #: said``; without a solution, shares of the load. Empty where the formulation has no speedups.
     evidence: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0)] = 0  #: The seed that reproduces the result.
+    #: solve_seconds, verify_seconds: Wall time of the two, apart.
     solve_seconds: Annotated[float, Field(ge=0)] = 0.0
     verify_seconds: Annotated[float, Field(ge=0)] = 0.0
-    counters: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    counters: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)  #: What the solver counted.
+    warnings: tuple[str, ...] = ()  #: What the user should know.
+    #: What was taken on trust when the result was verified; a later verification says it anew.
     on_trust: tuple[str, ...] = ()
+    #: Names of what its user put into the declarative model beyond the problem: constraints, fixed variables. Bound and
+    #: infeasibility are then about the plans that keep these, too, which the judge does not know.
     own_constraints: tuple[str, ...] = ()
+    #: What was changed in the instance of that name before it was solved, each as ``path=value``; the hash is that of
+    #: the changed instance.
     changes: tuple[str, ...] = ()
-    events: tuple[SolveEvent, ...] = ()
+    events: tuple[SolveEvent, ...] = ()  #: How objective and bound came about; measured, never judged.
 
     def __str__(self) -> str:
         """Say in a few lines what was found and what that rests on; :meth:`to_json_data` has everything."""

@@ -26,76 +26,43 @@ class SensitivityRequest:
 
 
 class SampledPlan(FrozenModel):
-    """One plan, run under every sample of the truth; a formulation's own has its type of solution.
+    """One plan, run under every sample of the truth; a formulation's own has its type of solution."""
 
-    Parameters
-    ----------
-    name
-        ``planned`` for the solution asked about, ``robust`` for the one that is best on average over other samples.
-    expected_objective, expected_consumption
-        What the estimates promise; the consumption by limit.
-    objective
-        (S,) In the samples.
-    consumption
-        By limit, (S,) what the plan uses in the samples.
-    cost_usd_per_hour
-        (S,) What that costs; None where a price is missing.
-    best_objective
-        (S,) Proven: nobody who knew the truth could do better with what this plan uses; None where it was not asked.
-    solution
-        The decisions.
-    bound
-        Of the robust plan: no plan that keeps the limits on average has a lower mean objective over the samples that it
-        was made from; else None.
-    """
-
+    #: ``planned`` for the solution asked about, ``robust`` for the one that is best on average over other samples.
     name: str
+    #: expected_objective, expected_consumption: What the estimates promise; the consumption by limit.
     expected_objective: float
     expected_consumption: ByName[float]
-    objective: Numbers
-    consumption: ByName[Numbers]
-    cost_usd_per_hour: Numbers | None = None
+    objective: Numbers  #: (S,) In the samples.
+    consumption: ByName[Numbers]  #: By limit, (S,) what the plan uses in the samples.
+    cost_usd_per_hour: Numbers | None = None  #: (S,) What that costs; None where a price is missing.
+    #: (S,) Proven: nobody who knew the truth could do better with what this plan uses; None where it was not asked.
     best_objective: Numbers | None = None
-    solution: SerializeAsAny[Solution]
+    solution: SerializeAsAny[Solution]  #: The decisions.
+    #: Of the robust plan: no plan that keeps the limits on average has a lower mean objective over the samples that it
+    #: was made from; else None.
     bound: float | None = None
 
 
 class Sensitivity(FrozenModel):
-    """How sensitive a plan is to errors of the estimates; a formulation's own has its type of plans.
+    """How sensitive a plan is to errors of the estimates; a formulation's own has its type of plans."""
 
-    Parameters
-    ----------
-    version
-        Version of this record's schema.
-    formulation, instance_name, instance_hash
-        Whose plan it is.
-    objective_unit
-        Unit of all objectives.
-    limits, limit_units
-        Amounts and units of the limits, by name.
-    errors
-        By name, the relative standard deviations that were sampled.
-    errors_by_class
-        By class, then by name, where those of a class were others.
-    samples, robust_samples, seed
-        How many, and from which seed; the robust plan is made from other samples than it is judged by.
-    plans
-        The plan asked about, then the robust one if there is one.
-    seconds
-        Wall time.
-    """
-
-    version: Literal[1] = 1
+    version: Literal[1] = 1  #: Version of this record's schema.
+    #: formulation, instance_name, instance_hash: Whose plan it is.
     formulation: str
     instance_name: str
     instance_hash: str
-    objective_unit: str
+    objective_unit: str  #: Unit of all objectives.
+    #: limits, limit_units: Amounts and units of the limits, by name.
     limits: ByName[float]
     limit_units: ByName[str]
-    errors: ByName[float]
+    errors: ByName[float]  #: By name, the relative standard deviations that were sampled.
+    #: By class, then by name, where those of a class were others.
     errors_by_class: ByName[ByName[float]] = Field(default_factory=dict)
+    #: samples, robust_samples, seed: How many, and from which seed; the robust plan is made from other samples than it
+    #: is judged by.
     samples: Annotated[int, Field(ge=1)]
     robust_samples: Annotated[int, Field(ge=0)]
     seed: Annotated[int, Field(ge=0)]
-    plans: tuple[SampledPlan, ...]
-    seconds: float = 0.0
+    plans: tuple[SampledPlan, ...]  #: The plan asked about, then the robust one if there is one.
+    seconds: float = 0.0  #: Wall time.

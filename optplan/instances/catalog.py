@@ -74,34 +74,21 @@ class Offer:
 
 @dataclass(frozen=True)
 class GpuPrice:
-    """What one GPU costs.
+    """What one GPU costs."""
 
-    Attributes
-    ----------
-    instance_type, gpu, gpus
-        The instance type (empty for GPUs without a host), its GPU and how many of them.
-    region
-        Where; empty where the list does not say it.
-    price_usd_per_hour
-        Of one GPU on demand.
-    spot_usd_per_hour
-        Of one GPU that can be taken away: the median over the region's zones, AWS's local zones left out; None where
-        none is listed.
-    source, spot_source
-        Who says so, of which instance, where, in words.
-    date
-        Of the list.
-    """
-
+    #: instance_type, gpu, gpus: The instance type (empty for GPUs without a host), its GPU and how many of them.
     instance_type: str
     gpu: str
     gpus: int
-    region: str
-    price_usd_per_hour: float
+    region: str  #: Where; empty where the list does not say it.
+    price_usd_per_hour: float  #: Of one GPU on demand.
+    #: Of one GPU that can be taken away: the median over the region's zones, AWS's local zones left out; None where
+    #: none is listed.
     spot_usd_per_hour: float | None
+    #: source, spot_source: Who says so, of which instance, where, in words.
     source: str
     spot_source: str
-    date: str
+    date: str  #: Of the list.
 
     def take(self, path: str, *, is_spot: bool, instead: str = "take the on-demand price") -> tuple[float, str]:
         """Return what one GPU costs on demand or as spot, and who says so; a DataError says what to do ``instead``."""
@@ -134,24 +121,12 @@ class GpuPrice:
 
 @dataclass(frozen=True, eq=False)
 class PriceList:
-    """The GPUs of one price list.
+    """The GPUs of one price list."""
 
-    Attributes
-    ----------
-    file
-        What complaints call it: its file's name.
-    provider
-        Who publishes it.
-    date
-        When, as far as known.
-    offers
-        With a GPU, in the order of the file.
-    """
-
-    file: str
-    provider: str
-    date: str
-    offers: tuple[Offer, ...]
+    file: str  #: What complaints call it: its file's name.
+    provider: str  #: Who publishes it.
+    date: str  #: When, as far as known.
+    offers: tuple[Offer, ...]  #: With a GPU, in the order of the file.
 
     def price_of(self, name: str, region: str | None = None) -> GpuPrice:
         """Return the price of one GPU.

@@ -24,21 +24,11 @@ from optplan.reporting.presenters import find_module
 
 @dataclass(frozen=True)
 class Compared:
-    """One of the two things that are compared.
+    """One of the two things that are compared."""
 
-    Parameters
-    ----------
-    name
-        How the user calls it: a file, a name of the library.
-    instance
-        The instance; None where only the answer is known.
-    answer
-        A result or a plan; None where only the instance is known.
-    """
-
-    name: str
-    instance: Instance | None = None
-    answer: Answer | None = None
+    name: str  #: How the user calls it: a file, a name of the library.
+    instance: Instance | None = None  #: The instance; None where only the answer is known.
+    answer: Answer | None = None  #: A result or a plan; None where only the instance is known.
 
     @property
     def kind(self) -> str:
@@ -85,22 +75,13 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every figure that two things have in common.
+    """Every figure that two things have in common."""
 
-    Parameters
-    ----------
-    a, b
-        The two.
-    notes
-        What a reader has to know, such as that two results belong to different instances.
-    rows
-        All figures, equal ones too; those of one group stand together.
-    """
-
+    #: a, b: The two.
     a: Compared
     b: Compared
-    notes: tuple[str, ...]
-    rows: tuple[Difference, ...]
+    notes: tuple[str, ...]  #: What a reader has to know, such as that two results belong to different instances.
+    rows: tuple[Difference, ...]  #: All figures, equal ones too; those of one group stand together.
 
     @property
     def differing(self) -> tuple[Difference, ...]:

@@ -135,8 +135,7 @@ def _nothing(*_: object) -> tuple[()]:
 class Presenter(Generic[InstanceT]):
     """What a terminal and a page show of one formulation's problems."""
 
-    #: Returns an instance of the formulation's own type, and refuses others.
-    require: Callable[[Instance], InstanceT]
+    require: Callable[[Instance], InstanceT]  #: Returns an instance of the formulation's own type, and refuses others.
     plans: str = ""  #: What is reported without explanation and sensitivity.
     facts: Callable[[InstanceT], list[tuple[str, str]]] = list_facts
     given: Callable[[InstanceT], Sequence[Shown]] = _nothing  #: Shown below the facts of an instance.

@@ -14,7 +14,15 @@ from optplan.contracts.result import BoundProof, require_result, require_solutio
 from optplan.errors import UnsupportedError, UsageError, show_value
 from optplan.formulations import formulation_of
 from optplan.progress import Listener, Stopwatch, interruptible
-from optplan.solving import asking
+from optplan.solving.asking import (
+    AUTO,
+    blaming_nobody,
+    require_listener,
+    require_settings,
+    require_sound,
+    require_time_limit,
+    require_whole,
+)
 from optplan.solving.frontiers import frontier, pareto
 from optplan.solving.modelling import Model, graph, model, result_of
 from optplan.solving.results import Trajectory, assemble_result, rest_on_search
@@ -83,7 +91,7 @@ def solve(instance: Instance, **settings: Unpack[SolveSettings]) -> Result[Solut
 def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wanted besides
     instance: Instance,
     *,
-    solver: str | Solve = asking.AUTO,
+    solver: str | Solve = AUTO,
     gap: float = 1e-6,
     time_limit_s: float | None = None,
     seed: int = 0,
@@ -133,7 +141,7 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
     InternalError
         When the solver makes a record that is not valid: a bug of the solver.
     """
-    asking.require_settings(solver, gap, time_limit_s, seed, on_event)
+    require_settings(solver, gap, time_limit_s, seed, on_event)
     formulation = formulation_of(instance)
     name, run = _find_solver(instance, solver)  # before the clock starts: it imports its solver
     trajectory = Trajectory(on_event)
@@ -143,7 +151,7 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
     # What leaves the judge too much to list is on trust.
     attempts = [request, replace(request, certify=False)]
     for attempt in attempts if certify else attempts[-1:]:
-        with asking.blaming_nobody(f"solver {name!r} of {formulation.name}"):
+        with blaming_nobody(f"solver {name!r} of {formulation.name}"):
             answer = run(instance, attempt)
             if not isinstance(answer, Answer):
                 raise UsageError(
@@ -253,9 +261,9 @@ def explain(
     UnsupportedError
         When there is nothing to explain in this kind of problem.
     """
-    asking.require_sound(instance, result)
-    asking.require_time_limit(time_limit_s)
-    asking.require_listener(on_event)
+    require_sound(instance, result)
+    require_time_limit(time_limit_s)
+    require_listener(on_event)
     return formulation_of(instance).explain(instance, result, only=only, time_limit_s=time_limit_s, on_event=on_event)
 
 
@@ -306,7 +314,7 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
     InfeasibleError
         When no robust plan keeps the limits on average.
     """
-    solution = asking.require_sound(instance, result)
+    solution = require_sound(instance, result)
     asked = {
         "samples": (samples, 1),
         "robust_samples": (robust_samples, 0),
@@ -314,8 +322,8 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
         "processes": (processes, 1),
     }
     for name, (number, least) in asked.items():
-        asking.require_whole(name, number, least)
-    asking.require_listener(on_event)
+        require_whole(name, number, least)
+    require_listener(on_event)
     formulation = formulation_of(instance)
     from optplan.contracts import SensitivityRequest
 
@@ -332,11 +340,11 @@ def _find_solver(instance: Instance, solver: str | Solve) -> tuple[str, Solve]:
     return f"function:{getattr(solver, '__name__', type(solver).__name__)}", solver
 
 
-def choose_solver(instance: Instance, name: str = asking.AUTO) -> SolverEntry:
+def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
     """Return the solver of that name, or for ``auto`` the first that takes the instance, an exact one if there is."""
     formulation = formulation_of(instance)
     asked = formulation.describe(instance)
-    if name != asking.AUTO:
+    if name != AUTO:
         entry = formulation.solver(name)
         reason = entry.refusal(instance, asked)
         if reason is None:

@@ -31,12 +31,9 @@ _COMPUTED = frozenset({"interpolated", "hinted"})
 class Evidence(StrEnum):
     """Where a speedup comes from."""
 
-    #: Measured at that width.
-    MEASURED = "measured"
-    #: Computed from measurements at other widths, or from run times.
-    FITTED = "fitted"
-    #: Stated without either.
-    ASSUMED = "assumed"
+    MEASURED = "measured"  #: Measured at that width.
+    FITTED = "fitted"  #: Computed from measurements at other widths, or from run times.
+    ASSUMED = "assumed"  #: Stated without either.
 
 
 #: From what says most to what says least.
@@ -83,22 +80,14 @@ class SpeedupCurve(Protocol):
 
 
 class TableSpeedup(FrozenModel):
-    """A speedup measured (or computed) at some widths and known at these only.
-
-    Attributes
-    ----------
-    gpus
-        The widths, strictly increasing, shape (widths,).
-    speedup
-        Shape (widths,) for the same curve in each epoch, or (epochs, widths); from 1e-20 to 1e20, else as measured.
-    provenance
-        Where the numbers come from: ``measured``, ``fitted`` or ``assumed``, a word for each width or one for all; None
-        where that is not said.
-    """
+    """A speedup measured (or computed) at some widths and known at these only."""
 
     form: Literal["table"] = "table"
-    gpus: WholeNumbers
+    gpus: WholeNumbers  #: The widths, strictly increasing, shape (widths,).
+    #: Shape (widths,) for the same curve in each epoch, or (epochs, widths); from 1e-20 to 1e20, else as measured.
     speedup: Numbers
+    #: Where the numbers come from: ``measured``, ``fitted`` or ``assumed``, a word for each width or one for all; None
+    #: where that is not said.
     provenance: tuple[str, ...] | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
@@ -225,19 +214,12 @@ class Law(FrozenModel):
 
 
 class AmdahlSpeedup(Law):
-    """Amdahl's law: s(k) = 1 / (f + (1 - f) / k).
-
-    Attributes
-    ----------
-    serial_fraction
-        The share f of the work that does not speed up, from 0 (s(k) = k) to 1 (s(k) = 1); one number, or one per epoch.
-    evidence
-        Where it comes from; None where that is not said.
-    """
+    """Amdahl's law: s(k) = 1 / (f + (1 - f) / k)."""
 
     form: Literal["amdahl"] = "amdahl"
+    #: The share f of the work that does not speed up, from 0 (s(k) = k) to 1 (s(k) = 1); one number, or one per epoch.
     serial_fraction: _Shares
-    evidence: Evidence | None = None
+    evidence: Evidence | None = None  #: Where it comes from; None where that is not said.
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -262,19 +244,11 @@ class AmdahlSpeedup(Law):
 
 
 class PowerSpeedup(Law):
-    """A power law: s(k) = k ** a.
-
-    Attributes
-    ----------
-    exponent
-        The exponent a, from 0 (s(k) = 1) to 1 (s(k) = k); one number, or one per epoch.
-    evidence
-        Where it comes from; None where that is not said.
-    """
+    """A power law: s(k) = k ** a."""
 
     form: Literal["power"] = "power"
-    exponent: _Shares
-    evidence: Evidence | None = None
+    exponent: _Shares  #: The exponent a, from 0 (s(k) = 1) to 1 (s(k) = k); one number, or one per epoch.
+    evidence: Evidence | None = None  #: Where it comes from; None where that is not said.
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 

@@ -34,33 +34,15 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Fit(Generic[_Curve_co]):
-    """A fitted curve and how well it meets the measurements.
+    """A fitted curve and how well it meets the measurements."""
 
-    Attributes
-    ----------
-    curve
-        The curve; it is the same in each epoch.
-    rmse_log
-        Root of the mean squared residual of log throughput; 0.01 is about 1 %.
-    max_relative_error
-        Largest ``|fitted / measured - 1|``.
-    r_squared
-        Share of the variance of log throughput that the curve explains; 1 when there is no variance.
-    num_points
-        Number of measurements.
-    reference_throughput
-        Throughput, in the user's unit, where the speedup is 1.
-    message
-        How the fit came about, in one sentence.
-    """
-
-    curve: _Curve_co
-    rmse_log: float
-    max_relative_error: float
-    r_squared: float
-    num_points: int
-    reference_throughput: float
-    message: str
+    curve: _Curve_co  #: The curve; it is the same in each epoch.
+    rmse_log: float  #: Root of the mean squared residual of log throughput; 0.01 is about 1 %.
+    max_relative_error: float  #: Largest ``|fitted / measured - 1|``.
+    r_squared: float  #: Share of the variance of log throughput that the curve explains; 1 when there is no variance.
+    num_points: int  #: Number of measurements.
+    reference_throughput: float  #: Throughput, in the user's unit, where the speedup is 1.
+    message: str  #: How the fit came about, in one sentence.
 
 
 def fit_amdahl(gpus: Sequence[int] | IntArray, throughput: Sequence[float] | FloatArray) -> Fit[AmdahlSpeedup]:

@@ -151,36 +151,22 @@ class GoodputSpeedup(Law):
 
     Widths that leave each GPU less than ``min_local_batch_size`` samples of the largest batch have no speedup: asking
     for one is an error.
-
-    Attributes
-    ----------
-    parameters
-        The step time.
-    gpus_per_node
-        Widths above it use several nodes.
-    init_batch_size, max_batch_size
-        Range of the batch size, samples.
-    min_local_batch_size, max_local_batch_size
-        Range of the samples per GPU in one pass.
-    gradients
-        Gradient statistics by batch size, for each epoch or for all.
-    noise_scale_samples
-        The simple alternative: the gradient noise scale M0 v / q, one number, or one per epoch. Exactly one of the two
-        is given.
-    evidence
-        Where it comes from; None where that is not said.
     """
 
     form: Literal["goodput"] = "goodput"
-    parameters: ThroughputParameters
-    gpus_per_node: Annotated[int, Field(ge=1)]
+    parameters: ThroughputParameters  #: The step time.
+    gpus_per_node: Annotated[int, Field(ge=1)]  #: Widths above it use several nodes.
+    #: init_batch_size, max_batch_size: Range of the batch size, samples.
     init_batch_size: _Samples
     max_batch_size: _Samples
+    #: min_local_batch_size, max_local_batch_size: Range of the samples per GPU in one pass.
     min_local_batch_size: _Samples
     max_local_batch_size: _Samples
-    gradients: GradientTable | None = None
+    gradients: GradientTable | None = None  #: Gradient statistics by batch size, for each epoch or for all.
+    #: The simple alternative: the gradient noise scale M0 v / q, one number, or one per epoch. Exactly one of the two
+    #: is given.
     noise_scale_samples: Numbers | None = None
-    evidence: Evidence | None = None
+    evidence: Evidence | None = None  #: Where it comes from; None where that is not said.
 
     @field_validator("noise_scale_samples")
     @classmethod

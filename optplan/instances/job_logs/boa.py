@@ -32,36 +32,20 @@ _LARGEST_ERROR = 2.0
 
 @dataclass(frozen=True)
 class LogTerms:
-    """What the user says besides the log.
+    """What the user says besides the log."""
 
-    Attributes
-    ----------
-    name
-        Of the instance.
-    source
-        Where the log comes from and how it was read, by what is said.
-    classes
-        How classes were found, in words.
-    since_s, until_s
-        Ends of the span, seconds since 1970; None takes the first and the last submission.
-    gpu_type
-        What the instance calls the GPUs; None takes the log's word.
-    max_width
-        Largest width where a formula says the speedup; None takes the widest of the log, or 8 if that is more.
-    rescale_s
-        Seconds of a start or a change of width; None for what was measured of a class, and nothing where it was not.
-    epochs
-        Relative sizes of the epochs, by class, or under an empty name for all others; one epoch unless given.
-    """
-
-    name: str
-    source: Mapping[str, str]
-    classes: str
+    name: str  #: Of the instance.
+    source: Mapping[str, str]  #: Where the log comes from and how it was read, by what is said.
+    classes: str  #: How classes were found, in words.
+    #: since_s, until_s: Ends of the span, seconds since 1970; None takes the first and the last submission.
     since_s: float | None = None
     until_s: float | None = None
-    gpu_type: str | None = None
+    gpu_type: str | None = None  #: What the instance calls the GPUs; None takes the log's word.
+    #: Largest width where a formula says the speedup; None takes the widest of the log, or 8 if that is more.
     max_width: int | None = None
+    #: Seconds of a start or a change of width; None for what was measured of a class, and nothing where it was not.
     rescale_s: float | None = None
+    #: Relative sizes of the epochs, by class, or under an empty name for all others; one epoch unless given.
     epochs: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 

@@ -31,12 +31,9 @@ _MOST_BROKEN = 0.5
 class Rule(StrEnum):
     """What a job stands for."""
 
-    #: An arrival, and its run counts for the sizes.
-    KEEP = "keep"
-    #: An arrival only.
-    COUNT = "count"
-    #: Nothing.
-    DROP = "drop"
+    KEEP = "keep"  #: An arrival, and its run counts for the sizes.
+    COUNT = "count"  #: An arrival only.
+    DROP = "drop"  #: Nothing.
 
 
 #: What becomes of a job, by how it ended.
@@ -186,44 +183,23 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True)
 class LogReading:
-    """How a log is to be read.
+    """How a log is to be read."""
 
-    Attributes
-    ----------
-    form
-        Who wrote it.
-    timezone
-        Of times that say none.
-    time_format
-        How times are written, as ``strptime`` takes it; None for ISO 8601.
-    columns
-        By what we call a column (:data:`optplan.instances.job_logs.tables.KNOWN_NAMES`), what the table calls it; the
-        others are found under their usual names.
-    class_column
-        The column (label of Kubernetes) whose values name classes.
-    gpus
-        How many GPUs each job has, where the table does not say it.
-    delimiter
-        Between two fields; None finds out.
-    rules
-        What becomes of a job, by how it ended.
-    since, until
-        Only jobs submitted from then on, and before then; ``since_s`` and ``until_s`` are seconds since 1970.
-    gpu_type
-        Only jobs on it, and those of which the log does not say the type.
-    """
-
-    form: LogFormat
-    timezone: str = "UTC"
-    time_format: str | None = None
+    form: LogFormat  #: Who wrote it.
+    timezone: str = "UTC"  #: Of times that say none.
+    time_format: str | None = None  #: How times are written, as ``strptime`` takes it; None for ISO 8601.
+    #: By what we call a column (:data:`optplan.instances.job_logs.tables.KNOWN_NAMES`), what the table calls it; the
+    #: others are found under their usual names.
     columns: Mapping[str, str] = field(default_factory=dict)
-    class_column: str | None = None
-    gpus: int | None = None
-    delimiter: str | None = None
-    rules: Mapping[str, Rule] = field(default_factory=lambda: dict(RULES))
+    class_column: str | None = None  #: The column (label of Kubernetes) whose values name classes.
+    gpus: int | None = None  #: How many GPUs each job has, where the table does not say it.
+    delimiter: str | None = None  #: Between two fields; None finds out.
+    rules: Mapping[str, Rule] = field(default_factory=lambda: dict(RULES))  #: What becomes of a job, by how it ended.
+    #: since, until: Only jobs submitted from then on, and before then; ``since_s`` and ``until_s`` are seconds since
+    #: 1970.
     since: str | None = None
     until: str | None = None
-    gpu_type: str | None = None
+    gpu_type: str | None = None  #: Only jobs on it, and those of which the log does not say the type.
     since_s: float | None = field(init=False)
     until_s: float | None = field(init=False)
 

@@ -136,21 +136,11 @@ def read_assumption(text: str) -> AmdahlSpeedup | PowerSpeedup:
 
 @dataclass(frozen=True)
 class SpeedupSources:
-    """What is known about speedups.
+    """What is known about speedups."""
 
-    Attributes
-    ----------
-    measured
-        What was measured.
-    assumed
-        Stated, by class; under an empty name for all that are not known otherwise.
-    fits
-        Whether the log's own runs at several widths may be fitted.
-    """
-
-    measured: Measured
-    assumed: Mapping[str, str]
-    fits: bool = True
+    measured: Measured  #: What was measured.
+    assumed: Mapping[str, str]  #: Stated, by class; under an empty name for all that are not known otherwise.
+    fits: bool = True  #: Whether the log's own runs at several widths may be fitted.
 
     def find(self, name: str, jobs: Sequence[Job]) -> FoundSpeedup:
         """Find the speedup of a class: a table of its throughputs, else what is stated for it, its runs, or for all."""
