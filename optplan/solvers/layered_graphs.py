@@ -148,10 +148,7 @@ def enumerate_choices(graphs: Sequence[PathCosts], most: FloatArray) -> tuple[tu
     """
     numbers = [len(graph.labels) ** len(graph.run_value) for graph in graphs]
     if math.prod(numbers) > MAX_CHOICES:
-        raise UnsupportedError(
-            f"enumeration looks at {MAX_CHOICES:,} choices at most and this problem has {math.prod(numbers):.3g}; "
-            "choose a solver that does not look at each of them"
-        )
+        raise refuse_to_enumerate(MAX_CHOICES, math.prod(numbers))
     value, consumption = np.zeros(1), np.zeros((most.size, 1))
     for graph in graphs:
         path_value, path_consumption = _all_paths(graph)
@@ -163,6 +160,12 @@ def enumerate_choices(graphs: Sequence[PathCosts], most: FloatArray) -> tuple[tu
     best = np.unravel_index(within[value[within].argmin()], numbers)
     shapes = [(len(graph.labels),) * len(graph.run_value) for graph in graphs]
     return tuple(np.array(np.unravel_index(*each)) for each in zip(best, shapes, strict=True)), value.size
+
+
+def refuse_to_enumerate(most: int, count: float, *, what: str = "choices", whose: str = "this problem") -> Exception:
+    """Return the error that there are too many choices to look at each of them."""
+    problem = f"enumeration looks at {most:,} {what} at most and {whose} has {float(count):.3g}"
+    return UnsupportedError(f"{problem}; choose a solver that does not look at each of them")
 
 
 def _all_paths(graph: PathCosts) -> tuple[FloatArray, FloatArray]:

@@ -8,7 +8,6 @@ of a class's jobs.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -17,7 +16,7 @@ import numpy as np
 from pydantic import BeforeValidator, model_validator
 
 from optplan.contracts.instance import Instance
-from optplan.errors import DataError, DataWarning, UsageError
+from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.formulations.boa.data.options import (
@@ -25,13 +24,13 @@ from optplan.formulations.boa.data.options import (
     check_curve,
     check_finishing,
     check_reference,
-    is_concave,
     list_allowed,
     list_options,
+    warn_of_hulls,
 )
 from optplan.formulations.boa.data.problems import BoaSolution, Branch, Budget, PeakLimit, Policy, Problem
 from optplan.schema import ByName, Fields, FloatArray, IntArray
-from optplan.speedup import AmdahlSpeedup, PowerSpeedup, TableSpeedup, describe_hull_changes
+from optplan.speedup import AmdahlSpeedup, PowerSpeedup, TableSpeedup
 from optplan.units import PERIOD_HOURS, Amount, BudgetUnit
 
 __all__ = [
@@ -60,11 +59,6 @@ FLOOR = "floor."
 _MOST_FLOORS = 1000.0
 #: What a limit may be exceeded by, relative to itself: a floor is stated such that this is relative to the floor.
 _TOLERANCE = 1e-9
-
-
-def _drop_false(value: object) -> object:
-    """Read ``false`` as what is the default: one instance has one hash."""
-    return None if value is False else value
 
 
 class BoaInstance(Instance):
@@ -101,7 +95,8 @@ class BoaInstance(Instance):
     problem: Problem = Problem.RESCALING
     policy: Policy = Policy.PURE
     most_gpus: PeakLimit | None = None
-    whole_nodes: Annotated[Literal[True] | None, BeforeValidator(_drop_false)] = None
+    #: ``false`` is what is the default: one instance has one hash.
+    whole_nodes: Annotated[Literal[True] | None, BeforeValidator(lambda a: None if a is False else a)] = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -135,7 +130,11 @@ class BoaInstance(Instance):
         self._check_nodes()
         if self.problem is Problem.CONTINUOUS:
             self._refuse_limits_of_classes()
-            self._warn_of_hulls()
+            warn_of_hulls(
+                (f"classes.{name}.speedup.{gpu_type}", self._allowed(name, job_class, gpu_type), curve)
+                for name, job_class in self.classes.items()
+                for gpu_type, curve in job_class.speedup.items()
+            )
         elif self.policy is Policy.MIXED:
             self._refuse_floors_far_below()
         return self
@@ -166,21 +165,6 @@ class BoaInstance(Instance):
         if self.problem is Problem.CONTINUOUS:
             fix = f"solve {Problem.WHOLE} or {Problem.RESCALING}, or leave whole_nodes out"
             raise DataError("whole_nodes", "nodes are whole, and the continuous problem has real widths", fix)
-
-    def _warn_of_hulls(self) -> None:
-        """Say once which tables the continuous problem does not take as they are."""
-        changed = []
-        for name, job_class in self.classes.items():
-            for gpu_type, curve in job_class.speedup.items():
-                if isinstance(curve, TableSpeedup):
-                    widths = self._allowed(name, job_class, gpu_type)
-                    table = curve.speedup[..., np.searchsorted(curve.gpus, widths)]
-                    if not is_concave(widths, table):
-                        changed.append((f"classes.{name}.speedup.{gpu_type}", widths, table))
-        if changed:
-            path, widths, table = changed[0]
-            others = f"; {len(changed) - 1} more tables likewise" if len(changed) > 1 else ""
-            warnings.warn(f"{path}: {describe_hull_changes(widths, table)}{others}", DataWarning, stacklevel=2)
 
     def _check_class(self, name: str, job_class: JobClass) -> None:
         self._check_types(f"classes.{name}.speedup", job_class.speedup)

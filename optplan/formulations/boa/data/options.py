@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from optplan.errors import DataError, DataWarning
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.schema import AMOUNTS, LARGEST_AMOUNT, LEAST_AMOUNT, FloatArray, IntArray
-from optplan.speedup import Speedup
+from optplan.speedup import Speedup, TableSpeedup, describe_hull_changes
 from optplan.speedup.curves import list_widths
 from optplan.units import SECONDS_PER_HOUR
 
@@ -95,6 +95,20 @@ def check_finishing(path: str, allowed: Mapping[str, IntArray], gpu_types: Mappi
         fix = "lower interruptions_per_gpu_hour, restart_s or lost_work_s in gpu_types.*.spot, or allow fewer GPUs"
         raise DataError(path, problem, fix)
     warnings.warn(f"{path}: {problem}; these widths are left out", DataWarning, stacklevel=2)
+
+
+def warn_of_hulls(curves: Iterable[tuple[str, IntArray, Speedup]]) -> None:
+    """Say once which tables, by path with their allowed widths, the continuous problem does not take as they are."""
+    changed = []
+    for path, widths, curve in curves:
+        if isinstance(curve, TableSpeedup):
+            table = curve.speedup[..., np.searchsorted(curve.gpus, widths)]
+            if not is_concave(widths, table):
+                changed.append((path, widths, table))
+    if changed:
+        path, widths, table = changed[0]
+        others = f"; {len(changed) - 1} more tables likewise" if len(changed) > 1 else ""
+        warnings.warn(f"{path}: {describe_hull_changes(widths, table)}{others}", DataWarning, stacklevel=2)
 
 
 def is_concave(widths: IntArray, table: FloatArray) -> bool:

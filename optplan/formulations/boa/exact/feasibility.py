@@ -49,10 +49,7 @@ def least_budget(instance: BoaInstance) -> tuple[float, dict[str, float]]:
 
 
 def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = None) -> Answer[BoaSolution] | None:
-    """Return the answer that no plan keeps the limits; None when one does, or time ran out before that was known.
-
-    A budget equal to the least one within a relative 1e-9 is enough.
-    """
+    """Answer that no plan keeps the limits, to a relative 1e-9; None when one does, or out of time."""
     from optplan.solvers.paths import linked_dual
 
     total, parts = least_budget(instance)

@@ -119,10 +119,7 @@ def find_near(request: SolveRequest) -> single.Near | None:
 
 
 def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Find the best plan that gives each class one width for the whole job: a common policy, not the optimum.
-
-    Without a bound: what is proven about plans of one width says nothing about others.
-    """
+    """Find the best plan of one width per class, a common policy, which bounds nothing."""
     graphs = switching.LinkedGraphs.from_costs([_merge_layers(costs) for costs in cost_steps(instance)])
     found = single.solve_pure(graphs, instance.budget_amount(), gap=request.gap, effort=Effort(request.stopwatch))
     if isinstance(found, single.BudgetShortfall):
@@ -200,10 +197,7 @@ def state_graphs(instance: BoaInstance) -> switching.LinkedGraphs:
 
 
 def _find_hulls(instance: BoaInstance) -> tuple[PathBatch, IntArray]:
-    """Return the vertices of the hulls of all epochs, by epoch and consumption, and the epochs they belong to.
-
-    Epochs are those of all classes; each chooses apart, since changes cost nothing.
-    """
+    """Return the vertices of all epochs' hulls, which choose apart, by epoch and consumption, and their epochs."""
     graphs = state_graphs(instance)
     used, value = graphs.run_consumption[0], graphs.run_value
     if graphs.closed.any():

@@ -67,10 +67,7 @@ class _Solver:
     def trace(
         self, low: linked_dual.LinkedBound, high: linked_dual.LinkedBound, stopwatch: Stopwatch
     ) -> tuple[list[linked_dual.LinkedBound], bool] | None:
-        """Return the bounds at all breakpoints from one budget to another, or at those known by the end of the time.
-
-        Whether they are all of them is said besides. None where there are too many.
-        """
+        """Return the bounds at breakpoints, and whether at all of them by the end of the time; None where too many."""
         points, waiting = [low], [high]
         while waiting:
             if stopwatch.expired:

@@ -147,10 +147,7 @@ class _Reading:
 
 
 def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Solve by looking at every pure plan: optimal, and the bound is the objective.
-
-    The time limit counts only before the plans are looked at; an UnsupportedError where there are too many.
-    """
+    """Solve by looking at every pure plan, without a look at the clock; refused where there are too many."""
     infeasible = answer_if_infeasible(instance, request.stopwatch)
     if infeasible is not None:
         return infeasible

@@ -54,10 +54,7 @@ class Points:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Closed forms (C,) in which a width is to be decided, between different bounds.
-
-    A power law or Amdahl's, with an exponent or a serial fraction strictly between 0 and 1.
-    """
+    """Closed forms (C,), power laws or Amdahl's, in which a width is to be decided between different bounds."""
 
     row: IntArray
     gpu_type: IntArray
@@ -166,10 +163,7 @@ class Pieces:
         return float(at @ division.points + on @ share)
 
     def find_leanest(self) -> tuple[Division, float]:
-        """Return a division of the least common factor of the limits, and that factor.
-
-        The least a type takes is at its first point or at the least width of its curve, so this is a linear program.
-        """
+        """Return a division of the least common factor of the limits, and that factor: a linear program."""
         from scipy.optimize import linprog
 
         least_use = self.curves.use_at(self.curves.least)

@@ -25,10 +25,7 @@ def allow_all(instance: BoaInstance) -> BoaInstance | None:
 
 
 def list_wider(instance: BoaInstance) -> Iterator[tuple[str, int, BoaInstance]]:
-    """Yield, for each class whose speedup is known beyond its widths, the next one and the problem that allows it.
-
-    The next width is the next one of a table, or twice the widest where a formula covers any.
-    """
+    """Yield by class the next known width, or by formula twice the widest, and the problem that allows it."""
     for name, job_class in instance.classes.items():
         wider: set[int] = set()
         allowed: IntArray = np.zeros(0, dtype=np.int64)

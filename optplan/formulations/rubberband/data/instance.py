@@ -7,10 +7,10 @@ Glossary: a *trial* is one configuration of a search; a *stage* ends when all it
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -34,6 +34,8 @@ __all__ = [
     "RubberBandSolution",
     "StageAllocation",
 ]
+
+FoundT = TypeVar("FoundT")
 
 #: The rules by which trees prove something about plans: of budgets with minimum charges; of both limits at once.
 CHARGES, BOTH = "rubberband-charges", "rubberband-both"
@@ -278,6 +280,14 @@ class RubberBandInstance(TimeAndMoney, Instance):
     def judge_cache(self) -> dict[Any, Any]:
         """What the judge has computed of this instance; solvers never look at it."""
         return {}
+
+
+def recall(cache: dict[Any, Any], key: object, make: Callable[[], FoundT]) -> FoundT:
+    """Return what a cache has under a key, made the first time that it is asked for."""
+    if key not in cache:
+        cache[key] = make()
+    found: FoundT = cache[key]
+    return found
 
 
 class StageAllocation(FrozenModel):

@@ -36,6 +36,7 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandInstance,
     RubberBandSolution,
     StageAllocation,
+    recall,
 )
 from optplan.formulations.rubberband.laws.confidence import joint_chance
 from optplan.formulations.rubberband.laws.convolutions import GridLaw
@@ -52,13 +53,12 @@ def list_costs(
 ) -> StageOptions:
     """Return every allowed allocation of a stage with its costs; cached."""
     which = instance.brackets[bracket][stage]
-    key = ("costs", which.trials, which.iterations)
-    if key not in instance.judge_cache:
-        watch = stopwatch if stopwatch is not None else Stopwatch()
-        allowed = list_allowed(instance, which.trials)
-        instance.judge_cache[key] = time_allocations(instance, which, allowed, watch.require)
-    costs: StageOptions = instance.judge_cache[key]
-    return costs
+    watch = stopwatch if stopwatch is not None else Stopwatch()
+    return recall(
+        instance.judge_cache,
+        ("costs", which.trials, which.iterations),
+        lambda: time_allocations(instance, which, list_allowed(instance, which.trials), watch.require),
+    )
 
 
 def cost_of(instance: RubberBandInstance, bracket: int, stage: int, gpus: int) -> StageOptions:

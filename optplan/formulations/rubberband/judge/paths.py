@@ -67,10 +67,7 @@ def join_paths(parts: list[Paths]) -> Paths:
 
 
 def list_cohorts(held: IntArray) -> IntArray:
-    """Count the instances (L, J, J) requested at the start of one stage and released after another.
-
-    ``held`` (L, J) are instances in each stage; after the last one all are released.
-    """
+    """Count the instances (L, J, J) requested before one stage and released after another, from (L, J) held."""
     change = np.diff(held, axis=1, prepend=0)
     come = np.cumsum(np.maximum(change, 0), axis=1)
     gone = np.cumsum(np.maximum(-change, 0), axis=1)

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.rubberband.data.allocations import list_allowed
-from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, recall
 from optplan.formulations.rubberband.laws.convolutions import GridLaw, Law, add_laws, weigh
 from optplan.formulations.rubberband.laws.execution import group_held
 from optplan.formulations.rubberband.laws.lifetimes import latest_law, missing_s
@@ -183,12 +183,9 @@ def share_of_limit(instance: RubberBandInstance, go_on: Callable[[], None] = lam
 
     At most 1; zero or less where nothing follows. ``go_on``, called all along, raises to end the work.
     """
-    if "share" not in instance.law_cache:
-        probability = (instance.confidence or 0.0) - _SHORT_OF
-        most = (1.0 + _NARROWED) * _vary(instance, go_on)
-        instance.law_cache["share"] = 1.0 - most * math.sqrt(1.0 / probability - 1.0)
-    share: float = instance.law_cache["share"]
-    return share
+    probability = (instance.confidence or 0.0) - _SHORT_OF
+    most = recall(instance.law_cache, "most", lambda: (1.0 + _NARROWED) * _vary(instance, go_on))
+    return 1.0 - most * math.sqrt(1.0 / probability - 1.0)
 
 
 def _vary(instance: RubberBandInstance, go_on: Callable[[], None]) -> float:

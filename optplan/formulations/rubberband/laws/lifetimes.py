@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from optplan.formulations.rubberband.data.distributions import Distribution, EmpiricalDistribution
-from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, recall
 from optplan.formulations.rubberband.laws.convolutions import (
     LEFT_OUT,
     GridLaw,
@@ -46,11 +46,7 @@ def expected_latest_s(instance: RubberBandInstance, counts: IntArray) -> FloatAr
 
 def latest_law(instance: RubberBandInstance, added: int) -> Law:
     """Return the distribution of the seconds until the last of some new instances is initialised; cached."""
-    key = ("latest", added)
-    if key not in instance.law_cache:
-        instance.law_cache[key] = law_of_last(instance.cloud.initialise_s, added)
-    law: Law = instance.law_cache[key]
-    return law
+    return recall(instance.law_cache, ("latest", added), lambda: law_of_last(instance.cloud.initialise_s, added))
 
 
 def list_parts(
@@ -72,10 +68,7 @@ def list_parts(
 
 
 def completion_law(instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int]) -> GridLaw:
-    """Return the distribution of a bracket's completion time, on a grid, from what each stage holds and uses.
-
-    It is the life of an instance that is held throughout, and the first request.
-    """
+    """Return the law of a bracket's completion time: the life of what is held throughout, and the first request."""
     return add_laws([*list_parts(instance, bracket, held, gpus, 0), (instance.cloud.provision_s, 1)])
 
 

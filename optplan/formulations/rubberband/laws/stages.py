@@ -18,7 +18,7 @@ import numpy as np
 from optplan.formulations.rubberband.data.allocations import Allocations, read_allocations
 from optplan.formulations.rubberband.data.distributions import Distribution
 from optplan.formulations.rubberband.data.experiment import Stage
-from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, recall
 from optplan.formulations.rubberband.laws.convolutions import (
     ClippedLaw,
     GridLaw,
@@ -82,10 +82,7 @@ _CACHE = LruCache(_MOST_POINTS)
 
 
 def count_chains(trials: int, slots: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return (A,) the trials of a long chain, ceil(n / c), how many chains have so many, and how many have one fewer.
-
-    ``slots`` (A,) are how many trials run at a time, c, at most n.
-    """
+    """Return (A,) trials of a long chain, and how many chains are long and how many one shorter, of (A,) slots."""
     waves = -(-trials // slots)
     long_chains = trials - (waves - 1) * slots
     return waves, long_chains, slots - long_chains
@@ -262,11 +259,11 @@ def option_of(instance: RubberBandInstance, bracket: int, stage: int, gpus: int)
     """Return the one (allowed) allocation of a stage, both from zero, with that many GPUs; cached."""
     which = instance.brackets[bracket][stage]
     key = ("option", which.trials, which.iterations, gpus)
-    if key not in instance.law_cache:
-        read = read_allocations(instance, which.trials, np.array([gpus], dtype=np.int64))
-        instance.law_cache[key] = time_allocations(instance, which, read)
-    option: StageOptions = instance.law_cache[key]
-    return option
+    return recall(
+        instance.law_cache,
+        key,
+        lambda: time_allocations(instance, which, read_allocations(instance, which.trials, np.array([gpus]))),
+    )
 
 
 def trial_time(instance: RubberBandInstance, stage: Stage, gpus_per_trial: int) -> TrialTime:

@@ -27,7 +27,7 @@ from optplan.contracts.result import (
     Termination,
     status_of,
 )
-from optplan.errors import EngineError, UnsupportedError
+from optplan.errors import EngineError
 from optplan.formulations.rubberband.data.instance import (
     BUDGET,
     Objective,
@@ -49,6 +49,7 @@ from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.exact.costs import growth, stage_options
 from optplan.formulations.rubberband.models.statement import state_model
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers.layered_graphs import refuse_to_enumerate
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.search import OutOfEffortError
 from optplan.solvers.programs import cpsat, highs
@@ -110,10 +111,7 @@ def _ask(statement: Statement, request: SolveRequest, *, in_cp_sat: bool) -> tup
 def _search(
     instance: RubberBandInstance, request: SolveRequest, statement: Statement, ask: _Ask, least: list[PricedChain]
 ) -> tuple[ProgramOutcome, list[PricedChain] | None, int]:
-    """Return what the engine says first, a plan that keeps the limit, and how many were looked at before.
-
-    Where there are only plans that break it, that is the plan which needs least of what is limited.
-    """
+    """Return what the engine says first, a plan within the limit, or else the leanest, and how many before it."""
     outcome, program = ask(statement, request)
     first = _close(outcome, program)
     if outcome.values is None:
@@ -275,10 +273,7 @@ def list_undominated(alone: RubberBandInstance) -> tuple[list[PricedChain], int]
     choices = _list_choices(alone)
     sizes = tuple(stage.held.size for stage in choices)
     if math.prod(sizes) > MAX_PLANS:
-        raise UnsupportedError(
-            f"enumeration looks at {MAX_PLANS:,} plans at most and this problem has {math.prod(sizes):.3g}; "
-            "choose a solver that does not look at each of them"
-        )
+        raise refuse_to_enumerate(MAX_PLANS, math.prod(sizes), what="plans")
     seconds, usd = _total(alone, choices)
     kept: list[PricedChain] = []
     least_usd = math.inf

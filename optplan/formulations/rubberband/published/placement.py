@@ -228,10 +228,7 @@ def _make_room(cluster: _Cluster, gpus: int) -> tuple[list[str] | None, list[str
 
 
 def _clear(cluster: _Cluster, node: str, gpus: int, needed: int, displaced: Sequence[str]) -> list[str] | None:
-    """Return the smaller trials that have to go for so much room on a node, beside those displaced; None if not enough.
-
-    The smallest go first; those without which there is room as well may stay.
-    """
+    """Return the smaller trials that have to go beside those displaced, the smallest first; None if not enough."""
     sizes = cluster.task.trials
     share = {trial: cluster.task.taken(sizes[trial]) for trial in cluster.on[node]}
     room = cluster.free[node] + sum(share[trial] for trial in displaced if trial in share)

@@ -231,10 +231,7 @@ def list_fair_ladders(alone: RubberBandInstance, most_instances: int) -> list[La
 
 
 def list_instance_ladders(alone: RubberBandInstance, most_instances: int) -> list[Ladder]:
-    """Make the ladders of whole instances: the fastest allocation for each count on which a stage is faster than below.
-
-    Per function: every allocation worth considering, on at most so many instances.
-    """
+    """Make ladders of whole instances, the fastest on each count that helps; per function all that is useful."""
     ladders = []
     for option in _list_options(alone):
         rows = np.flatnonzero(option.instances <= most_instances)

@@ -78,10 +78,7 @@ def least_consumption(
     weights: FloatArray,
     stopwatch: Stopwatch | None = None,  # noqa: ARG001 - at once
 ) -> dict[str, float]:
-    """Return the least weighted consumption of any search: that of one trial for the shortest round on p_min GPUs.
-
-    ``weights`` are (2,), in the order of ``instance.limits``, which are not looked at.
-    """
+    """Return the least weighted consumption, (2,) as the limits: one trial, the shortest round, p_min GPUs."""
     gpu_min = paid_gpus(instance.nodes_paid, instance.least_gpus, 1) * instance.least_round_min
     return {"one trial": float(weights[0] * gpu_min + weights[1] * instance.least_round_min)}
 
@@ -106,10 +103,7 @@ _AT_ONCE = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """What is spent, trained and held, (L,) each, above the published rows, by increasing spending.
-
-    Spent and trained are GPU-minutes, held are GPUs; where the cluster has no limit, these are zero.
-    """
+    """GPU-minutes spent and trained, GPUs held, (L,) each, above the published rows; by increasing spending."""
 
     spent: FloatArray
     trained: FloatArray

@@ -14,13 +14,14 @@ from dataclasses import replace
 import numpy as np
 
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination
-from optplan.errors import EngineError, UnsupportedError
+from optplan.errors import EngineError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.answers import answer_with, infeasible_answer
 from optplan.formulations.seer.exact.rows import SpendProblem, list_rows
 from optplan.formulations.seer.exact.spending import TIE
 from optplan.formulations.seer.models.statement import state_rows
 from optplan.schema import FloatArray
+from optplan.solvers.layered_graphs import refuse_to_enumerate
 from optplan.solvers.programs import cpsat
 from optplan.solvers.programs.program import read_program
 
@@ -95,10 +96,7 @@ def solve_enumeration(instance: SeerInstance, request: SolveRequest) -> Answer[S
     problem = list_rows(instance, published)
     choices = math.prod(each.size for each in problem.brackets)
     if choices > MOST_CHOICES or not problem.complete:
-        raise UnsupportedError(
-            f"enumeration looks at {MOST_CHOICES:,} choices at most and this problem has {choices:.3g}; "
-            "choose a solver that does not look at each of them"
-        )
+        raise refuse_to_enumerate(MOST_CHOICES, choices)
     rows = _best_of_all(problem)
     return answer_with(
         instance, request, problem.write(rows), bound=problem.training_of(rows), counters={"choices": float(choices)}

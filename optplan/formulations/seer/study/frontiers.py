@@ -42,20 +42,14 @@ def build_pareto(instance: SeerInstance, request: SolveRequest) -> ParetoFrontie
 
 
 def build_budget_frontier(instance: SeerInstance, request: SolveRequest) -> ParetoFrontier:
-    """Spend each budget of a grid, :data:`BUDGET_STEPS` times the instance's own, the deadline kept.
-
-    Each point is the best of its own budget; budgets between them are not looked at, so ``exact`` is false.
-    """
+    """Spend each budget of a grid, :data:`BUDGET_STEPS` times the instance's; ``exact`` is false between them."""
     points = spend_budgets(instance, BUDGET_STEPS, request)
     seconds = request.stopwatch.elapsed_s
     return ParetoFrontier.of(instance, (BUDGET, "GPU-min"), points, exact=False, seconds=seconds)
 
 
 def spend_budgets(instance: SeerInstance, steps: Sequence[float], request: SolveRequest) -> list[ParetoPoint]:
-    """Spend some multiples of an instance's budget, the deadline kept; infeasible ones are left out.
-
-    The measures have the budget as ``budget_gpu_min``; the time limit is for all together.
-    """
+    """Spend some multiples of the budget, all within the time limit; ``budget_gpu_min`` is that of each point."""
     points = []
     for step in steps:
         amount = instance.budget_gpu_min * step

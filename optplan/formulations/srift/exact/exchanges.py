@@ -50,10 +50,7 @@ class Paces:
         return np.asarray(self._floors_s[self._rows(ranks)], dtype=np.float64)
 
     def iteration_s(self, ranks: IntArray, backward_s: FloatArray, forward: float) -> FloatArray:
-        """Return (N,) the least seconds of an iteration, for backward passes of so many seconds, above zero, or more.
-
-        ``forward`` is the seconds of the forward pass for one of the backward pass.
-        """
+        """Return (N,) least seconds of iterations with passes so long or longer; ``forward`` is for one second."""
         rows, columns = self._rows(ranks), np.floor(np.log(backward_s) / self._step).astype(np.int64)
         wanted = np.unique(rows) if self._complete else np.arange(rows.min(), self._fewest.size)
         start, own = int(columns.min()), (np.searchsorted(wanted, rows), columns - columns.min())

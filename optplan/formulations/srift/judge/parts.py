@@ -108,10 +108,7 @@ class KindOfFleets:
         return bool(claim.excludes(time_s, price * billed_s * (1.0 - ROUNDING))[0])
 
     def check(self, claim: BoundClaim, listed: Sequence[IntArray], stopwatch: Stopwatch) -> None:
-        """Raise unless every part that is not divided is impossible or excluded, and every one that is divided exists.
-
-        ``listed`` are, by level, the numbers of divided parts, ascending.
-        """
+        """Raise unless divided parts, ``listed`` by level in order, exist and all others are impossible or excluded."""
         levels = self._list_levels()
         if any(numbers.size for numbers in listed[len(levels) - 1 :]):
             raise RefutedError(f"fleets of {self} are complete after {len(levels)} levels; no more can be divided")

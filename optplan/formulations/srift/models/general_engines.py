@@ -21,7 +21,6 @@ from optplan.contracts.result import (
     closes_gap,
     status_of,
 )
-from optplan.errors import UnsupportedError
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.exact.best_first import FleetSearch, answer_without_fleet
@@ -30,6 +29,7 @@ from optplan.formulations.srift.models.statement import ROUNDING, find_least_sha
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.engine_process import Report
+from optplan.solvers.layered_graphs import refuse_to_enumerate
 from optplan.solvers.programs.cpsat import call_with_cp_sat, new_solver, solve_watched
 
 if TYPE_CHECKING:
@@ -287,10 +287,7 @@ def solve_enumeration(instance: SriftInstance, request: SolveRequest) -> Answer[
     options = [_list_groups(instance, name) for name in instance.types]
     choices = math.prod(len(groups) for groups in options)
     if choices > MOST_CHOICES:
-        raise UnsupportedError(
-            f"enumeration goes through {MOST_CHOICES:,} choices at most and this problem has {choices:.3g}; "
-            "choose a solver that does not look at each of them"
-        )
+        raise refuse_to_enumerate(MOST_CHOICES, choices)
     request.stopwatch.emit("enumeration")
     best: JudgedFleet | None = None
     judge, looked_at = FleetJudge(instance), 0
@@ -323,10 +320,7 @@ def _list_groups(instance: SriftInstance, name: str) -> list[tuple[VmGroup, ...]
         one = [(VmGroup(type=name, count=n, batch=batch),) for batch in batches for n in range(1, most + 1)]
         return [(), *one]
     if (most + 1) ** len(batches) > MOST_CHOICES:
-        raise UnsupportedError(
-            f"enumeration goes through {MOST_CHOICES:,} choices at most and {name} alone has "
-            f"{float(most + 1) ** len(batches):.3g}; choose a solver that does not look at each of them"
-        )
+        raise refuse_to_enumerate(MOST_CHOICES, float(most + 1) ** len(batches), whose=f"{name} alone")
     every = itertools.product(range(most + 1), repeat=len(batches))
     return [
         tuple(VmGroup(type=name, count=n, batch=batch) for n, batch in zip(counts, batches, strict=True) if n)

@@ -16,10 +16,7 @@ _SHARE = 0.05
 
 
 def build_pareto(instance: SriftInstance, request: SolveRequest) -> ParetoFrontier:
-    """Find the trade-off between time and cost; limits are ignored, the objective says which of them is the limit.
-
-    Where the time limit is met, the frontier is not exact and proves nothing.
-    """
+    """Find the trade-off of time and cost, whichever is the limit; within a time limit it may be proof of nothing."""
     limit = instance.traded_limit(request.limit)
     free = instance.replace(deadline_s=None, budget=None)
     goal = FrontierGoal()

@@ -196,10 +196,7 @@ def continue_run(instance: SriftInstance, state: FleetStanding, solve: Solve) ->
 def succeed(
     instance: SriftInstance, plan: SriftPlan, state: FleetStanding, solve: Solve
 ) -> tuple[SriftPlan | None, Infeasibility | None]:
-    """Plan the rest of a run anew, within the limits that hold now; or say why they cannot be kept, and which could.
-
-    The plan holds its problem and names the plan that it supersedes.
-    """
+    """Plan the rest anew within the limits that hold now, as a plan with its problem; or say why none keeps them."""
     continuation = continue_run(instance, state, solve)
     if continuation.infeasibility is not None:
         return None, continuation.infeasibility
