@@ -64,9 +64,10 @@ class RunOptions(FrozenModel):
         for name, executors in self.LOOKED_AT.items():
             value, field = getattr(self, name), type(self).model_fields[name]
             if self.executor not in executors and value != field.get_default(call_default_factory=True):
-                known = " or ".join(each for each in executors if each in _choices(type(self)))
-                what = f"{name}: got {value!r}, which means nothing to executor {self.executor!r}; leave it out"
-                raise UsageError(f"{what}, or use {known}" if known else what)
+                *others, last = [each for each in executors if each in _choices(type(self))] or [""]
+                use = f", or use {', '.join(others)}{' or ' if others else ''}{last}" if last else ""
+                what = f"{name}: got {value!r}, which means nothing to executor {self.executor!r}"
+                raise UsageError(f"{what}; leave it out{use}")
         if self.address and self.executor != "ray":
             raise UsageError(f"address: executor {self.executor!r} has none; give --executor ray, or leave it out")
 
