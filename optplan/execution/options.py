@@ -39,6 +39,10 @@ class RunOptions(FrozenModel):
         Seconds to store the state and to end when that is asked for.
     checkpoint_every_s
         Seconds after which the state is stored on the way, unasked.
+    address
+        Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine.
+    sbatch, gres
+        On Slurm: options of sbatch by their long name, and what a GPU is called in ``--gres``; empty asks for none.
     """
 
     executor: Literal["virtual", "local", "command", "ray", "slurm"] = "virtual"
@@ -46,9 +50,12 @@ class RunOptions(FrozenModel):
     retries: Annotated[int, Field(ge=0)] = 2
     grace_s: Amount = 30.0
     checkpoint_every_s: Limit = 60.0
+    address: str = ""
+    sbatch: ByName[str] = Field(default_factory=dict)
+    gres: str = "gpu"
 
     #: By option, the executors that look at it; all do where it is not named.
-    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {}
+    LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = dict.fromkeys(("sbatch", "gres"), ("slurm",))
     #: Options that a run keeps to its end.
     FIXED: ClassVar[frozenset[str]] = frozenset()
 
@@ -57,9 +64,12 @@ class RunOptions(FrozenModel):
         for name, executors in self.LOOKED_AT.items():
             value, field = getattr(self, name), type(self).model_fields[name]
             if self.executor not in executors and value != field.get_default(call_default_factory=True):
-                known = " or ".join(each for each in executors if each in _choices(type(self)))
+                *others, last = [each for each in executors if each in _choices(type(self))] or [""]
+                use = f", or use {', '.join(others)}{' or ' if others else ''}{last}" if last else ""
                 what = f"{name}: got {value!r}, which means nothing to executor {self.executor!r}"
-                raise UsageError(f"{what}; leave it out, or use {known}")
+                raise UsageError(f"{what}; leave it out{use}")
+        if self.address and self.executor != "ray":
+            raise UsageError(f"address: executor {self.executor!r} has none; give --executor ray, or leave it out")
 
 
 class TrainingOptions(RunOptions):
@@ -78,10 +88,6 @@ class TrainingOptions(RunOptions):
     slots
         GPUs or CPU slots of this machine that may be used, or of a Ray cluster that is made here; None: the machine's
         GPUs, or as many as are wanted where it has none.
-    address
-        Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine.
-    sbatch, gres
-        On Slurm: options of sbatch by their long name, and what a GPU is called in ``--gres``.
     setup
         What machines need before they train.
     orphan_after_s
@@ -96,18 +102,15 @@ class TrainingOptions(RunOptions):
     metric: str | None = None
     launcher: Literal["single", "torchrun"] = "single"
     slots: AtLeastOne | None = None
-    address: str = ""
-    sbatch: ByName[str] = Field(default_factory=dict)
-    gres: str = "gpu"
     setup: Setup = Setup()
     orphan_after_s: Limit = 600.0
     step_timeout_s: Limit | None = None
 
     LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
+        **RunOptions.LOOKED_AT,
         **dict.fromkeys(("retries", "grace_s", "checkpoint_every_s", "setup"), REAL),
         **dict.fromkeys(("orphan_after_s", "step_timeout_s"), REAL),
         "launcher": ("local", "ray", "slurm"),
-        **dict.fromkeys(("sbatch", "gres"), ("slurm",)),
     }
 
     def require_effect(self) -> None:
@@ -115,8 +118,6 @@ class TrainingOptions(RunOptions):
         if self.executor != "ray" and self.setup.image:
             raise UsageError("setup.image: trials are processes of this machine; leave it out, or use --executor ray")
         super().require_effect()
-        if self.address and self.executor != "ray":
-            raise UsageError(f"address: executor {self.executor!r} has none; give --executor ray, or leave it out")
         if self.executor == "command" and not (self.train and self.command):
             what = "starts and ends by --command what is trained by --train"
             raise UsageError(f"command: executor 'command' {what}; give both")

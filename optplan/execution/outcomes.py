@@ -8,10 +8,45 @@ from typing import Any, Literal
 from pydantic import Field
 
 from optplan.execution.cluster import segment_usd, spent_usd
-from optplan.execution.run_state import OperationState
+from optplan.execution.run_state import OperationState, RunState
 from optplan.execution.scheduler import Rules, Scheduler
 from optplan.execution.state import SegmentState, State
 from optplan.schema import FrozenModel
+
+
+class Outcome(FrozenModel):
+    """What a run of any kind came to, as far as it went.
+
+    Parameters
+    ----------
+    virtual
+        Whether it ran on a virtual clock: then times and costs are calculated, and none is measured.
+    status
+        ``ended``, ``paused`` (it can be resumed) or ``running``.
+    code
+        Exit code: 0 done, 1 every trial failed, none has reported a number, a job was given up or the whole run, 3 the
+        rest has become infeasible, 4 stopped at a limit, 130 interrupted.
+    why
+        Why it is paused, or ended before its end.
+    time_s
+        Until it ended, or until its last record.
+    notes
+        What a reader should know.
+    """
+
+    virtual: bool = False
+    status: Literal["ended", "paused", "running"]
+    code: int
+    why: str = ""
+    time_s: float
+    notes: tuple[str, ...] = ()
+
+
+def describe_end(state: RunState, *, virtual: bool) -> dict[str, Any]:
+    """Return the fields that outcomes of all kinds have."""
+    why = "" if state.end is None else state.end.why
+    ended = {"status": state.status, "code": state.code, "why": why, "time_s": state.t}
+    return {"virtual": virtual, **ended, "notes": tuple(state.notes)}
 
 
 class Winner(FrozenModel):
@@ -91,22 +126,13 @@ class Replan(FrozenModel):
     why: str
 
 
-class RunOutcome(FrozenModel):
-    """What a run came to.
+class RunOutcome(Outcome):
+    """What the run of a search or of one job came to.
 
     Parameters
     ----------
-    virtual
-        Whether it ran on a virtual clock: then times and costs are calculated, and none is measured.
     trained
         Whether anything was trained; where nothing was, there is no winner.
-    status
-        ``ended``, ``paused`` (it can be resumed) or ``running``.
-    code
-        Exit code: 0 done, 1 every trial failed or none has reported a number, 3 the rest has become infeasible, 4
-        stopped at a limit, 130 interrupted.
-    why
-        Why it is paused, or has no winner.
     plan_id, plans
         The plan that was followed last, and all of them in their order.
     replans
@@ -115,36 +141,28 @@ class RunOutcome(FrozenModel):
         The best trial; None while there is none.
     best
         The best trial so far of a run that has not ended.
-    time_s, cost_usd
-        What it took, and cost; the cost is None where prices are not known.
+    cost_usd
+        What it cost; None where prices are not known.
     planned_s, planned_usd
         What the first plan expected.
     trials, failed
         How many began, and those that were given up, with the reason.
     segments
         In the plan's order.
-    notes
-        What a reader should know.
     """
 
-    virtual: bool = False
     trained: bool = True
-    status: Literal["ended", "paused", "running"]
-    code: int
-    why: str = ""
     plan_id: str
     plans: tuple[str, ...] = ()
     replans: tuple[Replan, ...] = ()
     winner: Winner | None = None
     best: Winner | None = None
-    time_s: float
     cost_usd: float | None = None
     planned_s: float | None = None
     planned_usd: float | None = None
     trials: int
     failed: dict[str, str] = Field(default_factory=dict)
     segments: tuple[SegmentOutcome, ...]
-    notes: tuple[str, ...] = ()
 
 
 def describe(state: State, rules: Rules) -> RunOutcome:
@@ -161,17 +179,13 @@ def describe(state: State, rules: Rules) -> RunOutcome:
         best = None if leader is None else _describe_trial(state, rules, leader)
     follows = rules.is_virtual and not rules.is_varied
     return RunOutcome(
-        virtual=rules.is_virtual,
+        **describe_end(state, virtual=rules.is_virtual),
         trained=rules.is_trained,
-        status=state.status,
-        code=state.code,
-        why="" if state.end is None else state.end.why,
         plan_id=state.plan.plan_id,
         plans=(state.first_plan.plan_id, *(each.plan["plan_id"] for each in state.replans)),
         replans=tuple(Replan(t=each.t, plan_id=each.plan["plan_id"], why=each.why) for each in state.replans),
         winner=winner,
         best=best,
-        time_s=state.t,
         cost_usd=spent_usd(state, state.t),
         planned_s=totals.get("time_s"),
         planned_usd=totals.get("cost_usd"),
@@ -181,7 +195,6 @@ def describe(state: State, rules: Rules) -> RunOutcome:
             _plan_segment(each) if follows else _describe_segment(state, each, by_segment.get(name, []))
             for name, each in state.segments.items()
         ),
-        notes=tuple(state.notes),
     )
 
 

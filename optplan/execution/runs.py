@@ -24,6 +24,7 @@ from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Beginning, Journal, Kind
 from optplan.execution.loop import Listener, Rounds, tell
 from optplan.execution.options import RunOptions
+from optplan.execution.outcomes import Outcome
 from optplan.execution.records import Record, Resumed
 from optplan.execution.run_state import RunState
 from optplan.execution.trainables import name_trainable
@@ -40,7 +41,7 @@ _TYPES: Mapping[Kind, str] = {
 _Plan = TypeVar("_Plan", bound=Plan)
 _Options = TypeVar("_Options", bound=RunOptions)
 _State = TypeVar("_State", bound=RunState)
-_Outcome = TypeVar("_Outcome")
+_Outcome = TypeVar("_Outcome", bound=Outcome)
 
 
 class Closable(Protocol):

@@ -49,7 +49,7 @@ def test_a_virtual_run_claims_nothing(plan_of: PlanOf) -> None:
     """Nothing was trained, so nobody has won; the plan is not compared with itself; with luck there is a difference."""
     plan = plan_of("rubberband-two-stages")
     outcome = run(plan, space={"rate": {"uniform": [0, 1]}})
-    assert list(outcome.to_json_data())[:2] == ["virtual", "trained"]
+    assert next(iter(outcome.to_json_data())) == "virtual"
     assert (outcome.virtual, outcome.trained, outcome.code, outcome.notes) == (True, False, 0, ())
     assert (outcome.winner, outcome.best) == (None, None)
     assert {segment.actual_s for segment in outcome.segments} == {None}

@@ -62,6 +62,7 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
         "checkpoint_bytes": "--checkpoint-space",
         "executor": "--executor",
         "lucky": "--sample",
+        "gpus_per_node": "--gpus-per-node",
         "budget_usd": "--budget",
         "deadline_s": "--deadline",
         "lose": "--lose",

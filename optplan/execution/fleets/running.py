@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from optplan.contracts import Infeasibility
 from optplan.errors import DataError, UsageError, nearest_name_hint
@@ -16,29 +16,23 @@ from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import FleetOptions, write_fleet
 from optplan.execution.fleets.virtual import Course, VirtualFleet
 from optplan.execution.loop import Listener
+from optplan.execution.outcomes import Outcome, describe_end
 from optplan.execution.run_state import Phase
 from optplan.execution.runs import Run
 from optplan.formulations.srift.data.instance import SriftInstance, VmType
 from optplan.formulations.srift.planning import SriftPlan
-from optplan.schema import FrozenModel
 
 #: Heartbeats of all VMs on the virtual clock.
 _MOST_BEATS = 1_000_000
 
 
-class FleetOutcome(FrozenModel):
-    """A watched run, as far as it went.
+class FleetOutcome(Outcome):
+    """A watched run, as far as it went; on a virtual clock nothing trains.
 
     Parameters
     ----------
-    virtual
-        Whether it was watched on a virtual clock, on which nothing trains.
-    status, code
-        ``ended``, ``paused`` or ``running``, and the exit code.
-    why
-        Why it ended before its end, or waits.
-    time_s, cost_usd
-        Until it ended, or until its last record; and what its VMs cost, without waiting where the instance says so.
+    cost_usd
+        What its VMs cost, without waiting where the instance says so.
     iterations, target
         Done, and to do, in all.
     fleets
@@ -53,11 +47,6 @@ class FleetOutcome(FrozenModel):
         Why no fleet keeps the limits, and what each would have to be; None while one does.
     """
 
-    virtual: bool = False
-    status: Literal["ended", "paused", "running"]
-    code: int
-    why: str = ""
-    time_s: float
     cost_usd: float
     iterations: int
     target: int
@@ -164,11 +153,7 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Fleet, FleetOutcome]):
         state = self.state
         told = 0 if self.journal is None else read_iterations(self.journal.folder, state.attempts)
         return FleetOutcome(
-            virtual=self.is_virtual,
-            status=state.status,
-            code=state.code,
-            why="" if state.end is None else state.end.why,
-            time_s=state.t,
+            **describe_end(state, virtual=self.is_virtual),
             cost_usd=state.spent_by(state.t),
             iterations=max(state.iterations, told),
             target=state.instance.iterations,

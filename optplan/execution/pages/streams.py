@@ -45,7 +45,7 @@ def build_stream_page(outcome: StreamOutcome) -> Page:
 def list_facts(outcome: StreamOutcome) -> list[tuple[str, str]]:
     """List the main figures, each with its name."""
     facts = [
-        ("status", outcome.status),
+        ("status", outcome.status + (f": {outcome.why}" if outcome.why else "")),
         ("mean completion time", f"{_seconds(outcome.actual_jct_s)} (planned {_seconds(outcome.planned_jct_s)})"),
         ("GPU-hours held by jobs", _hours(outcome.gpu_hours)),
         ("GPU-hours of nodes", _hours(outcome.node_gpu_hours) + _say_starting(outcome)),

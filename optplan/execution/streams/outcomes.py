@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from optplan.execution.outcomes import Outcome, describe_end
 from optplan.execution.run_state import NodeState
 from optplan.execution.streams.state import JobState, StreamState
 from optplan.formulations.boa.planning import BoaPlan
@@ -36,18 +37,11 @@ class ClassOutcome(FrozenModel):
     widths: tuple[int, ...] = ()
 
 
-class StreamOutcome(FrozenModel):
-    """A stream, as far as it went.
+class StreamOutcome(Outcome):
+    """A stream, as far as it went; on a virtual clock what is called actual is what an instance says of the classes.
 
     Parameters
     ----------
-    virtual
-        Whether it was served on a virtual clock: then nothing was trained or measured, and what is called actual is
-        what an instance says of the classes.
-    status, code
-        ``ended``, ``paused`` or ``running``; and the exit code.
-    time_s
-        Until it ended, or until now.
     classes
         In the order of their first arrivals.
     planned_jct_s, actual_jct_s
@@ -64,14 +58,8 @@ class StreamOutcome(FrozenModel):
         How often a running job got another width.
     dropped
         By job that was given up: why.
-    notes
-        What a reader should know.
     """
 
-    virtual: bool = False
-    status: str
-    code: int
-    time_s: float
     classes: tuple[ClassOutcome, ...]
     planned_jct_s: float | None
     actual_jct_s: float | None
@@ -81,7 +69,6 @@ class StreamOutcome(FrozenModel):
     tables: int
     changes: int
     dropped: dict[str, str]
-    notes: tuple[str, ...] = ()
 
 
 def describe_stream(
@@ -97,10 +84,7 @@ def describe_stream(
     planned = [(one.jobs, one.planned_jct_s) for one in classes if one.planned_jct_s is not None]
     weights = sum(count for count, _ in planned)
     return StreamOutcome(
-        virtual=virtual,
-        status=state.status,
-        code=state.code,
-        time_s=state.t,
+        **describe_end(state, virtual=virtual),
         classes=classes,
         planned_jct_s=sum(count * jct_s for count, jct_s in planned) / weights if weights else None,
         actual_jct_s=_mean_jct(jobs),
@@ -110,7 +94,6 @@ def describe_stream(
         tables=state.tables,
         changes=sum(max(0, len(job.widths) - 1) for job in jobs),
         dropped={job.name: job.why_dropped for job in jobs if job.why_dropped},
-        notes=tuple(state.notes),
     )
 
 

@@ -19,7 +19,7 @@ from optplan.execution.online.jobs import Order, Rules
 from optplan.execution.online.rows import Outlook
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.options import REAL, Amount, AtLeastOne, TrainingOptions
+from optplan.execution.options import REAL, AtLeastOne, TrainingOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
 from optplan.execution.runs import Run, name_training

@@ -85,6 +85,8 @@ def test_what_is_refused(run: Runner, files: tuple[Path, Path, Path]) -> None:
     out = plan.parent / "s1"
     assert run("run", plan, jobs, "--truth", instance, "--out", out).code == 0
     told = run("run", "--resume", out, "--truth", instance)
+    fixed = run("run", "--resume", out, "--gpus-per-node", "4")
+    assert (fixed.code, "--gpus-per-node: a run keeps what it began with; leave it out" in fixed.err) == (2, True)
     assert f"--truth: cannot be given with --resume; {out} is of a stream of jobs; leave it out" in told.err
     assert "as in partition=gpu" in run("run", plan, jobs, "--truth", instance, "--sbatch", "gpu").err
     assert "one (--truth or --learn)" in run("run", plan, jobs).err

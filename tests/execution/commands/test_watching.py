@@ -99,6 +99,7 @@ def test_a_run_can_be_given_up(run: Runner, plan: Path, tmp_path: Path) -> None:
         (("--resume", "nowhere"), "no run is there; give the folder that --out named"),
         (("{plan}", "--abort"), "--abort: has no meaning here; "),
         (("{plan}", "--deadline", "1h"), "--deadline: a fleet begins with the limits of its plan's instance; "),
+        (("{plan}", "--gres", "v100"), "--gres: got 'v100', which means nothing to executor 'virtual'; leave it out"),
         (("{plan}", "--slower", "2"), "is a plan of a fleet; leave it out"),
         (("{plan}", "jobs.yaml"), "JOBS: jobs.yaml is given, and "),
         (("plan.json", "--lose", "p3.8xlarge"), "a type and when it goes are needed"),
