@@ -7,6 +7,7 @@ They outlive a driver that is killed, and another one adopts them. What they wro
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import time
@@ -111,6 +112,11 @@ class FolderSettings:
     address: str = ""
     sbatch: Mapping[str, str] = field(default_factory=dict)
     gres: str = "gpu"
+
+    @property
+    def name(self) -> str:
+        """What tells the run from others on a cluster: a digest of its folder."""
+        return hashlib.sha256(str(self.root.resolve()).encode()).hexdigest()[:10]
 
     @property
     def is_joined(self) -> bool:

@@ -14,16 +14,18 @@ from optplan.errors import UsageError
 from optplan.execution.driver import Limits
 from optplan.execution.scheduler import Rules
 from optplan.execution.setups import Setup
-from optplan.schema import FrozenModel
+from optplan.schema import ByName, FrozenModel
 
 _Amount = Annotated[float, Field(ge=0)]
 _Limit = Annotated[float, Field(gt=0)]
-_REAL = ("local", "ray")
+_REAL = ("local", "ray", "slurm")
 #: Options that only some executors look at.
 _LOOKED_AT = {
     **dict.fromkeys(("retries", "grace_s", "launcher", "checkpoint_every_s", "checkpoint_bytes", "setup"), _REAL),
     **dict.fromkeys(("step_wait_s", "orphan_after_s", "step_timeout_s"), _REAL),
     "lucky": ("virtual",),
+    **dict.fromkeys(("slots", "node_wait_s"), ("virtual", "local", "ray")),
+    **dict.fromkeys(("sbatch", "gres"), ("slurm",)),
 }
 
 
@@ -66,6 +68,8 @@ class RunOptions(FrozenModel):
         ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker (on Ray an actor).
     address
         Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine.
+    sbatch, gres
+        On Slurm: options of sbatch by their long name, and what a GPU is called in ``--gres``; empty asks for none.
     step_wait_s
         Least seconds of an iteration; what is left of them is waited. For shows on machines without GPUs.
     checkpoint_every_s
@@ -80,7 +84,7 @@ class RunOptions(FrozenModel):
         On the virtual clock: how many times as long trials take, and as much nodes cost, as planned.
     """
 
-    executor: Literal["virtual", "local", "ray"] = "virtual"
+    executor: Literal["virtual", "local", "ray", "slurm"] = "virtual"
     train: str = ""
     command: str = ""
     folder: str = "."
@@ -98,6 +102,8 @@ class RunOptions(FrozenModel):
     slots: Annotated[int, Field(ge=1)] | None = None
     launcher: Literal["single", "torchrun"] = "single"
     address: str = ""
+    sbatch: ByName[str] = Field(default_factory=dict)
+    gres: str = "gpu"
     step_wait_s: _Amount = 0.0
     checkpoint_every_s: _Limit = 60.0
     checkpoint_bytes: _Amount = 10e9

@@ -7,7 +7,6 @@ nodes, by its id. Groups and actors are detached: they outlive a driver that is 
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import socket
 import tempfile
@@ -79,9 +78,8 @@ class RayExecutor(FolderExecutor[_Actors]):
         super().__init__(gpus_per_node, settings, now_s=now_s)
         self._ray = ray
         self._nodes: dict[str, _Node] = {}
-        run = hashlib.sha256(str(settings.root.resolve()).encode()).hexdigest()[:10]
-        self._scratch = Path(tempfile.gettempdir()) / f"op-{run}"  # short: it holds sockets
-        self._connect(f"optplan-{run}")
+        self._scratch = Path(tempfile.gettempdir()) / f"op-{settings.name}"  # short: it holds sockets
+        self._connect(f"optplan-{settings.name}")
         if not now_s:  # a run begins once the cluster is there; one that goes on has held its nodes meanwhile
             self._zero = time.monotonic()
         self._has_gpus = ray.cluster_resources().get("GPU", 0.0) > 0

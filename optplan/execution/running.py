@@ -208,6 +208,7 @@ def _make_executor(
     settings = replace(gather_settings(options, journal.folder), metric=rules.metric)
     if options.executor == "ray":
         settings = replace(settings, slots=options.slots or _count_slots(plan))
+    if options.executor != "local":
         _require_room(plan, options)
     gpus = {name: resource.gpus_per_node for name, resource in plan.resources.items()}
     return make_executor(options.executor, gpus, settings, now_s=now_s)
@@ -237,14 +238,14 @@ def _make_replanner(state: State, options: RunOptions) -> Replanner | None:
     own = {"deadline": options.deadline_s, "budget": options.budget_usd, "gpus": _count_gpus(options)}
     limits = {name: amount for name, amount in own.items() if amount is not None}
     require = None
-    if options.executor == "ray":
-        slots = options.slots or _count_slots(state.plan)
-        require = partial(_require_room, options=options.replace(slots=slots))
+    if options.executor not in ("virtual", "local"):
+        slots = _count_slots(state.plan) if options.executor == "ray" else None
+        require = partial(_require_room, options=options.replace(slots=options.slots or slots))
     return Replanner(state, above=options.replan_above, limits=limits, require=require)
 
 
 def _require_room(plan: Plan, options: RunOptions) -> None:
-    """Refuse plans for which a cluster of Ray has no room, or in which one process has GPUs on several machines."""
+    """Refuse plans for which a cluster has no room, or in which one process has GPUs on several machines."""
     for name in options.setup.nodes.keys() - plan.resources.keys():
         raise UsageError(f"setup.nodes: the plan has no resource {name!r}; {nearest_name_hint(name, plan.resources)}")
     for segment in plan.segments:

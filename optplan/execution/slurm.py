@@ -2,24 +2,29 @@
 
 Jobs with GPUs cannot grow in Slurm, so that a new width is a new job that goes on from the checkpoint of the one
 before. Slurm chooses the machines and queues jobs: nodes are ready as soon as they are asked for, and only bound what
-is submitted at a time. The folder of the run has to be one that all machines share.
+is submitted at a time; what jobs wait in its queue is time for which nodes are held. The folder of the run has to be
+one that all machines share.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from optplan.errors import OutputError, UsageError
 from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
 from optplan.execution.protocol import Capabilities, NodeReady, NodeRequest, Operation
-from optplan.execution.supervision import require_support
+from optplan.execution.supervision import read_code, require_support
 
-#: Seconds that one of Slurm's commands has.
-_PATIENCE_S = 60.0
+#: Seconds that one of Slurm's commands has, and for which squeue may fail, as while Slurm is started anew.
+_PATIENCE_S, _OUTAGE_S = 60.0, 600.0
+#: States in which jobs end that are not to blame for it.
+_BLAMELESS = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED"})
 
 
 class SlurmExecutor(FolderExecutor[str]):
@@ -41,6 +46,7 @@ class SlurmExecutor(FolderExecutor[str]):
         super().__init__(gpus_per_node, settings, now_s=now_s)
         self._nodes: set[str] = set()
         self._alive: frozenset[str] = frozenset()
+        self._answered_s = now_s
 
     def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
         """Let jobs be submitted on them."""
@@ -62,23 +68,28 @@ class SlurmExecutor(FolderExecutor[str]):
         return frozenset(self._nodes)
 
     def _find(self, operation: Operation, folder: Path) -> str | None:  # noqa: ARG002 - Slurm knows it by its name
-        found = _call("squeue", "--noheader", "--me", f"--name={operation.id}", "--format=%i").split()
+        found = _call("squeue", "--noheader", "--me", f"--name={self._name(operation)}", "--format=%i").split()
+        self._alive |= set(found)
         return found[0] if found else None
 
     def _launch(self, operation: Operation, folder: Path, log: Path) -> str:
-        many, most = len(operation.place), max(operation.place.values())
-        if many > 1 and self._settings.launcher == "single":
-            message = f"launcher: {operation.trial} has GPUs on {many} nodes, and is one process; give torchrun"
-            raise UsageError(message)
+        if len(operation.place) > 1 and self._settings.launcher == "single":
+            what = f"{operation.trial} has GPUs on {len(operation.place)} nodes, and is one process"
+            raise UsageError(f"launcher: {what}; give torchrun")
+        many, each = _divide(operation.place)
         options = {"nodes": str(many), "ntasks": str(many), "output": str(log.resolve()), "open-mode": "append"}
         if self._settings.gres:
-            options["gres"] = f"{self._settings.gres}:{most}"
+            options["gres"] = f"{self._settings.gres}:{each}"
         given = [f"--{name}={value}" for name, value in {**options, **self._settings.sbatch}.items()]
-        line = self._command_line(many, most, folder)
-        number = _call("sbatch", "--parsable", f"--job-name={operation.id}", *given, f"--wrap={line}")
+        own = ["--parsable", "--no-requeue", f"--job-name={self._name(operation)}"]  # who starts anew is the driver
+        number = _call("sbatch", *own, *given, f"--wrap={self._command_line(many, each, folder)}")
         number = number.strip().partition(";")[0]  # the name of the cluster may follow
         self._alive |= {number}
         return number
+
+    def _name(self, operation: Operation) -> str:
+        """Return the name of an operation's job: other runs may have operations of the same name."""
+        return f"{self._settings.name}.{operation.id}"
 
     def _command_line(self, nodes: int, gpus: int, folder: Path) -> str:
         """Return what the job runs; under torchrun one task a node, which meet on the first."""
@@ -93,18 +104,38 @@ class SlurmExecutor(FolderExecutor[str]):
         return f"srun --ntasks-per-node=1 {torchrun} {meeting} {shlex.join(worker)}"
 
     def _look_around(self) -> None:
-        """Ask once for all jobs which of them are still there."""
-        self._alive = frozenset(_call("squeue", "--noheader", "--me", "--format=%i").split())
+        """Ask once for all jobs which of them are still there; while Slurm does not answer, those that were."""
+        try:
+            self._alive = frozenset(_call("squeue", "--noheader", "--me", "--format=%i").split())
+        except OutputError:
+            if self.now_s() >= self._answered_s + _OUTAGE_S:
+                raise
+        else:
+            self._answered_s = self.now_s()
 
     def _is_alive(self, running: Running[str]) -> bool:
         return running.handle in self._alive
 
     def _kill(self, running: Running[str]) -> None:
-        if running.handle is not None:
-            _call("scancel", running.handle)
+        with suppress(OutputError):  # it has just ended; or the next look tries it again
+            _call("scancel", str(running.handle))
 
-    def _explain(self, running: Running[str]) -> Ending:  # noqa: ARG002 - its log says more than Slurm does
-        return explain_code(None)
+    def _explain(self, running: Running[str]) -> Ending:
+        code = read_code(running.folder)
+        if code is None and running.handle is not None:
+            with suppress(OutputError):  # Slurm forgets jobs some minutes after they have ended
+                said = re.search(r"JobState=(\w+)", _call("scontrol", "show", "job", running.handle))
+                if said is not None and said[1] != "COMPLETED":
+                    why = f"left nothing behind; Slurm says {said[1]} of its job {running.handle}"
+                    return Ending(why, blameless=said[1] in _BLAMELESS)
+        return explain_code(code)
+
+
+def _divide(place: Mapping[str, int]) -> tuple[int, int]:
+    """Return how many nodes a job has and how many GPUs on each: as few as it is placed on, and all alike."""
+    gpus = sum(place.values())
+    many = next(many for many in range(len(place), gpus + 1) if gpus % many == 0)
+    return many, gpus // many
 
 
 def _call(*words: str) -> str:
@@ -120,7 +151,7 @@ def _call(*words: str) -> str:
     try:
         done = subprocess.run(words, timeout=_PATIENCE_S, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        message = f"executor: {words[0]} is not installed; serve the stream from a machine that can submit to Slurm"
+        message = f"executor: {words[0]} is not installed; run on a machine that can submit to Slurm"
         raise UsageError(message) from None
     except subprocess.TimeoutExpired:
         raise OutputError(f"{words[0]} did not answer within {_PATIENCE_S:g} s; is Slurm up?") from None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -149,6 +151,50 @@ def make_jobs() -> Callable[..., list[StreamJob]]:
         ]
 
     return make
+
+
+#: Slurm in scripts: a job is a session of its own whose process is its number.
+SBATCH = """
+import subprocess, sys
+given = dict(word[2:].partition("=")[::2] for word in sys.argv[1:])
+with open(given["output"], "a") as log:
+    job = subprocess.Popen(["bash", "-c", given["wrap"]], stdout=log, stderr=log, start_new_session=True)
+open(FOLDER + "/" + str(job.pid), "w").write(given["job-name"] + " " + given["gres"])
+print(job.pid, "cluster", sep=";")
+"""
+SQUEUE = """
+import os, sys
+name = next((word[7:] for word in sys.argv if word.startswith("--name=")), None)
+for number in os.listdir(FOLDER):
+    try:
+        state = open("/proc/" + number + "/stat").read().rpartition(")")[2].split()[0]
+    except OSError:
+        continue
+    if state != "Z" and name in (None, open(FOLDER + "/" + number).read().split()[0]):
+        print(number)
+"""
+SCANCEL = """
+import os, signal, sys
+os.kill(int(sys.argv[1]), signal.SIGUSR1)
+"""
+SCONTROL = """
+import os, sys
+print("JobId=" + sys.argv[3] + "\\n   JobState=" + os.environ.get("OPTPLAN_TEST_STATE", "FAILED") + " Reason=None")
+"""
+
+
+@pytest.fixture
+def played_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Play Slurm; return where its jobs are noted."""
+    jobs, commands = tmp_path / "slurm-jobs", tmp_path / "bin"
+    jobs.mkdir()
+    commands.mkdir()
+    for name, body in (("sbatch", SBATCH), ("squeue", SQUEUE), ("scancel", SCANCEL), ("scontrol", SCONTROL)):
+        script = commands / name
+        script.write_text(f"#!{sys.executable}\nFOLDER = {str(jobs)!r}\n{body}", encoding="utf-8")
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
+    return jobs
 
 
 class Processes:

@@ -78,7 +78,7 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 @click.option(
     "--executor",
     type=click.Choice(["virtual", "local", "command", "ray", "slurm"]),
-    help="Where it runs; the virtual clock by default. command is for fleets, slurm for streams.",
+    help="Where it runs; the virtual clock by default. command is for fleets; ray and slurm are not.",
 )
 @click.option("-o", "--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
 @click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")
@@ -102,6 +102,8 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 @click.option("--slots", type=_AT_LEAST_ONE, help="GPUs or CPU slots of this machine that may be used.")
 @click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a trial, or one a GPU.")
 @click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
+@click.option("--sbatch", multiple=True, metavar="NAME=VALUE", help="On Slurm, an option of sbatch: partition=gpu.")
+@click.option("--gres", metavar="NAME", help="What a GPU is called in Slurm's --gres; gpu by default.")
 @_of_searches("--space", type=FILE, help="What configurations are drawn from (YAML or JSON).")
 @_of_searches("--mode", type=click.Choice(["min", "max"]), help="Which values of the metric are better.")
 @_of_searches("--seed", type=click.IntRange(min=0), help="Draws configurations, and luck on the virtual clock.")
@@ -137,8 +139,6 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
     help="Who comes first where jobs queue; first-come by default.",
 )
 @_of_streams("--scale-command", metavar="TEXT", help="Run with OPTPLAN_GPU_TYPE and OPTPLAN_NODES as nodes are wanted.")
-@_of_streams("--sbatch", multiple=True, metavar="NAME=VALUE", help="An option of sbatch: partition=gpu.")
-@_of_streams("--gres", metavar="NAME", help="What a GPU is called in Slurm's --gres; gpu by default.")
 @_of_fleets("--abort", is_flag=True, default=None, show_default=False, help="With --resume: give all VMs back.")
 @_of_fleets("--heartbeat", "heartbeat_s", type=TIME, help="How often every rank reports; 5s by default.")
 @_of_fleets("--launch", "launch_s", type=TIME, help="Until new VMs can train; the instance's launch_s unless given.")

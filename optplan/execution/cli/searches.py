@@ -29,6 +29,8 @@ RESUMED = (
         "dearer",
         "setup",
         "address",
+        "sbatch",
+        "gres",
         "lucky",
         "metric",
         "mode",
@@ -111,11 +113,21 @@ def ask_to_pause(folder: Path, process: int | None, status: str) -> tuple[str, b
     return f"{folder}: nobody follows it; it {'has ended' if status == 'ended' else 'is paused'}", True
 
 
+def split_option(text: str) -> tuple[str, str]:
+    """Read an option of sbatch, as in ``partition=gpu``."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise UsageError(f"--sbatch: got {text!r}; an option and its value are needed, as in partition=gpu")
+    return name, value
+
+
 def _name_fields(options: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of RunOptions that were given."""
     from optplan.instances.plain_data import read_data
 
     fields = dict(options)
+    if "sbatch" in fields:
+        fields["sbatch"] = dict(split_option(text) for text in fields["sbatch"])
     budget = fields.pop("budget", None)
     if budget is not None:
         if budget.unit is not BudgetUnit.USD:

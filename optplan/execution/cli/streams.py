@@ -9,7 +9,7 @@ from optplan.cli.console import Shown
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import Told
 from optplan.execution.cli.run_view import tell_records
-from optplan.execution.cli.searches import ask_to_pause, list_logs
+from optplan.execution.cli.searches import ask_to_pause, list_logs, split_option
 
 if TYPE_CHECKING:
     from optplan.contracts.plan import Plan
@@ -105,7 +105,7 @@ def _name_fields(options: dict[str, Any], types: Any) -> dict[str, Any]:  # noqa
     """Return the fields of StreamOptions that were given."""
     given = {name: value for name, value in options.items() if value not in (None, ())}
     if "sbatch" in given:
-        given["sbatch"] = dict(_split(text) for text in given["sbatch"])
+        given["sbatch"] = dict(split_option(text) for text in given["sbatch"])
     terms: dict[str, float] = {}
     if "node_gpus" in given:
         given["gpus_per_node"] = dict.fromkeys(types, given.pop("node_gpus"))
@@ -115,13 +115,6 @@ def _name_fields(options: dict[str, Any], types: Any) -> dict[str, Any]:  # noqa
     if "window_s" in given:
         terms["window_h"] = given.pop("window_s") / 3600.0
     return given | ({"terms": terms} if terms else {})
-
-
-def _split(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise UsageError(f"--sbatch: got {text!r}; an option and its value are needed, as in partition=gpu")
-    return name, value
 
 
 def _describe(record: Record) -> str:
