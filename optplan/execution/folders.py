@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from optplan.errors import OutputError
+from optplan.errors import OptplanError, OutputError
 from optplan.execution.checkpoints import is_whole, prune
 from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.protocol import (
@@ -196,6 +196,8 @@ class FolderExecutor(ABC, Generic[Handle]):
         """Adopt what still runs, and what ended operations left."""
         there = self._find_nodes(nodes)
         for operation in operations:
+            if operation.id in self._running:
+                continue
             folder = self._folder_of(operation.id)
             handle = self._find(operation, folder)
             if handle is not None or (folder / OUTCOME).is_file():
@@ -221,6 +223,8 @@ class FolderExecutor(ABC, Generic[Handle]):
                     (folder / name).unlink(missing_ok=True)
             write(folder / OPERATION, self._describe(operation, log))
             handle = self._launch(operation, folder, log)
+        except OptplanError:
+            raise
         except OSError as error:
             message = f"{folder} cannot be written ({error.strerror}); make room, then go on with --resume"
             raise OutputError(message) from None

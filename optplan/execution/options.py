@@ -18,11 +18,12 @@ from optplan.schema import ByName, FrozenModel
 
 _Amount = Annotated[float, Field(ge=0)]
 _Limit = Annotated[float, Field(gt=0)]
-_REAL = ("local", "ray", "slurm")
+_REAL = ("local", "command", "ray", "slurm")
 #: Options that only some executors look at.
 _LOOKED_AT = {
-    **dict.fromkeys(("retries", "grace_s", "launcher", "checkpoint_every_s", "checkpoint_bytes", "setup"), _REAL),
+    **dict.fromkeys(("retries", "grace_s", "checkpoint_every_s", "checkpoint_bytes", "setup"), _REAL),
     **dict.fromkeys(("step_wait_s", "orphan_after_s", "step_timeout_s"), _REAL),
+    "launcher": ("local", "ray", "slurm"),
     "lucky": ("virtual",),
     **dict.fromkeys(("slots", "node_wait_s"), ("virtual", "local", "ray")),
     **dict.fromkeys(("sbatch", "gres"), ("slurm",)),
@@ -39,7 +40,7 @@ class RunOptions(FrozenModel):
     train
         ``module:name`` or ``file.py:name`` of the trainable.
     command
-        A command line instead.
+        A command line instead; of executor ``command``, what starts and ends trials.
     folder
         Relative files and modules of these are looked for there.
     metric, mode
@@ -84,7 +85,7 @@ class RunOptions(FrozenModel):
         On the virtual clock: how many times as long trials take, and as much nodes cost, as planned.
     """
 
-    executor: Literal["virtual", "local", "ray", "slurm"] = "virtual"
+    executor: Literal["virtual", "local", "command", "ray", "slurm"] = "virtual"
     train: str = ""
     command: str = ""
     folder: str = "."
@@ -168,6 +169,13 @@ def require_effect(
             raise UsageError(f"{name}: got {value!r}, which means nothing to executor {executor!r}; {fix}")
 
 
+def require_starter(executor: str, train: str, command: str) -> None:
+    """Refuse the executor ``command`` where it has nothing to start, or nothing to start it with."""
+    if executor == "command" and not (train and command):
+        what = "starts and ends by --command what is trained by --train"
+        raise UsageError(f"command: executor 'command' {what}; give both")
+
+
 def require_training(options: RunOptions) -> None:
     """Refuse options that do not fit together: who trains, and where."""
     if options.executor != "ray" and options.setup.image:
@@ -175,7 +183,8 @@ def require_training(options: RunOptions) -> None:
     require_effect(options, options.executor, _LOOKED_AT, {})
     if options.address and options.executor != "ray":
         raise UsageError(f"address: executor {options.executor!r} has none; give --executor ray, or leave it out")
-    if options.train and options.command:
+    require_starter(options.executor, options.train, options.command)
+    if options.train and options.command and options.executor != "command":
         raise UsageError("train: a command is given as well; give one of the two")
     if options.executor != "virtual" and (options.slower, options.dearer) != (1.0, 1.0):
         raise UsageError("slower, dearer: they are for the virtual clock; leave them out")

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from optplan.execution.supervision import DriverWatch, is_running, launch, list_homes, name_home, read_code
+from optplan.execution.locks import DRIVER_LOCK
+from optplan.execution.supervision import LockWatch, is_running, launch, list_homes, name_home, read_code
 from optplan.execution.trial_files import OPERATION
 
 #: Exit code of a worker that does not see the run's folder.
@@ -72,7 +73,7 @@ def _leave_without_driver(root: Path, after_s: float, group: Any) -> None:  # no
     """Give the actor's node back once nobody drives the run any more, and nothing of it runs."""
     import ray
 
-    watch = DriverWatch(root, after_s)
+    watch = LockWatch(root / DRIVER_LOCK, after_s)
     while not watch.is_gone() or any(is_running(home) for own in root.glob("operations/*") for home in list_homes(own)):
         time.sleep(watch.look_s)
     if group is not None:

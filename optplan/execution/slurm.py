@@ -1,9 +1,7 @@
 """The Slurm executor: every operation is a job of its own, submitted at the size that was decided.
 
 Jobs with GPUs cannot grow in Slurm, so that a new width is a new job that goes on from the checkpoint of the one
-before. Slurm chooses the machines and queues jobs: nodes are ready as soon as they are asked for, and only bound what
-is submitted at a time; what jobs wait in its queue is time for which nodes are held. The folder of the run has to be
-one that all machines share.
+before. Slurm chooses the machines and queues jobs; what they wait in its queue is time for which nodes are held.
 """
 
 from __future__ import annotations
@@ -12,14 +10,15 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from optplan.errors import OutputError, UsageError
-from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
-from optplan.execution.protocol import Capabilities, NodeReady, NodeRequest, Operation
-from optplan.execution.supervision import read_code, require_support
+from optplan.execution.folders import Ending, FolderSettings, Running, explain_code
+from optplan.execution.protocol import Capabilities, Operation
+from optplan.execution.queues import QueueExecutor
+from optplan.execution.supervision import read_code, write_command
 
 #: Seconds that one of Slurm's commands has, and for which squeue may fail, as while Slurm is started anew.
 _PATIENCE_S, _OUTAGE_S = 60.0, 600.0
@@ -27,45 +26,16 @@ _PATIENCE_S, _OUTAGE_S = 60.0, 600.0
 _BLAMELESS = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED"})
 
 
-class SlurmExecutor(FolderExecutor[str]):
-    """Runs operations as jobs of Slurm; a handle is a job's number.
-
-    Raises
-    ------
-    MissingExtraError
-        When psutil is not installed, which jobs need.
-    UsageError
-        On another system than Linux.
-    """
+class SlurmExecutor(QueueExecutor[str]):
+    """Runs operations as jobs of Slurm; a handle is a job's number."""
 
     capabilities = Capabilities("slurm", lateness=0.05)
     look_s = 1.0
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
-        require_support()
         super().__init__(gpus_per_node, settings, now_s=now_s)
-        self._nodes: set[str] = set()
         self._alive: frozenset[str] = frozenset()
         self._answered_s = now_s
-
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
-        """Let jobs be submitted on them."""
-        for request in requests:
-            if request.node not in self._nodes:
-                self._nodes.add(request.node)
-                self._events.append(NodeReady(request.node, self.now_s()))
-
-    def release_nodes(self, nodes: Sequence[str]) -> None:
-        """Let no more jobs be submitted on them."""
-        self._nodes -= set(nodes)
-
-    def close(self) -> None:
-        """Leave jobs alone that are submitted."""
-
-    def _find_nodes(self, nodes: Sequence[NodeRequest]) -> frozenset[str]:
-        self._nodes |= {request.node for request in nodes}
-        self._look_around()
-        return frozenset(self._nodes)
 
     def _find(self, operation: Operation, folder: Path) -> str | None:  # noqa: ARG002 - Slurm knows it by its name
         found = _call("squeue", "--noheader", "--me", f"--name={self._name(operation)}", "--format=%i").split()
@@ -93,10 +63,9 @@ class SlurmExecutor(FolderExecutor[str]):
 
     def _command_line(self, nodes: int, gpus: int, folder: Path) -> str:
         """Return what the job runs; under torchrun one task a node, which meet on the first."""
-        own = str(folder.resolve())
         if not self._settings.is_joined:
-            return "exec " + shlex.join([sys.executable, "-m", "optplan.execution.supervision", own, own, "", "0"])
-        worker = ["-m", "optplan.execution.worker", own]
+            return f"exec {write_command(folder)}"
+        worker = ["-m", "optplan.execution.worker", str(folder.resolve())]
         size = [f"--nnodes={nodes}", f"--nproc-per-node={gpus}", "--max-restarts=0", "--rdzv-backend=c10d"]
         torchrun = shlex.join([sys.executable, "-m", "torch.distributed.run", *size])
         first = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'

@@ -73,12 +73,14 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 )
 @click.argument("plan", required=False, metavar="[PLAN]", type=FILE)
 @click.argument("jobs", required=False, metavar="[JOBS]", type=FILE)
-@click.option("--command", metavar="TEXT", help="A command line: what trains, or what starts and ends fleets.")
+@click.option(
+    "--command", metavar="TEXT", help="A command line: what trains, or what starts and ends it (--executor command)."
+)
 @click.option("--train", metavar="TARGET", help="What to train instead: module:Trainable, or file.py:Trainable.")
 @click.option(
     "--executor",
     type=click.Choice(["virtual", "local", "command", "ray", "slurm"]),
-    help="Where it runs; the virtual clock by default. command is for fleets; ray and slurm are not.",
+    help="Where it runs; the virtual clock by default. ray and slurm are not for fleets.",
 )
 @click.option("-o", "--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
 @click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")

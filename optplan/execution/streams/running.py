@@ -21,7 +21,7 @@ from optplan.execution.online.jobs import Order, Rules
 from optplan.execution.online.rows import Outlook
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.options import require_effect
+from optplan.execution.options import require_effect, require_starter
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
 from optplan.execution.running import interruptible
@@ -42,11 +42,12 @@ _AtLeastOne = Annotated[int, Field(ge=1)]
 _Amount = Annotated[float, Field(ge=0)]
 _Limit = Annotated[float, Field(gt=0)]
 
-_REAL = ("local", "ray", "slurm")
+_REAL = ("local", "command", "ray", "slurm")
 #: Executors that look at an option; others refuse it.
 _LOOKED_AT = {
-    **dict.fromkeys(("train", "command", "launcher", "metric", "retries", "grace_s"), _REAL),
+    **dict.fromkeys(("train", "command", "metric", "retries", "grace_s"), _REAL),
     **dict.fromkeys(("orphan_after_s", "step_timeout_s"), _REAL),
+    "launcher": ("local", "ray", "slurm"),
     "slots": ("local", "ray"),
     "address": ("ray",),
     "sbatch": ("slurm",),
@@ -89,7 +90,7 @@ class StreamOptions(FrozenModel):
         Of the calculator.
     """
 
-    executor: Literal["virtual", "local", "ray", "slurm"] = "virtual"
+    executor: Literal["virtual", "local", "command", "ray", "slurm"] = "virtual"
     train: str = ""
     command: str = ""
     folder: str = "."
@@ -238,7 +239,8 @@ def _check(options: StreamOptions, truth: BoaInstance | None, instance: BoaInsta
         return
     if truth is not None:
         raise UsageError(f"truth: executor {options.executor!r} shows how long epochs take; leave it out (--truth)")
-    if bool(options.train) is bool(options.command):
+    require_starter(options.executor, options.train, options.command)
+    if bool(options.train) is bool(options.command) and options.executor != "command":
         raise UsageError(f"train: executor {options.executor!r} needs one thing to train; give --train or --command")
     if out is None:
         raise UsageError("out: a folder is needed for what the jobs write")
