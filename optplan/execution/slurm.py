@@ -38,9 +38,9 @@ class SlurmExecutor(QueueExecutor[str]):
         self._answered_s = now_s
 
     def _find(self, operation: Operation, folder: Path) -> str | None:  # noqa: ARG002 - Slurm knows it by its name
-        found = _call("squeue", "--noheader", "--me", f"--name={self._name(operation)}", "--format=%i").split()
-        self._alive |= set(found)
-        return found[0] if found else None
+        found = find_jobs(self._name(operation)).get(self._name(operation))
+        self._alive |= set() if found is None else {found}
+        return found
 
     def _launch(self, operation: Operation, folder: Path, log: Path) -> str:
         if len(operation.place) > 1 and self._settings.launcher == "single":
@@ -50,10 +50,8 @@ class SlurmExecutor(QueueExecutor[str]):
         options = {"nodes": str(many), "ntasks": str(many), "output": str(log.resolve()), "open-mode": "append"}
         if self._settings.gres:
             options["gres"] = f"{self._settings.gres}:{each}"
-        given = [f"--{name}={value}" for name, value in {**options, **self._settings.sbatch}.items()]
-        own = ["--parsable", "--no-requeue", f"--job-name={self._name(operation)}"]  # who starts anew is the driver
-        number = _call("sbatch", *own, *given, f"--wrap={self._command_line(many, each, folder)}")
-        number = number.strip().partition(";")[0]  # the name of the cluster may follow
+        options |= self._settings.sbatch
+        number = submit(self._name(operation), options, self._command_line(many, each, folder))
         self._alive |= {number}
         return number
 
@@ -86,8 +84,7 @@ class SlurmExecutor(QueueExecutor[str]):
         return running.handle in self._alive
 
     def _kill(self, running: Running[str]) -> None:
-        with suppress(OutputError):  # it has just ended; or the next look tries it again
-            _call("scancel", str(running.handle))
+        cancel(str(running.handle))
 
     def _explain(self, running: Running[str]) -> Ending:
         code = read_code(running.folder)
@@ -105,6 +102,27 @@ def _divide(place: Mapping[str, int]) -> tuple[int, int]:
     gpus = sum(place.values())
     many = next(many for many in range(len(place), gpus + 1) if gpus % many == 0)
     return many, gpus // many
+
+
+def submit(name: str, options: Mapping[str, str], line: str) -> str:
+    """Submit a job that runs a line of a shell, and return its number; who starts it anew is the driver."""
+    given = [f"--{option}={value}" for option, value in options.items()]
+    number = _call("sbatch", "--parsable", "--no-requeue", f"--job-name={name}", *given, f"--wrap={line}")
+    return number.strip().partition(";")[0]  # the name of the cluster may follow
+
+
+def find_jobs(*names: str) -> dict[str, str]:
+    """Return the numbers of the jobs that there are, by these names."""
+    if not names:
+        return {}
+    lines = _call("squeue", "--noheader", "--me", f"--name={','.join(names)}", "--format=%i %j").splitlines()
+    return {name: number for number, name in map(str.split, lines)}
+
+
+def cancel(number: str) -> None:
+    """End a job; where Slurm cannot, as it has just ended or does not answer, who still sees it tries again."""
+    with suppress(OutputError):
+        _call("scancel", number)
 
 
 def _call(*words: str) -> str:

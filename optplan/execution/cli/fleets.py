@@ -10,7 +10,7 @@ from optplan.cli.console import Shown
 from optplan.errors import DataError, UsageError
 from optplan.execution.cli.kinds import Told
 from optplan.execution.cli.run_view import tell_records
-from optplan.execution.cli.searches import ask_to_pause
+from optplan.execution.cli.searches import ask_to_pause, split_option
 from optplan.units import BudgetUnit
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ NAME = "a fleet"
 _COURSE = ("lose", "notice", "back", "boots", "iteration_takes")
 OPTIONS = (
     *("executor", "command", "out", "heartbeat_s", "launch_s", "launch_wait_s", "return_s", "detach_s", "grace_s"),
-    *("checkpoint_every_s", "retries", "time_limit_s", *_COURSE, "events", "report"),
+    *("sbatch", "gres", "checkpoint_every_s", "retries", "time_limit_s", *_COURSE, "events", "report"),
 )
 RESUMED = ("deadline", "budget", "abort", "events", "report")
 
@@ -38,6 +38,8 @@ def follow(plan: Plan, options: dict[str, Any], events: Path | None) -> Told:
     assert isinstance(plan, SriftPlan)  # as the kind of the plan says
     if not plan.segments:
         raise DataError("plan.segments", "has none, so that nothing would run", "make the plan anew")
+    if "sbatch" in options:
+        options["sbatch"] = dict(split_option(text) for text in options["sbatch"])
     course = _read_course({name: options.pop(name) for name in _COURSE if name in options})
     with tell_records(events, describe_record) as listener:
         return Told(watch(plan, out=options.pop("out", None), course=course, listener=listener, **options))

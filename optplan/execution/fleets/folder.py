@@ -22,11 +22,12 @@ from optplan.errors import UsageError
 from optplan.execution.command_executor import call_command
 from optplan.execution.fleets.hook import FLEET, ORDERS, RANKS, STOP
 from optplan.execution.fleets.protocol import FleetRequest, Notice, Report
-from optplan.execution.supervision import clear, end, is_running, launch, list_homes, name_home, require_support
+from optplan.execution.fleets.ranks import LOG, start_ranks
+from optplan.execution.supervision import clear, end, is_running, list_homes, require_support
 from optplan.execution.trial_files import STARTED, read_new_lines, write
 
 #: Names in the folder of a run, and of a fleet.
-FLEETS, NOTICES, _PLAN, _LOG = "fleets", "notices", "plan.json", "output.log"
+FLEETS, NOTICES, _PLAN = "fleets", "notices", "plan.json"
 #: Bytes at the end of a rank's reports in which it says how far it is.
 _TAIL = 8_192
 #: Seconds between two looks.
@@ -193,24 +194,7 @@ class LocalFleet(FolderFleet):
         if shutil.which(words[0]) is None:
             problem = f"command: {words[0]!r} cannot be started ({os.strerror(errno.ENOENT)})"
             raise UsageError(f"{problem}; give a program that is there")
-        for role in said["ranks"]:
-            rank = role["rank"]
-            if (folder / RANKS / f"{rank:05d}.jsonl").exists():
-                continue  # it has run, or does
-            variables = {
-                "OPTPLAN_FLEET": str(folder),
-                "RANK": str(rank),
-                "LOCAL_RANK": str(role["local_rank"]),
-                "WORLD_SIZE": str(len(said["ranks"])),
-                "GLOO_SOCKET_IFNAME": "lo",
-                "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
-                "PYTHONUNBUFFERED": "1",
-            }
-            home = name_home(folder, rank)
-            home.mkdir(exist_ok=True)
-            child = launch(home, folder, words, log=folder / _LOG, variables=variables)
-            if child is not None:  # else it runs
-                self._children[rank] = child
+        self._children |= start_ranks(folder, said, words)
 
     def _end(self, folder: Path) -> None:
         homes = list_homes(folder)
@@ -231,7 +215,7 @@ class LocalFleet(FolderFleet):
             if child.poll() is not None:
                 del self._children[rank]
                 if not (self._folder_of(self._number) / RANKS / f"{rank:05d}.jsonl").exists():
-                    trouble = f"rank {rank} ended with exit code {child.returncode}; see {_LOG}"
+                    trouble = f"rank {rank} ended with exit code {child.returncode}; see {LOG}"
                     yield Report(self._number, rank, self.now_s(), trouble=trouble, left=True)
 
     def release(self) -> None:

@@ -15,6 +15,7 @@ from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import WatchOptions, write_fleet
 from optplan.execution.fleets.virtual import Course, VirtualFleet
 from optplan.execution.journal import Beginning, Journal
+from optplan.execution.options import require_effect
 from optplan.execution.records import LimitsChanged, Record, Resumed
 from optplan.execution.run_state import Phase
 from optplan.execution.running import interruptible
@@ -148,6 +149,7 @@ def read_watch(out: Path | str) -> FleetOutcome:
 
 
 def _check(plan: SriftPlan, options: WatchOptions, out: object, course: Course | None) -> None:
+    require_effect(options, options.executor, dict.fromkeys(("sbatch", "gres"), ("slurm",)), {})
     if not plan.instance:
         raise UsageError("plan: it does not hold its instance; make it anew with `optplan solve --plan`")
     types = SriftInstance.parse(plan.instance, path="plan.instance").types
@@ -259,8 +261,12 @@ class _Watch:
             raise UsageError("out: a folder is needed in which ranks report")
         from optplan.execution.fleets.folder import CommandFleet, LocalFleet
 
-        made = LocalFleet if options.executor == "local" else CommandFleet
         now_s = self.state.t
         if self.state.nodes:  # a deadline does not wait for a monitor
             now_s += journal.idle_s()
+        if options.executor == "slurm":
+            from optplan.execution.fleets.slurm import SlurmFleet
+
+            return SlurmFleet(journal.folder, options.command, options.sbatch, options.gres, now_s=now_s)
+        made = LocalFleet if options.executor == "local" else CommandFleet
         return made(journal.folder, options.command, now_s=now_s)

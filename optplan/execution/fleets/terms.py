@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from optplan.formulations.srift.planning import SriftPlan
-from optplan.schema import FrozenModel
+from optplan.schema import ByName, FrozenModel
 
 _Amount = Annotated[float, Field(ge=0)]
 _Positive = Annotated[float, Field(gt=0)]
@@ -24,9 +24,12 @@ class WatchOptions(FrozenModel):
     Parameters
     ----------
     executor
-        Who starts VMs and ranks: the virtual clock, this machine, or a command of the user's.
+        Who starts VMs and ranks: the virtual clock, this machine, a command of the user's, or Slurm.
     command
-        What is run: for each rank on this machine, for each fleet elsewhere.
+        What is run: for each rank here and on Slurm, for each fleet elsewhere.
+    sbatch, gres
+        On Slurm: options of sbatch by their long name, in which ``{type}`` is the type of the VM whose job it is; and
+        what a GPU is called in ``--gres``; empty asks for none.
     heartbeat_s
         How often every rank reports.
     launch_s
@@ -48,8 +51,10 @@ class WatchOptions(FrozenModel):
         For each plan of the rest: VMs are paid meanwhile. The paper gives 1 s (5.4).
     """
 
-    executor: Literal["virtual", "local", "command"] = "virtual"
+    executor: Literal["virtual", "local", "command", "slurm"] = "virtual"
     command: str = ""
+    sbatch: ByName[str] = Field(default_factory=dict)
+    gres: str = "gpu"
     heartbeat_s: _Positive = 5.0
     launch_s: _Amount | None = None
     launch_wait_s: _Positive = 900.0

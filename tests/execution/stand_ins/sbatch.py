@@ -9,5 +9,6 @@ given = dict(word[2:].partition("=")[::2] for word in sys.argv[1:])
 with Path(given["output"]).open("a", encoding="utf-8") as log:
     job = subprocess.Popen(["bash", "-c", given["wrap"]], stdout=log, stderr=log, start_new_session=True)
 noted = Path(os.environ["OPTPLAN_TEST_JOBS"], str(job.pid))
-noted.write_text(f"{given['job-name']} {given.get('gres', '')}", encoding="utf-8")
+said = [given[name] for name in ("job-name", "gres", "partition") if name in given]
+noted.write_text(" ".join(said), encoding="utf-8")
 sys.stdout.write(f"{job.pid};cluster\n")
