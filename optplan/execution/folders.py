@@ -90,6 +90,8 @@ class FolderSettings:
         many slots as are asked for (of a cluster one).
     address
         Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine, which ends with the driver.
+    storage
+        On Ray: the URL of checkpoints and outcomes where machines share no folder; empty where they do.
     sbatch, gres
         On Slurm: options of sbatch by their long name, such as ``partition: gpu``, and what a GPU is called in
         ``--gres``, such as ``gpu`` or ``gpu:a100``; empty where there are none to ask for.
@@ -110,6 +112,7 @@ class FolderSettings:
     setup: Setup = field(default_factory=Setup)
     slots: int | None = None
     address: str = ""
+    storage: str = ""
     sbatch: Mapping[str, str] = field(default_factory=dict)
     gres: str = "gpu"
 
@@ -309,6 +312,7 @@ class FolderExecutor(ABC, Generic[Handle]):
             "root": str(settings.root.resolve()),
             "log": str(log.resolve()),
             "metric": settings.metric,
+            "storage": settings.storage,
             "step_wait_s": settings.step_wait_s,
             "checkpoint_every_s": settings.checkpoint_every_s,
             "grace_s": settings.grace_s,
@@ -361,13 +365,17 @@ class FolderExecutor(ABC, Generic[Handle]):
             running.iterations, running.step_at_s = data["iterations"], self.now_s()
             self._events.append(Progressed(running.operation.id, self.now_s(), *done))
 
+    def _is_whole(self, checkpoint: Checkpoint) -> bool:
+        """Whether a checkpoint is there, all of it."""
+        return is_whole(self._settings.root, checkpoint)
+
     def _conclude(self, running: Running[Handle]) -> Event:
         """Say how an operation has ended whose processes are gone."""
-        operation, root, now_s = running.operation, self._settings.root, self.now_s()
+        operation, now_s = running.operation, self.now_s()
         outcome = read(running.folder / OUTCOME)
         if outcome is not None:
             checkpoint = None if outcome["checkpoint"] is None else Checkpoint(**outcome["checkpoint"])
-            if checkpoint is None or is_whole(root, checkpoint):
+            if checkpoint is None or self._is_whole(checkpoint):
                 done = (outcome["iterations"], outcome["metrics"], checkpoint)
                 busy_s = now_s - operation.wanted_s
                 return Finished(operation.id, now_s, *done, busy_s, outcome["complete"], outcome["timings"])
@@ -376,7 +384,7 @@ class FolderExecutor(ABC, Generic[Handle]):
             return Finished(operation.id, now_s, *was, now_s - operation.wanted_s, complete=False)
         stored = read(running.folder / STORED) or {}
         kept = Checkpoint(**stored["checkpoint"]) if stored.get("checkpoint") else None
-        if kept is not None and not is_whole(root, kept):
+        if kept is not None and not self._is_whole(kept):
             stored, kept = {}, None
         ending = self._explain(running)
         if running.hangs:

@@ -24,6 +24,7 @@ _LOOKED_AT = {
     **dict.fromkeys(("retries", "grace_s", "checkpoint_every_s", "checkpoint_bytes", "setup"), _REAL),
     **dict.fromkeys(("step_wait_s", "orphan_after_s", "step_timeout_s"), _REAL),
     "launcher": ("local", "ray", "slurm"),
+    "storage": ("ray",),
     "lucky": ("virtual",),
     **dict.fromkeys(("slots", "node_wait_s"), ("virtual", "local", "ray")),
     **dict.fromkeys(("sbatch", "gres"), ("slurm",)),
@@ -69,6 +70,8 @@ class RunOptions(FrozenModel):
         ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker (on Ray an actor).
     address
         Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine.
+    storage
+        On Ray: the URL of checkpoints where machines share no folder, such as ``s3://bucket/runs/first``.
     sbatch, gres
         On Slurm: options of sbatch by their long name, and what a GPU is called in ``--gres``; empty asks for none.
     step_wait_s
@@ -103,6 +106,7 @@ class RunOptions(FrozenModel):
     slots: Annotated[int, Field(ge=1)] | None = None
     launcher: Literal["single", "torchrun"] = "single"
     address: str = ""
+    storage: str = ""
     sbatch: ByName[str] = Field(default_factory=dict)
     gres: str = "gpu"
     step_wait_s: _Amount = 0.0

@@ -34,7 +34,7 @@ FEW, MANY = 3, 1000
 _POLLS = 300
 
 VIRTUAL = ("virtual", "virtual-stream")
-REAL = [pytest.param(name, marks=pytest.mark.real) for name in ("slurm-daemons", "ray")]
+REAL = [pytest.param(name, marks=pytest.mark.real) for name in ("slurm-daemons", "ray", "ray-by-url")]
 PROCESSES = ["local", "slurm", "command", *REAL]
 ALL = [*VIRTUAL, *PROCESSES]
 
@@ -117,20 +117,24 @@ def world(
     if name == "slurm-daemons":  # which outlive the test, so that they are not of its processes
         monkeypatch.setenv("SLURM_CONF", request.getfixturevalue("slurm").environment["SLURM_CONF"])
     processes = request.getfixturevalue("processes")
-    if name == "ray":
+    if name in ("ray", "ray-by-url"):
         address = os.environ.get("OPTPLAN_TEST_RAY")
         if not address:
             pytest.skip("needs a cluster of Ray's; real/test_ray_conformance.py makes one")
         settings = replace(settings, address=address)
+    if name == "ray-by-url":
+        path, query = tmp_path.name, os.environ["OPTPLAN_TEST_S3"].partition("?")[2]
+        settings = replace(settings, storage=f"{os.environ['OPTPLAN_TEST_S3'].partition('?')[0]}/{path}?{query}")
     if name == "command":
         settings = replace(settings, command=starter)
-    kind = name.removesuffix("-daemons")
+    kind = name.partition("-")[0]
     own = World(lambda now_s: make_executor(kind, {"gpu": 2}, settings, now_s=now_s), "b1-s1", "gpu", 0.05, root)
     with Journal(root):  # who drives holds its lock
         yield own
         if own.driven is not None:
             own.driven.release_nodes([each.node for each in own.requests])
             own.driven.close()
+        assert name != "ray-by-url" or not list(root.glob("trials/*/checkpoint-*")), "checkpoints are at their URL"
         processes.wait_until(lambda: not processes.find(), "what has ended to be gone")
 
 

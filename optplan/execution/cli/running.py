@@ -80,7 +80,7 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 @click.option(
     "--executor",
     type=click.Choice(["virtual", "local", "command", "ray", "slurm"]),
-    help="Where it runs; the virtual clock by default. ray and slurm are not for fleets.",
+    help="Where it runs; the virtual clock by default. ray is not for fleets.",
 )
 @click.option("-o", "--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
 @click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")
@@ -104,6 +104,9 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 @click.option("--slots", type=_AT_LEAST_ONE, help="GPUs or CPU slots of this machine that may be used.")
 @click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a trial, or one a GPU.")
 @click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
+@click.option(
+    "--storage", metavar="URL", help="On Ray, where checkpoints go if machines share no folder: s3://bucket/run."
+)
 @click.option("--sbatch", multiple=True, metavar="NAME=VALUE", help="On Slurm, an option of sbatch: partition=gpu.")
 @click.option("--gres", metavar="NAME", help="What a GPU is called in Slurm's --gres; gpu by default.")
 @_of_searches("--space", type=FILE, help="What configurations are drawn from (YAML or JSON).")

@@ -29,6 +29,7 @@ RESUMED = (
         "dearer",
         "setup",
         "address",
+        "storage",
         "sbatch",
         "gres",
         "lucky",

@@ -27,6 +27,7 @@ OPTIONS = (
         "node_start_s",
         "scale_command",
         "address",
+        "storage",
         "sbatch",
         "gres",
         "launcher",

@@ -49,7 +49,7 @@ _LOOKED_AT = {
     **dict.fromkeys(("orphan_after_s", "step_timeout_s"), _REAL),
     "launcher": ("local", "ray", "slurm"),
     "slots": ("local", "ray"),
-    "address": ("ray",),
+    **dict.fromkeys(("address", "storage"), ("ray",)),
     "sbatch": ("slurm",),
     "gres": ("slurm",),
     "node_start_s": ("virtual",),
@@ -65,7 +65,7 @@ class StreamOptions(FrozenModel):
     ----------
     executor
         Where its jobs run.
-    train, command, folder, metric, launcher, address
+    train, command, folder, metric, launcher, address, storage
         As in :class:`~optplan.execution.running.RunOptions`; an iteration is an epoch.
     gpus_per_node
         By type of GPU; 1 where it is left out.
@@ -97,6 +97,7 @@ class StreamOptions(FrozenModel):
     metric: str = "loss"
     launcher: Literal["single", "torchrun"] = "single"
     address: str = ""
+    storage: str = ""
     gpus_per_node: ByName[_AtLeastOne] = Field(default_factory=dict)
     most_gpus: _AtLeastOne | None = None
     quotas: ByName[_AtLeastOne] = Field(default_factory=dict)
