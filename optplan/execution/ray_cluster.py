@@ -101,7 +101,7 @@ class RayExecutor(FolderExecutor[_Actors]):
         self._ray = ray
         self._nodes: dict[str, _Node] = {}
         self._scratch = Path(tempfile.gettempdir()) / f"op-{settings.name}"  # short: it holds sockets
-        self._connect(f"optplan-{settings.name}")
+        connect(settings.address, f"optplan-{settings.name}", self._scratch, settings.slots or 1)
         if not now_s:  # a run begins once the cluster is there; one that goes on has held its nodes meanwhile
             self._zero = time.monotonic()
         self._storage = Storage(settings.storage) if settings.storage else None
@@ -150,31 +150,6 @@ class RayExecutor(FolderExecutor[_Actors]):
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     # ---------------------------------------------------------------------------------------------------------- nodes
-
-    def _connect(self, namespace: str) -> None:
-        ray, address = self._ray, self._settings.address
-        quiet: dict[str, Any] = {"namespace": namespace, "log_to_driver": False, "logging_level": "ERROR"}
-        if ray.is_initialized():
-            raise UsageError("executor: this process is connected to a Ray cluster already; call ray.shutdown() first")
-        if address not in ("", "auto"):
-            _require_listener(address)
-        try:
-            if address:
-                ray.init(address=address, **quiet)
-            else:
-                shutil.rmtree(self._scratch, ignore_errors=True)  # of a driver that was killed
-                self._scratch.mkdir(mode=0o700)
-                ray.init(
-                    address="local",
-                    num_cpus=self._settings.slots or 1,
-                    object_store_memory=_OBJECTS,
-                    include_dashboard=False,
-                    _temp_dir=str(self._scratch),
-                    **quiet,
-                )
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise UsageError(f"address: no Ray cluster at {address or 'this machine'} ({reason})") from None
 
     def _bundle_of(self, resource: str) -> Mapping[str, float]:
         gpus = float(self._gpus_per_node[resource])
@@ -363,6 +338,34 @@ class RayExecutor(FolderExecutor[_Actors]):
     def _explain(self, running: Running[_Actors]) -> Ending:
         own = running.handle
         return explain_code(read_code(running.folder)) if own is None or own.ending is None else own.ending
+
+
+def connect(address: str, namespace: str, scratch: Path | None = None, slots: int = 1) -> None:
+    """Connect this process to a cluster; without an address to one that is made here, with its files in ``scratch``.
+
+    Raises
+    ------
+    UsageError
+        When there is none at the address, or the process is connected to another one.
+    """
+    import ray
+
+    quiet: dict[str, Any] = {"namespace": namespace, "log_to_driver": False, "logging_level": "ERROR"}
+    if ray.is_initialized():
+        raise UsageError("executor: this process is connected to a Ray cluster already; call ray.shutdown() first")
+    if address not in ("", "auto"):
+        _require_listener(address)
+    try:
+        if scratch is None or address:
+            ray.init(address=address, **quiet)
+        else:
+            shutil.rmtree(scratch, ignore_errors=True)  # of a driver that was killed
+            scratch.mkdir(mode=0o700)
+            here = {"include_dashboard": False, "_temp_dir": str(scratch), "object_store_memory": _OBJECTS}
+            ray.init(address="local", num_cpus=slots, **here, **quiet)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UsageError(f"address: no Ray cluster at {address or 'this machine'} ({reason})") from None
 
 
 def _require_listener(address: str) -> None:

@@ -24,7 +24,7 @@ NAME = "a fleet"
 _COURSE = ("lose", "notice", "back", "boots", "iteration_takes")
 OPTIONS = (
     *("executor", "command", "out", "heartbeat_s", "launch_s", "launch_wait_s", "return_s", "detach_s", "grace_s"),
-    *("sbatch", "gres", "checkpoint_every_s", "retries", "time_limit_s", *_COURSE, "events", "report"),
+    *("address", "sbatch", "gres", "checkpoint_every_s", "retries", "time_limit_s", *_COURSE, "events", "report"),
 )
 RESUMED = ("deadline", "budget", "abort", "events", "report")
 

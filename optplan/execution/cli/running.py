@@ -80,7 +80,7 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 @click.option(
     "--executor",
     type=click.Choice(["virtual", "local", "command", "ray", "slurm"]),
-    help="Where it runs; the virtual clock by default. ray is not for fleets.",
+    help="Where it runs; the virtual clock by default.",
 )
 @click.option("-o", "--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
 @click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")

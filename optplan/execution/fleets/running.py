@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from optplan.contracts import Infeasibility
 from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.execution.fleets.executors import make_fleet
 from optplan.execution.fleets.monitor import Listener, Monitor
 from optplan.execution.fleets.protocol import Fleet
 from optplan.execution.fleets.state import FleetState
@@ -149,7 +150,10 @@ def read_watch(out: Path | str) -> FleetOutcome:
 
 
 def _check(plan: SriftPlan, options: WatchOptions, out: object, course: Course | None) -> None:
-    require_effect(options, options.executor, dict.fromkeys(("sbatch", "gres"), ("slurm",)), {})
+    looked_at = {**dict.fromkeys(("sbatch", "gres"), ("slurm",)), "address": ("ray",)}
+    require_effect(options, options.executor, looked_at, {})
+    if options.executor == "ray" and not options.address:
+        raise UsageError("address: VMs of a fleet are machines of a Ray cluster; give its HOST:PORT, or auto")
     if not plan.instance:
         raise UsageError("plan: it does not hold its instance; make it anew with `optplan solve --plan`")
     types = SriftInstance.parse(plan.instance, path="plan.instance").types
@@ -259,14 +263,7 @@ class _Watch:
             return VirtualFleet(replace(self._course or Course(), launch_s=options.launch_s))
         if journal is None:
             raise UsageError("out: a folder is needed in which ranks report")
-        from optplan.execution.fleets.folder import CommandFleet, LocalFleet
-
         now_s = self.state.t
         if self.state.nodes:  # a deadline does not wait for a monitor
             now_s += journal.idle_s()
-        if options.executor == "slurm":
-            from optplan.execution.fleets.slurm import SlurmFleet
-
-            return SlurmFleet(journal.folder, options.command, options.sbatch, options.gres, now_s=now_s)
-        made = LocalFleet if options.executor == "local" else CommandFleet
-        return made(journal.folder, options.command, now_s=now_s)
+        return make_fleet(options, journal.folder, now_s=now_s)

@@ -11,7 +11,7 @@ from typing import Any
 
 from optplan.execution.fleets.folder import FolderFleet
 from optplan.execution.fleets.hook import FLEET
-from optplan.execution.fleets.ranks import LOG
+from optplan.execution.fleets.ranks import LOG, count_ranks
 from optplan.execution.folders import FolderSettings
 from optplan.execution.slurm import cancel, find_jobs, submit
 from optplan.execution.supervision import require_support
@@ -34,9 +34,7 @@ class SlurmFleet(FolderFleet):
         self._run = FolderSettings(self._root).name
 
     def _start(self, folder: Path, said: dict[str, Any]) -> None:
-        ranks: dict[str, int] = {}
-        for role in said["ranks"]:
-            ranks[role["vm"]] = ranks.get(role["vm"], 0) + 1
+        ranks = count_ranks(said)
         there = find_jobs(*(self._name(folder, vm) for vm in ranks))
         for vm, count in ranks.items():
             noted = folder / f"{vm}.submitted"
@@ -52,8 +50,7 @@ class SlurmFleet(FolderFleet):
 
     def _end(self, folder: Path) -> None:
         """Cancel the fleet's jobs, and wait until none is left."""
-        said = read(folder / FLEET) or {"ranks": ()}
-        names = {self._name(folder, role["vm"]) for role in said["ranks"]}
+        names = [self._name(folder, vm) for vm in count_ranks(read(folder / FLEET) or {"ranks": ()})]
         while left := find_jobs(*names):
             for number in left.values():
                 cancel(number)

@@ -24,9 +24,11 @@ class WatchOptions(FrozenModel):
     Parameters
     ----------
     executor
-        Who starts VMs and ranks: the virtual clock, this machine, a command of the user's, or Slurm.
+        Who starts VMs and ranks: the virtual clock, this machine, a command of the user's, Ray, or Slurm.
     command
-        What is run: for each rank here and on Slurm, for each fleet elsewhere.
+        What is run: for each rank, or for each fleet where it is what starts VMs.
+    address
+        Of the Ray cluster, ``HOST:PORT`` or ``auto``.
     sbatch, gres
         On Slurm: options of sbatch by their long name, in which ``{type}`` is the type of the VM whose job it is; and
         what a GPU is called in ``--gres``; empty asks for none.
@@ -51,8 +53,9 @@ class WatchOptions(FrozenModel):
         For each plan of the rest: VMs are paid meanwhile. The paper gives 1 s (5.4).
     """
 
-    executor: Literal["virtual", "local", "command", "slurm"] = "virtual"
+    executor: Literal["virtual", "local", "command", "ray", "slurm"] = "virtual"
     command: str = ""
+    address: str = ""
     sbatch: ByName[str] = Field(default_factory=dict)
     gres: str = "gpu"
     heartbeat_s: _Positive = 5.0

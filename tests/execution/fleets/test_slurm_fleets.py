@@ -18,18 +18,7 @@ from optplan.formulations.srift.planning import SriftPlan
 
 pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
 
-#: Counts to the end, and stores how far it is.
-COUNT = """
-import time
-from optplan.execution import Member
-with Member() as member:
-    member.save_with(lambda path: path.write_text(str(member.done)))
-    for _ in member.iterations():
-        time.sleep(0.02)
-        with member.update():
-            pass
-"""
-COUNTING = shlex.join([sys.executable, "-c", COUNT])
+COUNTING = shlex.join([sys.executable, str(Path(__file__).with_name("count.py"))])
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +79,8 @@ def test_a_fleet_on_slurms_daemons(
 
 
 def test_options_of_slurm_mean_nothing_elsewhere(small_plan: SriftPlan, tmp_path: Path) -> None:
-    """They are refused by name."""
+    """They are refused by name, and a fleet on Ray needs its cluster."""
     with pytest.raises(UsageError, match=r"sbatch: got .*, which means nothing to executor 'local'; leave it out"):
         watch(small_plan, out=tmp_path / "run", executor="local", command="true", sbatch={"partition": "gpu"})
+    with pytest.raises(UsageError, match="address: VMs of a fleet are machines of a Ray cluster; give its HOST:PORT"):
+        watch(small_plan, out=tmp_path / "run", executor="ray", command="true")

@@ -8,6 +8,7 @@ Once with a folder that all share, and once with checkpoints in a bucket of moto
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -22,8 +23,10 @@ import ray
 from ray.cluster_utils import Cluster
 
 from optplan.execution.checkpoints import is_whole
+from optplan.execution.fleets.running import watch
 from optplan.execution.running import read_run, run
 from optplan.execution.storage import Storage
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.instances.files import read_instance
 from optplan.solving import build_plan, solve
 
@@ -76,6 +79,31 @@ def search(out: Path, address: str, url: str) -> None:
     assert is_whole(out / "fetched", stored)
 
 
+def follow_fleet(out: Path, address: str) -> None:
+    """Follow a fleet of two VMs, which are the two machines: all of 60 iterations are done, and no actor is left."""
+    vm = {"gpu": "cpu", "price_usd_per_hour": 1.0, "network_gbit_per_s": 1.0, "available": 2, "batches": [32]}
+    seconds = {"batches": [1, 64], "forward_s": [0.02, 0.02], "backward_s": [0.04, 0.04], "deviation": 0.0}
+    instance = SriftInstance.parse(
+        {
+            "name": "small",
+            "formulation": "srift",
+            "job": {"layers": {"gradient_bytes": [20.0], "ready": [0.0]}, "devices": {"cpu": seconds}},
+            "global_batch": 64,
+            "iterations": 60,
+            "types": {"spot": {**vm, "spot": True}},
+            "bandwidth": {"form": "latency-bandwidth", "step_latency_s": 0},
+            "deadline_s": 600,
+        }
+    )
+    plan = build_plan(instance, solve(instance))
+    command = shlex.join([sys.executable, str(Path(__file__).parents[1] / "fleets" / "count.py")])
+    # Nothing is to be missed here, however busy the machine is.
+    outcome = watch(plan, out=out, executor="ray", address=address, command=command, heartbeat_s=60.0)
+    assert (outcome.status, outcome.code, outcome.iterations, outcome.fleets) == ("ended", 0, 60, ("2 spot@32",))
+    ray.init(address=address, log_to_driver=False)
+    assert ray.util.list_named_actors(all_namespaces=True) == []
+
+
 def main(folder: Path, program: str) -> int:
     """Make a cluster of two nodes of two CPUs, and run on it what every executor has to pass."""
     os.environ |= {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}  # which actors inherit
@@ -83,7 +111,7 @@ def main(folder: Path, program: str) -> int:
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         for _ in range(2):
-            cluster.add_node(num_cpus=2, object_store_memory=MEMORY)
+            cluster.add_node(num_cpus=2, object_store_memory=MEMORY, resources={"spot": 1})
         os.environ["OPTPLAN_TEST_RAY"] = cluster.address
         module = Path(__file__).parents[1] / "test_conformance.py"
         given = ["-q", "-n", "0", "-m", "real", "-k", "ray", f"--basetemp={folder / 'tests'}"]
@@ -91,6 +119,7 @@ def main(folder: Path, program: str) -> int:
             os.environ["OPTPLAN_TEST_S3"] = url
             code = int(pytest.main([*given, "-p", "no:cacheprovider", str(module)]))
             search(folder / "search", cluster.address, url.replace("bucket?", "bucket/search?"))
+            follow_fleet(folder / "fleet", cluster.address)
             assert not list(folder.glob("optplan-*")), "nothing is left of what machines had for themselves"
     finally:
         ray.shutdown()
