@@ -169,7 +169,8 @@ def require_effect(
         value = getattr(options, name)
         field = type(options).model_fields[name]
         if executor not in executors and value != field.get_default(call_default_factory=True):
-            fix = instead.get(name, f"leave it out, or use {' or '.join(executors)}")
+            *others, last = executors
+            fix = instead.get(name, f"leave it out, or use {', '.join(others)}{' or ' if others else ''}{last}")
             raise UsageError(f"{name}: got {value!r}, which means nothing to executor {executor!r}; {fix}")
 
 
