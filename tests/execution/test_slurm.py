@@ -11,6 +11,7 @@ import pytest
 from optplan.contracts import Plan
 from optplan.errors import UsageError
 from optplan.execution.folders import FolderSettings
+from optplan.execution.outcomes import RunOutcome
 from optplan.execution.protocol import Failed, NodeRequest, Operation
 from optplan.execution.running import read_run, resume, run
 from optplan.execution.slurm import SlurmExecutor
@@ -26,8 +27,11 @@ FAST = "b1-s1-trials-0002"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left(processes: Any) -> None:  # noqa: ANN401 - the fixture's
-    """Nothing that a test has started is there when it ends."""
+def _nothing_is_left(request: pytest.FixtureRequest) -> None:
+    """Nothing that a test has started is there when it ends; Slurm's daemons were there before."""
+    if "slurm" in request.fixturenames:
+        request.getfixturevalue("slurm")
+    request.getfixturevalue("processes")
 
 
 def test_a_search_keeps_its_budget_and_is_gone_on_with(plan_chain: PlanOf, tmp_path: Path, played_slurm: Path) -> None:
@@ -62,31 +66,45 @@ def test_a_search_is_planned_anew(plan_of: PlanOf, tmp_path: Path, played_slurm:
     assert state.plan.supersedes
 
 
-def test_a_driver_that_dies_is_followed_by_another(plan_of: PlanOf, tmp_path: Path, played_slurm: Path) -> None:
-    """It is gone once its four jobs run: another one adopts them, and submits none of them again."""
+class GoneError(Exception):
+    """The driver is gone."""
 
-    class GoneError(Exception):
-        """The driver is gone."""
+
+def run_two_drivers(plan: Plan, out: Path) -> RunOutcome:
+    """Let a driver be gone as soon as a trial trains, and another one go on."""
 
     def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
         if type(record).__name__ == "Progressed":
             raise GoneError
 
-    out, space = tmp_path / "run", [{**each, "wait_s": 0.1} for each in RATES]
+    space = [{**each, "wait_s": 0.1} for each in RATES]
+    options: dict[str, Any] = {"space": space, "executor": "slurm", "replan_above": None, "listener": listen}
     with pytest.raises(GoneError):
-        run(
-            plan_of("rubberband-two-stages"),
-            QUADRATIC,
-            space=space,
-            executor="slurm",
-            out=out,
-            replan_above=None,
-            listener=listen,
-        )
-    outcome = resume(out)
+        run(plan, QUADRATIC, out=out, **options)
+    return resume(out)
+
+
+def test_a_driver_that_dies_is_followed_by_another(plan_of: PlanOf, tmp_path: Path, played_slurm: Path) -> None:
+    """It is gone once its jobs run: another one adopts them, and submits none of them again."""
+    outcome = run_two_drivers(plan_of("rubberband-two-stages"), tmp_path / "run")
     assert outcome.winner is not None
     assert (outcome.code, outcome.winner.trial, outcome.winner.iterations) == (0, FAST, 40)
     assert len(list(played_slurm.iterdir())) == 5
+
+
+@pytest.mark.real
+def test_a_search_on_slurms_daemons(
+    plan_of: PlanOf,
+    tmp_path: Path,
+    slurm: Any,  # noqa: ANN401 - the fixture's
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On four nodes of fake GPUs, with a driver that is gone on the way: the same winner, and no job is left."""
+    monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
+    outcome = run_two_drivers(plan_of("rubberband-two-stages"), tmp_path / "run")
+    assert outcome.winner is not None
+    assert (outcome.code, outcome.winner.trial, outcome.winner.iterations) == (0, FAST, 40)
+    slurm.wait()
 
 
 @pytest.mark.parametrize(("state", "blameless"), [("NODE_FAIL", True), ("OUT_OF_MEMORY", False)])
