@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from optplan.execution import trial_files
 from optplan.execution.protocol import Checkpoint
+from optplan.execution.storage import Storage
 
 
-def store(root: Path, path: str, write: Callable[[Path], None]) -> Checkpoint:
-    """Write a checkpoint.
+def store(root: Path, path: str, write: Callable[[Path], None], url: str = "") -> Checkpoint:
+    """Write a checkpoint: synchronised, and renamed to its name below ``root``; sent to a URL, where there is one.
 
-    Parameters
-    ----------
-    root
-        Of the run.
-    path
-        Of the checkpoint's folder, relative to it.
-    write
-        Writes the state into a folder that is there and empty.
-
-    Returns
-    -------
-    Checkpoint
-        Written to the disk and renamed to its name; one that had the name is replaced.
+    ``write`` writes the state into a folder that is there and empty; a checkpoint that had the name is replaced.
     """
     final = root / path
     scratch = final.with_name(f".{final.name}.{os.getpid()}")
@@ -39,7 +31,27 @@ def store(root: Path, path: str, write: Callable[[Path], None]) -> Checkpoint:
     shutil.rmtree(final, ignore_errors=True)
     scratch.rename(final)
     synchronise(final.parent)
-    return Checkpoint(path, hash_folder(final))
+    stored = Checkpoint(path, hash_folder(final))
+    if url:
+        Storage(url).send(root, stored)
+    return stored
+
+
+def bring(operation: Mapping[str, Any]) -> Path | None:
+    """Return the folder of the checkpoint that an operation goes on from, fetched from its URL; None without one."""
+    if operation["checkpoint"] is None:
+        return None
+    checkpoint, root = Checkpoint(**operation["checkpoint"]), Path(operation["root"])
+    if operation["storage"] and not is_whole(root, checkpoint):
+        Storage(operation["storage"]).fetch(checkpoint, root)
+    return root / checkpoint.path
+
+
+def leave(folder: Path, name: str, data: Mapping[str, Any], operation: Mapping[str, Any]) -> None:
+    """Leave what an operation has come to in its folder, and at its URL, should its machine be lost."""
+    if operation["storage"]:
+        Storage(operation["storage"]).write(f"operations/{operation['id']}/{name}", json.dumps(data))
+    trial_files.write(folder / name, data)
 
 
 def is_whole(root: Path, checkpoint: Checkpoint) -> bool:

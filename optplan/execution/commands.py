@@ -31,9 +31,9 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import DataError
-from optplan.execution.checkpoints import store
+from optplan.execution.checkpoints import bring, leave, store
 from optplan.execution.records import plain
-from optplan.execution.trial_files import OUTCOME, PROGRESS, STOP, read_new_lines, write
+from optplan.execution.trial_files import OUTCOME, PROGRESS, STOP, read_new_lines
 
 #: Seconds between two looks at what a command has reported.
 _LOOK_S = 0.05
@@ -56,7 +56,7 @@ def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
     try:
         process = subprocess.Popen(
             _fill_in(operation["command"], operation["configuration"]),
-            env={**os.environ, **_name_variables(operation, root, save, metrics_file)},
+            env={**os.environ, **_name_variables(operation, save, metrics_file)},
             cwd=operation["folder"],
         )
     except OSError as error:
@@ -80,7 +80,7 @@ def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
     checkpoint = operation["checkpoint"]
     if any(save.iterdir()):
         name = f"trials/{operation['trial']}/checkpoint-{lines.iterations:06d}-{operation['attempt']:03d}"
-        checkpoint = asdict(store(root, name, lambda place: _copy(save, place)))
+        checkpoint = asdict(store(root, name, lambda place: _copy(save, place), operation["storage"]))
     target = operation["to_iterations"]
     complete = not ended or operation["until_wall"] is not None or (target is not None and lines.iterations >= target)
     outcome = {
@@ -90,7 +90,7 @@ def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
         "complete": complete,
         "timings": lines.time_steps(wanted) | {"save_s": time.monotonic() - ended_at},
     }
-    write(folder / OUTCOME, outcome)
+    leave(folder, OUTCOME, outcome, operation)
     return 0
 
 
@@ -170,13 +170,13 @@ def _fill_in(command: str, configuration: Mapping[str, Any]) -> list[str]:
     return parts
 
 
-def _name_variables(operation: Mapping[str, Any], root: Path, save: Path, metrics: Path) -> dict[str, str]:
-    target, checkpoint = operation["to_iterations"], operation["checkpoint"]
+def _name_variables(operation: Mapping[str, Any], save: Path, metrics: Path) -> dict[str, str]:
+    target, checkpoint = operation["to_iterations"], bring(operation)
     return {
         "OPTPLAN_CONFIG": json.dumps(operation["configuration"]),
         "OPTPLAN_ITERATIONS": "" if target is None else str(target),
         "OPTPLAN_DONE": str(operation["from_iterations"]),
-        "OPTPLAN_CHECKPOINT": "" if checkpoint is None else str(root / checkpoint["path"]),
+        "OPTPLAN_CHECKPOINT": "" if checkpoint is None else str(checkpoint),
         "OPTPLAN_SAVE": str(save),
         "OPTPLAN_METRICS": str(metrics),
         "OPTPLAN_GPUS": str(operation["gpus"]),

@@ -19,7 +19,7 @@ def gather_settings(options: FrozenModel, root: Path) -> FolderSettings:
 def make_executor(
     name: str, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0
 ) -> Executor:
-    """Make the executor ``local``, ``ray`` or ``slurm``; parameters as of their common base.
+    """Make the executor ``local``, ``command``, ``ray`` or ``slurm``; parameters as of their common base.
 
     Raises
     ------
@@ -36,6 +36,10 @@ def make_executor(
         from optplan.execution.slurm import SlurmExecutor
 
         return SlurmExecutor(gpus_per_node, settings, now_s=now_s)
+    if name == "command":
+        from optplan.execution.command_executor import CommandExecutor
+
+        return CommandExecutor(gpus_per_node, settings, now_s=now_s)
     from optplan.execution.local import LocalExecutor
 
     return LocalExecutor(gpus_per_node, settings, now_s=now_s)

@@ -7,6 +7,7 @@ They outlive a driver that is killed, and another one adopts them. What they wro
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import time
@@ -16,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from optplan.errors import OutputError
+from optplan.errors import OptplanError, OutputError
 from optplan.execution.checkpoints import is_whole, prune
 from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.protocol import (
@@ -63,6 +64,7 @@ class FolderSettings:
 
     Without ``step_timeout_s`` :func:`limit_step` says when an iteration hangs; without ``slots`` there are the
     machine's GPUs, or as many slots as are asked for (of a Ray cluster that is made here one).
+    ``storage`` is the URL of checkpoints and outcomes where the machines of a Ray cluster share no folder.
     """
 
     root: Path
@@ -80,8 +82,14 @@ class FolderSettings:
     setup: Setup = field(default_factory=Setup)
     slots: int | None = None
     address: str = ""
+    storage: str = ""
     sbatch: Mapping[str, str] = field(default_factory=dict)
     gres: str = "gpu"
+
+    @property
+    def name(self) -> str:
+        """What tells the run from others on a cluster: a digest of its folder."""
+        return hashlib.sha256(str(self.root.resolve()).encode()).hexdigest()[:10]
 
     @property
     def is_joined(self) -> bool:
@@ -138,6 +146,8 @@ class FolderExecutor(ABC, Generic[Handle]):
         """Adopt what still runs, and what ended operations left."""
         there = self._find_nodes(nodes)
         for operation in operations:
+            if operation.id in self._running:
+                continue
             folder = self._folder_of(operation.id)
             handle = self._find(operation, folder)
             if handle is not None or (folder / OUTCOME).is_file():
@@ -157,6 +167,8 @@ class FolderExecutor(ABC, Generic[Handle]):
                     (folder / name).unlink(missing_ok=True)
             write(folder / OPERATION, self._describe(operation, log))
             handle = self._launch(operation, folder, log)
+        except OptplanError:
+            raise
         except OSError as error:
             message = f"{folder} cannot be written ({error.strerror}); make room, then go on with --resume"
             raise OutputError(message) from None
@@ -241,6 +253,7 @@ class FolderExecutor(ABC, Generic[Handle]):
             "root": str(settings.root.resolve()),
             "log": str(log.resolve()),
             "metric": settings.metric,
+            "storage": settings.storage,
             "step_wait_s": settings.step_wait_s,
             "checkpoint_every_s": settings.checkpoint_every_s,
             "grace_s": settings.grace_s,
@@ -293,13 +306,17 @@ class FolderExecutor(ABC, Generic[Handle]):
             running.iterations, running.step_at_s = data["iterations"], self.now_s()
             self._events.append(Progressed(running.operation.id, self.now_s(), *done))
 
+    def _is_whole(self, checkpoint: Checkpoint) -> bool:
+        """Whether a checkpoint is there, all of it."""
+        return is_whole(self._settings.root, checkpoint)
+
     def _conclude(self, running: Running[Handle]) -> Event:
         """Say how an operation has ended whose processes are gone."""
-        operation, root, now_s = running.operation, self._settings.root, self.now_s()
+        operation, now_s = running.operation, self.now_s()
         outcome = read(running.folder / OUTCOME)
         if outcome is not None:
             checkpoint = None if outcome["checkpoint"] is None else Checkpoint(**outcome["checkpoint"])
-            if checkpoint is None or is_whole(root, checkpoint):
+            if checkpoint is None or self._is_whole(checkpoint):
                 done = (outcome["iterations"], outcome["metrics"], checkpoint)
                 busy_s = now_s - operation.wanted_s
                 return Finished(operation.id, now_s, *done, busy_s, outcome["complete"], outcome["timings"])
@@ -308,7 +325,7 @@ class FolderExecutor(ABC, Generic[Handle]):
             return Finished(operation.id, now_s, *was, now_s - operation.wanted_s, complete=False)
         stored = read(running.folder / STORED) or {}
         kept = Checkpoint(**stored["checkpoint"]) if stored.get("checkpoint") else None
-        if kept is not None and not is_whole(root, kept):
+        if kept is not None and not self._is_whole(kept):
             stored, kept = {}, None
         ending = self._explain(running)
         if running.hangs:

@@ -29,7 +29,7 @@ class RunOptions(FrozenModel):
     Parameters
     ----------
     executor
-        Where it runs; each kind has those that it knows.
+        Where it runs.
     command
         A command line: what trains, or what starts and ends fleets.
     retries
@@ -64,10 +64,9 @@ class RunOptions(FrozenModel):
         for name, executors in self.LOOKED_AT.items():
             value, field = getattr(self, name), type(self).model_fields[name]
             if self.executor not in executors and value != field.get_default(call_default_factory=True):
-                *others, last = [each for each in executors if each in _choices(type(self))] or [""]
-                use = f", or use {', '.join(others)}{' or ' if others else ''}{last}" if last else ""
-                what = f"{name}: got {value!r}, which means nothing to executor {self.executor!r}"
-                raise UsageError(f"{what}; leave it out{use}")
+                *others, last = executors
+                use = f"leave it out, or use {', '.join(others)}{' or ' if others else ''}{last}"
+                raise UsageError(f"{name}: got {value!r}, which means nothing to executor {self.executor!r}; {use}")
         if self.address and self.executor != "ray":
             raise UsageError(f"address: executor {self.executor!r} has none; give --executor ray, or leave it out")
 
@@ -85,6 +84,8 @@ class TrainingOptions(RunOptions):
         What is shown after each iteration; None takes the plan's.
     launcher
         ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker (on Ray an actor).
+    storage
+        On Ray: the URL of checkpoints where machines share no folder, such as ``s3://bucket/runs/first``.
     slots
         GPUs or CPU slots of this machine that may be used, or of a Ray cluster that is made here; None: the machine's
         GPUs, or as many as are wanted where it has none.
@@ -101,6 +102,7 @@ class TrainingOptions(RunOptions):
     folder: str = "."
     metric: str | None = None
     launcher: Literal["single", "torchrun"] = "single"
+    storage: str = ""
     slots: AtLeastOne | None = None
     setup: Setup = Setup()
     orphan_after_s: Limit = 600.0
@@ -111,6 +113,7 @@ class TrainingOptions(RunOptions):
         **dict.fromkeys(("retries", "grace_s", "checkpoint_every_s", "setup"), REAL),
         **dict.fromkeys(("orphan_after_s", "step_timeout_s"), REAL),
         "launcher": ("local", "ray", "slurm"),
+        "storage": ("ray",),
     }
 
     def require_effect(self) -> None:
@@ -157,7 +160,6 @@ class SearchOptions(TrainingOptions):
         On the virtual clock: how many times as long trials take, and as much nodes cost, as planned.
     """
 
-    executor: Literal["virtual", "local", "ray", "slurm"] = "virtual"
     mode: Mode | None = None
     seed: Annotated[int, Field(ge=0)] = 0
     lucky: bool = False
@@ -180,11 +182,6 @@ class SearchOptions(TrainingOptions):
     def to_json_data(self) -> dict[str, Any]:
         """Return plain data that is read back the same; that nothing is planned anew is no default."""
         return super().to_json_data() | {"replan_above": self.replan_above}
-
-
-def _choices(record: type[RunOptions]) -> tuple[str, ...]:
-    """Return the executors that a kind knows."""
-    return tuple(getattr(record.model_fields["executor"].annotation, "__args__", ()))
 
 
 def make_rules(plan: Plan, options: SearchOptions) -> Rules:

@@ -7,7 +7,7 @@ nodes, by its id. Groups and actors are detached: they outlive a driver that is 
 
 from __future__ import annotations
 
-import hashlib
+import json
 import shutil
 import socket
 import tempfile
@@ -19,14 +19,28 @@ from typing import Any
 
 from optplan.errors import MissingExtraError, UsageError
 from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
-from optplan.execution.protocol import Capabilities, NodeLaunching, NodeLost, NodeReady, NodeRequest, Operation
-from optplan.execution.ray_worker import UNSEEN, Worker
+from optplan.execution.protocol import (
+    Capabilities,
+    Checkpoint,
+    NodeLaunching,
+    NodeLost,
+    NodeReady,
+    NodeRequest,
+    Operation,
+)
+from optplan.execution.ray_worker import LOG, UNSEEN, Worker
+from optplan.execution.storage import Storage
 from optplan.execution.supervision import is_running, list_homes, read_code
+from optplan.execution.trial_files import OPERATION, OUTCOME, PROGRESS, STORED, read, write
 
 #: Bytes that a local cluster sets aside for objects; checkpoints go by files, so that hardly any are needed.
 _OBJECTS = 100_000_000
 #: Seconds after which processes on machines that are gone are taken to have ended, whatever their locks say.
 _LINGER_S = 10.0
+#: Seconds in which an actor shows what its operation has left.
+_SHOW_S = 30.0
+#: The calls that actors answer while they run.
+_ASIDE = "aside"
 #: Seconds in which a cluster has to accept a connection.
 _CONNECT_S = 5.0
 
@@ -51,10 +65,17 @@ class _Actors:
     promises: list[Any] = field(default_factory=list)
     ending: Ending | None = None
     ended_s: float | None = None
+    #: Where machines share no folder: the operation, and what the first actor promises to show of it.
+    said: Mapping[str, Any] | None = None
+    look: Any = None
 
     def ask(self, rank: int) -> Any:  # noqa: ANN401 - Ray's
         """Ask an actor to run, and to say when it has."""
-        return self.actors[rank].run.remote(self.folder, rank, len(self.actors), self.meeting)
+        return self.actors[rank].run.remote(self.folder, rank, len(self.actors), self.meeting, self.said)
+
+    def ask_aside(self, actor: Any, method: str, *given: object) -> Any:  # noqa: ANN401 - Ray's
+        """Ask an actor beside what it runs."""
+        return getattr(actor, method).options(concurrency_group=_ASIDE).remote(*given)
 
 
 class RayExecutor(FolderExecutor[_Actors]):
@@ -79,11 +100,15 @@ class RayExecutor(FolderExecutor[_Actors]):
         super().__init__(gpus_per_node, settings, now_s=now_s)
         self._ray = ray
         self._nodes: dict[str, _Node] = {}
-        run = hashlib.sha256(str(settings.root.resolve()).encode()).hexdigest()[:10]
-        self._scratch = Path(tempfile.gettempdir()) / f"op-{run}"  # short: it holds sockets
-        self._connect(f"optplan-{run}")
+        self._scratch = Path(tempfile.gettempdir()) / f"op-{settings.name}"  # short: it holds sockets
+        connect(settings.address, f"optplan-{settings.name}", self._scratch, settings.slots or 1)
         if not now_s:  # a run begins once the cluster is there; one that goes on has held its nodes meanwhile
             self._zero = time.monotonic()
+        self._storage = Storage(settings.storage) if settings.storage else None
+        if self._storage is not None and not now_s and not self._storage.is_empty():
+            raise UsageError(f"storage: something is stored at {settings.storage}; give another URL for this run")
+        #: By operation and file, up to where it was read.
+        self._known: dict[str, dict[str, int]] = {}
         self._has_gpus = ray.cluster_resources().get("GPU", 0.0) > 0
 
     def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
@@ -103,37 +128,28 @@ class RayExecutor(FolderExecutor[_Actors]):
             if name in self._nodes:
                 self._ray.util.remove_placement_group(self._nodes.pop(name).group)
 
+    def stop(self, operation: str, grace_s: float) -> None:
+        """Ask an operation to store its state and end, on its own machine as well."""
+        super().stop(operation, grace_s)
+        running = self._running.get(operation)
+        if self._storage is not None and running is not None and running.handle is not None:
+            for actor in running.handle.actors:
+                running.handle.ask_aside(actor, "stop")
+
+    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
+        """Delete checkpoints that nobody needs, wherever they are."""
+        if self._storage is None:
+            super().prune(keep, droppable)
+        else:
+            busy = {running.operation.trial for running in self._running.values()}
+            self._storage.prune(keep, droppable, self._settings.checkpoint_bytes, busy)
+
     def close(self) -> None:
         """Leave the cluster; one that was made here ends."""
         self._ray.shutdown()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     # ---------------------------------------------------------------------------------------------------------- nodes
-
-    def _connect(self, namespace: str) -> None:
-        ray, address = self._ray, self._settings.address
-        quiet: dict[str, Any] = {"namespace": namespace, "log_to_driver": False, "logging_level": "ERROR"}
-        if ray.is_initialized():
-            raise UsageError("executor: this process is connected to a Ray cluster already; call ray.shutdown() first")
-        if address not in ("", "auto"):
-            _require_listener(address)
-        try:
-            if address:
-                ray.init(address=address, **quiet)
-            else:
-                shutil.rmtree(self._scratch, ignore_errors=True)  # of a driver that was killed
-                self._scratch.mkdir(mode=0o700)
-                ray.init(
-                    address="local",
-                    num_cpus=self._settings.slots or 1,
-                    object_store_memory=_OBJECTS,
-                    include_dashboard=False,
-                    _temp_dir=str(self._scratch),
-                    **quiet,
-                )
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise UsageError(f"address: no Ray cluster at {address or 'this machine'} ({reason})") from None
 
     def _bundle_of(self, resource: str) -> Mapping[str, float]:
         gpus = float(self._gpus_per_node[resource])
@@ -180,6 +196,7 @@ class RayExecutor(FolderExecutor[_Actors]):
             except ValueError:
                 for actor in actors:  # some of its workers are gone: the others can do nothing without them
                     self._ray.kill(actor)
+                self._bring_left(operation.id, folder)
                 left = any(map(is_running, list_homes(folder)))
                 return _Actors([], ended_s=self.now_s()) if left else None
         return self._begin(actors, folder)
@@ -197,7 +214,7 @@ class RayExecutor(FolderExecutor[_Actors]):
                 why = f"has GPUs on {len(operation.place)} nodes, and is one process: give --launcher torchrun"
                 return _Actors([], ending=Ending(why, hopeless=True))
             places = list(operation.place.items())
-        actor_class, actors = self._ray.remote(Worker), []
+        actor_class, actors = self._ray.remote(concurrency_groups={_ASIDE: 1})(Worker), []
         image = self._settings.setup.image
         for name, (place, gpus) in zip(self._names_of(operation), places, strict=True):
             node = self._nodes[place]
@@ -216,13 +233,58 @@ class RayExecutor(FolderExecutor[_Actors]):
             actors.append(options.remote())
         return self._begin(actors, folder)
 
-    @staticmethod
-    def _begin(actors: list[Any], folder: Path) -> _Actors:
+    def _begin(self, actors: list[Any], folder: Path) -> _Actors:
         """Ask actors to run, and those that do so already to say when they have ended."""
         meeting = actors[0].meet.remote() if len(actors) > 1 else None
         own = _Actors(actors, str(folder.resolve()), meeting)
+        own.said = None if self._storage is None else read(folder / OPERATION)
         own.promises = [own.ask(rank) for rank in range(len(actors))]
         return own
+
+    # ------------------------------------------------------------------------------- where machines share no folder
+
+    def _look_at(self, running: Running[_Actors]) -> None:
+        """Bring what the first actor shows of its folder, and look at that."""
+        own = running.handle
+        if self._storage is not None and own is not None and own.actors and own.ending is None:
+            if own.look is None:
+                own.look = own.ask_aside(own.actors[0], "look", self._list_known(running))
+            if self._ray.wait([own.look], timeout=0)[0]:
+                self._bring(running, own)
+        super()._look_at(running)
+
+    def _list_known(self, running: Running[_Actors]) -> dict[str, int]:
+        """Return up to where files were read; who takes over has those that grow, and asks for the others."""
+        files = {PROGRESS: running.folder / PROGRESS, LOG: self._log_of(running.operation.trial)}
+        sizes = {name: path.stat().st_size for name, path in files.items() if path.is_file()}
+        return self._known.setdefault(running.operation.id, {PROGRESS: sizes.get(PROGRESS, 0)})
+
+    def _bring(self, running: Running[_Actors], own: _Actors) -> None:
+        """Write down what an actor has shown, in the order in which an operation writes it."""
+        look, own.look = own.look, None
+        try:
+            found: dict[str, tuple[int, bytes]] = self._ray.get(look, timeout=_SHOW_S)
+        except self._ray.exceptions.RayError:  # it is gone, which others notice
+            return
+        log, known = self._log_of(running.operation.trial), self._list_known(running)
+        for name, (at, content) in found.items():
+            path = log if name == LOG else running.folder / name
+            with path.open("ab" if name in (PROGRESS, LOG) else "wb") as file:
+                file.write(content)
+            known[name] = at
+
+    def _bring_left(self, operation: str, folder: Path) -> None:
+        """Bring what an operation has left at its URL, as its actor cannot show it any more."""
+        if self._storage is not None and not (folder / OUTCOME).exists():
+            for name in (STORED, OUTCOME):
+                left = self._storage.read(f"operations/{operation}/{name}")
+                if left is not None:
+                    write(folder / name, json.loads(left))
+
+    def _is_whole(self, checkpoint: Checkpoint) -> bool:
+        return super()._is_whole(checkpoint) if self._storage is None else self._storage.is_whole(checkpoint)
+
+    # ---------------------------------------------------------------------------------------------------------- endings
 
     def _is_alive(self, running: Running[_Actors]) -> bool:
         own = running.handle
@@ -252,6 +314,12 @@ class RayExecutor(FolderExecutor[_Actors]):
                 own.ending = own.ending or _read_code(code, running)
         if waiting and own.ending is None:
             return True
+        if self._storage is not None:
+            own.look = own.ask_aside(own.actors[0], "look", self._list_known(running))
+            self._bring(running, own)
+            self._bring_left(running.operation.id, running.folder)
+            gone = [own.ask_aside(actor, "discard") for actor in own.actors]
+            self._ray.wait(gone, num_returns=len(gone), timeout=_SHOW_S)
         self._kill(running)  # those that have ended would wait for another call, and hold their GPUs
         return False
 
@@ -270,6 +338,34 @@ class RayExecutor(FolderExecutor[_Actors]):
     def _explain(self, running: Running[_Actors]) -> Ending:
         own = running.handle
         return explain_code(read_code(running.folder)) if own is None or own.ending is None else own.ending
+
+
+def connect(address: str, namespace: str, scratch: Path | None = None, slots: int = 1) -> None:
+    """Connect this process to a cluster; without an address to one that is made here, with its files in ``scratch``.
+
+    Raises
+    ------
+    UsageError
+        When there is none at the address, or the process is connected to another one.
+    """
+    import ray
+
+    quiet: dict[str, Any] = {"namespace": namespace, "log_to_driver": False, "logging_level": "ERROR"}
+    if ray.is_initialized():
+        raise UsageError("executor: this process is connected to a Ray cluster already; call ray.shutdown() first")
+    if address not in ("", "auto"):
+        _require_listener(address)
+    try:
+        if scratch is None or address:
+            ray.init(address=address, **quiet)
+        else:
+            shutil.rmtree(scratch, ignore_errors=True)  # of a driver that was killed
+            scratch.mkdir(mode=0o700)
+            here = {"include_dashboard": False, "_temp_dir": str(scratch), "object_store_memory": _OBJECTS}
+            ray.init(address="local", num_cpus=slots, **here, **quiet)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UsageError(f"address: no Ray cluster at {address or 'this machine'} ({reason})") from None
 
 
 def _require_listener(address: str) -> None:

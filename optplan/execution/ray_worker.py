@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
+import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optplan.execution.supervision import DriverWatch, is_running, launch, list_homes, name_home, read_code
-from optplan.execution.trial_files import OPERATION
+from optplan.execution.locks import DRIVER_LOCK
+from optplan.execution.supervision import LockWatch, is_running, launch, list_homes, name_home, read_code
+from optplan.execution.trial_files import ENDED, OPERATION, OUTCOME, PROCESS, PROGRESS, STOP, STORED, write
 
 #: Exit code of a worker that does not see the run's folder.
 UNSEEN = 5
+#: What the operation writes, below the folder that is this machine's alone.
+LOG = "output.log"
 #: Seconds between two looks at a group of processes that another actor has started.
 _LOOK_S = 0.1
 
@@ -24,6 +30,8 @@ class Worker:
     def __init__(self) -> None:
         self._code: int | None = None
         self._meeting = ""
+        #: Of the operation, where it is on this machine alone.
+        self._scratch: Path | None = None
 
     def meet(self) -> str:
         """Return where the workers of the trial meet, as ``HOST:PORT``; asked of the first one."""
@@ -36,11 +44,59 @@ class Worker:
                 self._meeting = f"{host}:{probe.getsockname()[1]}"
         return self._meeting
 
-    def run(self, folder: str, rank: int, workers: int, meeting: str | None) -> int:
-        """Run the operation in a folder and return the exit code; the same again when it has run already."""
+    def run(
+        self, folder: str, rank: int, workers: int, meeting: str | None, said: Mapping[str, Any] | None = None
+    ) -> int:
+        """Run the operation in a folder and return the exit code; the same again when it has run already.
+
+        ``said`` is the operation where machines share no folder: it is done in one of this machine's.
+        """
         if self._code is None:
-            self._code = self._run(Path(folder), rank, workers, meeting)
+            own = Path(folder) if said is None else self._unpack(said, rank)
+            self._code = self._run(own, rank, workers, meeting)
         return self._code
+
+    def look(self, known: Mapping[str, int]) -> dict[str, tuple[int, bytes]]:
+        """Return what is new in the folder of this machine's; to be looked at is a sign of a driver.
+
+        ``known`` and what is returned have, by file, the bytes that were read of one that grows, and of others when
+        they were changed last, in nanoseconds.
+        """
+        found: dict[str, tuple[int, bytes]] = {}
+        if self._scratch is None:
+            return found
+        root, folder = self._scratch.parents[1], self._scratch
+        (root / DRIVER_LOCK).touch()
+        for name, path in ((PROGRESS, folder / PROGRESS), (LOG, root / LOG)):
+            if path.is_file() and path.stat().st_size != known.get(name, 0):
+                whole = path.read_bytes()
+                begin = known.get(name, 0) if len(whole) > known.get(name, 0) else 0  # it was cut
+                found[name] = len(whole), whole[begin:]
+        for name in (STORED, OUTCOME, PROCESS, ENDED):
+            path = folder / name
+            if path.is_file() and path.stat().st_mtime_ns != known.get(name, 0):
+                found[name] = path.stat().st_mtime_ns, path.read_bytes()
+        return found
+
+    def stop(self) -> None:
+        """Ask the operation to store its state and end, where its folder is this machine's."""
+        if self._scratch is not None:
+            (self._scratch / STOP).touch()
+
+    def discard(self) -> None:
+        """Delete the folder of this machine's: all of it was shown."""
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch.parents[1], ignore_errors=True)
+
+    def _unpack(self, said: Mapping[str, Any], rank: int) -> Path:
+        """Make the folder of an operation on this machine."""
+        root = Path(tempfile.mkdtemp(prefix=f"optplan-{rank}-"))
+        folder = root / "operations" / str(said["id"])
+        folder.mkdir(parents=True)
+        (root / DRIVER_LOCK).touch()
+        write(folder / OPERATION, {**said, "root": str(root), "log": str(root / LOG)})
+        self._scratch = folder
+        return folder
 
     @staticmethod
     def _run(folder: Path, rank: int, workers: int, meeting: str | None) -> int:
@@ -72,7 +128,7 @@ def _leave_without_driver(root: Path, after_s: float, group: Any) -> None:  # no
     """Give the actor's node back once nobody drives the run any more, and nothing of it runs."""
     import ray
 
-    watch = DriverWatch(root, after_s)
+    watch = LockWatch(root / DRIVER_LOCK, after_s)
     while not watch.is_gone() or any(is_running(home) for own in root.glob("operations/*") for home in list_homes(own)):
         time.sleep(watch.look_s)
     if group is not None:

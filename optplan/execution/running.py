@@ -176,6 +176,8 @@ def _require_room(plan: Plan, options: SearchOptions) -> None:
         gpus = plan.resources[segment.resource].gpus_per_node
         if segment.gpus > gpus and options.launcher == "single":
             what = f"{segment.label or segment.id} has {segment.gpus} GPUs for a trial, on nodes of {gpus}"
+            if options.executor == "command":
+                raise UsageError(f"executor: {what}; use --executor slurm or ray with --launcher torchrun")
             raise UsageError(f"launcher: {what}; give --launcher torchrun, which makes a process for each worker")
     wanted, slots = _count_slots(plan), options.slots
     if not options.address and slots is not None and wanted > slots:

@@ -1,91 +1,69 @@
 """The Slurm executor: every operation is a job of its own, submitted at the size that was decided.
 
 Jobs with GPUs cannot grow in Slurm, so that a new width is a new job that goes on from the checkpoint of the one
-before. Slurm chooses the machines and queues jobs: nodes are ready as soon as they are asked for, and only bound what
-is submitted at a time. The folder of the run has to be one that all machines share.
+before. Slurm chooses the machines and queues jobs; what they wait in its queue is time for which nodes are held.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from optplan.errors import OutputError, UsageError
-from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
-from optplan.execution.protocol import Capabilities, NodeReady, NodeRequest, Operation
-from optplan.execution.supervision import require_support
+from optplan.execution.folders import Ending, FolderSettings, Running, explain_code
+from optplan.execution.protocol import Capabilities, Operation
+from optplan.execution.queues import QueueExecutor
+from optplan.execution.supervision import read_code, write_command
 
-#: Seconds that one of Slurm's commands has.
-_PATIENCE_S = 60.0
+#: Seconds that one of Slurm's commands has, and for which squeue may fail, as while Slurm is started anew.
+_PATIENCE_S, _OUTAGE_S = 60.0, 600.0
+#: States in which jobs end that are not to blame for it.
+_BLAMELESS = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED"})
 
 
-class SlurmExecutor(FolderExecutor[str]):
-    """Runs operations as jobs of Slurm; a handle is a job's number.
-
-    Raises
-    ------
-    MissingExtraError
-        When psutil is not installed, which jobs need.
-    UsageError
-        On another system than Linux.
-    """
+class SlurmExecutor(QueueExecutor[str]):
+    """Runs operations as jobs of Slurm; a handle is a job's number."""
 
     capabilities = Capabilities("slurm", lateness=0.05)
     look_s = 1.0
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
-        require_support()
         super().__init__(gpus_per_node, settings, now_s=now_s)
-        self._nodes: set[str] = set()
         self._alive: frozenset[str] = frozenset()
-
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
-        """Let jobs be submitted on them."""
-        for request in requests:
-            if request.node not in self._nodes:
-                self._nodes.add(request.node)
-                self._events.append(NodeReady(request.node, self.now_s()))
-
-    def release_nodes(self, nodes: Sequence[str]) -> None:
-        """Let no more jobs be submitted on them."""
-        self._nodes -= set(nodes)
-
-    def close(self) -> None:
-        """Leave jobs alone that are submitted."""
-
-    def _find_nodes(self, nodes: Sequence[NodeRequest]) -> frozenset[str]:
-        self._nodes |= {request.node for request in nodes}
-        self._look_around()
-        return frozenset(self._nodes)
+        self._answered_s = now_s
 
     def _find(self, operation: Operation, folder: Path) -> str | None:  # noqa: ARG002 - Slurm knows it by its name
-        found = _call("squeue", "--noheader", "--me", f"--name={operation.id}", "--format=%i").split()
-        return found[0] if found else None
+        found = find_jobs(self._name(operation)).get(self._name(operation))
+        self._alive |= set() if found is None else {found}
+        return found
 
     def _launch(self, operation: Operation, folder: Path, log: Path) -> str:
-        many, most = len(operation.place), max(operation.place.values())
-        if many > 1 and self._settings.launcher == "single":
-            message = f"launcher: {operation.trial} has GPUs on {many} nodes, and is one process; give torchrun"
-            raise UsageError(message)
+        if len(operation.place) > 1 and self._settings.launcher == "single":
+            what = f"{operation.trial} has GPUs on {len(operation.place)} nodes, and is one process"
+            raise UsageError(f"launcher: {what}; give torchrun")
+        many, each = _divide(operation.place)
         options = {"nodes": str(many), "ntasks": str(many), "output": str(log.resolve()), "open-mode": "append"}
         if self._settings.gres:
-            options["gres"] = f"{self._settings.gres}:{most}"
-        given = [f"--{name}={value}" for name, value in {**options, **self._settings.sbatch}.items()]
-        line = self._command_line(many, most, folder)
-        number = _call("sbatch", "--parsable", f"--job-name={operation.id}", *given, f"--wrap={line}")
-        number = number.strip().partition(";")[0]  # the name of the cluster may follow
+            options["gres"] = f"{self._settings.gres}:{each}"
+        options |= self._settings.sbatch
+        number = submit(self._name(operation), options, self._command_line(many, each, folder))
         self._alive |= {number}
         return number
 
+    def _name(self, operation: Operation) -> str:
+        """Return the name of an operation's job: other runs may have operations of the same name."""
+        return f"{self._settings.name}.{operation.id}"
+
     def _command_line(self, nodes: int, gpus: int, folder: Path) -> str:
         """Return what the job runs; under torchrun one task a node, which meet on the first."""
-        own = str(folder.resolve())
         if not self._settings.is_joined:
-            return "exec " + shlex.join([sys.executable, "-m", "optplan.execution.supervision", own, own, "", "0"])
-        worker = ["-m", "optplan.execution.worker", own]
+            return f"exec {write_command(folder)}"
+        worker = ["-m", "optplan.execution.worker", str(folder.resolve())]
         size = [f"--nnodes={nodes}", f"--nproc-per-node={gpus}", "--max-restarts=0", "--rdzv-backend=c10d"]
         torchrun = shlex.join([sys.executable, "-m", "torch.distributed.run", *size])
         first = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
@@ -93,18 +71,58 @@ class SlurmExecutor(FolderExecutor[str]):
         return f"srun --ntasks-per-node=1 {torchrun} {meeting} {shlex.join(worker)}"
 
     def _look_around(self) -> None:
-        """Ask once for all jobs which of them are still there."""
-        self._alive = frozenset(_call("squeue", "--noheader", "--me", "--format=%i").split())
+        """Ask once for all jobs which of them are still there; while Slurm does not answer, those that were."""
+        try:
+            self._alive = frozenset(_call("squeue", "--noheader", "--me", "--format=%i").split())
+        except OutputError:
+            if self.now_s() >= self._answered_s + _OUTAGE_S:
+                raise
+        else:
+            self._answered_s = self.now_s()
 
     def _is_alive(self, running: Running[str]) -> bool:
         return running.handle in self._alive
 
     def _kill(self, running: Running[str]) -> None:
-        if running.handle is not None:
-            _call("scancel", running.handle)
+        cancel(str(running.handle))
 
-    def _explain(self, running: Running[str]) -> Ending:  # noqa: ARG002 - its log says more than Slurm does
-        return explain_code(None)
+    def _explain(self, running: Running[str]) -> Ending:
+        code = read_code(running.folder)
+        if code is None and running.handle is not None:
+            with suppress(OutputError):  # Slurm forgets jobs some minutes after they have ended
+                said = re.search(r"JobState=(\w+)", _call("scontrol", "show", "job", running.handle))
+                if said is not None and said[1] != "COMPLETED":
+                    why = f"left nothing behind; Slurm says {said[1]} of its job {running.handle}"
+                    return Ending(why, blameless=said[1] in _BLAMELESS)
+        return explain_code(code)
+
+
+def _divide(place: Mapping[str, int]) -> tuple[int, int]:
+    """Return how many nodes a job has and how many GPUs on each: as few as it is placed on, and all alike."""
+    gpus = sum(place.values())
+    many = next(many for many in range(len(place), gpus + 1) if gpus % many == 0)
+    return many, gpus // many
+
+
+def submit(name: str, options: Mapping[str, str], line: str) -> str:
+    """Submit a job that runs a line of a shell, and return its number; who starts it anew is the driver."""
+    given = [f"--{option}={value}" for option, value in options.items()]
+    number = _call("sbatch", "--parsable", "--no-requeue", f"--job-name={name}", *given, f"--wrap={line}")
+    return number.strip().partition(";")[0]  # the name of the cluster may follow
+
+
+def find_jobs(*names: str) -> dict[str, str]:
+    """Return the numbers of the jobs that there are, by these names."""
+    if not names:
+        return {}
+    lines = _call("squeue", "--noheader", "--me", f"--name={','.join(names)}", "--format=%i %j").splitlines()
+    return {name: number for number, name in map(str.split, lines)}
+
+
+def cancel(number: str) -> None:
+    """End a job; where Slurm cannot, as it has just ended or does not answer, who still sees it tries again."""
+    with suppress(OutputError):
+        _call("scancel", number)
 
 
 def _call(*words: str) -> str:
@@ -120,7 +138,7 @@ def _call(*words: str) -> str:
     try:
         done = subprocess.run(words, timeout=_PATIENCE_S, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        message = f"executor: {words[0]} is not installed; serve the stream from a machine that can submit to Slurm"
+        message = f"executor: {words[0]} is not installed; run on a machine that can submit to Slurm"
         raise UsageError(message) from None
     except subprocess.TimeoutExpired:
         raise OutputError(f"{words[0]} did not answer within {_PATIENCE_S:g} s; is Slurm up?") from None

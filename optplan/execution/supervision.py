@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -115,6 +116,12 @@ def launch(
         os.close(lock)
 
 
+def write_command(folder: Path) -> str:
+    """Return the line of a shell by which an operation is done and supervised on whatever machine runs it."""
+    own = str(folder.resolve())
+    return shlex.join([sys.executable, "-m", "optplan.execution.supervision", own, own, "", "0"])
+
+
 def name_home(folder: Path, rank: int) -> Path:
     """Return where one of several groups of an operation is known; the first one in the operation's folder."""
     return folder / f"worker-{rank}" if rank else folder
@@ -205,25 +212,17 @@ def _read_boot() -> str:
 # --------------------------------------------------------------------------------------------- the processes themselves
 
 
-class DriverWatch:
-    """Looks whether somebody drives a run.
+class LockWatch:
+    """Looks whether somebody holds a lock, on this machine or another one; who does not for ``after_s`` is gone."""
 
-    Parameters
-    ----------
-    root
-        Folder of the run.
-    after_s
-        Seconds without a driver after which it is gone.
-    """
-
-    def __init__(self, root: Path, after_s: float) -> None:
-        self._lock, self._after_s = root / DRIVER_LOCK, after_s
+    def __init__(self, lock: Path, after_s: float) -> None:
+        self._lock, self._after_s = lock, after_s
         self._touched, self._seen_at, self._look_at = 0, time.monotonic(), 0.0
         self.look_s = min(_LOOK_S, after_s / 4.0)
 
     def is_gone(self) -> bool:
-        """Whether nobody has driven it for so long."""
-        # A driver holds the lock; where the file system does not tell other machines, it is seen to touch the file.
+        """Whether nobody has held it for so long."""
+        # Where the file system does not tell other machines of locks, whoever holds one is seen to touch the file.
         now = time.monotonic()
         if now >= self._look_at:  # however often it is asked: the file may be on another machine
             self._look_at = now + self.look_s
@@ -240,8 +239,8 @@ class _Duty:
 
     Parameters
     ----------
-    folder
-        Of the operation.
+    folder, lock
+        Of the operation, and what is touched as a sign of life.
     driver
         Who drives it; None where nobody has to.
     grace_s
@@ -253,7 +252,8 @@ class _Duty:
     """
 
     folder: Path
-    driver: DriverWatch | None = None
+    lock: Path
+    driver: LockWatch | None = None
     grace_s: float = 0.0
     log: Path | None = None
     end_at: float | None = None
@@ -278,8 +278,10 @@ class _Duty:
         if self.log is not None:
             with contextlib.suppress(OSError):
                 bound_log(self.log)
-        if self.end_at is None and self.driver is not None and now >= self.driver_at:
+        if self.driver is not None and now >= self.driver_at:
             self.driver_at = now + self.driver.look_s
+            with contextlib.suppress(OSError):
+                os.utime(self.lock)
             if self.driver.is_gone():
                 self.ask()
         return self.end_at is not None and now >= self.end_at
@@ -324,9 +326,11 @@ def supervise(home: Path, folder: Path, lock: int | None, owner: int) -> int | N
 def _read_duty(home: Path, folder: Path) -> _Duty:
     said = read(folder / OPERATION) or {}
     if "orphan_after_s" not in said:
-        return _Duty(folder)
+        return _Duty(folder, home / LOCK)
     log = Path(said["log"]) if home == folder and "log" in said else None  # others write into the same one
-    return _Duty(folder, DriverWatch(Path(said["root"]), said["orphan_after_s"]), said["grace_s"], log)
+    return _Duty(
+        folder, home / LOCK, LockWatch(Path(said["root"]) / DRIVER_LOCK, said["orphan_after_s"]), said["grace_s"], log
+    )
 
 
 def _stand_by(child: int, home: Path, duty: _Duty | None) -> int:

@@ -13,6 +13,8 @@ OPERATION, PROGRESS, STORED, OUTCOME = "operation.json", "progress.jsonl", "stor
 STOP, LOCK = "stop", "lock"
 #: Who supervises a group of processes, and with which exit code it has ended.
 PROCESS, ENDED = "process.json", "ended.json"
+#: What a command of the user's was asked to start, it has.
+STARTED = "started.json"
 
 #: Exit codes of a process that would fail again, and of one that could not write.
 HOPELESS, NO_ROOM = 3, 4

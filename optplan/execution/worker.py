@@ -22,12 +22,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol, TextIO
 
-from optplan.errors import DataError, OptplanError
-from optplan.execution.checkpoints import store
+from optplan.errors import DataError, OptplanError, OutputError
+from optplan.execution.checkpoints import bring, leave, store
 from optplan.execution.records import plain
 from optplan.execution.setups import set_up
 from optplan.execution.trainables import Session, import_trainable, make_trainer, time_steps
-from optplan.execution.trial_files import HOPELESS, OPERATION, OUTCOME, PROGRESS, STOP, STORED, judge, write
+from optplan.execution.trial_files import HOPELESS, OPERATION, OUTCOME, PROGRESS, STOP, STORED, judge
 
 
 class _Team(Protocol):
@@ -91,7 +91,7 @@ def main(folder: Path) -> int:
         _Training(folder, operation, team).run()
     except OptplanError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201 - into the trial's log
-        return HOPELESS
+        return 1 if isinstance(error, OutputError) else HOPELESS  # what is stored by URL may be reached again
     except OSError as error:
         traceback.print_exc()
         return judge(error)
@@ -131,7 +131,7 @@ class _Training:
         self._saved_at = time.monotonic()
         begun = time.monotonic()
         trainable = import_trainable(operation["train"], Path(operation["folder"]))
-        checkpoint = None if self._checkpoint is None else self._root / self._checkpoint["path"]
+        checkpoint = bring(operation)
         session = Session(checkpoint=checkpoint, iterations=self._iterations, gpus=operation["gpus"])
         self._trainer = make_trainer(trainable, operation["configuration"], session)
         self._load_s = time.monotonic() - begun
@@ -156,7 +156,7 @@ class _Training:
             if self._iterations > self._operation["from_iterations"] or self._checkpoint is None:
                 self._save()
             self._trainer.close()
-            write(self._folder / OUTCOME, self._describe(complete=complete))
+            leave(self._folder, OUTCOME, self._describe(complete=complete), self._operation)
         else:
             self._trainer.close()
 
@@ -186,12 +186,13 @@ class _Training:
         progress.flush()
         if time.monotonic() - self._saved_at >= self._operation["checkpoint_every_s"]:
             self._save()
-            write(self._folder / STORED, self._describe(complete=False))
+            leave(self._folder, STORED, self._describe(complete=False), self._operation)
 
     def _save(self) -> None:
         begun = time.monotonic()
         name = f"checkpoint-{self._iterations:06d}-{self._operation['attempt']:03d}"
-        stored = store(self._root, f"trials/{self._operation['trial']}/{name}", self._trainer.save)
+        path = f"trials/{self._operation['trial']}/{name}"
+        stored = store(self._root, path, self._trainer.save, self._operation["storage"])
         self._checkpoint = asdict(stored)
         self._saved_at = time.monotonic()
         self._save_s = self._saved_at - begun

@@ -12,6 +12,7 @@ import pytest
 from optplan.contracts import Plan
 from optplan.errors import MissingExtraError, UsageError
 from optplan.execution.running import run
+from optplan.execution.storage import Storage
 
 TARGET = "nothing.there:Trainable"
 
@@ -34,6 +35,19 @@ def test_which_extra_brings_the_executor(plan_of: Callable[..., Plan], tmp_path:
     """So does the executor."""
     with pytest.raises(MissingExtraError, match=r'ray is not installed; run: pip install "optplan\[ray\]"'):
         run(plan_of("rubberband-two-stages"), TARGET, executor="ray", out=tmp_path / "run", space=[{}] * 4)
+
+
+def test_which_extra_brings_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where PyArrow is not installed nothing can be stored by URL."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r'pyarrow is not installed; run: pip install "optplan\[ray\]"'):
+        Storage("s3://bucket/runs/first")
+
+
+def test_only_ray_stores_by_url(plan_of: Callable[..., Plan], tmp_path: Path) -> None:
+    """Others have a folder that their machines share."""
+    with pytest.raises(UsageError, match="storage: got 's3://bucket/first', which means nothing to executor 'local'"):
+        run(plan_of("rubberband-two-stages"), TARGET, executor="local", out=tmp_path, storage="s3://bucket/first")
 
 
 def test_a_process_is_on_one_machine(plan_stages: Callable[..., Plan], tmp_path: Path) -> None:

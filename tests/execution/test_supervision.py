@@ -26,7 +26,7 @@ from optplan.execution.outcomes import RunOutcome
 from optplan.execution.protocol import Failed, Finished, NodeRequest, Operation
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
-from optplan.execution.supervision import DriverWatch, clear, end, is_running, launch, read_code
+from optplan.execution.supervision import LockWatch, clear, end, is_running, launch, read_code
 from optplan.execution.trial_files import OPERATION, PROCESS, STOP
 
 PlanOf = Callable[..., Plan]
@@ -252,7 +252,7 @@ def test_a_driver_on_another_machine_is_seen_to_touch_its_lock(tmp_path: Path, m
     path, clock = tmp_path / DRIVER_LOCK, [100.0]
     path.touch()
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    watch, gone = DriverWatch(tmp_path, 10.0), list[float]()
+    watch, gone = LockWatch(tmp_path / DRIVER_LOCK, 10.0), list[float]()
     for second in range(40):
         clock[0] = 100.0 + second
         if second <= 20 and second % 5 == 0:

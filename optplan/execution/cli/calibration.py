@@ -78,8 +78,10 @@ def _read_run(folder: Path) -> _Measured:
 
     run = SearchRun.read(folder)
     plan, standing = run.state.plan, take_stock(run.state, run.state.t)
-    return plan, run.rules.is_virtual, lambda instance: formulation_named(plan.formulation).calibrate(
-        instance, plan, standing
+    return (
+        plan,
+        run.rules.is_virtual,
+        lambda instance: formulation_named(plan.formulation).calibrate(instance, plan, standing),
     )
 
 

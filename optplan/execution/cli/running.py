@@ -77,12 +77,14 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 )
 @click.argument("plan", required=False, metavar="[PLAN]", type=FILE)
 @click.argument("jobs", required=False, metavar="[JOBS]", type=FILE)
-@click.option("--command", metavar="TEXT", help="A command line: what trains, or what starts and ends fleets.")
+@click.option(
+    "--command", metavar="TEXT", help="A command line: what trains, or what starts and ends it (--executor command)."
+)
 @click.option("--train", metavar="TARGET", help="What to train instead: module:Trainable, or file.py:Trainable.")
 @click.option(
     "--executor",
     type=click.Choice(["virtual", "local", "command", "ray", "slurm"]),
-    help="Where it runs; the virtual clock by default. command is for fleets, ray and slurm for the others.",
+    help="Where it runs; the virtual clock by default.",
 )
 @click.option("-o", "--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
 @click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")
@@ -110,9 +112,12 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 @click.option("--slots", type=_AT_LEAST_ONE, help="GPUs or CPU slots of this machine that may be used.")
 @click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a trial, or one a GPU.")
 @click.option("--setup", type=FILE, help="What machines need before they train (YAML or JSON).")
-@click.option("--sbatch", multiple=True, metavar="NAME=VALUE", help="An option of sbatch: partition=gpu.")
-@click.option("--gres", metavar="NAME", help="What a GPU is called in Slurm's --gres; gpu by default.")
 @click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
+@click.option(
+    "--storage", metavar="URL", help="On Ray, where checkpoints go if machines share no folder: s3://bucket/run."
+)
+@click.option("--sbatch", multiple=True, metavar="NAME=VALUE", help="On Slurm, an option of sbatch: partition=gpu.")
+@click.option("--gres", metavar="NAME", help="What a GPU is called in Slurm's --gres; gpu by default.")
 @_of_searches("--space", type=FILE, help="What configurations are drawn from (YAML or JSON).")
 @_of_searches("--mode", type=click.Choice(["min", "max"]), help="Which values of the metric are better.")
 @_of_searches("--seed", type=click.IntRange(min=0), help="Draws configurations, and luck on the virtual clock.")

@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import UsageError
+from optplan.execution.command_executor import call_command
 from optplan.execution.fleets.hook import FLEET, ORDERS, RANKS, STOP
 from optplan.execution.fleets.protocol import FleetRequest, Notice, Report
-from optplan.execution.supervision import clear, end, is_running, launch, list_homes, name_home, require_support
-from optplan.execution.trial_files import read_new_lines, write
+from optplan.execution.fleets.ranks import LOG, start_ranks
+from optplan.execution.supervision import clear, end, is_running, list_homes, require_support
+from optplan.execution.trial_files import STARTED, read_new_lines, write
 
 #: Names in the folder of a run, and of a fleet.
-FLEETS, NOTICES, _PLAN, _STARTED, _LOG = "fleets", "notices", "plan.json", "started.json", "output.log"
-_COMMANDS = "commands.log"
+FLEETS, NOTICES, _PLAN = "fleets", "notices", "plan.json"
 #: Bytes at the end of a rank's reports in which it says how far it is.
 _TAIL = 8_192
 #: Seconds between two looks.
@@ -49,7 +50,7 @@ class FolderFleet(ABC):
     is_virtual = False
 
     def __init__(self, root: Path, command: str, *, now_s: float) -> None:
-        self._root, self._command = root.resolve(), shlex.split(command)
+        self._root, self._command = root.resolve(), command
         self._zero = time.monotonic() - now_s
         self._number = 0
         self._offsets: dict[Path, int] = {}
@@ -189,27 +190,11 @@ class LocalFleet(FolderFleet):
         self._children: dict[int, subprocess.Popen[bytes]] = {}
 
     def _start(self, folder: Path, said: dict[str, Any]) -> None:
-        if shutil.which(self._command[0]) is None:
-            problem = f"command: {self._command[0]!r} cannot be started ({os.strerror(errno.ENOENT)})"
+        words = shlex.split(self._command)
+        if shutil.which(words[0]) is None:
+            problem = f"command: {words[0]!r} cannot be started ({os.strerror(errno.ENOENT)})"
             raise UsageError(f"{problem}; give a program that is there")
-        for role in said["ranks"]:
-            rank = role["rank"]
-            if (folder / RANKS / f"{rank:05d}.jsonl").exists():
-                continue  # it has run, or does
-            variables = {
-                "OPTPLAN_FLEET": str(folder),
-                "RANK": str(rank),
-                "LOCAL_RANK": str(role["local_rank"]),
-                "WORLD_SIZE": str(len(said["ranks"])),
-                "GLOO_SOCKET_IFNAME": "lo",
-                "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
-                "PYTHONUNBUFFERED": "1",
-            }
-            home = name_home(folder, rank)
-            home.mkdir(exist_ok=True)
-            child = launch(home, folder, self._command, log=folder / _LOG, variables=variables)
-            if child is not None:  # else it runs
-                self._children[rank] = child
+        self._children |= start_ranks(folder, said, words)
 
     def _end(self, folder: Path) -> None:
         homes = list_homes(folder)
@@ -230,7 +215,7 @@ class LocalFleet(FolderFleet):
             if child.poll() is not None:
                 del self._children[rank]
                 if not (self._folder_of(self._number) / RANKS / f"{rank:05d}.jsonl").exists():
-                    trouble = f"rank {rank} ended with exit code {child.returncode}; see {_LOG}"
+                    trouble = f"rank {rank} ended with exit code {child.returncode}; see {LOG}"
                     yield Report(self._number, rank, self.now_s(), trouble=trouble, left=True)
 
     def release(self) -> None:
@@ -252,9 +237,9 @@ class CommandFleet(FolderFleet):
     """
 
     def _start(self, folder: Path, said: dict[str, Any]) -> None:
-        if not (folder / _STARTED).exists():
+        if not (folder / STARTED).exists():
             self._call("start", folder)
-            write(folder / _STARTED, {"vms": said["started"]})
+            write(folder / STARTED, {"vms": said["started"]})
 
     def _end(self, folder: Path) -> None:
         self._call("stop", folder)
@@ -267,23 +252,7 @@ class CommandFleet(FolderFleet):
         """Nothing is held."""
 
     def _call(self, action: str, folder: Path) -> None:
-        variables = {"OPTPLAN_ACTION": action, "OPTPLAN_FLEET": str(folder)}
-        try:
-            with (self._root / _COMMANDS).open("ab") as output:
-                ended = subprocess.run(
-                    self._command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env={**os.environ, **variables},
-                    check=False,
-                )
-        except OSError as error:
-            problem = f"command: {self._command[0]!r} cannot be started ({error.strerror})"
-            raise UsageError(f"{problem}; give a program that is there, then --resume") from None
-        if ended.returncode:
-            message = f"command: ended with exit code {ended.returncode} on {action} (see {self._root / _COMMANDS})"
-            raise UsageError(f"{message}; mend it, then go on with --resume")
+        call_command(self._command, self._root, action, OPTPLAN_FLEET=str(folder))
 
 
 def read_iterations(root: Path, number: int) -> int:

@@ -9,7 +9,8 @@ from typing import Any
 
 from optplan.contracts import Infeasibility
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.execution.fleets.folder import CommandFleet, LocalFleet, read_iterations
+from optplan.execution.fleets.executors import make_fleet
+from optplan.execution.fleets.folder import read_iterations
 from optplan.execution.fleets.monitor import Monitor
 from optplan.execution.fleets.protocol import Fleet
 from optplan.execution.fleets.state import FleetState
@@ -124,6 +125,8 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Fleet, FleetOutcome]):
             return
         if not options.command:
             raise UsageError(f"command: executor {options.executor!r} needs one; give what it starts")
+        if options.executor == "ray" and not options.address:
+            raise UsageError("address: VMs of a fleet are machines of a Ray cluster; give its HOST:PORT, or auto")
         if self.course is not None:
             raise UsageError(f"course: what happens is not up to executor {options.executor!r}; leave it out")
 
@@ -140,8 +143,7 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Fleet, FleetOutcome]):
                 raise UsageError("--resume: what happens on the virtual clock is not kept; begin anew")
             return VirtualFleet(replace(self.course or Course(), launch_s=options.launch_s))
         assert self.journal is not None  # without a folder nothing is started
-        made = LocalFleet if options.executor == "local" else CommandFleet
-        return made(self.journal.folder, options.command, now_s=self._clock_s())
+        return make_fleet(options, self.journal.folder, now_s=self._clock_s())
 
     def _clock_s(self) -> float:
         """Return what its clock shows: a deadline does not wait for a monitor, nor do VMs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from optplan.execution.options import Amount, Limit, RunOptions
 from optplan.formulations.srift.planning import SriftPlan
@@ -34,7 +34,6 @@ class FleetOptions(RunOptions):
         Limits in place of the instance's, for a run that is gone on with.
     """
 
-    executor: Literal["virtual", "local", "command"] = "virtual"
     grace_s: Limit = 60.0
     checkpoint_every_s: Amount = 600.0
     heartbeat_s: Limit = 5.0

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -59,7 +59,6 @@ class StreamOptions(TrainingOptions):
         Of the calculator.
     """
 
-    executor: Literal["virtual", "local", "ray", "slurm"] = "virtual"
     metric: str | None = "loss"
     gpus_per_node: ByName[AtLeastOne] = Field(default_factory=dict)
     most_gpus: AtLeastOne | None = None

@@ -1,10 +1,7 @@
-"""Streams as processes: on this machine, and as jobs of a Slurm that is played by three scripts."""
+"""Streams as processes: on this machine, and as jobs of a Slurm that is played by scripts."""
 
 from __future__ import annotations
 
-import os
-import stat
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,45 +32,6 @@ SLEEPER = f"{Path(__file__).with_name('sleeper.py')}:train"
 POOR = (1.0, 1.1, 1.2)
 #: The calculator looks at once, and forgets nothing.
 QUICK: dict[str, Any] = {"every_s": 1.0, "settle_s": 0.2, "window_h": 100.0, "stated_jobs": 0.0}
-
-#: Slurm in three scripts: a job is a session of its own whose process is its number.
-SBATCH = """
-import subprocess, sys
-given = dict(word[2:].partition("=")[::2] for word in sys.argv[1:])
-with open(given["output"], "a") as log:
-    job = subprocess.Popen(["bash", "-c", given["wrap"]], stdout=log, stderr=log, start_new_session=True)
-open(FOLDER + "/" + str(job.pid), "w").write(given["job-name"] + " " + given["gres"])
-print(job.pid, "cluster", sep=";")
-"""
-SQUEUE = """
-import os, sys
-name = next((word[7:] for word in sys.argv if word.startswith("--name=")), None)
-for number in os.listdir(FOLDER):
-    try:
-        state = open("/proc/" + number + "/stat").read().rpartition(")")[2].split()[0]
-    except OSError:
-        continue
-    if state != "Z" and name in (None, open(FOLDER + "/" + number).read().split()[0]):
-        print(number)
-"""
-SCANCEL = """
-import os, signal, sys
-os.killpg(int(sys.argv[1]), signal.SIGKILL)
-"""
-
-
-@pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Play Slurm; return where its jobs are noted."""
-    jobs, commands = tmp_path / "slurm-jobs", tmp_path / "bin"
-    jobs.mkdir()
-    commands.mkdir()
-    for name, body in (("sbatch", SBATCH), ("squeue", SQUEUE), ("scancel", SCANCEL)):
-        script = commands / name
-        script.write_text(f"#!{sys.executable}\nFOLDER = {str(jobs)!r}\n{body}", encoding="utf-8")
-        script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
-    return jobs
 
 
 def test_a_stream_on_this_machine_learns_and_changes_its_widths(
@@ -130,7 +88,7 @@ def test_a_job_that_fails_is_tried_again_and_given_up(
 
 
 def test_segments_are_submitted_to_slurm_at_the_size_that_was_decided(
-    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, slurm: Path, tmp_path: Path
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, played_slurm: Path, tmp_path: Path
 ) -> None:
     """Two jobs run as a job of Slurm for each of their two widths, which are those of the table, in --gres."""
     instance = make_instance(POOR, epochs=2)
@@ -145,22 +103,25 @@ def test_segments_are_submitted_to_slurm_at_the_size_that_was_decided(
         out=tmp_path / "stream",
     )
     assert outcome.classes[0].completed == 2
-    noted = sorted(path.read_text(encoding="utf-8") for path in slurm.iterdir())
+    noted = sorted(path.read_text(encoding="utf-8") for path in played_slurm.iterdir())
     widths = plan.width_table["a"][0].gpus.tolist()
     assert len(set(widths)) == len(widths)
     segments = list(enumerate(widths, start=1))
-    assert noted == [f"job-0{job}.{number} gpu:a100:{gpus}" for job in (0, 1) for number, gpus in segments]
+    own = FolderSettings(tmp_path / "stream").name  # other streams may have jobs of the same names
+    assert noted == [f"{own}.job-0{job}.{number} gpu:a100:{gpus}" for job in (0, 1) for number, gpus in segments]
 
 
 def test_what_slurm_does_not_say_or_do_is_reported(
-    slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    played_slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command that fails or is not there, and one process on two nodes."""
+    """A command that fails for too long or is not there, and one process on two nodes."""
     executor = SlurmExecutor({"cpu": 4}, FolderSettings(tmp_path, train=SLEEPER))
     two = Operation("op", "a", "job", 1, {"n1": 4, "n2": 4}, workers=8, gpus_per_worker=1)
     with pytest.raises(UsageError, match="GPUs on 2 nodes"):
         executor.start(two)
-    (slurm.parent / "bin" / "squeue").write_text("#!/bin/sh\necho down >&2\nexit 1\n", encoding="utf-8")
+    (played_slurm.parent / "bin" / "squeue").write_text("#!/bin/sh\necho down >&2\nexit 1\n", encoding="utf-8")
+    executor.poll(0.0)  # Slurm may be starting anew
+    monkeypatch.setattr("optplan.execution.slurm._OUTAGE_S", 0.0)
     with pytest.raises(OutputError, match="squeue failed: down"):
         executor.poll(0.0)
     monkeypatch.setenv("PATH", "")

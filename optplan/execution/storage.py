@@ -1,0 +1,128 @@
+"""Checkpoints and reports by URL, for runs whose machines share no folder: files of PyArrow, such as those of S3.
+
+A folder is sent file by file, and what names its hash last: what has that is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from optplan.errors import MissingExtraError, OutputError, UsageError
+from optplan.execution.protocol import Checkpoint
+
+#: Beside a checkpoint's folder: the hash that it was sent with.
+_WHOLE = ".sha256"
+
+
+class Storage:
+    """What a run stores at a URL.
+
+    Raises
+    ------
+    MissingExtraError
+        When PyArrow is not installed, which Ray's own storage needs as well.
+    UsageError
+        When the URL is none, or has a password.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            from pyarrow import fs
+        except ModuleNotFoundError:
+            raise MissingExtraError("pyarrow", "ray") from None
+        self._module: Any = fs
+        if urlsplit(url).password is not None:
+            raise UsageError("storage: the URL has a password, and is written down; give credentials by environment")
+        try:
+            self._system, path = fs.FileSystem.from_uri(url)
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise UsageError(f"storage: got {url!r} ({reason}); give a URL, as in s3://bucket/runs/first") from None
+        self._url, self._root = url, path.rstrip("/")
+
+    def is_empty(self) -> bool:
+        """Whether nothing is stored there yet."""
+        return not self._list("")
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file, whole or not at all."""
+        path = f"{self._root}/{name}"
+        with self._reporting():
+            self._system.create_dir(path.rpartition("/")[0], recursive=True)
+            with self._system.open_output_stream(path) as file:
+                file.write(text.encode())
+
+    def read(self, name: str) -> str | None:
+        """Read a file; None where there is none."""
+        with self._reporting():
+            try:
+                with self._system.open_input_stream(f"{self._root}/{name}") as file:
+                    return bytes(file.read()).decode()
+            except FileNotFoundError:
+                return None
+
+    def send(self, root: Path, checkpoint: Checkpoint) -> None:
+        """Send a checkpoint that lies below a folder of this machine."""
+        with self._reporting():
+            target = f"{self._root}/{checkpoint.path}"
+            self._system.create_dir(target, recursive=True)
+            self._module.copy_files(str(root / checkpoint.path), target, self._module.LocalFileSystem(), self._system)
+        self.write(checkpoint.path + _WHOLE, checkpoint.sha256)
+
+    def fetch(self, checkpoint: Checkpoint, root: Path) -> None:
+        """Bring a checkpoint to a folder of this machine."""
+        target = root / checkpoint.path
+        target.mkdir(parents=True, exist_ok=True)
+        with self._reporting():
+            source = f"{self._root}/{checkpoint.path}"
+            self._module.copy_files(source, str(target), self._system, self._module.LocalFileSystem())
+
+    def is_whole(self, checkpoint: Checkpoint) -> bool:
+        """Whether a checkpoint was sent, all of it."""
+        return self.read(checkpoint.path + _WHOLE) == checkpoint.sha256
+
+    def prune(
+        self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint], most_bytes: float, busy: Collection[str]
+    ) -> None:
+        """Delete all checkpoints but these, as :func:`optplan.execution.checkpoints.prune` does."""
+        sizes: dict[str, int] = {}
+        for info in self._list("trials"):
+            place = info.path[len(self._root) + 1 :].split("/")
+            if len(place) > 3 and place[2].startswith("checkpoint-"):
+                name = "/".join(place[:3])
+                sizes[name] = sizes.get(name, 0) + max(0, info.size or 0)
+        known = [each.path for each in (*keep, *droppable)]
+        for path in sizes.keys() - set(known):
+            if path.split("/")[1] not in busy:
+                self._drop(path)
+        total = sum(sizes.get(path, 0) for path in known)
+        for each in droppable:
+            if total <= most_bytes:
+                break
+            self._drop(each.path)
+            total -= sizes.get(each.path, 0)
+
+    def _drop(self, path: str) -> None:
+        with self._reporting():
+            for delete, name in ((self._system.delete_file, path + _WHOLE), (self._system.delete_dir, path)):
+                with suppress(FileNotFoundError):
+                    delete(f"{self._root}/{name}")
+
+    def _list(self, name: str) -> list[Any]:
+        with self._reporting():
+            selector = self._module.FileSelector(f"{self._root}/{name}", recursive=True, allow_not_found=True)
+            return [each for each in self._system.get_file_info(selector) if each.is_file]
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Say of what a file system refuses where that was."""
+        try:
+            yield
+        except OSError as error:
+            reason = str(error).strip().splitlines()[0]
+            message = f"storage: {self._url} cannot be used ({reason}); is it there, and may it be written?"
+            raise OutputError(message) from None
