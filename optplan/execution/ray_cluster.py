@@ -31,7 +31,7 @@ from optplan.execution.protocol import (
 from optplan.execution.ray_worker import LOG, UNSEEN, Worker
 from optplan.execution.storage import Storage
 from optplan.execution.supervision import is_running, list_homes, read_code
-from optplan.execution.trial_files import OPERATION, OUTCOME, PROGRESS, STORED, read, write
+from optplan.execution.trial_files import OPERATION, OUTCOME, PROGRESS, STORED, bound_log, read, write
 
 #: Bytes that a local cluster sets aside for objects; checkpoints go by files, so that hardly any are needed.
 _OBJECTS = 100_000_000
@@ -254,10 +254,10 @@ class RayExecutor(FolderExecutor[_Actors]):
         super()._look_at(running)
 
     def _list_known(self, running: Running[_Actors]) -> dict[str, int]:
-        """Return up to where files were read; who takes over has those that grow, and asks for the others."""
-        files = {PROGRESS: running.folder / PROGRESS, LOG: self._log_of(running.operation.trial)}
-        sizes = {name: path.stat().st_size for name, path in files.items() if path.is_file()}
-        return self._known.setdefault(running.operation.id, {PROGRESS: sizes.get(PROGRESS, 0)})
+        """Return up to where files were read; who takes over has the progress, and is shown the others again."""
+        progress = running.folder / PROGRESS
+        size = progress.stat().st_size if progress.is_file() else 0
+        return self._known.setdefault(running.operation.id, {PROGRESS: size})
 
     def _bring(self, running: Running[_Actors], own: _Actors) -> None:
         """Write down what an actor has shown, in the order in which an operation writes it."""
@@ -272,6 +272,7 @@ class RayExecutor(FolderExecutor[_Actors]):
             with path.open("ab" if name in (PROGRESS, LOG) else "wb") as file:
                 file.write(content)
             known[name] = at
+        bound_log(log)
 
     def _bring_left(self, operation: str, folder: Path) -> None:
         """Bring what an operation has left at its URL, as its actor cannot show it any more."""

@@ -34,8 +34,9 @@ FEW, MANY = 3, 1000
 _POLLS = 300
 
 VIRTUAL = ("virtual", "virtual-stream")
-REAL = [pytest.param(name, marks=pytest.mark.real) for name in ("slurm-daemons", "ray", "ray-by-url")]
-PROCESSES = ["local", "slurm", "command", *REAL]
+DAEMONS = pytest.param("slurm-daemons", marks=[pytest.mark.real, pytest.mark.xdist_group("slurm")])
+RAY = [pytest.param(name, marks=pytest.mark.real) for name in ("ray", "ray-by-url")]
+PROCESSES = ["local", "slurm", "command", DAEMONS, *RAY]
 ALL = [*VIRTUAL, *PROCESSES]
 
 
