@@ -16,7 +16,8 @@ from optplan.errors import UsageError
 from optplan.execution.command_executor import CommandExecutor
 from optplan.execution.folders import FolderSettings
 from optplan.execution.protocol import Finished, NodeRequest, Operation
-from optplan.execution.running import read_run, resume, run
+from optplan.execution.running import run
+from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -125,7 +126,7 @@ def test_what_the_command_cannot_do_is_said(plan_of: PlanOf, tmp_path: Path, sta
     outcome = resume(out, command=starter)
     assert outcome.winner is not None
     assert (outcome.code, outcome.winner.trial) == (0, FAST)
-    state, _, _ = read_run(out)
+    state = read_run(out).state
     assert state.ended is not None
 
 

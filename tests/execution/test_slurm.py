@@ -13,7 +13,8 @@ from optplan.errors import UsageError
 from optplan.execution.folders import FolderSettings
 from optplan.execution.outcomes import RunOutcome
 from optplan.execution.protocol import Failed, NodeRequest, Operation
-from optplan.execution.running import read_run, resume, run
+from optplan.execution.running import run
+from optplan.execution.runs import read_run, resume
 from optplan.execution.slurm import SlurmExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 
@@ -62,7 +63,7 @@ def test_a_search_is_planned_anew(plan_of: PlanOf, tmp_path: Path, played_slurm:
     outcome = run(plan_of("rubberband-two-stages"), QUADRATIC, space=RATES, executor="slurm", out=out)
     assert outcome.winner is not None
     assert (outcome.code, outcome.winner.trial) == (0, FAST)
-    state, _, _ = read_run(out)
+    state = read_run(out).state
     assert state.plan.supersedes
 
 
@@ -81,7 +82,8 @@ def run_two_drivers(plan: Plan, out: Path) -> RunOutcome:
     options: dict[str, Any] = {"space": space, "executor": "slurm", "replan_above": None, "listener": listen}
     with pytest.raises(GoneError):
         run(plan, QUADRATIC, out=out, **options)
-    return resume(out)
+    outcome: RunOutcome = resume(out)
+    return outcome
 
 
 def test_a_driver_that_dies_is_followed_by_another(plan_of: PlanOf, tmp_path: Path, played_slurm: Path) -> None:

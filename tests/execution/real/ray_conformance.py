@@ -24,7 +24,8 @@ from ray.cluster_utils import Cluster
 
 from optplan.execution.checkpoints import is_whole
 from optplan.execution.fleets.running import watch
-from optplan.execution.running import read_run, run
+from optplan.execution.running import run
+from optplan.execution.runs import read_run
 from optplan.execution.storage import Storage
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.instances.files import read_instance
@@ -70,7 +71,7 @@ def search(out: Path, address: str, url: str) -> None:
     assert (outcome.code, outcome.winner.trial, outcome.winner.iterations) == (0, "b1-s1-trials-0002", 40)
     assert outcome.winner.checkpoint is not None
     assert not list(out.glob("trials/*/checkpoint-*"))
-    state, _, _ = read_run(out)
+    state = read_run(out).state
     stored = state.trials[outcome.winner.trial].checkpoint
     assert stored is not None
     storage = Storage(url)
