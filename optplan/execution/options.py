@@ -24,33 +24,18 @@ REAL = ("local", "command", "ray", "slurm")
 
 
 class RunOptions(FrozenModel):
-    """What runs of all kinds take; stored with the run, so that going on needs nothing else.
+    """What runs of all kinds take; stored with the run, so that going on needs nothing else."""
 
-    Parameters
-    ----------
-    executor
-        Where it runs.
-    command
-        A command line: what trains, or what starts and ends fleets.
-    retries
-        How often what has failed is started again: a trial or a job after failures of its own; a fleet that lost no VM,
-        and each VM that came back.
-    grace_s
-        Seconds to store the state and to end when that is asked for.
-    checkpoint_every_s
-        Seconds after which the state is stored on the way, unasked.
-    address
-        Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine.
-    sbatch, gres
-        On Slurm: options of sbatch by their long name, and what a GPU is called in ``--gres``; empty asks for none.
-    """
-
-    executor: Literal["virtual", "local", "command", "ray", "slurm"] = "virtual"
-    command: str = ""
+    executor: Literal["virtual", "local", "command", "ray", "slurm"] = "virtual"  #: Where it runs.
+    command: str = ""  #: A command line: what trains, or what starts and ends fleets.
+    #: How often what has failed is started again: a trial or a job after failures of its own; a fleet that lost no VM,
+    #: and each VM that came back.
     retries: Annotated[int, Field(ge=0)] = 2
-    grace_s: Amount = 30.0
-    checkpoint_every_s: Limit = 60.0
-    address: str = ""
+    grace_s: Amount = 30.0  #: Seconds to store the state and to end when that is asked for.
+    checkpoint_every_s: Limit = 60.0  #: Seconds after which the state is stored on the way, unasked.
+    address: str = ""  #: Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine.
+    #: sbatch, gres: On Slurm: options of sbatch by their long name, and what a GPU is called in ``--gres``; empty asks
+    #: for none.
     sbatch: ByName[str] = Field(default_factory=dict)
     gres: str = "gpu"
 
@@ -72,40 +57,23 @@ class RunOptions(FrozenModel):
 
 
 class TrainingOptions(RunOptions):
-    """What searches and streams take besides, whose trials and jobs are processes that :mod:`optplan` starts.
+    """What searches and streams take besides, whose trials and jobs are processes that :mod:`optplan` starts."""
 
-    Parameters
-    ----------
-    train
-        ``module:name`` or ``file.py:name`` of the trainable; in place of a command, or started by executor ``command``.
-    folder
-        Relative files and modules of these are looked for there.
-    metric
-        What is shown after each iteration; None takes the plan's.
-    launcher
-        ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker (on Ray an actor).
-    storage
-        On Ray: the URL of checkpoints where machines share no folder, such as ``s3://bucket/runs/first``.
-    slots
-        GPUs or CPU slots of this machine that may be used, or of a Ray cluster that is made here; None: the machine's
-        GPUs, or as many as are wanted where it has none.
-    setup
-        What machines need before they train.
-    orphan_after_s
-        Seconds without a driver after which a trial stores its state and ends.
-    step_timeout_s
-        Seconds after which an iteration is taken to hang, so that its trial has failed; None: 20 times what the plan
-        expects, and at least 5 minutes.
-    """
-
+    #: ``module:name`` or ``file.py:name`` of the trainable; in place of a command, or started by executor ``command``.
     train: str = ""
-    folder: str = "."
-    metric: str | None = None
+    folder: str = "."  #: Relative files and modules of these are looked for there.
+    metric: str | None = None  #: What is shown after each iteration; None takes the plan's.
+    #: ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker (on Ray an actor).
     launcher: Literal["single", "torchrun"] = "single"
+    #: On Ray: the URL of checkpoints where machines share no folder, such as ``s3://bucket/runs/first``.
     storage: str = ""
+    #: GPUs or CPU slots of this machine that may be used, or of a Ray cluster that is made here; None: the machine's
+    #: GPUs, or as many as are wanted where it has none.
     slots: AtLeastOne | None = None
-    setup: Setup = Setup()
-    orphan_after_s: Limit = 600.0
+    setup: Setup = Setup()  #: What machines need before they train.
+    orphan_after_s: Limit = 600.0  #: Seconds without a driver after which a trial stores its state and ends.
+    #: Seconds after which an iteration is taken to hang, so that its trial has failed; None: 20 times what the plan
+    #: expects, and at least 5 minutes.
     step_timeout_s: Limit | None = None
 
     LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
@@ -136,39 +104,21 @@ class TrainingOptions(RunOptions):
 
 
 class SearchOptions(TrainingOptions):
-    """What searches and single jobs take besides.
+    """What searches and single jobs take besides."""
 
-    Parameters
-    ----------
-    mode
-        Which values of the metric are better; None takes the plan's.
-    seed
-        Draws configurations, and on the virtual clock luck.
-    lucky
-        Whether times vary on the virtual clock.
-    budget_usd, deadline_s
-        Hard limits of this run; they take the place of those that the plan says are hard.
-    node_wait_s
-        Seconds to wait for nodes before the run is paused.
-    step_wait_s
-        Least seconds of an iteration; what is left of them is waited. For shows on machines without GPUs.
-    checkpoint_bytes
-        What checkpoints may take before those of trials that are out are deleted.
-    replan_above
-        By what part time or cost may be others than planned before the rest is planned anew; None never does.
-    slower, dearer
-        On the virtual clock: how many times as long trials take, and as much nodes cost, as planned.
-    """
-
-    mode: Mode | None = None
-    seed: Annotated[int, Field(ge=0)] = 0
-    lucky: bool = False
+    mode: Mode | None = None  #: Which values of the metric are better; None takes the plan's.
+    seed: Annotated[int, Field(ge=0)] = 0  #: Draws configurations, and on the virtual clock luck.
+    lucky: bool = False  #: Whether times vary on the virtual clock.
+    #: budget_usd, deadline_s: Hard limits of this run; they take the place of those that the plan says are hard.
     budget_usd: Limit | None = None
     deadline_s: Limit | None = None
-    node_wait_s: Amount = 600.0
+    node_wait_s: Amount = 600.0  #: Seconds to wait for nodes before the run is paused.
+    #: Least seconds of an iteration; what is left of them is waited. For shows on machines without GPUs.
     step_wait_s: Amount = 0.0
-    checkpoint_bytes: Amount = 10e9
+    checkpoint_bytes: Amount = 10e9  #: What checkpoints may take before those of trials that are out are deleted.
+    #: By what part time or cost may be others than planned before the rest is planned anew; None never does.
     replan_above: Amount | None = 0.2
+    #: slower, dearer: On the virtual clock: how many times as long trials take, and as much nodes cost, as planned.
     slower: Limit = 1.0
     dearer: Limit = 1.0
 

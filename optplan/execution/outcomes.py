@@ -15,31 +15,17 @@ from optplan.schema import FrozenModel
 
 
 class Outcome(FrozenModel):
-    """What a run of any kind came to, as far as it went.
+    """What a run of any kind came to, as far as it went."""
 
-    Parameters
-    ----------
-    virtual
-        Whether it ran on a virtual clock: then times and costs are calculated, and none is measured.
-    status
-        ``ended``, ``paused`` (it can be resumed) or ``running``.
-    code
-        Exit code: 0 done, 1 every trial failed, none has reported a number, a job was given up or the whole run, 3 the
-        rest has become infeasible, 4 stopped at a limit, 130 interrupted.
-    why
-        Why it is paused, or ended before its end.
-    time_s
-        Until it ended, or until its last record.
-    notes
-        What a reader should know.
-    """
-
+    #: Whether it ran on a virtual clock: then times and costs are calculated, and none is measured.
     virtual: bool = False
-    status: Literal["ended", "paused", "running"]
+    status: Literal["ended", "paused", "running"]  #: ``ended``, ``paused`` (it can be resumed) or ``running``.
+    #: Exit code: 0 done, 1 every trial failed, none has reported a number, a job was given up or the whole run, 3 the
+    #: rest has become infeasible, 4 stopped at a limit, 130 interrupted.
     code: int
-    why: str = ""
-    time_s: float
-    notes: tuple[str, ...] = ()
+    why: str = ""  #: Why it is paused, or ended before its end.
+    time_s: float  #: Until it ended, or until its last record.
+    notes: tuple[str, ...] = ()  #: What a reader should know.
 
 
 def describe_end(state: RunState, *, virtual: bool) -> dict[str, Any]:
@@ -50,72 +36,44 @@ def describe_end(state: RunState, *, virtual: bool) -> dict[str, Any]:
 
 
 class Winner(FrozenModel):
-    """The best trial.
+    """The best trial."""
 
-    Parameters
-    ----------
-    trial, configuration
-        Its name and what it tried.
-    metric
-        What it showed last; None where that is no number.
-    iterations
-        That it has done.
-    checkpoint
-        Where its state is stored, relative to the run's folder; None where it is not.
-    """
-
+    #: trial, configuration: Its name and what it tried.
     trial: str
     configuration: dict[str, Any]
-    metric: float | None
-    iterations: int
-    checkpoint: str | None = None
+    metric: float | None  #: What it showed last; None where that is no number.
+    iterations: int  #: That it has done.
+    checkpoint: str | None = None  #: Where its state is stored, relative to the run's folder; None where it is not.
 
 
 class SegmentOutcome(FrozenModel):
-    """A segment as planned and as it went.
+    """A segment as planned and as it went."""
 
-    Parameters
-    ----------
-    id, label
-        Which.
-    trials
-        How many it had.
-    planned_start_s, actual_start_s
-        When it opens, since the run began; None where it has not. On a virtual clock that follows the plan nothing is
-        actual; on one that is to differ from it, this and the following are what the clock showed.
-    planned_s, actual_s
-        Seconds from its opening to its end; None where it has not ended.
-    planned_pause_s, actual_pause_s
-        Of these, before its first trial was started.
-    start_s, iteration_s
-        Measured means: seconds until a trial's first iteration after its start, and of an iteration; None where
-        nothing was measured.
-    planned_iteration_s
-        What the plan took an iteration for.
-    planned_usd, actual_usd
-        Cost.
-    late_s
-        By how much it ended after its bell; None where the clock does not end it.
-    failures
-        How often a trial of it failed.
-    """
-
+    #: id, label: Which.
     id: str
     label: str
-    trials: int
+    trials: int  #: How many it had.
+    #: planned_start_s, actual_start_s: When it opens, since the run began; None where it has not. On a virtual clock
+    #: that follows the plan nothing is actual; on one that is to differ from it, this and the following are what the
+    #: clock showed.
     planned_start_s: float = 0.0
     actual_start_s: float | None = None
+    #: planned_s, actual_s: Seconds from its opening to its end; None where it has not ended.
     planned_s: float
     actual_s: float | None = None
+    #: planned_pause_s, actual_pause_s: Of these, before its first trial was started.
     planned_pause_s: float
     actual_pause_s: float | None = None
+    #: start_s, iteration_s: Measured means: seconds until a trial's first iteration after its start, and of an
+    #: iteration; None where nothing was measured.
     start_s: float | None = None
     iteration_s: float | None = None
-    planned_iteration_s: float | None = None
+    planned_iteration_s: float | None = None  #: What the plan took an iteration for.
+    #: planned_usd, actual_usd: Cost.
     planned_usd: float | None = None
     actual_usd: float | None = None
-    late_s: float | None = None
-    failures: int = 0
+    late_s: float | None = None  #: By how much it ended after its bell; None where the clock does not end it.
+    failures: int = 0  #: How often a trial of it failed.
 
 
 class Replan(FrozenModel):
@@ -127,42 +85,23 @@ class Replan(FrozenModel):
 
 
 class RunOutcome(Outcome):
-    """What the run of a search or of one job came to.
+    """What the run of a search or of one job came to."""
 
-    Parameters
-    ----------
-    trained
-        Whether anything was trained; where nothing was, there is no winner.
-    plan_id, plans
-        The plan that was followed last, and all of them in their order.
-    replans
-        When the rest was planned anew, and why.
-    winner
-        The best trial; None while there is none.
-    best
-        The best trial so far of a run that has not ended.
-    cost_usd
-        What it cost; None where prices are not known.
-    planned_s, planned_usd
-        What the first plan expected.
-    trials, failed
-        How many began, and those that were given up, with the reason.
-    segments
-        In the plan's order.
-    """
-
-    trained: bool = True
+    trained: bool = True  #: Whether anything was trained; where nothing was, there is no winner.
+    #: plan_id, plans: The plan that was followed last, and all of them in their order.
     plan_id: str
     plans: tuple[str, ...] = ()
-    replans: tuple[Replan, ...] = ()
-    winner: Winner | None = None
-    best: Winner | None = None
-    cost_usd: float | None = None
+    replans: tuple[Replan, ...] = ()  #: When the rest was planned anew, and why.
+    winner: Winner | None = None  #: The best trial; None while there is none.
+    best: Winner | None = None  #: The best trial so far of a run that has not ended.
+    cost_usd: float | None = None  #: What it cost; None where prices are not known.
+    #: planned_s, planned_usd: What the first plan expected.
     planned_s: float | None = None
     planned_usd: float | None = None
+    #: trials, failed: How many began, and those that were given up, with the reason.
     trials: int
     failed: dict[str, str] = Field(default_factory=dict)
-    segments: tuple[SegmentOutcome, ...]
+    segments: tuple[SegmentOutcome, ...]  #: In the plan's order.
 
 
 def describe(state: State, rules: Rules) -> RunOutcome:

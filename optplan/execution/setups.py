@@ -21,22 +21,15 @@ _Amount = Annotated[float, Field(gt=0)]
 
 
 class Setup(FrozenModel):
-    """What a machine needs.
+    """What a machine needs."""
 
-    Parameters
-    ----------
-    image
-        Container image of what is trained; for Ray, which runs it with podman. Empty for what is installed.
-    commands
-        Of a shell, run one after another on each machine before its first trial. Variables in them are the shell's, so
-        that secrets come from the environment and are written nowhere.
-    nodes
-        By resource of the plan, what Ray reserves for one of its nodes, by Ray's names; what is not named has as many
-        GPUs as the plan says, and as many CPUs.
-    """
-
+    #: Container image of what is trained; for Ray, which runs it with podman. Empty for what is installed.
     image: str = ""
+    #: Of a shell, run one after another on each machine before its first trial. Variables in them are the shell's, so
+    #: that secrets come from the environment and are written nowhere.
     commands: tuple[_Command, ...] = ()
+    #: By resource of the plan, what Ray reserves for one of its nodes, by Ray's names; what is not named has as many
+    #: GPUs as the plan says, and as many CPUs.
     nodes: ByName[ByName[_Amount]] = Field(default_factory=dict)
 
 

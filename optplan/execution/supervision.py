@@ -235,28 +235,15 @@ class LockWatch:
 
 @dataclass
 class _Duty:
-    """What a supervisor watches besides its child: its log, whether somebody drives it, and who asks it to end.
+    """What a supervisor watches besides its child: its log, whether somebody drives it, and who asks it to end."""
 
-    Parameters
-    ----------
-    folder, lock
-        Of the operation, and what is touched as a sign of life.
-    driver
-        Who drives it; None where nobody has to.
-    grace_s
-        Seconds that it has to store its state when it is asked to.
-    log
-        What it writes, which is bounded; None where that is not up to this supervisor.
-    end_at
-        When it is ended, on the monotonic clock; None unless it was asked to.
-    """
-
+    #: folder, lock: Of the operation, and what is touched as a sign of life.
     folder: Path
     lock: Path
-    driver: LockWatch | None = None
-    grace_s: float = 0.0
-    log: Path | None = None
-    end_at: float | None = None
+    driver: LockWatch | None = None  #: Who drives it; None where nobody has to.
+    grace_s: float = 0.0  #: Seconds that it has to store its state when it is asked to.
+    log: Path | None = None  #: What it writes, which is bounded; None where that is not up to this supervisor.
+    end_at: float | None = None  #: When it is ended, on the monotonic clock; None unless it was asked to.
     driver_at: float = 0.0
 
     @property

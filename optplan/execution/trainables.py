@@ -41,24 +41,13 @@ class Trainer(Protocol):
 
 @dataclass
 class Session:
-    """What a generator is given besides its configuration.
+    """What a generator is given besides its configuration."""
 
-    Parameters
-    ----------
-    checkpoint
-        Folder with the state from which to go on; None where the trial begins anew.
-    iterations
-        That the trial has done.
-    gpus
-        That it has.
-    save
-        Set it to a function that stores the state in a folder. Where it is not set, a trial that goes on is run from
-        its beginning, up to where it was.
-    """
-
-    checkpoint: Path | None = None
-    iterations: int = 0
-    gpus: int = 1
+    checkpoint: Path | None = None  #: Folder with the state from which to go on; None where the trial begins anew.
+    iterations: int = 0  #: That the trial has done.
+    gpus: int = 1  #: That it has.
+    #: Set it to a function that stores the state in a folder. Where it is not set, a trial that goes on is run from its
+    #: beginning, up to where it was.
     save: Callable[[Path], None] | None = None
 
 

@@ -35,58 +35,30 @@ _REPETITIONS = 15
 
 
 class PredictedIteration(FrozenModel):
-    """An iteration at one batch, measured and predicted.
+    """An iteration at one batch, measured and predicted."""
 
-    Parameters
-    ----------
-    batch
-        Samples per rank.
-    measured_s
-        Median of the iterations, as the profile is made of medians.
-    predicted_s
-        With the buckets in which gradients were exchanged.
-    predicted_layerwise_s
-        Each layer by itself, as the paper assumes.
-    compute_s, exchange_s
-        What the first prediction is made of: both passes, and the exchange from the beginning of the backward pass.
-    """
-
-    batch: int
-    measured_s: float
-    predicted_s: float
-    predicted_layerwise_s: float
+    batch: int  #: Samples per rank.
+    measured_s: float  #: Median of the iterations, as the profile is made of medians.
+    predicted_s: float  #: With the buckets in which gradients were exchanged.
+    predicted_layerwise_s: float  #: Each layer by itself, as the paper assumes.
+    #: compute_s, exchange_s: What the first prediction is made of: both passes, and the exchange from the beginning of
+    #: the backward pass.
     compute_s: float
     exchange_s: float
 
 
 class Accuracy(FrozenModel):
-    """Iterations, measured and predicted.
+    """Iterations, measured and predicted."""
 
-    Parameters
-    ----------
-    network
-        Its name.
-    ranks
-        Processes.
-    iterations
-        Measured at each batch.
-    bucket_bytes
-        In which gradients were exchanged.
-    rows
-        By batch.
-    mape, mape_layerwise
-        Mean absolute error over the measured time, with buckets and layer by layer.
-    profile, bandwidth
-        What the predictions rest on.
-    """
-
-    network: str
-    ranks: int
-    iterations: int
-    bucket_bytes: int
-    rows: tuple[PredictedIteration, ...]
+    network: str  #: Its name.
+    ranks: int  #: Processes.
+    iterations: int  #: Measured at each batch.
+    bucket_bytes: int  #: In which gradients were exchanged.
+    rows: tuple[PredictedIteration, ...]  #: By batch.
+    #: mape, mape_layerwise: Mean absolute error over the measured time, with buckets and layer by layer.
     mape: float
     mape_layerwise: float
+    #: profile, bandwidth: What the predictions rest on.
     profile: JobProfile
     bandwidth: BandwidthTable
 

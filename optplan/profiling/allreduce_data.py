@@ -43,24 +43,16 @@ class Buffers(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is known of the VMs that took part: the paper's features but for size, ranks and transfers (4.2).
+    """What is known of the VMs that took part: the paper's features but for size, ranks and transfers (4.2)."""
 
-    Parameters
-    ----------
-    vm_type
-        The name under which instances ask for the bandwidth.
-    cloud, region, zone, gpu, cpu
-        Empty where not known.
-    cpu_cores, memory_gib, rated_gbit_per_s
-        Of a VM; None where not known. The last is the provider's figure.
-    """
-
-    vm_type: str
+    vm_type: str  #: The name under which instances ask for the bandwidth.
+    #: cloud, region, zone, gpu, cpu: Empty where not known.
     cloud: str = ""
     region: str = ""
     zone: str = ""
     gpu: str = ""
     cpu: str = ""
+    #: cpu_cores, memory_gib, rated_gbit_per_s: Of a VM; None where not known. The last is the provider's figure.
     cpu_cores: float | None = None
     memory_gib: float | None = None
     rated_gbit_per_s: float | None = None
@@ -73,33 +65,15 @@ PLACE_NUMBERS = ("cpu_cores", "memory_gib", "rated_gbit_per_s")
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One timed all-reduce, or the mean of several that were timed together.
+    """One timed all-reduce, or the mean of several that were timed together."""
 
-    Parameters
-    ----------
-    place
-        Where.
-    size_bytes
-        Of each rank's buffer.
-    ranks
-        That took part.
-    bus_gbit_per_s
-        Bus bandwidth.
-    transfers
-        All-reduces that ran at once.
-    buffers
-        Whether it was in place.
-    synthetic
-        Whether the row was generated, not measured.
-    """
-
-    place: Place
-    size_bytes: int
-    ranks: int
-    bus_gbit_per_s: float
-    transfers: int = 1
-    buffers: Buffers = Buffers.UNKNOWN
-    synthetic: bool = False
+    place: Place  #: Where.
+    size_bytes: int  #: Of each rank's buffer.
+    ranks: int  #: That took part.
+    bus_gbit_per_s: float  #: Bus bandwidth.
+    transfers: int = 1  #: All-reduces that ran at once.
+    buffers: Buffers = Buffers.UNKNOWN  #: Whether it was in place.
+    synthetic: bool = False  #: Whether the row was generated, not measured.
 
     def __post_init__(self) -> None:
         """Refuse what no all-reduce can be."""

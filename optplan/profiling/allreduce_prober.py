@@ -43,29 +43,15 @@ def choose_sizes(most_bytes: int, least_bytes: int = LEAST_BYTES) -> tuple[int, 
 
 @dataclass(frozen=True)
 class ProbeSettings:
-    """What is measured, and how carefully.
+    """What is measured, and how carefully."""
 
-    Parameters
-    ----------
-    world_sizes
-        Numbers of ranks, 2 or more.
-    sizes_bytes
-        Of the buffer; multiples of 4, the size of a number.
-    transfers
-        All-reduces that are started at once; the paper's model knows their number.
-    repeats
-        Timings of each point; each becomes a row.
-    warm_up
-        All-reduces before them.
-    timing_s
-        Seconds that a timing takes, more or less: short all-reduces are repeated within it and averaged.
-    """
-
-    world_sizes: Sequence[int] = (2,)
+    world_sizes: Sequence[int] = (2,)  #: Numbers of ranks, 2 or more.
+    #: Of the buffer; multiples of 4, the size of a number.
     sizes_bytes: Sequence[int] = field(default_factory=lambda: choose_sizes(MOST_BYTES))
-    transfers: Sequence[int] = (1,)
-    repeats: int = 5
-    warm_up: int = 3
+    transfers: Sequence[int] = (1,)  #: All-reduces that are started at once; the paper's model knows their number.
+    repeats: int = 5  #: Timings of each point; each becomes a row.
+    warm_up: int = 3  #: All-reduces before them.
+    #: Seconds that a timing takes, more or less: short all-reduces are repeated within it and averaged.
     timing_s: float = 0.02
 
     def __post_init__(self) -> None:
@@ -89,24 +75,12 @@ class ProbeSettings:
 
 @dataclass(frozen=True)
 class Timing:
-    """How long all-reduces took.
+    """How long all-reduces took."""
 
-    Parameters
-    ----------
-    ranks
-        That took part.
-    size_bytes
-        Of each rank's buffer.
-    transfers
-        All-reduces at once.
-    time_s
-        Until the last of them was done on the slowest rank.
-    """
-
-    ranks: int
-    size_bytes: int
-    transfers: int
-    time_s: float
+    ranks: int  #: That took part.
+    size_bytes: int  #: Of each rank's buffer.
+    transfers: int  #: All-reduces at once.
+    time_s: float  #: Until the last of them was done on the slowest rank.
 
 
 def probe_here(settings: ProbeSettings, *, backend: str | None = None, timeout_s: float = 600.0) -> list[Timing]:

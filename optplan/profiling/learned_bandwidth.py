@@ -45,88 +45,53 @@ class Target(StrEnum):
 
 
 class Trial(FrozenModel):
-    """One choice of loss, target and trees, and how well it predicted what it had not seen.
+    """One choice of loss, target and trees, and how well it predicted what it had not seen."""
 
-    Parameters
-    ----------
-    loss, target
-        What was trained for.
-    depth, rounds
-        Of a tree; trees.
-    mape
-        Mean absolute percentage error in cross-validation, as a fraction.
-    """
-
+    #: loss, target: What was trained for.
     loss: Loss
     target: Target
+    #: depth, rounds: Of a tree; trees.
     depth: int
     rounds: int
-    mape: float
+    mape: float  #: Mean absolute percentage error in cross-validation, as a fraction.
 
 
 class TransferModel(Trial):
-    """The trees for the transfers on one side of the MTU, as the best trial has them: ``mape`` is a little too good.
+    """The trees for the transfers on one side of the MTU, as the best trial has them: ``mape`` is a little too good."""
 
-    Parameters
-    ----------
-    rated_mape
-        ``mape`` for the provider's rated bandwidth as the prediction; None where no row says it.
-    trials
-        All that was tried.
-    rows
-        That it was learned from.
-    median_gbit_per_s, least_gbit_per_s
-        Of those rows: the unit of what the trees predict, and what no prediction lies below.
-    trees
-        What xgboost saves, in JSON.
-    """
-
+    #: ``mape`` for the provider's rated bandwidth as the prediction; None where no row says it.
     rated_mape: float | None = None
-    trials: tuple[Trial, ...]
-    rows: int
+    trials: tuple[Trial, ...]  #: All that was tried.
+    rows: int  #: That it was learned from.
+    #: median_gbit_per_s, least_gbit_per_s: Of those rows: the unit of what the trees predict, and what no prediction
+    #: lies below.
     median_gbit_per_s: PositiveAmount
     least_gbit_per_s: PositiveAmount
-    trees: str
+    trees: str  #: What xgboost saves, in JSON.
 
 
 class LearnedBandwidth(FrozenModel):
-    """A model of bus bandwidth, with what it was learned from.
-
-    Parameters
-    ----------
-    fingerprint, origin
-        Of the measurements, which are not kept.
-    mtu_bytes
-        Transfers up to this size are small.
-    small, large
-        Models; None where there were no measurements on that side.
-    places
-        Where measurements were made.
-    names
-        By feature that is a name, the values that occurred.
-    measured_ranks, measured_sizes_bytes, measured_transfers
-        Values that occurred, ascending.
-    seed, folds
-        Of the cross-validation.
-    xgboost_version
-        That trained the trees.
-    """
+    """A model of bus bandwidth, with what it was learned from."""
 
     kind: Literal["learned-bandwidth"] = "learned-bandwidth"
     version: Literal[1] = 1
+    #: fingerprint, origin: Of the measurements, which are not kept.
     fingerprint: str
     origin: Origin
-    mtu_bytes: int
+    mtu_bytes: int  #: Transfers up to this size are small.
+    #: small, large: Models; None where there were no measurements on that side.
     small: TransferModel | None = None
     large: TransferModel | None = None
-    places: tuple[Place, ...]
-    names: ByName[tuple[str, ...]]
+    places: tuple[Place, ...]  #: Where measurements were made.
+    names: ByName[tuple[str, ...]]  #: By feature that is a name, the values that occurred.
+    #: measured_ranks, measured_sizes_bytes, measured_transfers: Values that occurred, ascending.
     measured_ranks: tuple[int, ...]
     measured_sizes_bytes: tuple[int, ...]
     measured_transfers: tuple[int, ...]
+    #: seed, folds: Of the cross-validation.
     seed: int
     folds: int
-    xgboost_version: str
+    xgboost_version: str  #: That trained the trees.
 
     @property
     def label(self) -> str:

@@ -50,34 +50,21 @@ NETWORKS = {
 
 @dataclass(frozen=True)
 class SyntheticSettings:
-    """What is made up.
+    """What is made up."""
 
-    Parameters
-    ----------
-    networks
-        By type of VM.
-    sizes_bytes, ranks, transfers, regions
-        The grid; of several transfers at once each gets an equal share of the capacity.
-    repeats
-        Rows of each point.
-    step_latency_s
-        Mean latency of one of the 2 (n - 1) steps; our assumption, that of
-        :class:`~optplan.formulations.srift.data.bandwidth.LatencyBandwidth`.
-    latency_deviation
-        Its standard deviation over its mean, from timing to timing; our assumption.
-    seed
-        Same seed, same rows.
-    """
-
-    networks: Mapping[str, MadeUpNetwork] = field(default_factory=lambda: dict(NETWORKS))
+    networks: Mapping[str, MadeUpNetwork] = field(default_factory=lambda: dict(NETWORKS))  #: By type of VM.
+    #: sizes_bytes, ranks, transfers, regions: The grid; of several transfers at once each gets an equal share of the
+    #: capacity.
     sizes_bytes: Sequence[int] = SIZES_BYTES
     ranks: Sequence[int] = RANKS
     transfers: Sequence[int] = (1,)
     regions: Sequence[str] = REGIONS
-    repeats: int = 3
+    repeats: int = 3  #: Rows of each point.
+    #: Mean latency of one of the 2 (n - 1) steps; our assumption, that of
+    #: :class:`~optplan.formulations.srift.data.bandwidth.LatencyBandwidth`.
     step_latency_s: float = LatencyBandwidth().step_latency_s
-    latency_deviation: float = 0.1
-    seed: int = 0
+    latency_deviation: float = 0.1  #: Its standard deviation over its mean, from timing to timing; our assumption.
+    seed: int = 0  #: Same seed, same rows.
 
     def __post_init__(self) -> None:
         """Refuse what no table can be made of."""

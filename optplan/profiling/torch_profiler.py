@@ -37,36 +37,17 @@ _LEAST_REPETITIONS = 3
 
 @dataclass(frozen=True)
 class ProfilerSettings:
-    """How carefully a module is profiled.
+    """How carefully a module is profiled."""
 
-    Parameters
-    ----------
-    repetitions
-        Timed passes at each batch; the median counts.
-    warm_up
-        Passes at each batch before those, not timed.
-    attempts
-        Rounds of repetitions, one after the other, as long as a larger batch seems to take less time.
-    samples
-        Backward passes that are watched for the layers' gradients.
-    least_batch
-        Samples of the smallest batch; 2 for networks that normalise over a batch.
-    mend_falls
-        Whether times that still fall after the last attempt are mended (isotonic regression, with a warning) or raised.
-    threads
-        That PyTorch uses on the CPU; None: as many as it does now.
-    clock
-        Measures; None: the device's own.
-    """
-
-    repetitions: int = 11
-    warm_up: int = 3
-    attempts: int = 3
-    samples: int = 16
-    least_batch: int = 1
+    repetitions: int = 11  #: Timed passes at each batch; the median counts.
+    warm_up: int = 3  #: Passes at each batch before those, not timed.
+    attempts: int = 3  #: Rounds of repetitions, one after the other, as long as a larger batch seems to take less time.
+    samples: int = 16  #: Backward passes that are watched for the layers' gradients.
+    least_batch: int = 1  #: Samples of the smallest batch; 2 for networks that normalise over a batch.
+    #: Whether times that still fall after the last attempt are mended (isotonic regression, with a warning) or raised.
     mend_falls: bool = False
-    threads: int | None = None
-    clock: HostClock | None = None
+    threads: int | None = None  #: That PyTorch uses on the CPU; None: as many as it does now.
+    clock: HostClock | None = None  #: Measures; None: the device's own.
 
     def __post_init__(self) -> None:
         """Refuse numbers that measure nothing."""

@@ -28,33 +28,17 @@ _MOST_BEATS = 1_000_000
 
 
 class FleetOutcome(Outcome):
-    """A watched run, as far as it went; on a virtual clock nothing trains.
+    """A watched run, as far as it went; on a virtual clock nothing trains."""
 
-    Parameters
-    ----------
-    cost_usd
-        What its VMs cost, without waiting where the instance says so.
-    iterations, target
-        Done, and to do, in all.
-    fleets
-        The fleets that trained, one after the other, as people write them.
-    lost
-        VMs that were lost, by type.
-    plan_id
-        Of the plan that was followed last.
-    checkpoint
-        The last one.
-    infeasibility
-        Why no fleet keeps the limits, and what each would have to be; None while one does.
-    """
-
-    cost_usd: float
+    cost_usd: float  #: What its VMs cost, without waiting where the instance says so.
+    #: iterations, target: Done, and to do, in all.
     iterations: int
     target: int
-    fleets: tuple[str, ...]
-    lost: Mapping[str, int]
-    plan_id: str
-    checkpoint: str = ""
+    fleets: tuple[str, ...]  #: The fleets that trained, one after the other, as people write them.
+    lost: Mapping[str, int]  #: VMs that were lost, by type.
+    plan_id: str  #: Of the plan that was followed last.
+    checkpoint: str = ""  #: The last one.
+    #: Why no fleet keeps the limits, and what each would have to be; None while one does.
     infeasibility: Infeasibility | None = None
 
 

@@ -13,35 +13,19 @@ RETURN_HEARTBEATS = 6
 
 
 class FleetOptions(RunOptions):
-    """What fleets take besides.
-
-    Parameters
-    ----------
-    heartbeat_s
-        How often every rank reports.
-    launch_s
-        Until new VMs can train, for the plans of the rest; None: as the instance says.
-    launch_wait_s
-        How long to wait for a VM's first report before it is taken for lost.
-    return_s
-        How long a VM that has fallen silent has to come back, from when it is missed: then it is taken back, and the
-        fleet starts again as it was. None: :data:`RETURN_HEARTBEATS` heartbeats.
-    detach_s
-        Until what a lost VM has stored can be used.
-    time_limit_s
-        For each plan of the rest: VMs are paid meanwhile. The paper gives 1 s (5.4).
-    deadline_s, budget_usd
-        Limits in place of the instance's, for a run that is gone on with.
-    """
+    """What fleets take besides."""
 
     grace_s: Limit = 60.0
     checkpoint_every_s: Amount = 600.0
-    heartbeat_s: Limit = 5.0
-    launch_s: Amount | None = None
-    launch_wait_s: Limit = 900.0
+    heartbeat_s: Limit = 5.0  #: How often every rank reports.
+    launch_s: Amount | None = None  #: Until new VMs can train, for the plans of the rest; None: as the instance says.
+    launch_wait_s: Limit = 900.0  #: How long to wait for a VM's first report before it is taken for lost.
+    #: How long a VM that has fallen silent has to come back, from when it is missed: then it is taken back, and the
+    #: fleet starts again as it was. None: :data:`RETURN_HEARTBEATS` heartbeats.
     return_s: Amount | None = None
-    detach_s: Amount = 0.0
-    time_limit_s: Limit = 20.0
+    detach_s: Amount = 0.0  #: Until what a lost VM has stored can be used.
+    time_limit_s: Limit = 20.0  #: For each plan of the rest: VMs are paid meanwhile. The paper gives 1 s (5.4).
+    #: deadline_s, budget_usd: Limits in place of the instance's, for a run that is gone on with.
     deadline_s: Limit | None = None
     budget_usd: Limit | None = None
 

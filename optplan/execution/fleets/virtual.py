@@ -17,44 +17,24 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Loss:
-    """A VM that is taken back.
+    """A VM that is taken back."""
 
-    Parameters
-    ----------
-    type
-        Of the VM; the last one of the type that is there goes.
-    at_s
-        When, on the run's clock.
-    notice_s
-        How long ahead the provider says so; 0: not at all.
-    back_s
-        Seconds after which it is there again, as it had only stalled.
-    """
-
-    type: str
-    at_s: float
-    notice_s: float = 0.0
-    back_s: float = math.inf
+    type: str  #: Of the VM; the last one of the type that is there goes.
+    at_s: float  #: When, on the run's clock.
+    notice_s: float = 0.0  #: How long ahead the provider says so; 0: not at all.
+    back_s: float = math.inf  #: Seconds after which it is there again, as it had only stalled.
 
 
 @dataclass(frozen=True)
 class Course:
-    """What happens.
+    """What happens."""
 
-    Parameters
-    ----------
-    losses
-        VMs that are taken back.
-    boots_s, iterations_s
-        Of each fleet, in their order: until its new VMs are there, and seconds of an iteration; others as planned.
-    launch_s
-        Until new VMs are there where ``boots_s`` does not say.
-    """
-
-    losses: Sequence[Loss] = ()
+    losses: Sequence[Loss] = ()  #: VMs that are taken back.
+    #: boots_s, iterations_s: Of each fleet, in their order: until its new VMs are there, and seconds of an iteration;
+    #: others as planned.
     boots_s: Sequence[float] = ()
     iterations_s: Sequence[float] = ()
-    launch_s: float | None = None
+    launch_s: float | None = None  #: Until new VMs are there where ``boots_s`` does not say.
 
 
 @dataclass

@@ -13,43 +13,22 @@ from optplan.speedup import TableSpeedup, fit_table
 
 @dataclass(frozen=True)
 class MeasuredWidth:
-    """What was measured on so many GPUs.
+    """What was measured on so many GPUs."""
 
-    Parameters
-    ----------
-    gpus
-        How many.
-    throughput
-        Work per second, over repetitions.
-    speedup
-        The mean throughput, relative to that on the fewest GPUs.
-    interval
-        Holds the true speedup with 95 % confidence; on the fewest GPUs it is 1 by definition.
-    """
-
-    gpus: int
-    throughput: Estimate
-    speedup: float
+    gpus: int  #: How many.
+    throughput: Estimate  #: Work per second, over repetitions.
+    speedup: float  #: The mean throughput, relative to that on the fewest GPUs.
+    #: Holds the true speedup with 95 % confidence; on the fewest GPUs it is 1 by definition.
     interval: tuple[float, float]
 
 
 @dataclass(frozen=True)
 class MeasuredSpeedup:
-    """The speedup of a class.
+    """The speedup of a class."""
 
-    Parameters
-    ----------
-    widths
-        By increasing numbers of GPUs.
-    curve
-        As instances have it.
-    rescale_s
-        Overhead of a start from a checkpoint: what a change of width costs.
-    """
-
-    widths: tuple[MeasuredWidth, ...]
-    curve: TableSpeedup
-    rescale_s: Estimate
+    widths: tuple[MeasuredWidth, ...]  #: By increasing numbers of GPUs.
+    curve: TableSpeedup  #: As instances have it.
+    rescale_s: Estimate  #: Overhead of a start from a checkpoint: what a change of width costs.
 
     @property
     def reference_width(self) -> int:

@@ -49,31 +49,17 @@ _ORPHAN_S = 10.0
 
 @dataclass(frozen=True)
 class ProfileSettings:
-    """What is timed, and how often.
+    """What is timed, and how often."""
 
-    Parameters
-    ----------
-    gpus
-        Numbers of GPUs, increasing.
-    iterations, warm_up
-        Timed on each of them, and before those.
-    repetitions
-        Trials; each runs on every number of GPUs.
-    work
-        Name of the metric that says how much an iteration did; empty where all do the same.
-    time_limit_s
-        Seconds for everything: each start gets an equal part of what is left, and does as many iterations as it can.
-    node_wait_s
-        Seconds to wait for the GPUs.
-    """
-
-    gpus: tuple[int, ...]
+    gpus: tuple[int, ...]  #: Numbers of GPUs, increasing.
+    #: iterations, warm_up: Timed on each of them, and before those.
     iterations: int = 20
     warm_up: int = 2
-    repetitions: int = 3
-    work: str = ""
+    repetitions: int = 3  #: Trials; each runs on every number of GPUs.
+    work: str = ""  #: Name of the metric that says how much an iteration did; empty where all do the same.
+    #: Seconds for everything: each start gets an equal part of what is left, and does as many iterations as it can.
     time_limit_s: float | None = None
-    node_wait_s: float = 600.0
+    node_wait_s: float = 600.0  #: Seconds to wait for the GPUs.
 
     def __post_init__(self) -> None:
         """Check the numbers.
@@ -93,18 +79,11 @@ class ProfileSettings:
 
 @dataclass(frozen=True)
 class Profile:
-    """What was timed.
+    """What was timed."""
 
-    Parameters
-    ----------
-    timings
-        In their order.
-    request_s, launch_s
-        Seconds from asking for the node to the beginning of its launch, and from there until it could train. One node
-        is held for all: a second one might be the first, which has not gone yet.
-    """
-
-    timings: tuple[TrialTiming, ...]
+    timings: tuple[TrialTiming, ...]  #: In their order.
+    #: request_s, launch_s: Seconds from asking for the node to the beginning of its launch, and from there until it
+    #: could train. One node is held for all: a second one might be the first, which has not gone yet.
     request_s: float
     launch_s: float
 

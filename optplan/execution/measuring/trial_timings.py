@@ -33,34 +33,18 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class TrialTiming:
-    """A trial on its GPUs, from its start to its end.
+    """A trial on its GPUs, from its start to its end."""
 
-    Parameters
-    ----------
-    trial
-        Which, from 1.
-    gpus
-        That it had.
-    resumed
-        Whether it went on from a checkpoint.
-    steps_s
-        Seconds of its iterations, those of the warm-up left out.
-    work
-        What each of these did, in the user's unit; ones where all do the same.
-    overhead_s
-        Seconds that it had its GPUs beyond its iterations: until the first one, what the warm-up took longer than
-        others, storing its state, and ending.
-    launch_s, load_s, save_s
-        Of these, until its code runs, importing it with its set-up and loading of state, and storing; None where
-        nobody saw them.
-    """
-
-    trial: int
-    gpus: int
-    resumed: bool
-    steps_s: tuple[float, ...]
-    work: tuple[float, ...]
+    trial: int  #: Which, from 1.
+    gpus: int  #: That it had.
+    resumed: bool  #: Whether it went on from a checkpoint.
+    steps_s: tuple[float, ...]  #: Seconds of its iterations, those of the warm-up left out.
+    work: tuple[float, ...]  #: What each of these did, in the user's unit; ones where all do the same.
+    #: Seconds that it had its GPUs beyond its iterations: until the first one, what the warm-up took longer than
+    #: others, storing its state, and ending.
     overhead_s: float
+    #: launch_s, load_s, save_s: Of these, until its code runs, importing it with its set-up and loading of state, and
+    #: storing; None where nobody saw them.
     launch_s: float | None = None
     load_s: float | None = None
     save_s: float | None = None
@@ -68,19 +52,12 @@ class TrialTiming:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean of repeated measurements.
+    """A mean of repeated measurements."""
 
-    Parameters
-    ----------
-    mean, sd
-        Of the measurements; the deviation is that of a sample.
-    count
-        How many.
-    """
-
+    #: mean, sd: Of the measurements; the deviation is that of a sample.
     mean: float
     sd: float
-    count: int
+    count: int  #: How many.
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Estimate:
@@ -104,29 +81,17 @@ class Estimate:
 
 @dataclass(frozen=True)
 class SearchTimings:
-    """What the timings of trials amount to.
+    """What the timings of trials amount to."""
 
-    Parameters
-    ----------
-    iteration_s
-        By GPUs, the mean seconds of an iteration, over trials.
-    iteration_noise, trial_noise
-        Standard deviation of single iterations around their trial's mean, and of trials around the mean of all, as
-        fractions of it.
-    start_s
-        By GPUs, the overhead of a trial that goes on from a checkpoint.
-    starts_differ
-        Whether it depends on the GPUs: analysis of variance at the level of 5 %.
-    launch_s, initialise_s, load_s, save_s
-        Seconds until a trial's code runs, of importing it with its set-up, of loading its state beyond that, and of
-        storing it; None where nobody saw them.
-    """
-
-    iteration_s: Mapping[int, Estimate]
+    iteration_s: Mapping[int, Estimate]  #: By GPUs, the mean seconds of an iteration, over trials.
+    #: iteration_noise, trial_noise: Standard deviation of single iterations around their trial's mean, and of trials
+    #: around the mean of all, as fractions of it.
     iteration_noise: float
     trial_noise: float
-    start_s: Mapping[int, Estimate]
-    starts_differ: bool
+    start_s: Mapping[int, Estimate]  #: By GPUs, the overhead of a trial that goes on from a checkpoint.
+    starts_differ: bool  #: Whether it depends on the GPUs: analysis of variance at the level of 5 %.
+    #: launch_s, initialise_s, load_s, save_s: Seconds until a trial's code runs, of importing it with its set-up, of
+    #: loading its state beyond that, and of storing it; None where nobody saw them.
     launch_s: Estimate | None
     initialise_s: Estimate | None
     load_s: Estimate | None

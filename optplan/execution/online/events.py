@@ -60,23 +60,16 @@ class Completion(_Event):
 
 
 class Measurement(_Event):
-    """How fast a job of a class runs at a width.
-
-    Parameters
-    ----------
-    gpus, gpu_type
-        What it held; the type may be left out where there is one.
-    speed
-        Progress per second, in whatever unit is the same for all jobs of the class: samples at a fixed batch size,
-        goodput where the batch changes with the width.
-    epoch
-        In which epoch of the job, from 1; left out where its speedup is the same in all.
-    """
+    """How fast a job of a class runs at a width."""
 
     kind: Literal["measurement"] = "measurement"
+    #: gpus, gpu_type: What it held; the type may be left out where there is one.
     gpus: _Gpus
     gpu_type: _Name | None = None
+    #: Progress per second, in whatever unit is the same for all jobs of the class: samples at a fixed batch size,
+    #: goodput where the batch changes with the width.
     speed: PositiveAmount
+    #: In which epoch of the job, from 1; left out where its speedup is the same in all.
     epoch: Annotated[int, Field(ge=1), NUMBER] | None = None
 
 

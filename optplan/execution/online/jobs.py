@@ -27,49 +27,25 @@ class Widths(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ActiveJob:
-    """A job that has arrived and is not over.
+    """A job that has arrived and is not over."""
 
-    Parameters
-    ----------
-    name, job_class
-        Its own name, and that of its class.
-    epochs_done
-        Epochs that it has completed.
-    place
-        What it holds.
-    row
-        Of the width table, where the jobs of a class take several ways.
-    submitted_s
-        When it arrived.
-    attained_gpu_s
-        GPU-seconds that it has held.
-    expected_left_s
-        Seconds for which it is expected to go on.
-    weight
-        Of its class.
-    """
-
+    #: name, job_class: Its own name, and that of its class.
     name: str
     job_class: str
-    epochs_done: int = 0
-    place: Place = field(default_factory=lambda: NOWHERE)
-    row: int = 0
-    submitted_s: float = 0.0
-    attained_gpu_s: float = 0.0
-    expected_left_s: float = math.inf
-    weight: float = 1.0
+    epochs_done: int = 0  #: Epochs that it has completed.
+    place: Place = field(default_factory=lambda: NOWHERE)  #: What it holds.
+    row: int = 0  #: Of the width table, where the jobs of a class take several ways.
+    submitted_s: float = 0.0  #: When it arrived.
+    attained_gpu_s: float = 0.0  #: GPU-seconds that it has held.
+    expected_left_s: float = math.inf  #: Seconds for which it is expected to go on.
+    weight: float = 1.0  #: Of its class.
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node that can be used.
+    """A node that can be used."""
 
-    Parameters
-    ----------
-    gpus, gpu_type
-        Its GPUs, and their type.
-    """
-
+    #: gpus, gpu_type: Its GPUs, and their type.
     gpus: int
     gpu_type: str
 
@@ -105,29 +81,20 @@ def rank_claim(job: ActiveJob, held: int, order: Order) -> tuple[float, float, s
 class Rules:
     """What holds for a cluster.
 
-    Parameters
-    ----------
-    gpus_per_node
-        By type of GPU: GPUs of a node that can be had; the first type is that of jobs which run on any.
-    most_gpus
-        The most GPUs of all types at a time; None where as many can be rented as are asked for.
-    quotas
-        By type: the most GPUs at a time; types that are left out have no quota.
-    order
-        Who comes first where quotas or ``most_gpus`` leave somebody waiting.
-    runnable
-        By class: the widths on which its jobs can run at all, where not on any; what is left may be none of them.
-
     Raises
     ------
     DataError
         When a number is below one, a quota is of a type that cannot be had or has no room for a node.
     """
 
+    #: By type of GPU: GPUs of a node that can be had; the first type is that of jobs which run on any.
     gpus_per_node: Mapping[str, int]
+    #: The most GPUs of all types at a time; None where as many can be rented as are asked for.
     most_gpus: int | None = None
+    #: By type: the most GPUs at a time; types that are left out have no quota.
     quotas: Mapping[str, int] = field(default_factory=dict)
-    order: Order = Order.FIRST_COME
+    order: Order = Order.FIRST_COME  #: Who comes first where quotas or ``most_gpus`` leave somebody waiting.
+    #: By class: the widths on which its jobs can run at all, where not on any; what is left may be none of them.
     runnable: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

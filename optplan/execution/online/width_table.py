@@ -30,30 +30,18 @@ class Holding(NamedTuple):
 
 
 class WidthTable(FrozenModel):
-    """A width table, as published.
-
-    Parameters
-    ----------
-    number
-        Of the publication, counted from 1; a table with a larger one takes the place of the others.
-    made_s
-        When it was made, seconds since 1970.
-    plan_id
-        Of the plan that it was made from; empty where there is none.
-    gpu_types
-        Names of the types of GPU; a row says which where there are several.
-    classes
-        By class: its rows, each for a share of the jobs (one row where all hold the same).
-    gpus, mean_jct_s
-        Time-average GPUs and mean completion time that are expected of it.
-    """
+    """A width table, as published."""
 
     version: Literal[1] = 1
+    #: Of the publication, counted from 1; a table with a larger one takes the place of the others.
     number: Annotated[int, Field(ge=1)]
-    made_s: float
-    plan_id: str = ""
+    made_s: float  #: When it was made, seconds since 1970.
+    plan_id: str = ""  #: Of the plan that it was made from; empty where there is none.
+    #: Names of the types of GPU; a row says which where there are several.
     gpu_types: Annotated[tuple[str, ...], Field(min_length=1)]
+    #: By class: its rows, each for a share of the jobs (one row where all hold the same).
     classes: ByName[Annotated[tuple[WidthRow, ...], Field(min_length=1)]]
+    #: gpus, mean_jct_s: Time-average GPUs and mean completion time that are expected of it.
     gpus: float
     mean_jct_s: float
 

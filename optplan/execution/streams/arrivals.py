@@ -20,25 +20,15 @@ _LATEST_S = 1e10
 
 
 class StreamJob(FrozenModel):
-    """A job that will arrive.
+    """A job that will arrive."""
 
-    Parameters
-    ----------
-    name, job_class
-        Its own name, and that of its class.
-    at_s
-        When it arrives, in seconds since the stream began.
-    epochs
-        How many it trains, 1,000,000 at most; None for as many as the plan says of its class.
-    configuration
-        What its trainable is set up with.
-    """
-
+    #: name, job_class: Its own name, and that of its class.
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
     job_class: Annotated[str, Field(min_length=1)]
-    at_s: Annotated[float, Field(ge=0, le=_LATEST_S)] = 0.0
+    at_s: Annotated[float, Field(ge=0, le=_LATEST_S)] = 0.0  #: When it arrives, in seconds since the stream began.
+    #: How many it trains, 1,000,000 at most; None for as many as the plan says of its class.
     epochs: Annotated[int, Field(ge=1, le=_MOST_EPOCHS)] | None = None
-    configuration: Mapping[str, Any] = Field(default_factory=dict)
+    configuration: Mapping[str, Any] = Field(default_factory=dict)  #: What its trainable is set up with.
 
 
 def read_jobs(path: Path | str) -> list[StreamJob]:

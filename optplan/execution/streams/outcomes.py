@@ -13,62 +13,35 @@ from optplan.units import SECONDS_PER_HOUR
 
 
 class ClassOutcome(FrozenModel):
-    """The jobs of a class.
+    """The jobs of a class."""
 
-    Parameters
-    ----------
-    job_class, jobs, completed
-        Which, how many arrived, and how many of them did all their work.
-    planned_jct_s, actual_jct_s
-        Mean seconds from arrival to completion; None where the plan has no such class, or none was completed.
-    planned_gpu_hours, actual_gpu_hours
-        Of a job, in the mean.
-    widths
-        All that its jobs had, ascending.
-    """
-
+    #: job_class, jobs, completed: Which, how many arrived, and how many of them did all their work.
     job_class: str
     jobs: int
     completed: int
+    #: planned_jct_s, actual_jct_s: Mean seconds from arrival to completion; None where the plan has no such class, or
+    #: none was completed.
     planned_jct_s: float | None = None
     actual_jct_s: float | None = None
+    #: planned_gpu_hours, actual_gpu_hours: Of a job, in the mean.
     planned_gpu_hours: float | None = None
     actual_gpu_hours: float
-    widths: tuple[int, ...] = ()
+    widths: tuple[int, ...] = ()  #: All that its jobs had, ascending.
 
 
 class StreamOutcome(Outcome):
-    """A stream, as far as it went; on a virtual clock what is called actual is what an instance says of the classes.
+    """A stream, as far as it went; on a virtual clock what is called actual is what an instance says of the classes."""
 
-    Parameters
-    ----------
-    classes
-        In the order of their first arrivals.
-    planned_jct_s, actual_jct_s
-        Mean over all jobs: as the plan has their classes, and as it was.
-    gpu_hours
-        That jobs held.
-    node_gpu_hours
-        Of the nodes, from the beginning of their launch until they were given back.
-    starting_gpu_hours
-        Of these, until they were ready, or given back before.
-    tables
-        How often the width table was replaced.
-    changes
-        How often a running job got another width.
-    dropped
-        By job that was given up: why.
-    """
-
-    classes: tuple[ClassOutcome, ...]
+    classes: tuple[ClassOutcome, ...]  #: In the order of their first arrivals.
+    #: planned_jct_s, actual_jct_s: Mean over all jobs: as the plan has their classes, and as it was.
     planned_jct_s: float | None
     actual_jct_s: float | None
-    gpu_hours: float
-    node_gpu_hours: float
-    starting_gpu_hours: float = 0.0
-    tables: int
-    changes: int
-    dropped: dict[str, str]
+    gpu_hours: float  #: That jobs held.
+    node_gpu_hours: float  #: Of the nodes, from the beginning of their launch until they were given back.
+    starting_gpu_hours: float = 0.0  #: Of these, until they were ready, or given back before.
+    tables: int  #: How often the width table was replaced.
+    changes: int  #: How often a running job got another width.
+    dropped: dict[str, str]  #: By job that was given up: why.
 
 
 def describe_stream(

@@ -40,34 +40,21 @@ _MOST_EPOCHS = _MOST_LOOKS = 100_000
 
 
 class StreamOptions(TrainingOptions):
-    """What streams take besides; an iteration is an epoch.
-
-    Parameters
-    ----------
-    gpus_per_node
-        By type of GPU; 1 where it is left out.
-    most_gpus, quotas
-        The most GPUs at a time, in all and by type. The local executor has ``slots`` at most.
-    order
-        Who comes first where jobs queue.
-    scale_command
-        Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
-    table, inbox
-        The file of a table that ``optplan serve`` publishes, which is followed, and the folder that it watches, which
-        is told what jobs show.
-    terms
-        Of the calculator.
-    """
+    """What streams take besides; an iteration is an epoch."""
 
     metric: str | None = "loss"
-    gpus_per_node: ByName[AtLeastOne] = Field(default_factory=dict)
+    gpus_per_node: ByName[AtLeastOne] = Field(default_factory=dict)  #: By type of GPU; 1 where it is left out.
+    #: most_gpus, quotas: The most GPUs at a time, in all and by type. The local executor has ``slots`` at most.
     most_gpus: AtLeastOne | None = None
     quotas: ByName[AtLeastOne] = Field(default_factory=dict)
-    order: Order = Order.FIRST_COME
+    order: Order = Order.FIRST_COME  #: Who comes first where jobs queue.
+    #: Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
     scale_command: str = ""
+    #: table, inbox: The file of a table that ``optplan serve`` publishes, which is followed, and the folder that it
+    #: watches, which is told what jobs show.
     table: str = ""
     inbox: str = ""
-    terms: Terms = Terms()
+    terms: Terms = Terms()  #: Of the calculator.
 
     LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = {
         **TrainingOptions.LOOKED_AT,

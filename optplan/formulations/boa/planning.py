@@ -55,23 +55,17 @@ class StreamSemantics(Semantics):
 
 
 class BoaPlan(Plan):
-    """What a job of each class holds, epoch by epoch; quantities of segments are those of one job.
-
-    Parameters
-    ----------
-    reasons
-        Which class holds what where, and what forcing it elsewhere would cost; empty unless the plan was made with an
-        explanation.
-    demand
-        GPUs in use at once, as :func:`~optplan.formulations.boa.exact.peak.demand.forecast_demand` names the figures.
-    """
+    """What a job of each class holds, epoch by epoch; quantities of segments are those of one job."""
 
     LATER: ClassVar[frozenset[str]] = Plan.LATER | {"demand"}
 
     formulation: Literal["boa"] = "boa"
     units: tuple[JobClassUnit, ...]
     semantics: StreamSemantics
+    #: Which class holds what where, and what forcing it elsewhere would cost; empty unless the plan was made with an
+    #: explanation.
     reasons: tuple[ExplainedChoice, ...] = ()
+    #: GPUs in use at once, as :func:`~optplan.formulations.boa.exact.peak.demand.forecast_demand` names the figures.
     demand: ByName[float] = Field(default_factory=dict)
 
     @cached_property

@@ -33,37 +33,24 @@ _Amount = Annotated[float, Field(ge=0)]
 
 
 class SearchStage(Segment):
-    """One stage of a search.
+    """One stage of a search."""
 
-    Parameters
-    ----------
-    bracket, stage
-        Numbers from 1.
-    iterations
-        How many each trial adds in it.
-    kept
-        How many trials go on to the next stage; 1 after the last.
-    added, released
-        Instances got before it, and given back before it.
-    checkpoints
-        Trials that store their state at its end: those that go on.
-    moves
-        Trials that go on at its beginning on other GPUs than they had: all of them where the GPUs of a trial change or
-        trials wait for their turn. Where only instances are released, at most so many: which trials go on is known when
-        the stage before ends, and those instances stay that most of them are on.
-    training_usd, growth_usd, minimum_charge_usd
-        Expected cost of training, of getting instances (their data included), and of what those given back at its end
-        have not used up of their minimum charge; they add up to the stage's cost.
-    """
-
+    #: bracket, stage: Numbers from 1.
     bracket: Count
     stage: Count
-    iterations: Count
-    kept: Count
+    iterations: Count  #: How many each trial adds in it.
+    kept: Count  #: How many trials go on to the next stage; 1 after the last.
+    #: added, released: Instances got before it, and given back before it.
     added: CountOrZero
     released: CountOrZero
-    checkpoints: CountOrZero
+    checkpoints: CountOrZero  #: Trials that store their state at its end: those that go on.
+    #: Trials that go on at its beginning on other GPUs than they had: all of them where the GPUs of a trial change or
+    #: trials wait for their turn. Where only instances are released, at most so many: which trials go on is known when
+    #: the stage before ends, and those instances stay that most of them are on.
     moves: CountOrZero
+    #: training_usd, growth_usd, minimum_charge_usd: Expected cost of training, of getting instances (their data
+    #: included), and of what those given back at its end have not used up of their minimum charge; they add up to the
+    #: stage's cost.
     training_usd: _Amount
     growth_usd: _Amount
     minimum_charge_usd: _Amount

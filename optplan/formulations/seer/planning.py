@@ -23,31 +23,18 @@ from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
 
 class SkewedSegment(Segment):
-    """Trials of neighbouring ranks that hold as many GPUs each in a round.
+    """Trials of neighbouring ranks that hold as many GPUs each in a round."""
 
-    Parameters
-    ----------
-    round
-        From 1; the segments of a round begin and end together.
-    kept
-        How many of its trials, the best, go on to the next round; after the last one all of them.
-    """
-
-    round: Count
-    kept: CountOrZero
+    round: Count  #: From 1; the segments of a round begin and end together.
+    kept: CountOrZero  #: How many of its trials, the best, go on to the next round; after the last one all of them.
 
 
 class SeerPlan(Plan):
-    """Skewed stages: rounds that end by the clock, in which trials hold different numbers of GPUs by their rank.
-
-    Parameters
-    ----------
-    search_space
-        What trials are drawn from, none of them twice; empty where it is not stated.
-    """
+    """Skewed stages: rounds that end by the clock, in which trials hold different numbers of GPUs by their rank."""
 
     formulation: Literal["seer"] = "seer"
     segments: tuple[SkewedSegment, ...]
+    #: What trials are drawn from, none of them twice; empty where it is not stated.
     search_space: ByName[Hyperparameter] = Field(default_factory=dict)
 
     @property

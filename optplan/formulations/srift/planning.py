@@ -21,79 +21,51 @@ _Amount = Annotated[float, Field(ge=0)]
 
 
 class PlannedVms(Unit):
-    """VMs of one type with one batch, and what an executor needs to know of them.
-
-    Parameters
-    ----------
-    type, instance_type, region
-        Name of the type in the instance, what the provider calls it, and where.
-    gpu, gpus_per_vm
-        Kind of GPU, and how many a VM has; each is a rank.
-    count, kept, started
-        VMs in all, those of them that run already, and those to start.
-    spot
-        Whether the provider may take them back.
-    price_usd_per_hour
-        Of one VM.
-    batch_per_vm, batch_per_rank
-        Samples of an iteration.
-    first_rank, last_rank
-        Ranks of these VMs, from 0; a VM's ranks follow one another.
-    loss_weight
-        What a rank multiplies its mean loss by before the gradients are averaged over ranks, so that every sample
-        counts the same: 1 where all ranks have equal batches.
-    cost_usd
-        Their part of the cost.
-    """
+    """VMs of one type with one batch, and what an executor needs to know of them."""
 
     kind: Literal[UnitKind.FLEET_GROUP] = UnitKind.FLEET_GROUP
+    #: type, instance_type, region: Name of the type in the instance, what the provider calls it, and where.
     type: str
     instance_type: str = ""
     region: str = ""
+    #: gpu, gpus_per_vm: Kind of GPU, and how many a VM has; each is a rank.
     gpu: str
     gpus_per_vm: Count
+    #: count, kept, started: VMs in all, those of them that run already, and those to start.
     count: Count
     kept: CountOrZero
     started: CountOrZero
-    spot: bool
-    price_usd_per_hour: Annotated[float, Field(gt=0)]
+    spot: bool  #: Whether the provider may take them back.
+    price_usd_per_hour: Annotated[float, Field(gt=0)]  #: Of one VM.
+    #: batch_per_vm, batch_per_rank: Samples of an iteration.
     batch_per_vm: Count
     batch_per_rank: Count
+    #: first_rank, last_rank: Ranks of these VMs, from 0; a VM's ranks follow one another.
     first_rank: CountOrZero
     last_rank: CountOrZero
+    #: What a rank multiplies its mean loss by before the gradients are averaged over ranks, so that every sample counts
+    #: the same: 1 where all ranks have equal batches.
     loss_weight: Annotated[float, Field(gt=0)]
-    cost_usd: _Amount
+    cost_usd: _Amount  #: Their part of the cost.
 
 
 class SriftPlan(Plan):
-    """A fleet with its ranks: its units are groups of VMs, in the order of ranks, which train one job together.
-
-    Parameters
-    ----------
-    world_size
-        Ranks of the whole fleet.
-    global_batch, iterations
-        Samples of an iteration over the whole fleet, and how many iterations are trained.
-    network
-        Which network the job trains.
-    iteration_s, training_s, launch_s
-        Predicted means: of an iteration, of all of them, and until VMs that do not run yet can train.
-    launch_billed
-        Whether the fleet is paid meanwhile.
-    checkpoints
-        How often to write one, and what it takes; None where no VM is ever lost.
-    """
+    """A fleet with its ranks: its units are groups of VMs, in the order of ranks, which train one job together."""
 
     formulation: Literal["srift"] = "srift"
     units: tuple[PlannedVms, ...]
-    world_size: Count
+    world_size: Count  #: Ranks of the whole fleet.
+    #: global_batch, iterations: Samples of an iteration over the whole fleet, and how many iterations are trained.
     global_batch: Count
     iterations: Count
-    network: str = ""
+    network: str = ""  #: Which network the job trains.
+    #: iteration_s, training_s, launch_s: Predicted means: of an iteration, of all of them, and until VMs that do not
+    #: run yet can train.
     iteration_s: _Amount
     training_s: _Amount
     launch_s: _Amount
-    launch_billed: bool
+    launch_billed: bool  #: Whether the fleet is paid meanwhile.
+    #: How often to write one, and what it takes; None where no VM is ever lost.
     checkpoints: Interruptions | None = None
 
     @property

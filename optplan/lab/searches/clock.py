@@ -25,32 +25,19 @@ TOLERANCE = 1e-9
 class SearchSetting:
     """What a search has, and what its trials would do.
 
-    Parameters
-    ----------
-    values
-        (C, E) What validation shows of each configuration after each epoch; more is better, NaN for a failed one.
-    scaling
-        Speedup of a trial on so many GPUs over one GPU.
-    deadline_min
-        When the search ends.
-    budget_gpu_min
-        GPU-minutes that it may take.
-    epoch_min
-        Minutes of an epoch on one GPU.
-    resize_min
-        Minutes without progress whenever a trial goes on after a pause, or with another number of GPUs.
-
     Raises
     ------
     UsageError
         When a number is out of its range.
     """
 
+    #: (C, E) What validation shows of each configuration after each epoch; more is better, NaN for a failed one.
     values: FloatArray
-    scaling: Callable[[int], float]
-    deadline_min: float
-    budget_gpu_min: float
-    epoch_min: float = 1.0
+    scaling: Callable[[int], float]  #: Speedup of a trial on so many GPUs over one GPU.
+    deadline_min: float  #: When the search ends.
+    budget_gpu_min: float  #: GPU-minutes that it may take.
+    epoch_min: float = 1.0  #: Minutes of an epoch on one GPU.
+    #: Minutes without progress whenever a trial goes on after a pause, or with another number of GPUs.
     resize_min: float = 0.0
 
     def __post_init__(self) -> None:
@@ -112,36 +99,16 @@ class Stretch:
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """What a search came to.
+    """What a search came to."""
 
-    Parameters
-    ----------
-    value
-        What validation shows of the trial that it returns; NaN where no trial has completed an epoch.
-    configuration
-        That trial's; -1 where there is none.
-    epochs
-        That trial's.
-    configurations
-        (trials,) Those tried, in the order in which they were started.
-    spent_gpu_min
-        GPU-minutes taken; a fixed cluster takes all of them, busy or idle.
-    minutes
-        When the last trial stopped.
-    held
-        Whether the trial returned was trained beyond the end of its curve, whose last value was held.
-    stretches
-        Who held which GPUs when.
-    """
-
-    value: float
-    configuration: int
-    epochs: float
-    configurations: tuple[int, ...]
-    spent_gpu_min: float
-    minutes: float
-    held: bool
-    stretches: tuple[Stretch, ...] = field(repr=False, default=())
+    value: float  #: What validation shows of the trial that it returns; NaN where no trial has completed an epoch.
+    configuration: int  #: That trial's; -1 where there is none.
+    epochs: float  #: That trial's.
+    configurations: tuple[int, ...]  #: (trials,) Those tried, in the order in which they were started.
+    spent_gpu_min: float  #: GPU-minutes taken; a fixed cluster takes all of them, busy or idle.
+    minutes: float  #: When the last trial stopped.
+    held: bool  #: Whether the trial returned was trained beyond the end of its curve, whose last value was held.
+    stretches: tuple[Stretch, ...] = field(repr=False, default=())  #: Who held which GPUs when.
 
     @property
     def trials(self) -> int:

@@ -63,34 +63,23 @@ class Spot(FrozenModel):
 
 
 class GpuType(FrozenModel):
-    """A kind of GPU that can be rented.
-
-    Parameters
-    ----------
-    price_usd_per_hour
-        Of one GPU, in US dollars; needed for budgets in money.
-    price_source, price_date
-        Who published the price and when.
-    quota_gpus
-        Limit on the time-average number of GPUs of this type, 0 for none of them; None for no limit.
-    spot
-        For GPUs that can be taken away.
-    gpus_per_node
-        GPUs of one node; None where nobody says it.
-    start_s
-        Mean seconds from the request for a node until its GPUs can train, paid and without progress; None where nobody
-        says it. Budget and objective leave it out, as GPUs are taken to be there when they are asked for; how much it
-        adds at most is a measure of every solution, virtual clocks wait for it, and plans name it as the launch.
-    """
+    """A kind of GPU that can be rented."""
 
     LATER: ClassVar[frozenset[str]] = frozenset({"gpus_per_node", "start_s"})
 
+    #: Of one GPU, in US dollars; needed for budgets in money.
     price_usd_per_hour: Annotated[PositiveAmount, BeforeValidator(_refuse_free)] | None = None
+    #: price_source, price_date: Who published the price and when.
     price_source: str = ""
     price_date: str = ""
+    #: Limit on the time-average number of GPUs of this type, 0 for none of them; None for no limit.
     quota_gpus: AmountOrZero | None = None
-    spot: Spot | None = None
+    spot: Spot | None = None  #: For GPUs that can be taken away.
+    #: GPUs of one node; None where nobody says it.
     gpus_per_node: Annotated[int, Field(ge=1, le=_LARGEST_NODE), NUMBER] | None = None
+    #: Mean seconds from the request for a node until its GPUs can train, paid and without progress; None where nobody
+    #: says it. Budget and objective leave it out, as GPUs are taken to be there when they are asked for; how much it
+    #: adds at most is a measure of every solution, virtual clocks wait for it, and plans name it as the launch.
     start_s: SecondsOrZero | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it

@@ -62,40 +62,26 @@ _TOLERANCE = 1e-9
 
 
 class BoaInstance(Instance):
-    """One problem of BOA: streams of jobs, and a time-average budget.
-
-    Parameters
-    ----------
-    classes
-        The job classes by name.
-    gpu_types
-        The GPU types by name. With several of them sizes are times on one GPU of a reference type, and speedups are
-        speeds relative to that; a class cannot run on a type for which it has no speedup.
-    widths
-        Allowed widths of the classes that have none of their own.
-    budget
-        Time-average GPUs (``120gpu``), or money per hour, day or month (``30000usd/month``); None where only the
-        frontier is asked.
-    problem, policy
-        Which problem, and what kind of plan.
-    most_gpus
-        A limit on the GPUs in use at once, kept with a probability; None for none.
-    whole_nodes
-        Whether jobs share no nodes: a job on k GPUs pays for ceil(k / gpus_per_node) nodes; None where it pays for k.
-    """
+    """One problem of BOA: streams of jobs, and a time-average budget."""
 
     LATER: ClassVar[frozenset[str]] = frozenset({"most_gpus", "whole_nodes"})
 
     formulation: Literal["boa"] = "boa"
     version: Literal[1] = 1
-    classes: ByName[JobClass]
+    classes: ByName[JobClass]  #: The job classes by name.
+    #: The GPU types by name. With several of them sizes are times on one GPU of a reference type, and speedups are
+    #: speeds relative to that; a class cannot run on a type for which it has no speedup.
     gpu_types: ByName[GpuType]
-    widths: Widths | None = None
+    widths: Widths | None = None  #: Allowed widths of the classes that have none of their own.
+    #: Time-average GPUs (``120gpu``), or money per hour, day or month (``30000usd/month``); None where only the
+    #: frontier is asked.
     budget: Budget | None = None
+    #: problem, policy: Which problem, and what kind of plan.
     problem: Problem = Problem.RESCALING
     policy: Policy = Policy.PURE
-    most_gpus: PeakLimit | None = None
+    most_gpus: PeakLimit | None = None  #: A limit on the GPUs in use at once, kept with a probability; None for none.
     #: ``false`` is what is the default: one instance has one hash.
+    #: Whether jobs share no nodes: a job on k GPUs pays for ceil(k / gpus_per_node) nodes; None where it pays for k.
     whole_nodes: Annotated[Literal[True] | None, BeforeValidator(lambda a: None if a is False else a)] = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it

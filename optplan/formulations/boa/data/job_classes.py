@@ -111,28 +111,18 @@ class Steps(StrEnum):
 
 
 class Widths(FrozenModel):
-    """Which widths a class may get: a rule, or a list.
-
-    Parameters
-    ----------
-    min, max
-        Least and largest number of GPUs.
-    multiple_of
-        Only multiples of this.
-    steps
-        ``all`` of these; ``powers-of-two``; or ``nodes``: powers of two and the whole node within one, then whole
-        nodes, which needs ``gpus_per_node``. A rule of nothing else may be written as this word alone.
-    only
-        The allowed widths one by one; excludes the other fields.
-    """
+    """Which widths a class may get: a rule, or a list."""
 
     LATER: ClassVar[frozenset[str]] = frozenset({"steps"})
 
+    #: min, max: Least and largest number of GPUs.
     min: _Width = 1
     max: _Width | None = None
-    multiple_of: _Width = 1
+    multiple_of: _Width = 1  #: Only multiples of this.
+    #: ``all`` of these; ``powers-of-two``; or ``nodes``: powers of two and the whole node within one, then whole nodes,
+    #: which needs ``gpus_per_node``. A rule of nothing else may be written as this word alone.
     steps: Steps = Steps.ALL
-    only: WholeNumbers | None = None
+    only: WholeNumbers | None = None  #: The allowed widths one by one; excludes the other fields.
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -189,55 +179,31 @@ class Widths(FrozenModel):
 
 
 class JobClass(FrozenModel):
-    """A stream of jobs of one kind.
-
-    Parameters
-    ----------
-    arrival_rate_per_hour
-        Long-run mean number of arrivals per hour, lambda_i.
-    epoch_size_gpu_hours
-        (E,) Mean time of each epoch on one GPU (on ``reference_width`` GPUs), E[X_ij], in hours.
-    speedup
-        By GPU type: speed at k GPUs relative to the reference width, s_ij(k).
-    rescale_s
-        Mean seconds that a start or a change of width takes without progress, r_i.
-    rescale_s_on
-        By GPU type: where the seconds on it are others, r_i^(h).
-    type_change_s
-        Mean seconds that a change comes to take more when it is one of the GPU type, too.
-    type_change_s_from
-        By GPU type left, then by GPU type entered: where these seconds are others.
-    weight
-        Weight in the mean completion time.
-    widths
-        Allowed widths; None leaves it to the instance, and for tables to the table.
-    reference_width
-        The width at which the sizes were measured.
-    logged
-        What a log said of these jobs, where the estimates come from one; nothing is solved with it.
-    arrivals
-        How arrivals follow the day and clump, for how many GPUs are in use at once; None where nobody knows.
-    most_mean_jct_s
-        Due date: a limit on the mean completion time of the jobs of this class, unweighted; None for none.
-    least_mean_gpus
-        Floor: the least time-average number of GPUs on which jobs of this class run, pauses not counted; None for none.
-    """
+    """A stream of jobs of one kind."""
 
     LATER: ClassVar[frozenset[str]] = frozenset({"logged", "arrivals", "most_mean_jct_s", "least_mean_gpus"})
 
-    arrival_rate_per_hour: PositiveAmount
+    arrival_rate_per_hour: PositiveAmount  #: Long-run mean number of arrivals per hour, lambda_i.
+    #: (E,) Mean time of each epoch on one GPU (on ``reference_width`` GPUs), E[X_ij], in hours.
     epoch_size_gpu_hours: Numbers
-    speedup: ByName[Speedup]
-    rescale_s: AmountOrZero = 0.0
+    speedup: ByName[Speedup]  #: By GPU type: speed at k GPUs relative to the reference width, s_ij(k).
+    rescale_s: AmountOrZero = 0.0  #: Mean seconds that a start or a change of width takes without progress, r_i.
+    #: By GPU type: where the seconds on it are others, r_i^(h).
     rescale_s_on: ByName[AmountOrZero] = Field(default_factory=dict)
+    #: Mean seconds that a change comes to take more when it is one of the GPU type, too.
     type_change_s: AmountOrZero = 0.0
+    #: By GPU type left, then by GPU type entered: where these seconds are others.
     type_change_s_from: ByName[ByName[AmountOrZero]] = Field(default_factory=dict)
-    weight: PositiveAmount = 1.0
-    widths: Widths | None = None
-    reference_width: _Width = 1
+    weight: PositiveAmount = 1.0  #: Weight in the mean completion time.
+    widths: Widths | None = None  #: Allowed widths; None leaves it to the instance, and for tables to the table.
+    reference_width: _Width = 1  #: The width at which the sizes were measured.
+    #: What a log said of these jobs, where the estimates come from one; nothing is solved with it.
     logged: LoggedJobs | None = None
+    #: How arrivals follow the day and clump, for how many GPUs are in use at once; None where nobody knows.
     arrivals: ArrivalPattern | None = None
+    #: Due date: a limit on the mean completion time of the jobs of this class, unweighted; None for none.
     most_mean_jct_s: PositiveSeconds | None = None
+    #: Floor: the least time-average number of GPUs on which jobs of this class run, pauses not counted; None for none.
     least_mean_gpus: PositiveGpus | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it

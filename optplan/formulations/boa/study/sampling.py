@@ -43,28 +43,17 @@ class ClassErrors(FrozenModel):
 
 
 class EstimateErrors(FrozenModel):
-    """How wrong estimates may be: relative standard deviations.
+    """How wrong estimates may be: relative standard deviations."""
 
-    Parameters
-    ----------
-    speedup
-        Of the speed at the allowed width of each GPU type that is farthest from the reference width; less at nearer
-        ones, none at the reference width. With several types also of the speed of each whole type.
-    noise
-        Of the speed at each single width, the reference width of an instance with one type excepted: its speed is 1 by
-        definition.
-    size
-        Of each class's epoch sizes, all by the same factor.
-    arrival
-        Of each class's arrival rate.
-    by_class
-        Where those of a class are others, as of a class that a log has few jobs of (:func:`logged_errors`).
-    """
-
+    #: Of the speed at the allowed width of each GPU type that is farthest from the reference width; less at nearer
+    #: ones, none at the reference width. With several types also of the speed of each whole type.
     speedup: _Error = 0.0
+    #: Of the speed at each single width, the reference width of an instance with one type excepted: its speed is 1 by
+    #: definition.
     noise: _Error = 0.0
-    size: _Error = 0.0
-    arrival: _Error = 0.0
+    size: _Error = 0.0  #: Of each class's epoch sizes, all by the same factor.
+    arrival: _Error = 0.0  #: Of each class's arrival rate.
+    #: Where those of a class are others, as of a class that a log has few jobs of (:func:`logged_errors`).
     by_class: ByName[ClassErrors] = Field(default_factory=dict)
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it

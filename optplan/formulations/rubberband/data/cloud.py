@@ -17,42 +17,22 @@ _Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT), NUMBER]
 
 
 class Cloud(FrozenModel):
-    """What instances of the one rented type cost, and how long it takes to get them (RubberBand, section 4.1).
+    """What instances of the one rented type cost, and how long it takes to get them (RubberBand, section 4.1)."""
 
-    Parameters
-    ----------
-    gpus_per_instance
-        GPUs of an instance, g.
-    price_usd_per_hour
-        Of a whole instance.
-    billing
-        ``per-instance``: an instance is paid from the start of its initialisation until it is released;
-        ``per-function``: a GPU is paid while a trial runs on it, and nothing else is.
-    minimum_charge_s
-        Seconds that every instance is paid for at least (per instance only).
-    provision_s
-        Seconds from a request for instances to the beginning of their initialisation (SCALE), once a request.
-    initialise_s
-        Seconds until a new instance can train (INIT_INSTANCE), drawn for each instance.
-    data_gb
-        Data that every new instance downloads.
-    data_price_usd_per_gb
-        Its price.
-    most_instances
-        Limit on instances held at once; None where the provider always has more.
-    instance_type, region, price_source, price_date
-        Where the price comes from: provenance, not data.
-    """
-
-    gpus_per_instance: _Count
-    price_usd_per_hour: PositiveAmount
+    gpus_per_instance: _Count  #: GPUs of an instance, g.
+    price_usd_per_hour: PositiveAmount  #: Of a whole instance.
+    #: ``per-instance``: an instance is paid from the start of its initialisation until it is released;
+    #: ``per-function``: a GPU is paid while a trial runs on it, and nothing else is.
     billing: Literal["per-instance", "per-function"] = "per-instance"
-    minimum_charge_s: AmountOrZero = 60.0
+    minimum_charge_s: AmountOrZero = 60.0  #: Seconds that every instance is paid for at least (per instance only).
+    #: Seconds from a request for instances to the beginning of their initialisation (SCALE), once a request.
     provision_s: Distribution = ConstantDistribution(value_s=0.0)
+    #: Seconds until a new instance can train (INIT_INSTANCE), drawn for each instance.
     initialise_s: Distribution = ConstantDistribution(value_s=0.0)
-    data_gb: AmountOrZero = 0.0
-    data_price_usd_per_gb: AmountOrZero = 0.0
-    most_instances: _Count | None = None
+    data_gb: AmountOrZero = 0.0  #: Data that every new instance downloads.
+    data_price_usd_per_gb: AmountOrZero = 0.0  #: Its price.
+    most_instances: _Count | None = None  #: Limit on instances held at once; None where the provider always has more.
+    #: instance_type, region, price_source, price_date: Where the price comes from: provenance, not data.
     instance_type: str = ""
     region: str = ""
     price_source: str = ""

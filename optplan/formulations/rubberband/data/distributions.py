@@ -80,16 +80,10 @@ class _Duration(FrozenModel):
 
 
 class ConstantDistribution(_Duration):
-    """Always the same.
-
-    Parameters
-    ----------
-    value_s
-        Seconds.
-    """
+    """Always the same."""
 
     form: Literal["constant"] = "constant"
-    value_s: AmountOrZero
+    value_s: AmountOrZero  #: Seconds.
 
     @property
     def expected_s(self) -> float:
@@ -102,15 +96,10 @@ class ConstantDistribution(_Duration):
 
 
 class NormalDistribution(_Duration):
-    """A normal distribution, with zero in place of what would be negative.
-
-    Parameters
-    ----------
-    mean_s, sd_s
-        Mean and standard deviation of the normal variable, before clipping.
-    """
+    """A normal distribution, with zero in place of what would be negative."""
 
     form: Literal["normal"] = "normal"
+    #: mean_s, sd_s: Mean and standard deviation of the normal variable, before clipping.
     mean_s: AmountOrZero
     sd_s: AmountOrZero
 
@@ -168,15 +157,10 @@ class NormalDistribution(_Duration):
 
 
 class LogNormalDistribution(_Duration):
-    """A log-normal distribution: skewed, never negative.
-
-    Parameters
-    ----------
-    mean_s, sd_s
-        Mean and standard deviation of the duration itself (not of its logarithm).
-    """
+    """A log-normal distribution: skewed, never negative."""
 
     form: Literal["log-normal"] = "log-normal"
+    #: mean_s, sd_s: Mean and standard deviation of the duration itself (not of its logarithm).
     mean_s: PositiveAmount
     sd_s: AmountOrZero
 
@@ -223,16 +207,10 @@ class LogNormalDistribution(_Duration):
 
 
 class EmpiricalDistribution(_Duration):
-    """Measured durations, each equally likely.
-
-    Parameters
-    ----------
-    values_s
-        (V,) Seconds, in any order.
-    """
+    """Measured durations, each equally likely."""
 
     form: Literal["empirical"] = "empirical"
-    values_s: Numbers
+    values_s: Numbers  #: (V,) Seconds, in any order.
 
     @field_validator("values_s")
     @classmethod

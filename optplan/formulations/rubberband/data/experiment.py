@@ -36,16 +36,10 @@ class Stage(FrozenModel):
 
 
 class StagesExperiment(FrozenModel):
-    """Stages given one by one.
-
-    Parameters
-    ----------
-    stages
-        In their order; trial counts never grow, since stages only drop trials.
-    """
+    """Stages given one by one."""
 
     form: Literal["stages"] = "stages"
-    stages: tuple[Stage, ...]
+    stages: tuple[Stage, ...]  #: In their order; trial counts never grow, since stages only drop trials.
 
     @field_validator("stages")
     @classmethod
@@ -68,24 +62,13 @@ class ShaExperiment(FrozenModel):
 
     Stage k has floor(n / eta**k) trials. Each adds r * eta**k iterations, until a trial has done R; the last stage
     (one trial, or all of R done) adds what is missing.
-
-    Parameters
-    ----------
-    trials
-        At the start, n.
-    least_iterations
-        Of a trial before the first are stopped, r.
-    most_iterations
-        Of a trial in all, R.
-    eta
-        One of how many trials goes on.
     """
 
     form: Literal["sha"] = "sha"
-    trials: _Trials
-    least_iterations: _Iterations
-    most_iterations: _Iterations
-    eta: _Eta = 2.0
+    trials: _Trials  #: At the start, n.
+    least_iterations: _Iterations  #: Of a trial before the first are stopped, r.
+    most_iterations: _Iterations  #: Of a trial in all, R.
+    eta: _Eta = 2.0  #: One of how many trials goes on.
 
     @model_validator(mode="after")
     def _check(self) -> ShaExperiment:
@@ -97,29 +80,17 @@ class ShaExperiment(FrozenModel):
 
 
 class HyperbandExperiment(FrozenModel):
-    """Hyperband: successive halving from several starts.
-
-    Parameters
-    ----------
-    most_iterations
-        Of a trial in all, R.
-    least_iterations
-        Of a trial before the first are stopped in the bracket that stops soonest.
-    eta
-        One of how many trials goes on.
-    order
-        ``in-sequence``: the brackets follow one another on one cluster; ``side-by-side``: each has its own.
-    trials
-        How many trials a bracket starts with, of s_max + 1 brackets, s rounds before its last: ``table``,
-        floor((s_max + 1) / (s + 1)) * eta**s, as in the Hyperband paper's Table 1 and its authors' program; or
-        ``algorithm``, ceil((s_max + 1) / (s + 1) * eta**s), as in its Algorithm 1.
-    """
+    """Hyperband: successive halving from several starts."""
 
     form: Literal["hyperband"] = "hyperband"
-    most_iterations: _Iterations
-    least_iterations: _Iterations = 1
-    eta: _Eta = 3.0
+    most_iterations: _Iterations  #: Of a trial in all, R.
+    least_iterations: _Iterations = 1  #: Of a trial before the first are stopped in the bracket that stops soonest.
+    eta: _Eta = 3.0  #: One of how many trials goes on.
+    #: ``in-sequence``: the brackets follow one another on one cluster; ``side-by-side``: each has its own.
     order: Literal["in-sequence", "side-by-side"] = "in-sequence"
+    #: How many trials a bracket starts with, of s_max + 1 brackets, s rounds before its last: ``table``, floor((s_max +
+    #: 1) / (s + 1)) * eta**s, as in the Hyperband paper's Table 1 and its authors' program; or ``algorithm``,
+    #: ceil((s_max + 1) / (s + 1) * eta**s), as in its Algorithm 1.
     trials: Literal["table", "algorithm"] = "table"
 
     @model_validator(mode="after")

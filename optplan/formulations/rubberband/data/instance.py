@@ -60,40 +60,24 @@ class AllocationRule(StrEnum):
 
 
 class RubberBandInstance(TimeAndMoney, Instance):
-    """One problem of RubberBand: a search on a cluster that may change its size between stages.
-
-    Parameters
-    ----------
-    experiment
-        The search.
-    training
-        How long its trials take.
-    cloud
-        What instances cost, and how long it takes to get them.
-    objective
-        What is least: ``cost`` within the deadline, or ``time`` within the budget.
-    deadline_s
-        Limit on the expected completion time; None where only the frontier is asked.
-    budget
-        Limit on the expected cost, such as ``25usd``; None likewise. Either may be given beside the other: what is
-        least then has a ceiling, too.
-    confidence
-        With it the limits given, one or both at once, are kept with at least this probability, and not in the mean:
-        0.001 to 0.9999, as probabilities are known to 1e-6, a hundredth of the least risk that may be asked for.
-    mode
-        Which allocations a stage may get.
-    """
+    """One problem of RubberBand: a search on a cluster that may change its size between stages."""
 
     formulation: Literal["rubberband"] = "rubberband"
     version: Literal[1] = 1
-    experiment: Experiment
-    training: TrainingProfile
-    cloud: Cloud
+    experiment: Experiment  #: The search.
+    training: TrainingProfile  #: How long its trials take.
+    cloud: Cloud  #: What instances cost, and how long it takes to get them.
+    #: What is least: ``cost`` within the deadline, or ``time`` within the budget.
     objective: Objective = Objective.COST
+    #: Limit on the expected completion time; None where only the frontier is asked.
     deadline_s: PositiveAmount | None = None
+    #: Limit on the expected cost, such as ``25usd``; None likewise. Either may be given beside the other: what is least
+    #: then has a ceiling, too.
     budget: MoneyBudget | None = None
+    #: With it the limits given, one or both at once, are kept with at least this probability, and not in the mean:
+    #: 0.001 to 0.9999, as probabilities are known to 1e-6, a hundredth of the least risk that may be asked for.
     confidence: Annotated[float, Field(ge=0.001, le=0.9999), NUMBER] | None = None
-    mode: AllocationRule = AllocationRule.ANY
+    mode: AllocationRule = AllocationRule.ANY  #: Which allocations a stage may get.
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -291,27 +275,14 @@ def recall(cache: dict[Any, Any], key: object, make: Callable[[], FoundT]) -> Fo
 
 
 class StageAllocation(FrozenModel):
-    """What one stage gets.
+    """What one stage gets."""
 
-    Parameters
-    ----------
-    instances
-        Held through the stage, m.
-    gpus
-        Used in it, a, of the m * g that are held.
-    """
-
-    instances: Annotated[int, Field(ge=1), NUMBER]
-    gpus: Annotated[int, Field(ge=1), NUMBER]
+    instances: Annotated[int, Field(ge=1), NUMBER]  #: Held through the stage, m.
+    gpus: Annotated[int, Field(ge=1), NUMBER]  #: Used in it, a, of the m * g that are held.
 
 
 class RubberBandSolution(Solution):
-    """What RubberBand decides: for each stage the instances held and the GPUs used.
+    """What RubberBand decides: for each stage the instances held and the GPUs used."""
 
-    Parameters
-    ----------
-    brackets
-        One chain of stages for each cluster, in the order of the instance's.
-    """
-
+    #: One chain of stages for each cluster, in the order of the instance's.
     brackets: tuple[tuple[StageAllocation, ...], ...]

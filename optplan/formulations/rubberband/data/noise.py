@@ -65,16 +65,10 @@ class LogNormalNoise(_Spread):
 
 
 class EmpiricalNoise(FrozenModel):
-    """Measured factors, each equally likely.
-
-    Parameters
-    ----------
-    factors
-        (V,) Measured times divided by their mean.
-    """
+    """Measured factors, each equally likely."""
 
     form: Literal["empirical"] = "empirical"
-    factors: Numbers
+    factors: Numbers  #: (V,) Measured times divided by their mean.
 
     @field_validator("factors")
     @classmethod

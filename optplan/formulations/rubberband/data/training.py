@@ -177,34 +177,20 @@ Seconds = Annotated[
 
 
 class TrainingProfile(FrozenModel):
-    """How long trials take (RubberBand, section 4.1); all trials share it.
+    """How long trials take (RubberBand, section 4.1); all trials share it."""
 
-    Parameters
-    ----------
-    seconds_per_iteration
-        Mean seconds of an iteration, s(p), by GPUs of the trial.
-    factor_by_instances
-        What spanning several instances adds; None where the seconds were measured as trials will be placed.
-    iteration_noise, trial_noise
-        How single iterations, and a trial's pace through a stage, vary around the mean.
-    start_s
-        Seconds until a trial trains in a stage: loading its checkpoint, connecting its workers.
-    start_s_on
-        By number of GPUs: the same on that many GPUs and more, up to the next number listed.
-    least_gpus
-        Least GPUs that a trial fits on, p0.
-    most_gpus
-        Most GPUs that a trial may get; None leaves it to what is known.
-    """
-
-    seconds_per_iteration: Seconds
+    seconds_per_iteration: Seconds  #: Mean seconds of an iteration, s(p), by GPUs of the trial.
+    #: What spanning several instances adds; None where the seconds were measured as trials will be placed.
     factor_by_instances: NodeFactors | None = None
+    #: iteration_noise, trial_noise: How single iterations, and a trial's pace through a stage, vary around the mean.
     iteration_noise: Noise | None = None
     trial_noise: Noise | None = None
+    #: Seconds until a trial trains in a stage: loading its checkpoint, connecting its workers.
     start_s: Distribution = ConstantDistribution(value_s=0.0)
+    #: By number of GPUs: the same on that many GPUs and more, up to the next number listed.
     start_s_on: ByName[Distribution] = Field(default_factory=dict)
-    least_gpus: _Gpus = 1
-    most_gpus: _Gpus | None = None
+    least_gpus: _Gpus = 1  #: Least GPUs that a trial fits on, p0.
+    most_gpus: _Gpus | None = None  #: Most GPUs that a trial may get; None leaves it to what is known.
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 

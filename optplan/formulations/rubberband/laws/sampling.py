@@ -169,29 +169,15 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Samples:
-    """What happened in N sampled executions of a plan; row i is execution i in all arrays.
+    """What happened in N sampled executions of a plan; row i is execution i in all arrays."""
 
-    Parameters
-    ----------
-    completion_s
-        (N,) seconds until the last barrier of the slowest bracket.
-    cost_usd
-        (N,) price of everything.
-    stage_s
-        By bracket: (N, S) seconds from barrier to barrier.
-    growth_s
-        By bracket: (N, S) seconds of these in which the cluster grew and no trial trained.
-    busy_gpu_s
-        (N,) GPU-seconds in which trials had GPUs.
-    held_gpu_s
-        (N,) GPU-seconds of all instances, from the start of their initialisation until their release.
-    """
-
-    completion_s: FloatArray
-    cost_usd: FloatArray
-    stage_s: tuple[FloatArray, ...]
+    completion_s: FloatArray  #: (N,) seconds until the last barrier of the slowest bracket.
+    cost_usd: FloatArray  #: (N,) price of everything.
+    stage_s: tuple[FloatArray, ...]  #: By bracket: (N, S) seconds from barrier to barrier.
+    #: By bracket: (N, S) seconds of these in which the cluster grew and no trial trained.
     growth_s: tuple[FloatArray, ...]
-    busy_gpu_s: FloatArray
+    busy_gpu_s: FloatArray  #: (N,) GPU-seconds in which trials had GPUs.
+    #: (N,) GPU-seconds of all instances, from the start of their initialisation until their release.
     held_gpu_s: FloatArray
 
     @property

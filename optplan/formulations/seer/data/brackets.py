@@ -78,33 +78,16 @@ class SizedBracket:
 
 @dataclass(frozen=True)
 class SearchBrackets:
-    """Everything that Algorithms 2 and 3 compute.
+    """Everything that Algorithms 2 and 3 compute."""
 
-    Parameters
-    ----------
-    ratio
-        R*: minutes of the last round by minutes of the shortest round.
-    rounds
-        K.
-    round_min
-        t_1: minutes of the first round; round k takes ``round_min * eta**(k - 1)``, and a pause.
-    bracket_gpu_min
-        B0: GPU-minutes of a bracket of ``eta**(K - 1)`` trials on p_min GPUs, as the budget counts them.
-    levels
-        q*.
-    capped_levels
-        q'*; None where p_max does not cut brackets off.
-    brackets
-        By increasing GPUs, merged; those without trials are among them.
-    """
-
-    ratio: float
-    rounds: int
-    round_min: float
+    ratio: float  #: R*: minutes of the last round by minutes of the shortest round.
+    rounds: int  #: K.
+    round_min: float  #: t_1: minutes of the first round; round k takes ``round_min * eta**(k - 1)``, and a pause.
+    #: B0: GPU-minutes of a bracket of ``eta**(K - 1)`` trials on p_min GPUs, as the budget counts them.
     bracket_gpu_min: float
-    levels: int
-    capped_levels: int | None
-    brackets: tuple[SizedBracket, ...]
+    levels: int  #: q*.
+    capped_levels: int | None  #: q'*; None where p_max does not cut brackets off.
+    brackets: tuple[SizedBracket, ...]  #: By increasing GPUs, merged; those without trials are among them.
 
 
 def size_brackets(parameters: SearchParameters) -> SearchBrackets | None:

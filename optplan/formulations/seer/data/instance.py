@@ -108,70 +108,47 @@ class SeerInstance(Instance):
     """One search for hyperparameters: the best that a deadline and a budget can buy.
 
     Durations are numbers in the unit of their names, or texts such as ``30min``.
-
-    Parameters
-    ----------
-    deadline_min
-        Minutes until the search must have ended (T).
-    budget
-        What it may take in all (B): GPU-time such as ``480gpu-min`` or ``8gpu-h``, or money such as ``20usd``.
-    eta
-        How many times fewer trials the next round has, and how many times longer it is; above 1.
-    nu
-        How many times more GPUs the next bracket gives a trial; at least 1.
-    least_gpus, most_gpus
-        GPUs of a trial (p_min, p_max); without ``most_gpus`` there is no upper limit.
-    least_round_min
-        Minutes of training before a trial may be eliminated (t_min).
-    resize_s
-        Seconds without training at the start of every round but the first, while GPUs are given back and trials are
-        placed anew. Part of time and of what is spent. By default the 22 s that were measured of a class with PyTorch
-        under torchrun (docs/executors-local.md, Measured pauses); 0 leaves it out, as the paper does.
-    whole_gpus
-        Whether a trial holds whole GPUs; otherwise real numbers, as the paper's algorithm prints them.
-    gpu_type
-        What kind of GPU, for plans.
-    price_usd_per_gpu_hour, price_source, price_date
-        What an hour of one GPU costs in US dollars, who said so, when. Needed for a budget in money.
-    gpus_per_node
-        GPUs of the nodes that are rented whole; where it is given, the budget counts them whole unless
-        ``budget_counts`` says otherwise, and what they take is measured.
-    search_space
-        Hyperparameters by name; empty where it is not stated.
-    most_gpus_held
-        GPUs of all trials together at any time (G); without it there is no limit.
-    budget_counts
-        ``nodes``: the budget counts all GPUs of the whole nodes that are rented, the default where ``gpus_per_node`` is
-        above 1 and the objective is ``spend``; ``held``: the GPUs that trials hold, as published.
-    objective
-        ``spend``: most GPU-minutes of training in the published rounds and brackets; ``quality``: least expected final
-        loss, whatever the rounds and brackets.
-    prior
-        What is believed of learning curves and of scaling. Needed for ``quality``; ``spend`` does not look at it.
     """
 
     LATER: ClassVar[frozenset[str]] = frozenset({"most_gpus_held", "budget_counts"})
 
     formulation: Literal["seer"] = "seer"
     version: Literal[1] = 1
-    deadline_min: PositiveMinutes
+    deadline_min: PositiveMinutes  #: Minutes until the search must have ended (T).
+    #: What it may take in all (B): GPU-time such as ``480gpu-min`` or ``8gpu-h``, or money such as ``20usd``.
     budget: Budget
-    eta: Decay = 4.0
-    nu: Growth = 2.0
+    eta: Decay = 4.0  #: How many times fewer trials the next round has, and how many times longer it is; above 1.
+    nu: Growth = 2.0  #: How many times more GPUs the next bracket gives a trial; at least 1.
+    #: least_gpus, most_gpus: GPUs of a trial (p_min, p_max); without ``most_gpus`` there is no upper limit.
     least_gpus: PositiveAmount = 1.0
     most_gpus: PositiveAmount | None = None
-    least_round_min: PositiveMinutes = 1.0
+    least_round_min: PositiveMinutes = 1.0  #: Minutes of training before a trial may be eliminated (t_min).
+    #: Seconds without training at the start of every round but the first, while GPUs are given back and trials are
+    #: placed anew. Part of time and of what is spent. By default the 22 s that were measured of a class with PyTorch
+    #: under torchrun (docs/executors-local.md, Measured pauses); 0 leaves it out, as the paper does.
     resize_s: SecondsOrZero = MEASURED_RESIZE_S
+    #: Whether a trial holds whole GPUs; otherwise real numbers, as the paper's algorithm prints them.
     whole_gpus: bool = True
-    gpu_type: Annotated[str, Field(min_length=1)] = "gpu"
+    gpu_type: Annotated[str, Field(min_length=1)] = "gpu"  #: What kind of GPU, for plans.
+    #: price_usd_per_gpu_hour, price_source, price_date: What an hour of one GPU costs in US dollars, who said so, when.
+    #: Needed for a budget in money.
     price_usd_per_gpu_hour: PositiveAmount | None = None
     price_source: str = ""
     price_date: str = ""
+    #: GPUs of the nodes that are rented whole; where it is given, the budget counts them whole unless ``budget_counts``
+    #: says otherwise, and what they take is measured.
     gpus_per_node: Annotated[int, Field(ge=1, strict=True)] | None = None
+    #: Hyperparameters by name; empty where it is not stated.
     search_space: ByName[Hyperparameter] = Field(default_factory=dict)
+    #: ``spend``: most GPU-minutes of training in the published rounds and brackets; ``quality``: least expected final
+    #: loss, whatever the rounds and brackets.
     objective: Objective = Objective.SPEND
+    #: What is believed of learning curves and of scaling. Needed for ``quality``; ``spend`` does not look at it.
     prior: SearchPrior | None = None
+    #: GPUs of all trials together at any time (G); without it there is no limit.
     most_gpus_held: PositiveAmount | None = None
+    #: ``nodes``: the budget counts all GPUs of the whole nodes that are rented, the default where ``gpus_per_node`` is
+    #: above 1 and the objective is ``spend``; ``held``: the GPUs that trials hold, as published.
     budget_counts: BudgetCounts | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
@@ -355,33 +332,16 @@ class SeerInstance(Instance):
 
 
 class Bracket(FrozenModel):
-    """Trials that hold as many GPUs each.
+    """Trials that hold as many GPUs each."""
 
-    Parameters
-    ----------
-    gpus
-        Of each trial (P).
-    trials
-        (K,) How many train in each round; the first of them is N.
-    """
-
-    gpus: PositiveAmount
+    gpus: PositiveAmount  #: Of each trial (P).
+    #: (K,) How many train in each round; the first of them is N.
     trials: tuple[Annotated[int, Field(ge=0, strict=True)], ...]
 
 
 class SeerSolution(Solution):
-    """What SEER decides: how long the rounds are, and how many trials train on how many GPUs in each.
+    """What SEER decides: how long the rounds are, and how many trials train on how many GPUs in each."""
 
-    Parameters
-    ----------
-    round_min
-        Minutes of training in the first round (t_1); the next one takes eta times as long.
-    rounds
-        How many (K).
-    brackets
-        By increasing GPUs; those without trials are left out.
-    """
-
-    round_min: PositiveMinutes
-    rounds: Annotated[int, Field(ge=1, strict=True)]
-    brackets: tuple[Bracket, ...]
+    round_min: PositiveMinutes  #: Minutes of training in the first round (t_1); the next one takes eta times as long.
+    rounds: Annotated[int, Field(ge=1, strict=True)]  #: How many (K).
+    brackets: tuple[Bracket, ...]  #: By increasing GPUs; those without trials are left out.

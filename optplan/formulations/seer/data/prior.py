@@ -93,30 +93,23 @@ class _Prior(FrozenModel):
 
 
 class ParametricPrior(_Prior):
-    """Curves of one form with random ends and rates.
-
-    Parameters
-    ----------
-    terminal_low_loss, terminal_high_loss, terminal_shape
-        The terminal loss has F(y) = ((y - low)/(high - low))^shape: 1 is uniform; the larger, the rarer are good ones.
-    rate_low_per_min, rate_high_per_min
-        The rate, per minute on one GPU, is log-uniform between them.
-    curve, exponent
-        How the loss falls; the exponent belongs to ``power``.
-    rank_correlation
-        Spearman's, of terminal loss and rate, from -1 to 1. Above zero those that learn fast end high: then it pays to
-        be patient. With its absolute value as probability the two ranks are equal (below zero: opposite), otherwise
-        independent.
-    """
+    """Curves of one form with random ends and rates."""
 
     form: Literal["parametric"] = "parametric"
+    #: terminal_low_loss, terminal_high_loss, terminal_shape: The terminal loss has F(y) = ((y - low)/(high -
+    #: low))^shape: 1 is uniform; the larger, the rarer are good ones.
     terminal_low_loss: Loss
     terminal_high_loss: Loss
     terminal_shape: PositiveAmount = 1.0
+    #: rate_low_per_min, rate_high_per_min: The rate, per minute on one GPU, is log-uniform between them.
     rate_low_per_min: PositiveAmount
     rate_high_per_min: PositiveAmount
+    #: curve, exponent: How the loss falls; the exponent belongs to ``power``.
     curve: CurveShape = CurveShape.EXPONENTIAL
     exponent: PositiveAmount | None = None
+    #: Spearman's, of terminal loss and rate, from -1 to 1. Above zero those that learn fast end high: then it pays to
+    #: be patient. With its absolute value as probability the two ranks are equal (below zero: opposite), otherwise
+    #: independent.
     rank_correlation: Annotated[float, Field(ge=-1, le=1), NUMBER] = 0.0
 
     @model_validator(mode="after")
@@ -196,25 +189,17 @@ class ParametricPrior(_Prior):
 
 
 class TablePrior(_Prior):
-    """Past runs, each as likely as any other.
-
-    Parameters
-    ----------
-    losses, accuracies
-        (C, E) Of C configurations after E epochs; one of the two. The loss of an accuracy, a share from 0 to 1, is what
-        is missing to 1.
-    epochs
-        (E,) After which, ascending; 1, 2, 3, ... by default. Curves are linear between them, and from the start to the
-        first one; after the last one they are held.
-    epoch_min
-        Minutes of an epoch on one GPU.
-    """
+    """Past runs, each as likely as any other."""
 
     form: Literal["table"] = "table"
+    #: losses, accuracies: (C, E) Of C configurations after E epochs; one of the two. The loss of an accuracy, a share
+    #: from 0 to 1, is what is missing to 1.
     losses: Numbers | None = None
     accuracies: Numbers | None = None
+    #: (E,) After which, ascending; 1, 2, 3, ... by default. Curves are linear between them, and from the start to the
+    #: first one; after the last one they are held.
     epochs: Numbers | None = None
-    epoch_min: PositiveMinutes = 1.0
+    epoch_min: PositiveMinutes = 1.0  #: Minutes of an epoch on one GPU.
 
     @model_validator(mode="after")
     def _check(self) -> TablePrior:

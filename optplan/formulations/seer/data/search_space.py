@@ -35,15 +35,10 @@ def _refuse_truth(value: object) -> object:
 
 
 class Choices(FrozenModel):
-    """A hyperparameter with some values, each as likely as any other.
-
-    Parameters
-    ----------
-    values
-        Numbers or texts, all different.
-    """
+    """A hyperparameter with some values, each as likely as any other."""
 
     form: Literal["choices"] = "choices"
+    #: Numbers or texts, all different.
     values: tuple[Annotated[int | float | str, BeforeValidator(_refuse_truth)], ...]
 
     @model_validator(mode="after")
@@ -57,20 +52,13 @@ class Choices(FrozenModel):
 
 
 class Interval(FrozenModel):
-    """A hyperparameter with every value between two ends.
-
-    Parameters
-    ----------
-    low, high
-        The ends.
-    scale
-        Whether the values, or their logarithms, are equally likely.
-    """
+    """A hyperparameter with every value between two ends."""
 
     form: Literal["interval"] = "interval"
+    #: low, high: The ends.
     low: float
     high: float
-    scale: Scale = Scale.LINEAR
+    scale: Scale = Scale.LINEAR  #: Whether the values, or their logarithms, are equally likely.
 
     @model_validator(mode="after")
     def _check(self) -> Interval:

@@ -32,49 +32,25 @@ ConfigurationT = TypeVar("ConfigurationT")
 
 @dataclass(frozen=True)
 class TrialRequest(Generic[ConfigurationT]):
-    """One trial that trains in a round.
+    """One trial that trains in a round."""
 
-    Parameters
-    ----------
-    trial
-        Its number, from 0, in the order of drawing.
-    configuration
-        What it tries.
-    gpus
-        How many it holds during the round.
-    minutes
-        How long it holds them, the pause of a resize included.
-    training_min
-        How long of that it trains; then it writes a checkpoint and is evaluated.
-    last_gpus
-        How many it held in the round before; 0 where it starts.
-    """
-
-    trial: int
-    configuration: ConfigurationT
-    gpus: float
-    minutes: float
-    training_min: float
-    last_gpus: float
+    trial: int  #: Its number, from 0, in the order of drawing.
+    configuration: ConfigurationT  #: What it tries.
+    gpus: float  #: How many it holds during the round.
+    minutes: float  #: How long it holds them, the pause of a resize included.
+    training_min: float  #: How long of that it trains; then it writes a checkpoint and is evaluated.
+    last_gpus: float  #: How many it held in the round before; 0 where it starts.
 
 
 @dataclass(frozen=True)
 class Stage(Generic[ConfigurationT]):
-    """A round with everybody who trains in it.
+    """A round with everybody who trains in it."""
 
-    Parameters
-    ----------
-    number
-        Of the round, from 1.
-    start_min, stop_min
-        When it begins and ends, in minutes from the start of the search.
-    requests
-        By trial, the best of the last round first; in the first round in the order of drawing.
-    """
-
-    number: int
+    number: int  #: Of the round, from 1.
+    #: start_min, stop_min: When it begins and ends, in minutes from the start of the search.
     start_min: float
     stop_min: float
+    #: By trial, the best of the last round first; in the first round in the order of drawing.
     requests: tuple[TrialRequest[ConfigurationT], ...]
 
 

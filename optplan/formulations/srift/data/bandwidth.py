@@ -39,18 +39,11 @@ class LatencyBandwidth(FrozenModel):
     """The plain model, often called alpha-beta: each of an all-reduce's 2 (n - 1) steps waits for a latency.
 
     The bus bandwidth of s bytes among n ranks is ``V / (V / capacity + 2 (n - 1) latency)``.
-
-    Parameters
-    ----------
-    step_latency_s
-        Of one step.
-    source
-        Where it comes from.
     """
 
     form: Literal["latency-bandwidth"] = "latency-bandwidth"
-    step_latency_s: AmountOrZero = 30e-6
-    source: str = ""
+    step_latency_s: AmountOrZero = 30e-6  #: Of one step.
+    source: str = ""  #: Where it comes from.
 
     def bus_bytes_per_s(self, networks: Iterable[tuple[str, float]], ranks: int, sizes: FloatArray) -> FloatArray:
         """Return the bus bandwidth of each of several transfers, were it alone.
@@ -77,21 +70,11 @@ class LatencyBandwidth(FrozenModel):
 
 
 class BandwidthTable(FrozenModel):
-    """Bus bandwidth of one type of VM, measured or predicted by a learned model.
+    """Bus bandwidth of one type of VM, measured or predicted by a learned model."""
 
-    Parameters
-    ----------
-    ranks
-        (R,) Numbers of ranks, ascending from 2 or more.
-    sizes_bytes
-        (S,) Sizes of the buffer, ascending.
-    bus_gbit_per_s
-        (R, S) Bus bandwidth.
-    """
-
-    ranks: WholeNumbers
-    sizes_bytes: Annotated[NumberRow, AfterValidator(require_amounts)]
-    bus_gbit_per_s: Annotated[Numbers, AfterValidator(require_amounts)]
+    ranks: WholeNumbers  #: (R,) Numbers of ranks, ascending from 2 or more.
+    sizes_bytes: Annotated[NumberRow, AfterValidator(require_amounts)]  #: (S,) Sizes of the buffer, ascending.
+    bus_gbit_per_s: Annotated[Numbers, AfterValidator(require_amounts)]  #: (R, S) Bus bandwidth.
 
     @model_validator(mode="after")
     def _check(self) -> BandwidthTable:
@@ -120,18 +103,11 @@ class BandwidthTable(FrozenModel):
 
 
 class MeasuredBandwidth(FrozenModel):
-    """Tables by type of VM; a mixed set has the least of its types' (4.2, 4.3).
-
-    Parameters
-    ----------
-    tables
-        By type of VM.
-    source
-        Whether the tables were measured, predicted by a learned model, or are synthetic; with the data's fingerprint.
-    """
+    """Tables by type of VM; a mixed set has the least of its types' (4.2, 4.3)."""
 
     form: Literal["table"] = "table"
-    tables: ByName[BandwidthTable]
+    tables: ByName[BandwidthTable]  #: By type of VM.
+    #: Whether the tables were measured, predicted by a learned model, or are synthetic; with the data's fingerprint.
     source: str = ""
 
     def bus_bytes_per_s(self, networks: Iterable[tuple[str, float]], ranks: int, sizes: FloatArray) -> FloatArray:

@@ -46,33 +46,17 @@ Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT), NUMBER]
 
 
 class VmGroup(FrozenModel):
-    """VMs of one type with one batch.
+    """VMs of one type with one batch."""
 
-    Parameters
-    ----------
-    type
-        Name of the type.
-    count
-        VMs.
-    batch
-        Samples of an iteration on each.
-    """
-
-    type: str
-    count: Count
-    batch: Count
+    type: str  #: Name of the type.
+    count: Count  #: VMs.
+    batch: Count  #: Samples of an iteration on each.
 
 
 class SriftSolution(Solution):
-    """What Srift decides: the fleet.
+    """What Srift decides: the fleet."""
 
-    Parameters
-    ----------
-    groups
-        In the order of the instance's types, the largest batch first.
-    """
-
-    groups: tuple[VmGroup, ...]
+    groups: tuple[VmGroup, ...]  #: In the order of the instance's types, the largest batch first.
 
 
 def write_fleet(groups: Iterable[VmGroup]) -> str:
@@ -100,43 +84,21 @@ class Policy(StrEnum):
 
 
 class VmType(FrozenModel):
-    """VMs of one kind on offer, at one price.
+    """VMs of one kind on offer, at one price."""
 
-    Parameters
-    ----------
-    gpu
-        Kind of GPU: which of the job's device profiles holds.
-    gpus
-        Of a VM.
-    price_usd_per_hour
-        Of a whole VM.
-    network_gbit_per_s
-        Capacity of a VM's bus bandwidth, b_cap of equation 2.
-    spot
-        Whether the provider may take the VM back.
-    available
-        VMs that can be had; None: not known, taken for as many as are wanted.
-    batches
-        Choices of samples per VM, each a multiple of ``gpus`` within the profile; None: ``gpus`` times the powers of
-        two that the profile covers.
-    running
-        VMs of this type that the job already has and keeps: the fleet includes them.
-    interruptions_per_hour
-        Mean number of times that a VM is taken back.
-    instance_type, region, price_source, price_date
-        What it is and where the price comes from; the first names the bandwidth table where there is one, by default
-        the type's own name.
-    """
-
-    gpu: str
-    gpus: Count = 1
-    price_usd_per_hour: PositiveAmount
-    network_gbit_per_s: PositiveAmount
-    spot: bool = False
-    available: _CountOrZero | None = None
+    gpu: str  #: Kind of GPU: which of the job's device profiles holds.
+    gpus: Count = 1  #: Of a VM.
+    price_usd_per_hour: PositiveAmount  #: Of a whole VM.
+    network_gbit_per_s: PositiveAmount  #: Capacity of a VM's bus bandwidth, b_cap of equation 2.
+    spot: bool = False  #: Whether the provider may take the VM back.
+    available: _CountOrZero | None = None  #: VMs that can be had; None: not known, taken for as many as are wanted.
+    #: Choices of samples per VM, each a multiple of ``gpus`` within the profile; None: ``gpus`` times the powers of two
+    #: that the profile covers.
     batches: WholeNumbers | None = None
-    running: _CountOrZero = 0
-    interruptions_per_hour: AmountOrZero = 0.0
+    running: _CountOrZero = 0  #: VMs of this type that the job already has and keeps: the fleet includes them.
+    interruptions_per_hour: AmountOrZero = 0.0  #: Mean number of times that a VM is taken back.
+    #: instance_type, region, price_source, price_date: What it is and where the price comes from; the first names the
+    #: bandwidth table where there is one, by default the type's own name.
     instance_type: str = ""
     region: str = ""
     price_source: str = ""
@@ -179,24 +141,13 @@ class VmType(FrozenModel):
 
 
 class Interruptions(FrozenModel):
-    """What the loss of a spot VM does to the job; with it, times and costs are expectations.
+    """What the loss of a spot VM does to the job; with it, times and costs are expectations."""
 
-    Parameters
-    ----------
-    checkpoint_every_s
-        Training between two checkpoints; an interruption undoes what was done since the last one.
-    checkpoint_s
-        To write one.
-    restart_s
-        From an interruption until the job, with a VM in place of the lost one, trains again.
-    restart_billed
-        Whether the fleet is held while it restarts: paid, and interrupted anew at times.
-    """
-
+    #: Training between two checkpoints; an interruption undoes what was done since the last one.
     checkpoint_every_s: PositiveSeconds
-    checkpoint_s: SecondsOrZero = 0.0
-    restart_s: SecondsOrZero
-    restart_billed: bool = True
+    checkpoint_s: SecondsOrZero = 0.0  #: To write one.
+    restart_s: SecondsOrZero  #: From an interruption until the job, with a VM in place of the lost one, trains again.
+    restart_billed: bool = True  #: Whether the fleet is held while it restarts: paid, and interrupted anew at times.
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -211,57 +162,27 @@ class Interruptions(FrozenModel):
 
 
 class SriftInstance(TimeAndMoney, Instance):
-    """One problem of Srift: which VMs, how many, and what batch on each, for one training job (section 4.4).
-
-    Parameters
-    ----------
-    job
-        Profile of the network. Types of whose GPUs it has none may stand here, and have to be measured or left out
-        before anything is solved.
-    global_batch
-        Samples of an iteration, over the whole fleet.
-    iterations
-        To train.
-    types
-        VMs on offer, by name.
-    bandwidth
-        Model of all-reduces.
-    objective
-        ``cost`` or ``time``: which one is made least.
-    deadline_s
-        Limit on the time, such as ``10min``; None: no limit.
-    budget
-        Limit on the cost, such as ``3usd``; None: no limit.
-    mixed
-        Whether a fleet may have VMs of several types.
-    one_batch_per_type
-        Whether all VMs of a type get the same batch, as the paper formulates it.
-    bucket_bytes
-        Gradients are exchanged in buckets of at least so many bytes, as frameworks do; None: layer by layer.
-    launch_s
-        Until VMs that are not running yet can train; the job waits for them.
-    launch_billed
-        Whether the fleet is paid meanwhile.
-    interruptions
-        What losing a spot VM does; None: nothing is ever lost.
-    """
+    """One problem of Srift: which VMs, how many, and what batch on each, for one training job (section 4.4)."""
 
     formulation: Literal["srift"] = "srift"
     version: Literal[1] = 1
+    #: Profile of the network. Types of whose GPUs it has none may stand here, and have to be measured or left out
+    #: before anything is solved.
     job: JobProfile
-    global_batch: Count
-    iterations: Count
-    types: ByName[VmType]
-    bandwidth: Bandwidth = LatencyBandwidth()
-    objective: Objective = Objective.COST
-    deadline_s: PositiveSeconds | None = None
-    budget: MoneyBudget | None = None
-    mixed: bool = True
-    one_batch_per_type: bool = True
+    global_batch: Count  #: Samples of an iteration, over the whole fleet.
+    iterations: Count  #: To train.
+    types: ByName[VmType]  #: VMs on offer, by name.
+    bandwidth: Bandwidth = LatencyBandwidth()  #: Model of all-reduces.
+    objective: Objective = Objective.COST  #: ``cost`` or ``time``: which one is made least.
+    deadline_s: PositiveSeconds | None = None  #: Limit on the time, such as ``10min``; None: no limit.
+    budget: MoneyBudget | None = None  #: Limit on the cost, such as ``3usd``; None: no limit.
+    mixed: bool = True  #: Whether a fleet may have VMs of several types.
+    one_batch_per_type: bool = True  #: Whether all VMs of a type get the same batch, as the paper formulates it.
+    #: Gradients are exchanged in buckets of at least so many bytes, as frameworks do; None: layer by layer.
     bucket_bytes: PositiveAmount | None = None
-    launch_s: SecondsOrZero = 0.0
-    launch_billed: bool = False
-    interruptions: Interruptions | None = None
+    launch_s: SecondsOrZero = 0.0  #: Until VMs that are not running yet can train; the job waits for them.
+    launch_billed: bool = False  #: Whether the fleet is paid meanwhile.
+    interruptions: Interruptions | None = None  #: What losing a spot VM does; None: nothing is ever lost.
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 

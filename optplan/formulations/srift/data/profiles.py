@@ -41,24 +41,16 @@ _Shares = Annotated[NumberRow, AfterValidator(_require_shares)]
 
 
 class DeviceProfile(FrozenModel):
-    """How long the passes of a job take on one kind of GPU.
+    """How long the passes of a job take on one kind of GPU."""
 
-    Parameters
-    ----------
-    batches
-        (S,) Samples per device that were measured, ascending; the first is the least, the last the largest that fits.
-    forward_s, backward_s
-        (S,) Seconds of a pass; linear between the measured batches, and never falling.
-    ready
-        (L,) Share of the backward pass after which each layer's gradient is ready, ascending; None: as the layers say.
-    deviation
-        Standard deviation over mean of a VM's forward and backward time, from VM to VM and iteration to iteration.
-    """
-
+    #: (S,) Samples per device that were measured, ascending; the first is the least, the last the largest that fits.
     batches: WholeNumbers
+    #: forward_s, backward_s: (S,) Seconds of a pass; linear between the measured batches, and never falling.
     forward_s: _Seconds
     backward_s: _Seconds
+    #: (L,) Share of the backward pass after which each layer's gradient is ready, ascending; None: as the layers say.
     ready: _Shares | None = None
+    #: Standard deviation over mean of a VM's forward and backward time, from VM to VM and iteration to iteration.
     deviation: Annotated[float, Field(ge=0, lt=1), NUMBER] = TYPICAL_DEVIATION
 
     @model_validator(mode="after")
@@ -100,24 +92,13 @@ class DeviceProfile(FrozenModel):
 
 
 class Layers(FrozenModel):
-    """The gradients that the workers exchange, in the order in which they become ready.
+    """The gradients that the workers exchange, in the order in which they become ready."""
 
-    Parameters
-    ----------
-    gradient_bytes
-        (L,) Size of each layer's gradient.
-    ready
-        (L,) Share of the backward pass after which it is ready, ascending.
-    probability
-        (L,) With which the layer runs in an iteration, for networks with branches; None: always.
-    names
-        (L,) For pictures and tables.
-    """
-
-    gradient_bytes: Annotated[NumberRow, AfterValidator(require_positive)]
-    ready: _Shares
+    gradient_bytes: Annotated[NumberRow, AfterValidator(require_positive)]  #: (L,) Size of each layer's gradient.
+    ready: _Shares  #: (L,) Share of the backward pass after which it is ready, ascending.
+    #: (L,) With which the layer runs in an iteration, for networks with branches; None: always.
     probability: _Shares | None = None
-    names: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None  #: (L,) For pictures and tables.
 
     @model_validator(mode="after")
     def _check(self) -> Layers:
@@ -144,24 +125,12 @@ def _check_order(field: str, ready: FloatArray) -> None:
 
 
 class JobProfile(FrozenModel):
-    """What is known of a training job: written by the profiler, read by instances.
+    """What is known of a training job: written by the profiler, read by instances."""
 
-    Parameters
-    ----------
-    network
-        Its name.
-    layers
-        Gradients.
-    devices
-        By kind of GPU, how long passes take.
-    source
-        How it was measured, or that it was calibrated or assumed.
-    """
-
-    network: str = "network"
-    layers: Layers
-    devices: ByName[DeviceProfile]
-    source: str = ""
+    network: str = "network"  #: Its name.
+    layers: Layers  #: Gradients.
+    devices: ByName[DeviceProfile]  #: By kind of GPU, how long passes take.
+    source: str = ""  #: How it was measured, or that it was calibrated or assumed.
 
     @model_validator(mode="after")
     def _check(self) -> JobProfile:

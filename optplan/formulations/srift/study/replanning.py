@@ -34,46 +34,23 @@ Solve = Callable[[SriftInstance], Result[SriftSolution]]
 
 
 class FleetStanding(FrozenModel):
-    """Where a run stands when some of its VMs have just been lost.
-
-    Parameters
-    ----------
-    elapsed_s
-        Since the beginning, when the first VMs were asked for.
-    iterations_done
-        So far.
-    running
-        VMs that are alive, by type.
-    lost
-        VMs that were lost, by type; no new ones of these types are asked for.
-    spent_usd
-        So far; None: the price of these VMs, the lost ones included, since ``ready_s`` (since the beginning where the
-        instance bills launches).
-    ready_s
-        When the first fleet could train; None: after the instance's ``launch_s``.
-    launch_s
-        Until new VMs can train; None: as the instance says.
-    detach_s
-        Until what a lost VM has stored can be used.
-    checkpoint_s
-        To save the training on a live VM.
-    restart_s
-        To load it and go on.
-    iterations_lost
-        Of those done: since the last checkpoint, where live VMs cannot save what they have.
-    """
+    """Where a run stands when some of its VMs have just been lost."""
 
     version: Literal[1] = 1
-    elapsed_s: SecondsOrZero
-    iterations_done: _CountOrZero
-    running: ByName[_Count] = Field(default_factory=dict)
+    elapsed_s: SecondsOrZero  #: Since the beginning, when the first VMs were asked for.
+    iterations_done: _CountOrZero  #: So far.
+    running: ByName[_Count] = Field(default_factory=dict)  #: VMs that are alive, by type.
+    #: VMs that were lost, by type; no new ones of these types are asked for.
     lost: ByName[_Count] = Field(default_factory=dict)
+    #: So far; None: the price of these VMs, the lost ones included, since ``ready_s`` (since the beginning where the
+    #: instance bills launches).
     spent_usd: AmountOrZero | None = None
-    ready_s: SecondsOrZero | None = None
-    launch_s: SecondsOrZero | None = None
-    detach_s: SecondsOrZero = 0.0
-    checkpoint_s: SecondsOrZero = 0.0
-    restart_s: SecondsOrZero = 0.0
+    ready_s: SecondsOrZero | None = None  #: When the first fleet could train; None: after the instance's ``launch_s``.
+    launch_s: SecondsOrZero | None = None  #: Until new VMs can train; None: as the instance says.
+    detach_s: SecondsOrZero = 0.0  #: Until what a lost VM has stored can be used.
+    checkpoint_s: SecondsOrZero = 0.0  #: To save the training on a live VM.
+    restart_s: SecondsOrZero = 0.0  #: To load it and go on.
+    #: Of those done: since the last checkpoint, where live VMs cannot save what they have.
     iterations_lost: _CountOrZero = 0
 
     @model_validator(mode="after")
@@ -100,41 +77,24 @@ class FleetStanding(FrozenModel):
 
 @dataclass(frozen=True)
 class Remainder:
-    """What is left of a problem in the middle of its run.
+    """What is left of a problem in the middle of its run."""
 
-    Parameters
-    ----------
-    instance
-        The new problem: iterations and limits that are left, VMs that are kept.
-    used
-        By limit of the old problem (``deadline`` in seconds, ``budget`` in US dollars): what is gone when training can
-        go on, launches excepted.
-    gone
-        Limits of which nothing is left; the new problem goes without them.
-    """
-
-    instance: SriftInstance
+    instance: SriftInstance  #: The new problem: iterations and limits that are left, VMs that are kept.
+    #: By limit of the old problem (``deadline`` in seconds, ``budget`` in US dollars): what is gone when training can
+    #: go on, launches excepted.
     used: Mapping[str, float]
-    gone: tuple[str, ...]
+    gone: tuple[str, ...]  #: Limits of which nothing is left; the new problem goes without them.
 
 
 @dataclass(frozen=True)
 class FleetContinuation:
-    """How a run goes on.
+    """How a run goes on."""
 
-    Parameters
-    ----------
-    remainder
-        What is left.
-    result
-        Of the new problem; of the one without the limits that are gone, where there are such.
-    infeasibility
-        Why the old limits cannot be kept, in their terms, and what they would have to be; None when they can be kept,
-        or nobody knows.
-    """
-
-    remainder: Remainder
+    remainder: Remainder  #: What is left.
+    #: Of the new problem; of the one without the limits that are gone, where there are such.
     result: Result[SriftSolution]
+    #: Why the old limits cannot be kept, in their terms, and what they would have to be; None when they can be kept, or
+    #: nobody knows.
     infeasibility: Infeasibility | None = field(default=None)
 
 
