@@ -6,6 +6,7 @@ of ``optplan``. A request names a question and the file of its instance; the ans
 
 import gc
 import json
+import os
 import sys
 import time
 import warnings
@@ -58,13 +59,15 @@ def main() -> None:
     import optplan
 
     warnings.simplefilter("ignore")
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # engines of old versions print
     questions = {"solve": solve, "frontier": frontier, "explain": explain}
     for line in sys.stdin:
         request = json.loads(line)
         instance = optplan.read_instance(request["instance"])
         gc.collect()
-        sys.stdout.write(json.dumps(questions[request["question"]](instance)) + "\n")
-        sys.stdout.flush()
+        answers.write(json.dumps(questions[request["question"]](instance)) + "\n")
+        answers.flush()
 
 
 if __name__ == "__main__":
