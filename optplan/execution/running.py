@@ -201,3 +201,8 @@ def _require_followable(plan: Plan) -> None:
         )
     if not plan.segments:
         raise DataError("plan.segments", "has none, so that nothing would run", "make the plan anew")
+    for segment in plan.segments:
+        gpus = segment.nodes * plan.resources[segment.resource].gpus_per_node
+        if plan.units[0].kind is not UnitKind.FLEET_GROUP and segment.gpus > gpus:
+            problem = f"a member has {segment.gpus} GPUs, and the segment's nodes {gpus}"
+            raise DataError(f"segments.{segment.id}.workers", problem, "give it more nodes, or make the plan anew")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from optplan.contracts import (
@@ -107,11 +109,13 @@ class BoundJudge:
         # and no more, whatever the allowance.
         found = self.found
         allowance, scale = certificate.allowance, max(abs(dual), abs(found.result.objective or 0.0))
-        if not allowance <= _MOST_ALLOWANCE * scale:
+        needed = allowance if certificate.optimum is None else min(allowance, max(0.0, certificate.optimum - dual))
+        best = math.inf
+        if needed <= _MOST_ALLOWANCE * max(scale, abs(certificate.optimum or 0.0)):
+            best = self._least_within(certificate.multipliers, needed + tolerance)
+        if not allowance <= _MOST_ALLOWANCE * (scale if best == math.inf else max(scale, abs(best))):
             found.fail("certificate", index, "an allowance out of all proportion to the bound proves nothing")
             return dual
-        needed = allowance if certificate.optimum is None else min(allowance, max(0.0, certificate.optimum - dual))
-        best = self._least_within(certificate.multipliers, needed + tolerance)
         reached = dual + allowance
         if certificate.optimum is not None:
             message = "the optimum must be the least objective within the allowance"

@@ -432,3 +432,12 @@ def test_plans_survive_their_journal(plan_of: PlanOf, tmp_path: Path) -> None:
     assert beginning.options["seed"] == 4
     assert "PATH" not in json.dumps(beginning.options)
     journal.close()
+
+
+def test_a_member_that_its_nodes_have_no_room_for_is_refused(plan_stages: Callable[..., Plan]) -> None:
+    """Four GPUs on one node of two: nothing would ever start, and the virtual clock would go round for ever."""
+    plan = plan_stages((1, 1, 2))
+    (segment,) = plan.segments
+    wide = plan.replace(plan_id="", segments=[segment.replace(workers=4, gpus_per_worker=1)])
+    with pytest.raises(DataError, match=r"segments.b1-s1.workers: a member has 4 GPUs, and the segment's nodes 2"):
+        run(wide)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from optplan.contracts import BoundProof, Infeasibility, Result, Solution, Status
+from optplan.contracts import BoundProof, EnumeratedCertificate, Infeasibility, Result, Solution, Status
 from optplan.formulations import formulation_of
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.instances.library import build_named
 from optplan.solving import solve
 from optplan.verification import verify
@@ -151,3 +152,35 @@ def test_without_time_nothing_is_called_checked(name: str, changes: dict[str, An
     assert verification.nothing_wrong
     assert not verification.ok
     assert all("not checked within 1e-09 s of processor time" in claim for claim in verification.on_trust)
+
+
+def test_an_allowance_is_in_proportion_to_the_best_plan_within_it() -> None:
+    """A minimum charge makes plans 1,978 times as dear as the relaxation; nobody else proves so much."""
+    data = {
+        "formulation": "rubberband",
+        "experiment": {"form": "sha", "trials": 8, "least_iterations": 2, "most_iterations": 16, "eta": 4},
+        "training": {
+            "seconds_per_iteration": {
+                "form": "scaled",
+                "base_s": 0.134,
+                "speedup": {"form": "amdahl", "serial_fraction": 0.1},
+            },
+            "most_gpus": 2,
+            "iteration_noise": {"form": "log-normal", "sd_fraction": 0.3},
+            "trial_noise": {"form": "log-normal", "sd_fraction": 0.3},
+        },
+        "cloud": {"gpus_per_instance": 4, "price_usd_per_hour": 14.6, "minimum_charge_s": 3600.0, "most_instances": 16},
+        "objective": "cost",
+        "deadline_s": 1.76,
+        "confidence": 0.99,
+    }
+    instance = RubberBandInstance.parse(data)
+    result = solve(instance)
+    assert result.objective is None
+    assert verify(instance, result).ok
+    *others, enumerated = result.certificates
+    assert isinstance(enumerated, EnumeratedCertificate)
+    for optimum, bound in ((None, 14.61), (1e6, 1e6)):
+        certificate = enumerated.replace(optimum=optimum, bound=bound, allowance=max(bound, enumerated.allowance))
+        forged = result.replace(certificates=[*others, certificate], bound=bound)
+        assert "certificate" in {check.family for check in verify(instance, forged).failures}
