@@ -293,6 +293,7 @@ class FaultyFleet:
         self._held: list[Report | Notice] = []
         # All that was heard of the present fleet: whoever listens to it from the beginning hears it again.
         self._number, self._heard = 0, list[Report | Notice]()
+        self._is_told_again = False
         self._rounds = 0
 
     def now_s(self) -> float:
@@ -304,7 +305,7 @@ class FaultyFleet:
         self._catch_up()
         if request.number != self._number:
             self._number, self._heard = request.number, []
-        self._held = list(self._heard)
+        self._held, self._is_told_again = list(self._heard), True
         self._call("start", lambda: self.inner.start(request))
 
     def ask(self, number: int, order: int, rank: int) -> None:
@@ -338,6 +339,8 @@ class FaultyFleet:
             self._held = self.inner.poll(until_s)
             self._heard += self._held
         now, self._held = self.fate.shuffle(self._held)
+        if self._is_told_again:  # files are read from their beginning at once, in whatever order
+            now, self._held, self._is_told_again = [*now, *self._held], [], False
         return now
 
     def _call(self, name: str, act: Callable[[], None]) -> None:
