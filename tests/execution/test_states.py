@@ -68,7 +68,7 @@ class Shadow:
 
     def require_same(self, state: RunState, when: str) -> None:
         """Compare everything but what the plan says of jobs, and what whoever decides has yet to look at."""
-        names = vars(state).keys() - {"outlook", "changed_jobs", "changed_nodes"}
+        names = vars(state).keys() - {"remaining", "changed_jobs", "changed_nodes"}
         different = [name for name in sorted(names) if getattr(state, name) != getattr(self._state, name)]
         assert not different, when
 

@@ -13,7 +13,7 @@ from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
 from optplan.execution.online.decisions import Allocator, Changes
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
-from optplan.execution.online.rows import Outlook, Rows
+from optplan.execution.online.rows import RemainingTimes, Rows
 from optplan.execution.protocol import (
     Executor,
     Failed,
@@ -53,7 +53,7 @@ class StreamTerms:
 
     rules: Rules
     epochs: Mapping[str, int]
-    outlook: Outlook | None = None
+    remaining: RemainingTimes | None = None
     retries: int = 2
     grace_s: float = 30.0
 
@@ -188,8 +188,8 @@ class StreamDriver(Loop[StreamState]):
 
     def _describe(self, job: JobState, now_s: float) -> ActiveJob:
         """Return a job as the allocator has to know it."""
-        outlook, gpus = self._terms.outlook, sum(job.place.values())
-        left = math.inf if outlook is None else outlook.left_s(job.job_class, job.epochs_done, job.row)
+        remaining, gpus = self._terms.remaining, sum(job.place.values())
+        left = math.inf if remaining is None else remaining.left_s(job.job_class, job.epochs_done, job.row)
         held_s = now_s - self._state.operations[job.operation].wanted_s if job.operation else 0.0
         attained = job.gpu_s + held_s * gpus
         if self._terms.rules.order is Order.LEAST_ATTAINED and job.operation and attained < SECOND_QUEUE_GPU_S:

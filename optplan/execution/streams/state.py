@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from typing import Any
 
-from optplan.execution.online.rows import Outlook
+from optplan.execution.online.rows import RemainingTimes
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Checkpoint, Operation
 from optplan.execution.records import (
@@ -68,9 +68,9 @@ class StreamState(RunState):
     ``changed_jobs`` and ``changed_nodes`` what records have changed since whoever decides has taken them from here.
     """
 
-    def __init__(self, table: WidthTable, outlook: Outlook | None = None) -> None:
+    def __init__(self, table: WidthTable, remaining: RemainingTimes | None = None) -> None:
         super().__init__()
-        self.table, self.outlook = table, outlook
+        self.table, self.remaining = table, remaining
         self.jobs: dict[str, JobState] = {}
         self.active: dict[str, JobState] = {}
         self.taken: dict[str, int] = {}
@@ -104,7 +104,7 @@ class StreamState(RunState):
             checkpoint=job.checkpoint,
             metrics=job.metrics,
             wanted_s=wanted.t,
-            step_s=None if self.outlook is None else self.outlook.epoch_s(job.job_class, job.epochs_done, job.row),
+            step_s=None if self.remaining is None else self.remaining.epoch_s(job.job_class, job.epochs_done, job.row),
         )
 
     @singledispatchmethod
