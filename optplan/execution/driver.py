@@ -21,7 +21,7 @@ from optplan.execution.records import (
     SegmentEnded,
 )
 from optplan.execution.run_state import Phase
-from optplan.execution.scheduler import BELL, PlansAgain, Rules, Scheduler
+from optplan.execution.scheduler import TIME_UP, PlansAgain, Rules, Scheduler
 from optplan.execution.state import SegmentState, State
 from optplan.units import format_duration
 
@@ -142,7 +142,7 @@ class Driver(Loop[State]):
         limits = self._limits
         if not self._executor.capabilities.is_virtual:
             return now_s + _ROUND_S
-        until_s = self._scheduler.next_bell_s()
+        until_s = self._scheduler.next_end_s()
         slack = 1.0 + 2.0 * self._executor.capabilities.lateness
         if self._state.active and limits.deadline_s is not None:
             until_s = min(until_s, limits.deadline_s * slack)
@@ -175,8 +175,8 @@ class Driver(Loop[State]):
         self._executor.prune([c for name, c in stored if name in alive], [c for name, c in stored if name not in alive])
 
     def _see_end(self, event: Finished) -> None:
-        rung = self._state.operations[event.operation].stop_why == BELL
-        super()._see_end(replace(event, complete=event.complete or rung))
+        is_up = self._state.operations[event.operation].stop_why == TIME_UP
+        super()._see_end(replace(event, complete=event.complete or is_up))
 
     def _see_failure(self, event: Failed) -> None:
         super()._see_failure(event)

@@ -98,10 +98,10 @@ def test_training_on_the_virtual_clock(plan_of: PlanOf, tmp_path: Path) -> None:
 
 
 def test_rounds_that_end_by_the_clock(tmp_path: Path) -> None:
-    """SEER's rounds of 1, 2 and 4 parts: all trials stop by the bell with a checkpoint, and go on from there.
+    """SEER's rounds of 1, 2 and 4 parts: all trials stop in time with a checkpoint, and go on from there.
 
     A part is 1.2 s, or as long as six processes need to start one after another here. The first trial is not through
-    its first iteration, of ten minutes, at the bell: nobody waits for it.
+    its first iteration, of ten minutes, when its time is up: nobody waits for it.
     """
     begun = time.monotonic()
     subprocess.run([sys.executable, "-c", "import optplan.execution.worker"], check=True)
