@@ -9,13 +9,10 @@ from optplan.execution.budget_watch import BudgetWatch
 from optplan.execution.cluster import committed_usd, spent_gpu_hours
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
-from optplan.execution.protocol import (
-    Executor,
-    Failed,
-    Finished,
-    Rehearser,
-)
+from optplan.execution.protocol import Executor, Rehearser
 from optplan.execution.records import (
+    OperationEnded,
+    OperationFailed,
     Record,
     Replanned,
     SegmentEnded,
@@ -174,11 +171,11 @@ class Driver(Loop[State]):
         stored = [(t.name, t.checkpoint) for t in state.trials.values() if t.checkpoint is not None]
         self._executor.prune([c for name, c in stored if name in alive], [c for name, c in stored if name not in alive])
 
-    def _see_end(self, event: Finished) -> None:
+    def _see_end(self, event: OperationEnded) -> None:
         is_up = self._state.operations[event.operation].stop_why == TIME_UP
         super()._see_end(replace(event, complete=event.complete or is_up))
 
-    def _see_failure(self, event: Failed) -> None:
+    def _see_failure(self, event: OperationFailed) -> None:
         super()._see_failure(event)
         if event.no_room:
             trial = self._state.operations[event.operation].operation.trial

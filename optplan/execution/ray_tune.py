@@ -244,9 +244,9 @@ class PlanScheduler(TrialScheduler):
     def _follow(self, record: Record, now_s: float) -> None:
         match record:
             case NodeWanted():  # Ray finds the places itself; that a node is there is all that matters here
-                self._state.apply(NodeChanged(now_s, record.node, Phase.READY.value))
+                self._state.apply(NodeChanged(now_s, record.node, Phase.READY))
             case NodeReleasing():
-                self._state.apply(NodeChanged(now_s, record.node, Phase.RELEASED.value))
+                self._state.apply(NodeChanged(now_s, record.node, Phase.RELEASED))
             case OperationWanted():
                 self._operations[record.trial] = self._state.operations[record.operation].operation
                 self._steps[record.operation] = []

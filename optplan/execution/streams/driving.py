@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from optplan.clock import VirtualClock
@@ -14,11 +14,7 @@ from optplan.execution.loop import Listener, Loop
 from optplan.execution.online.decisions import Allocator, Changes
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
 from optplan.execution.online.rows import RemainingTimes, Rows
-from optplan.execution.protocol import (
-    Executor,
-    Failed,
-    Progressed,
-)
+from optplan.execution.protocol import Executor
 from optplan.execution.records import (
     Ended,
     EpochDone,
@@ -27,6 +23,7 @@ from optplan.execution.records import (
     NodeWanted,
     OperationWanted,
     PlaceLeft,
+    Progressed,
     Record,
     StopWanted,
     TablePublished,
@@ -269,9 +266,6 @@ class StreamDriver(Loop[StreamState]):
         if running is not None and event.iterations > self._state.jobs[running.operation.trial].epochs_done:
             self._note(EpochDone(event.t, event.operation, event.iterations, event.seconds))
         super()._see_progress(event)
-
-    def _see_failure(self, event: Failed) -> None:
-        super()._see_failure(replace(event, blameless=event.blameless or event.no_room))
 
 
 def _number(job: JobState) -> int:

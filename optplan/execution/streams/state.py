@@ -9,8 +9,9 @@ from typing import Any
 
 from optplan.execution.online.rows import RemainingTimes
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.protocol import Checkpoint, Operation
+from optplan.execution.protocol import Operation
 from optplan.execution.records import (
+    Checkpoint,
     EpochDone,
     JobArrived,
     NodeChanged,
@@ -145,7 +146,7 @@ class StreamState(RunState):
         job = self._end(record.operation, record.t)
         job.epochs_done, job.metrics, job.failures = record.iterations, record.metrics, 0
         if record.checkpoint is not None:
-            job.checkpoint = Checkpoint(**record.checkpoint)
+            job.checkpoint = record.checkpoint
         if job.epochs_done >= job.epochs:
             job.ended_s = record.t
             del self.active[job.name]
@@ -156,7 +157,7 @@ class StreamState(RunState):
         job.failures += not record.blameless
         job.last_failure, job.is_hopeless = record.why, record.hopeless
         if record.iterations is not None and record.checkpoint is not None:
-            job.metrics, job.checkpoint = record.metrics, Checkpoint(**record.checkpoint)
+            job.metrics, job.checkpoint = record.metrics, record.checkpoint
             job.epochs_done = record.iterations
         elif job.checkpoint is None:
             job.epochs_done = 0
