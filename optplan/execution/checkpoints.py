@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from optplan.execution import trial_files
-from optplan.execution.protocol import Checkpoint
-from optplan.execution.storage import Storage
+from optplan.execution.records import Checkpoint
+from optplan.execution.storage import Storage, choose_unneeded
 
 
 def store(root: Path, path: str, write: Callable[[Path], None], url: str = "") -> Checkpoint:
@@ -73,32 +73,16 @@ def hash_folder(folder: Path) -> str:
 
 
 def prune(
-    folder: Path, keep: Sequence[Path], droppable: Sequence[Path], most_bytes: float, busy: Collection[str] = ()
+    root: Path,
+    keep: Sequence[Checkpoint],
+    droppable: Sequence[Checkpoint],
+    most_bytes: float,
+    busy: Collection[str] = (),
 ) -> None:
-    """Delete the checkpoints in a folder of folders, all but these; droppable ones while they take too much space.
-
-    Parameters
-    ----------
-    folder
-        Holds a folder for each trial, and that its checkpoints.
-    keep, droppable
-        Folders of checkpoints that stay, and that stay while there is room; the first goes first.
-    most_bytes
-        What all of them together may take.
-    busy
-        Trials that run: what they have stored a moment ago nobody else knows yet.
-    """
-    known = {*keep, *droppable}
-    for checkpoint in folder.glob("*/checkpoint-*"):
-        if checkpoint not in known and checkpoint.parent.name not in busy:
-            shutil.rmtree(checkpoint, ignore_errors=True)
-    sizes = {path: _size(path) for path in known}
-    total = sum(sizes.values())
-    for path in droppable:
-        if total <= most_bytes:
-            break
-        shutil.rmtree(path, ignore_errors=True)
-        total -= sizes[path]
+    """Delete checkpoints below ``root``, as :func:`optplan.execution.storage.choose_unneeded` says."""
+    sizes = {folder.relative_to(root).as_posix(): _size(folder) for folder in root.glob("trials/*/checkpoint-*")}
+    for path in choose_unneeded(sizes, keep, droppable, most_bytes, busy):
+        shutil.rmtree(root / path, ignore_errors=True)
 
 
 def _list_files(folder: Path) -> list[Path]:

@@ -9,19 +9,16 @@ from optplan.execution.budget_watch import BudgetWatch
 from optplan.execution.cluster import committed_usd, spent_gpu_hours
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
-from optplan.execution.protocol import (
-    Executor,
-    Failed,
-    Finished,
-    Rehearser,
-)
+from optplan.execution.protocol import Executor, Rehearser
 from optplan.execution.records import (
+    OperationEnded,
+    OperationFailed,
     Record,
     Replanned,
     SegmentEnded,
 )
 from optplan.execution.run_state import Phase
-from optplan.execution.scheduler import BELL, PlansAgain, Rules, Scheduler
+from optplan.execution.scheduler import TIME_UP, PlansAgain, Rules, Scheduler
 from optplan.execution.state import SegmentState, State
 from optplan.units import format_duration
 
@@ -142,7 +139,7 @@ class Driver(Loop[State]):
         limits = self._limits
         if not self._executor.capabilities.is_virtual:
             return now_s + _ROUND_S
-        until_s = self._scheduler.next_bell_s()
+        until_s = self._scheduler.next_end_s()
         slack = 1.0 + 2.0 * self._executor.capabilities.lateness
         if self._state.active and limits.deadline_s is not None:
             until_s = min(until_s, limits.deadline_s * slack)
@@ -174,11 +171,11 @@ class Driver(Loop[State]):
         stored = [(t.name, t.checkpoint) for t in state.trials.values() if t.checkpoint is not None]
         self._executor.prune([c for name, c in stored if name in alive], [c for name, c in stored if name not in alive])
 
-    def _see_end(self, event: Finished) -> None:
-        rung = self._state.operations[event.operation].stop_why == BELL
-        super()._see_end(replace(event, complete=event.complete or rung))
+    def _see_end(self, event: OperationEnded) -> None:
+        is_up = self._state.operations[event.operation].stop_why == TIME_UP
+        super()._see_end(replace(event, complete=event.complete or is_up))
 
-    def _see_failure(self, event: Failed) -> None:
+    def _see_failure(self, event: OperationFailed) -> None:
         super()._see_failure(event)
         if event.no_room:
             trial = self._state.operations[event.operation].operation.trial

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,17 +20,8 @@ from typing import Any, Generic, TypeVar
 from optplan.errors import OptplanError, OutputError
 from optplan.execution.checkpoints import is_whole, prune
 from optplan.execution.locks import DRIVER_LOCK
-from optplan.execution.protocol import (
-    Capabilities,
-    Checkpoint,
-    Event,
-    Failed,
-    Finished,
-    NodeRequest,
-    Observation,
-    Operation,
-    Progressed,
-)
+from optplan.execution.protocol import Event, Executor, NodeRequest, Observation, Operation
+from optplan.execution.records import Checkpoint, OperationEnded, OperationFailed, Progressed
 from optplan.execution.setups import Setup
 from optplan.execution.step_limits import limit_step
 from optplan.execution.supervision import is_running
@@ -116,7 +107,7 @@ class Running(Generic[Handle]):
 
 @dataclass(frozen=True)
 class Ending:
-    """Why processes have ended without an outcome, as far as an executor can say; see :class:`Failed`."""
+    """Why processes have ended without an outcome, as far as an executor can say; see :class:`OperationFailed`."""
 
     why: str
     blameless: bool = False
@@ -124,10 +115,9 @@ class Ending:
     no_room: bool = False
 
 
-class FolderExecutor(ABC, Generic[Handle]):
+class FolderExecutor(Executor, Generic[Handle]):
     """Runs operations in folders; how their processes are started, found and killed is up to its heirs."""
 
-    capabilities: Capabilities
     #: Seconds between two looks at the processes.
     look_s: float
 
@@ -199,10 +189,8 @@ class FolderExecutor(ABC, Generic[Handle]):
 
     def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
         """Delete checkpoints that nobody needs."""
-        root = self._settings.root
         busy = {running.operation.trial for running in self._running.values()}
-        kept, free = ([root / each.path for each in checkpoints] for checkpoints in (keep, droppable))
-        prune(root / "trials", kept, free, self._settings.checkpoint_bytes, busy)
+        prune(self._settings.root, keep, droppable, self._settings.checkpoint_bytes, busy)
 
     # ------------------------------------------------------------------------------------------ what its heirs can do
 
@@ -304,7 +292,7 @@ class FolderExecutor(ABC, Generic[Handle]):
             if data["iterations"] <= running.iterations:
                 continue  # it was there before
             running.iterations, running.step_at_s = data["iterations"], self.now_s()
-            self._events.append(Progressed(running.operation.id, self.now_s(), *done))
+            self._events.append(Progressed(self.now_s(), running.operation.id, *done))
 
     def _is_whole(self, checkpoint: Checkpoint) -> bool:
         """Whether a checkpoint is there, all of it."""
@@ -319,10 +307,10 @@ class FolderExecutor(ABC, Generic[Handle]):
             if checkpoint is None or self._is_whole(checkpoint):
                 done = (outcome["iterations"], outcome["metrics"], checkpoint)
                 busy_s = now_s - operation.wanted_s
-                return Finished(operation.id, now_s, *done, busy_s, outcome["complete"], outcome["timings"])
+                return OperationEnded(now_s, operation.id, *done, busy_s, outcome["complete"], outcome["timings"])
         if running.kill_at_s is not None and not running.offset:  # it had done nothing yet: it is as it was
             was = operation.from_iterations, operation.metrics, operation.checkpoint
-            return Finished(operation.id, now_s, *was, now_s - operation.wanted_s, complete=False)
+            return OperationEnded(now_s, operation.id, *was, now_s - operation.wanted_s, complete=False)
         stored = read(running.folder / STORED) or {}
         kept = Checkpoint(**stored["checkpoint"]) if stored.get("checkpoint") else None
         if kept is not None and not self._is_whole(kept):
@@ -333,9 +321,9 @@ class FolderExecutor(ABC, Generic[Handle]):
             ending = Ending(f"was killed: an iteration took longer than {format_duration(limit_s)} (--step-timeout)")
         elif running.kill_at_s is not None:
             ending = Ending("did not end in time and was killed", blameless=True)
-        return Failed(
-            operation.id,
+        return OperationFailed(
             now_s,
+            operation.id,
             ending.why,
             tail=_read_tail(self._log_of(operation.trial)),
             blameless=ending.blameless,

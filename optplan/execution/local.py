@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
-from optplan.execution.protocol import Capabilities, NodeReady, NodeRequest, Operation
+from optplan.execution.protocol import Capabilities, NodeRequest, Operation
+from optplan.execution.records import NodeChanged
+from optplan.execution.run_state import Phase
 from optplan.execution.supervision import clear, end, is_running, launch, read_code, require_support
 from optplan.execution.trial_files import OPERATION, read
 
@@ -115,7 +117,7 @@ class LocalExecutor(FolderExecutor[_Group]):
             free = [device for device in self._devices if device not in used]
             self._nodes[node] = free[:gpus] if self._devices else [f"{node}.{slot}" for slot in range(gpus)]
             del self._wanted[node]
-            self._events.append(NodeReady(node, self.now_s()))
+            self._events.append(NodeChanged(self.now_s(), node, Phase.READY))
 
     def _is_alive(self, running: Running[_Group]) -> bool:
         if running.handle is None:

@@ -11,23 +11,12 @@ from __future__ import annotations
 import errno
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError
 from optplan.execution.journal import Journal
-from optplan.execution.protocol import (
-    Checkpoint,
-    Event,
-    Executor,
-    Failed,
-    Finished,
-    NodeLaunching,
-    NodeLost,
-    NodeReady,
-    NodeRequest,
-    Progressed,
-)
+from optplan.execution.protocol import Event, Executor, NodeRequest
 from optplan.execution.records import (
     Ended,
     EpochDone,
@@ -40,10 +29,10 @@ from optplan.execution.records import (
     OperationStarted,
     OperationWanted,
     Paused,
+    Progressed,
     Record,
     Resumed,
     StopWanted,
-    plain,
 )
 from optplan.execution.run_state import HELD, Phase, RunState
 
@@ -56,7 +45,7 @@ _ROUND_S = 0.5
 #: Facts that are not worth a transaction of their own: the intents say as much, or executors say it again.
 _MINOR = (OperationStarted, EpochDone)
 
-Listener = Callable[[Record | Progressed], None]
+Listener = Callable[[Record], None]
 
 _State = TypeVar("_State", bound=RunState)
 
@@ -173,7 +162,7 @@ class Loop(Rounds[_State]):
         missing = [request for request in requests if request.node not in seen.nodes]
         for request in missing:
             if state.nodes[request.node].phase is not Phase.WANTED:
-                self._note(NodeChanged(now_s, request.node, Phase.LOST.value, "gone when the run was resumed"))
+                self._note(NodeChanged(now_s, request.node, Phase.LOST, "gone when the run was resumed"))
         gone = {request.node for request in missing}
         for each in running:
             name = each.operation.id
@@ -208,13 +197,17 @@ class Loop(Rounds[_State]):
 
     def _abandon(self) -> None:
         """Stop what runs and give nodes back, although it cannot be written down."""
-        executor, left = self._executor, {each.operation.id for each in self._state.running}
+        executor, running = self._executor, self._state.running
         until_s = executor.now_s() + self._grace_s + _ROUND_S
-        for name in sorted(left):
-            executor.stop(name, self._grace_s)
+        unsure = [each.operation for each in running if each.phase is Phase.WANTED]
+        left = {each.operation.id for each in running}
+        with suppress(OptplanError):  # nobody waits for what was never started
+            left -= {each.id for each in unsure} - executor.observe((), unsure).operations
+        for each in running:
+            executor.stop(each.operation.id, self._grace_s)
         while left and executor.now_s() < until_s:
             events = executor.poll(min(until_s, executor.now_s() + _ROUND_S))
-            left -= {event.operation for event in events if isinstance(event, Finished | Failed)}
+            left -= {event.operation for event in events if isinstance(event, OperationEnded | OperationFailed)}
         executor.release_nodes([node.name for node in self._state.held_nodes()])
 
     def _wind_down(self, now_s: float, cause: str, why: str, code: int) -> list[Record]:
@@ -253,45 +246,40 @@ class Loop(Rounds[_State]):
         if nodes:
             self._executor.release_nodes(nodes)
         for node in nodes:
-            self._note(NodeChanged(self._executor.now_s(), node, Phase.RELEASED.value))
+            self._note(NodeChanged(self._executor.now_s(), node, Phase.RELEASED))
 
     def _take_note(self, event: Event) -> None:
         """Turn what an executor reports into facts; what is known already is left out."""
         state = self._state
         match event:
-            case NodeLaunching() | NodeReady():
-                node, phase = state.nodes[event.node], Phase.READY if isinstance(event, NodeReady) else Phase.LAUNCHING
-                is_new = node.phase in HELD and node.phase not in (phase, Phase.READY)
-                is_late = phase is Phase.LAUNCHING and event.t < (node.launch_s or 0.0)
-                if is_new or is_late:
-                    self._note(NodeChanged(event.t, event.node, phase.value, usd_per_hour=event.usd_per_hour))
-            case NodeLost():
-                if state.nodes[event.node].phase in HELD:
-                    self._note(NodeChanged(event.t, event.node, Phase.LOST.value, event.why))
+            case NodeChanged():
+                self._see_change(event)
             case Progressed():
                 self._see_progress(event)
-            case Finished():
+            case OperationEnded():
                 if state.is_running(event.operation):
                     self._see_end(event)
-            case Failed():
+            case OperationFailed():
                 if state.is_running(event.operation):
                     self._see_failure(event)
+
+    def _see_change(self, event: NodeChanged) -> None:
+        node = self._state.nodes[event.node]
+        is_new = node.phase in HELD and (event.phase == Phase.LOST or node.phase not in (event.phase, Phase.READY))
+        if is_new or (event.phase == Phase.LAUNCHING and event.t < (node.launch_s or 0.0)):  # told late
+            self._note(event)
 
     def _see_progress(self, event: Progressed) -> None:
         tell(self._listener, event)
 
-    def _see_end(self, event: Finished) -> None:
-        metrics, timings = plain(dict(event.metrics)), plain(dict(event.timings))
-        known = (event.t, event.operation, event.iterations, metrics, _write(event.checkpoint))
-        self._note(OperationEnded(*known, event.busy_s, event.complete, timings))
+    def _see_end(self, event: OperationEnded) -> None:
+        self._note(event)
 
-    def _see_failure(self, event: Failed) -> None:
-        why = (event.why, event.tail, event.blameless, event.hopeless)
-        stored = (event.iterations, plain(dict(event.metrics)), _write(event.checkpoint))
-        self._note(OperationFailed(event.t, event.operation, *why, *stored))
+    def _see_failure(self, event: OperationFailed) -> None:
+        self._note(event)
 
 
-def tell(listener: Listener | None, what: Record | Progressed) -> None:
+def tell(listener: Listener | None, what: Record) -> None:
     """Tell a listener; that nobody reads what it writes any more, as of a terminal that was closed, ends nothing."""
     try:
         if listener is not None:
@@ -299,7 +287,3 @@ def tell(listener: Listener | None, what: Record | Progressed) -> None:
     except OSError as error:
         if error.errno not in (errno.EIO, errno.EPIPE):
             raise
-
-
-def _write(checkpoint: Checkpoint | None) -> dict[str, Any] | None:
-    return None if checkpoint is None else asdict(checkpoint)

@@ -72,7 +72,7 @@ class SegmentOutcome(FrozenModel):
     #: planned_usd, actual_usd: Cost.
     planned_usd: float | None = None
     actual_usd: float | None = None
-    late_s: float | None = None  #: By how much it ended after its bell; None where the clock does not end it.
+    late_s: float | None = None  #: By how much it ended after its time was up; None where the clock does not end it.
     failures: int = 0  #: How often a trial of it failed.
 
 
@@ -172,7 +172,7 @@ def _plan_segment(segment: SegmentState) -> SegmentOutcome:
 
 def _describe_segment(state: State, segment: SegmentState, operations: list[OperationState]) -> SegmentOutcome:
     """Describe a segment as planned and as it went."""
-    opened_s, began_s, ended_s, bell = segment.opened_s, segment.began_s, segment.ended_s, segment.ends_at_s
+    opened_s, began_s, ended_s, end_s = segment.opened_s, segment.began_s, segment.ended_s, segment.ends_at_s
     return _plan_segment(segment).replace(
         actual_start_s=opened_s,
         actual_s=None if opened_s is None or ended_s is None else ended_s - opened_s,
@@ -180,7 +180,7 @@ def _describe_segment(state: State, segment: SegmentState, operations: list[Oper
         start_s=_mean([(each.timings.get("start_s"), 1.0) for each in operations]),
         iteration_s=_mean([(each.timings.get("step_s"), each.timings.get("steps", 0.0)) for each in operations]),
         actual_usd=None if opened_s is None else segment_usd(state, segment, state.t),
-        late_s=None if bell is None or ended_s is None else ended_s - (state.origin_s or 0.0) - bell,
+        late_s=None if end_s is None or ended_s is None else ended_s - (state.origin_s or 0.0) - end_s,
         failures=sum(each.phase.value == "failed" for each in operations),
     )
 

@@ -6,11 +6,13 @@ twice does nothing twice; after a crash the loop asks what there is (:meth:`Exec
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from optplan.contracts.plan import Plan
+from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, OperationFailed, Progressed
 
 #: Plain data that a trainable reports.
 Metrics = Mapping[str, Any]
@@ -37,14 +39,6 @@ class NodeRequest:
     segment: str
     wanted_s: float = 0.0
     replacement: bool = False
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """The stored state of a trial: a folder below the run's, and the SHA-256 of its files' names and contents."""
-
-    path: str
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -78,87 +72,8 @@ class Operation:
     members: int = 1
 
 
-@dataclass(frozen=True)
-class NodeLaunching:
-    """The provider has begun to launch a node: from now on it may be paid, if known at a price of its own."""
-
-    node: str
-    t: float
-    usd_per_hour: float | None = None
-
-
-@dataclass(frozen=True)
-class NodeReady:
-    """A node can train; its price, where it is known to be another than the plan's."""
-
-    node: str
-    t: float
-    usd_per_hour: float | None = None
-
-
-@dataclass(frozen=True)
-class NodeLost:
-    """A node is gone, and what ran on it."""
-
-    node: str
-    t: float
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class Progressed:
-    """An operation has done another iteration, ``iterations`` in all; ``seconds`` is None where it was not timed."""
-
-    operation: str
-    t: float
-    iterations: int
-    metrics: Metrics
-    seconds: float | None = None
-
-
-@dataclass(frozen=True)
-class Finished:
-    """An operation has ended in good order: it did its iterations, or stopped when it was asked to.
-
-    ``iterations`` and ``metrics`` are the trial's last; ``checkpoint`` is None where it stored none; ``busy_s`` is for
-    how long it had its GPUs, without waiting for others; ``complete`` is False where it was stopped before. ``timings``
-    are seconds until the first iteration (``start_s``), of an iteration (``step_s``, mean and ``step_sd_s``), of
-    loading and of storing (``load_s``, ``save_s``), and how many iterations (``steps``); what does not tell iterations
-    from the start has no ``step_s``.
-    """
-
-    operation: str
-    t: float
-    iterations: int
-    metrics: Metrics
-    checkpoint: Checkpoint | None
-    busy_s: float
-    complete: bool = True
-    timings: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Failed:
-    """An operation has crashed, or was killed.
-
-    ``tail`` has the last lines of its output. A ``blameless`` failure, as when its node is lost, does not count as one
-    of the trial; a ``hopeless`` one would come again, as when there is nothing to import; with ``no_room`` it could not
-    write: the run is paused. The rest is what it had stored on the way, for the next attempt.
-    """
-
-    operation: str
-    t: float
-    why: str
-    tail: str = ""
-    blameless: bool = False
-    hopeless: bool = False
-    no_room: bool = False
-    iterations: int | None = None
-    metrics: Metrics = field(default_factory=dict)
-    checkpoint: Checkpoint | None = None
-
-
-Event = NodeLaunching | NodeReady | NodeLost | Progressed | Finished | Failed
+#: What executors report.
+Event = NodeChanged | Progressed | OperationEnded | OperationFailed
 
 
 @dataclass(frozen=True)
@@ -172,49 +87,47 @@ class Observation:
     operations: frozenset[str]
 
 
-class Executor(Protocol):
+class Executor(ABC):
     """Runs operations on nodes."""
 
     capabilities: Capabilities
 
+    @abstractmethod
     def now_s(self) -> float:
         """Return what its clock shows, in seconds since the run began."""
-        ...
 
+    @abstractmethod
     def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
         """Take over what an earlier driver asked for, as far as it is still there, and say what that is.
 
         Given is what has not ended, as the journal knows it.
         """
-        ...
 
+    @abstractmethod
     def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
         """Ask for nodes; those that are there already are left alone."""
-        ...
 
+    @abstractmethod
     def release_nodes(self, nodes: Sequence[str]) -> None:
         """Give nodes back; nothing runs on them any more."""
-        ...
 
+    @abstractmethod
     def start(self, operation: Operation) -> None:
         """Start an operation from its checkpoint, unless it runs already."""
-        ...
 
+    @abstractmethod
     def stop(self, operation: str, grace_s: float) -> None:
         """Ask an operation to store its state and end; after ``grace_s`` seconds it is killed."""
-        ...
 
+    @abstractmethod
     def poll(self, until_s: float) -> list[Event]:
         """Return what has happened since the last call; wait for something until its clock shows ``until_s``."""
-        ...
 
-    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
+    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:  # noqa: B027 - nothing by default
         """Delete all checkpoints but these; droppable ones, the first first, while they take too much space."""
-        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - nothing by default
         """Give back what the executor itself holds; operations that run are left alone."""
-        ...
 
 
 @runtime_checkable

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from optplan.execution.folders import FolderExecutor, FolderSettings, Handle
-from optplan.execution.protocol import NodeReady, NodeRequest
+from optplan.execution.protocol import NodeRequest
+from optplan.execution.records import NodeChanged
+from optplan.execution.run_state import Phase
 from optplan.execution.supervision import require_support
 
 
@@ -31,15 +33,12 @@ class QueueExecutor(FolderExecutor[Handle]):
         for request in requests:
             if request.node not in self._nodes:
                 self._nodes[request.node] = request.resource
-                self._events.append(NodeReady(request.node, self.now_s()))
+                self._events.append(NodeChanged(self.now_s(), request.node, Phase.READY))
 
     def release_nodes(self, nodes: Sequence[str]) -> None:
         """Let no more be handed over for them."""
         for node in nodes:
             self._nodes.pop(node, None)
-
-    def close(self) -> None:
-        """Leave alone what was handed over."""
 
     def _find_nodes(self, nodes: Sequence[NodeRequest]) -> frozenset[str]:
         self.ensure_nodes(nodes)

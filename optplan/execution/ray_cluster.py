@@ -19,16 +19,10 @@ from typing import Any
 
 from optplan.errors import MissingExtraError, UsageError
 from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
-from optplan.execution.protocol import (
-    Capabilities,
-    Checkpoint,
-    NodeLaunching,
-    NodeLost,
-    NodeReady,
-    NodeRequest,
-    Operation,
-)
+from optplan.execution.protocol import Capabilities, NodeRequest, Operation
 from optplan.execution.ray_worker import LOG, UNSEEN, Worker
+from optplan.execution.records import Checkpoint, NodeChanged
+from optplan.execution.run_state import Phase
 from optplan.execution.storage import Storage
 from optplan.execution.supervision import is_running, list_homes, read_code
 from optplan.execution.trial_files import OPERATION, OUTCOME, PROGRESS, STORED, bound_log, read, write
@@ -120,7 +114,7 @@ class RayExecutor(FolderExecutor[_Actors]):
                     [dict(bundle)], strategy="STRICT_PACK", name=request.node, lifetime="detached"
                 )
                 self._nodes[request.node] = _Node(group, bundle, self._gpus_per_node[request.resource])
-                self._events.append(NodeLaunching(request.node, self.now_s()))
+                self._events.append(NodeChanged(self.now_s(), request.node, Phase.LAUNCHING))
 
     def release_nodes(self, nodes: Sequence[str]) -> None:
         """Give placement groups back."""
@@ -174,12 +168,12 @@ class RayExecutor(FolderExecutor[_Actors]):
                 table = self._ray.util.placement_group_table(node.group)
                 if table.get("state") == "CREATED":
                     node.machine = table["bundles_to_node_id"][0]
-                    self._events.append(NodeReady(name, self.now_s()))
+                    self._events.append(NodeChanged(self.now_s(), name, Phase.READY))
         alive = {machine["NodeID"] for machine in self._ray.nodes() if machine["Alive"]}
         for name, node in list(self._nodes.items()):
             if node.machine and node.machine not in alive:  # Ray would look for another one, which is ours to decide
                 self.release_nodes([name])
-                self._events.append(NodeLost(name, self.now_s(), "Ray has lost its machine"))
+                self._events.append(NodeChanged(self.now_s(), name, Phase.LOST, "Ray has lost its machine"))
 
     # ------------------------------------------------------------------------------------------------------ operations
 

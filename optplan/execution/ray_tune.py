@@ -2,7 +2,7 @@
 
 Tune starts, stores and stops trials; what is decided is decided by the runtime's own scheduler
 (:mod:`optplan.execution.scheduler`): who is in a stage, who is promoted, who waits for a turn. Here its decisions
-become Tune's: a trial that has reached its rung is paused with a checkpoint, its resources are changed while it is
+become Tune's: a trial that has done its iterations is paused with a checkpoint, its resources are changed while it is
 paused, and it goes on when Tune asks for a trial to run.
 """
 
@@ -68,7 +68,7 @@ class PlanScheduler(TrialScheduler):
         after the first stage has begun, or restores an experiment.
     """
 
-    _supports_buffered_results = False  # a trial must not run past its rung
+    _supports_buffered_results = False  # a trial must not run past its iterations
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class PlanScheduler(TrialScheduler):
         trial.set_status(Trial.PAUSED)  # Tune starts whatever is pending, at once and with the resources of its own
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: Mapping[str, Any]) -> str:  # noqa: ANN401, ARG002 - Tune's
-        """Pause a trial that has reached its rung, or would miss the bell with another iteration."""
+        """Pause a trial that has done its iterations, or would end after its segment with another one."""
         operation = self._operations[self._by_id[trial.trial_id]]
         now_s, took_s = self._now_s(), float(result.get(TIME_THIS_ITER_S, 0.0))
         self._steps[operation.id].append(took_s)
@@ -211,7 +211,7 @@ class PlanScheduler(TrialScheduler):
                 self._end(name, now_s)
 
     def _end(self, name: str, now_s: float) -> None:
-        """Take note that an operation has ended in good order: at its rung, at the bell, or with nothing left to do."""
+        """Take note that an operation has ended in good order: its work done, its time up, or nothing left to do."""
         operation, shown = self._operations[name], self._trials[name].last_result or {}
         iterations = int(shown.get(TRAINING_ITERATION, operation.from_iterations))
         metrics = plain({key: shown[key] for key in (self._rules.metric,) if key in shown})
@@ -244,9 +244,9 @@ class PlanScheduler(TrialScheduler):
     def _follow(self, record: Record, now_s: float) -> None:
         match record:
             case NodeWanted():  # Ray finds the places itself; that a node is there is all that matters here
-                self._state.apply(NodeChanged(now_s, record.node, Phase.READY.value))
+                self._state.apply(NodeChanged(now_s, record.node, Phase.READY))
             case NodeReleasing():
-                self._state.apply(NodeChanged(now_s, record.node, Phase.RELEASED.value))
+                self._state.apply(NodeChanged(now_s, record.node, Phase.RELEASED))
             case OperationWanted():
                 self._operations[record.trial] = self._state.operations[record.operation].operation
                 self._steps[record.operation] = []
@@ -254,7 +254,7 @@ class PlanScheduler(TrialScheduler):
             case StopWanted():
                 name = self._state.operations[record.operation].operation.trial
                 if name in self._operations and self._trials[name].status == Trial.PAUSED:
-                    self._end(name, now_s)  # the bell rang before Tune had started it
+                    self._end(name, now_s)  # its time was up before Tune had started it
 
     def _stop_losers(self, tune_controller: Any) -> None:  # noqa: ANN401 - Tune's
         """End the trials that no segment can want any more."""

@@ -8,10 +8,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from optplan.errors import DataError, nearest_name_hint
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The stored state of a trial: a folder below the run's, and the SHA-256 of its files' names and contents."""
+
+    path: str
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,10 @@ class NodeWanted(Record):
 
 @dataclass(frozen=True)
 class NodeChanged(Record):
-    """Fact: a node is ``launching``, ``ready``, ``released`` or ``lost``."""
+    """Fact: a node is ``launching``, ``ready``, ``released`` or ``lost``, and what ran on it.
+
+    From ``launching`` on it may be paid, where it is known at a price of its own; when it is ``ready`` it can train.
+    """
 
     node: str
     phase: str
@@ -106,29 +118,55 @@ class StopWanted(Record):
 
 @dataclass(frozen=True)
 class OperationEnded(Record):
-    """Fact: an operation has ended in good order."""
+    """Fact: an operation has ended in good order: it did its iterations, or stopped when it was asked to.
+
+    ``iterations`` and ``metrics`` are the trial's last; ``checkpoint`` is None where it stored none; ``busy_s`` is for
+    how long it had its GPUs, without waiting for others; ``complete`` is False where it was stopped before. ``timings``
+    are seconds until the first iteration (``start_s``), of an iteration (``step_s``, mean and ``step_sd_s``), of
+    loading and of storing (``load_s``, ``save_s``), and how many iterations (``steps``); what does not tell iterations
+    from the start has no ``step_s``.
+    """
 
     operation: str
     iterations: int
-    metrics: dict[str, Any]
-    checkpoint: dict[str, str] | None
+    metrics: Mapping[str, Any]
+    checkpoint: Checkpoint | None
     busy_s: float
     complete: bool
-    timings: dict[str, float] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class OperationFailed(Record):
-    """Fact: an operation has crashed or was lost."""
+    """Fact: an operation has crashed, or was killed or lost.
+
+    ``tail`` has the last lines of its output. A ``blameless`` failure, as when its node is lost, does not count as one
+    of the trial; a ``hopeless`` one would come again, as when there is nothing to import; with ``no_room`` it could not
+    write: the run is paused. The rest is what it had stored on the way, for the next attempt.
+    """
 
     operation: str
     why: str
     tail: str = ""
     blameless: bool = False
     hopeless: bool = False
+    no_room: bool = False
     iterations: int | None = None
-    metrics: dict[str, Any] = field(default_factory=dict)
-    checkpoint: dict[str, str] | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+
+
+@dataclass(frozen=True)
+class Progressed(Record):
+    """An operation has done another iteration, ``iterations`` in all: told, and not written down.
+
+    ``seconds`` is None where it was not timed.
+    """
+
+    operation: str
+    iterations: int
+    metrics: Mapping[str, Any]
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -257,14 +295,10 @@ _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in Record.__subclas
 _FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in _KINDS.values()}
 
 
-def describe(record: Record) -> dict[str, Any]:
-    """Return a record as plain data, its kind first."""
-    return {"kind": type(record).__name__, **{name: getattr(record, name) for name in _FIELDS[type(record)]}}
-
-
 def encode(record: Record) -> str:
-    """Write a record as a line of JSON."""
-    return json.dumps(plain(describe(record)), allow_nan=False)
+    """Write a record as a line of JSON, its kind first."""
+    fields = {name: getattr(record, name) for name in _FIELDS[type(record)]}
+    return json.dumps(plain({"kind": type(record).__name__, **fields}), allow_nan=False)
 
 
 def decode(line: str) -> Record:
@@ -273,6 +307,8 @@ def decode(line: str) -> Record:
     kind = fields.pop("kind", "")
     if kind not in _KINDS:
         raise DataError("journal", f"has a record {kind!r}", nearest_name_hint(kind, _KINDS))
+    if isinstance(fields.get("checkpoint"), dict):
+        fields["checkpoint"] = Checkpoint(**fields["checkpoint"])
     record: Record = _KINDS[kind](**fields)
     return record
 
@@ -285,7 +321,9 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a trainable reports
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, dict):
+    if isinstance(value, Checkpoint):
+        return dataclasses.asdict(value)
+    if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]

@@ -8,8 +8,8 @@ from optplan.contracts.conditions import Elapsed
 from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
 from optplan.execution.checkpoints import store
-from optplan.execution.protocol import Checkpoint, Metrics, Operation
-from optplan.execution.records import plain
+from optplan.execution.protocol import Metrics, Operation
+from optplan.execution.records import Checkpoint, plain
 from optplan.execution.trainables import Session, import_trainable, make_trainer
 
 

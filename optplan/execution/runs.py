@@ -11,15 +11,13 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from types import FrameType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
 
 from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
-from optplan.execution.executors import gather_settings
 from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Beginning, Journal, Kind
 from optplan.execution.loop import Listener, Rounds, tell
@@ -60,6 +58,8 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
 
     kind: ClassVar[Kind]
     options_type: type[_Options]
+    #: Whether its clock stands still while it is paused.
+    rests: ClassVar[bool] = True
 
     def __init__(self, plan: _Plan, options: _Options, own: Mapping[str, Any] | None = None) -> None:
         self.plan, self.options, self.own = plan, options, dict(own or {})
@@ -160,12 +160,13 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
     def _clock_s(self) -> float:
         """Return what its clock shows; where a driver was killed, time went on, by a clock that may be set back."""
         assert self.journal is not None  # without a folder nothing is started
-        goes_on = self.state.paused is None and self.state.nodes
+        goes_on = self.state.nodes and not (self.rests and self.state.paused)
         return self.state.t + (self.journal.idle_s() if goes_on else 0.0)
 
     def _gather_settings(self, **own: Any) -> FolderSettings:  # noqa: ANN401 - fields of the settings
         assert self.journal is not None  # without a folder nothing is started
-        return replace(gather_settings(self.options, self.journal.folder), **own)
+        names = FolderSettings.__dataclass_fields__.keys() & self.options_type.model_fields.keys()
+        return FolderSettings(self.journal.folder, **{name: getattr(self.options, name) for name in names} | own)
 
     @classmethod
     def read(cls, out: Path | str) -> Self:
@@ -243,9 +244,13 @@ def read_run(out: Path | str) -> Run[Any, Any, Any, Any, Any]:
 
 def _open(journal: Journal) -> Run[Any, Any, Any, Any, Any]:
     assert journal.beginning is not None  # else it cannot be opened to go on with
-    module, name = _TYPES[journal.beginning.kind].split(":")
-    made: type[Run[Any, Any, Any, Any, Any]] = getattr(import_module(module), name)
-    return made.open(journal)
+    return type_of(journal.beginning.kind).open(journal)
+
+
+def type_of(kind: Kind) -> type[Run[Any, Any, Any, Any, Any]]:
+    """Return what follows runs of a kind."""
+    found: type[Run[Any, Any, Any, Any, Any]] = resolve_name(_TYPES[kind])
+    return found
 
 
 def name_training(options: dict[str, Any], trainable: object) -> dict[str, Any]:

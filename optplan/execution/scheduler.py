@@ -31,7 +31,7 @@ from optplan.execution.run_state import Phase
 from optplan.execution.state import SegmentState, State
 
 #: Why an operation is stopped when the clock ends its segment.
-BELL = "bell"
+TIME_UP = "time_up"
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Scheduler:
     def decide(self, now_s: float) -> list[Record]:
         """Return what is decided now, already applied to the state."""
         self._decided = []
-        while self._ring_and_end(now_s):
+        while self._stop_and_end(now_s):
             pass
         if self._state.ended is None and not self.refusal:
             self._begin(now_s)
@@ -124,26 +124,26 @@ class Scheduler:
         """Return what a trial showed last; NaN where that is no number."""
         return read_metric(self._state.trials[trial].metrics.get(self._rules.metric))
 
-    def next_bell_s(self) -> float:
+    def next_end_s(self) -> float:
         """Return when the clock ends the next segment; infinite where it ends none."""
         if self._state.origin_s is None:
             return math.inf
-        bells = (self._state.segments[name].ends_at_s for name in self._state.open)
-        return self._state.origin_s + min((bell for bell in bells if bell is not None), default=math.inf)
+        ends = (self._state.segments[name].ends_at_s for name in self._state.open)
+        return self._state.origin_s + min((end_s for end_s in ends if end_s is not None), default=math.inf)
 
     def _emit(self, record: Record) -> None:
         self._state.apply(record)
         self._decided.append(record)
 
-    def _ring_and_end(self, now_s: float) -> bool:
-        """Ring the bell where it is time, end what is over, open what waited for it; say whether anything ended."""
+    def _stop_and_end(self, now_s: float) -> bool:
+        """Stop what the clock ends, end what is over, open what waited for it; say whether anything ended."""
         state, ended = self._state, False
         for name in sorted(state.open):
             segment = state.segments[name]
             if self._follows(segment):
                 continue
             self._drop_failures(segment, now_s)
-            self._ring(segment, now_s)
+            self._stop_at_end(segment, now_s)
             if self._is_over(segment, now_s):
                 self._end(segment, now_s)
                 ended = True
@@ -173,21 +173,21 @@ class Scheduler:
         """Whether a segment is a fleet's, and not the one that stands for the whole job."""
         return self._is_fleet and segment.segment.id != self._state.plan.segments[0].id
 
-    def _ring(self, segment: SegmentState, now_s: float) -> None:
-        bell = segment.ends_at_s
-        if bell is None or self._state.origin_s is None or now_s < self._state.origin_s + bell:
+    def _stop_at_end(self, segment: SegmentState, now_s: float) -> None:
+        end_s = segment.ends_at_s
+        if end_s is None or self._state.origin_s is None or now_s < self._state.origin_s + end_s:
             return
         for name in sorted(segment.running):
             if self._state.operations[name].phase is not Phase.STOPPING:
-                self._emit(StopWanted(now_s, name, BELL))
+                self._emit(StopWanted(now_s, name, TIME_UP))
 
     def _is_over(self, segment: SegmentState, now_s: float) -> bool:
         if segment.running:
             return False
         if not segment.queue:
             return segment.phase is Phase.RUNNING or not segment.members
-        bell, origin = segment.ends_at_s, self._state.origin_s
-        return bell is not None and origin is not None and now_s >= origin + bell
+        end_s, origin = segment.ends_at_s, self._state.origin_s
+        return end_s is not None and origin is not None and now_s >= origin + end_s
 
     def _end(self, segment: SegmentState, now_s: float) -> None:
         state = self._state
@@ -297,12 +297,12 @@ class Scheduler:
     def _refill(self, segment: SegmentState, now_s: float) -> None:
         """Start trials that wait for a turn, on the GPUs that others have left."""
         state, what = self._state, segment.segment
-        bell = segment.ends_at_s
+        end_s = segment.ends_at_s
         if self._is_fleet:
             if segment.phase is Phase.RUNNING and segment.queue and not self._follows(segment):
                 self._start_fleet(now_s)
             return
-        if segment.phase is not Phase.RUNNING or (bell is not None and now_s >= (state.origin_s or 0.0) + bell):
+        if segment.phase is not Phase.RUNNING or (end_s is not None and now_s >= (state.origin_s or 0.0) + end_s):
             return
         while segment.queue and len(segment.running) < what.at_once:
             trial = segment.queue[0]

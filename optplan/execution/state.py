@@ -13,9 +13,10 @@ from typing import Any
 
 from optplan.contracts.conditions import Elapsed, IterationsDone
 from optplan.contracts.plan import Plan, Segment, UnitKind
-from optplan.execution.protocol import Checkpoint, Operation
+from optplan.execution.protocol import Operation
 from optplan.execution.records import (
     Began,
+    Checkpoint,
     OperationEnded,
     OperationFailed,
     OperationWanted,
@@ -176,7 +177,7 @@ class State(RunState):
         self.operations[record.operation].timings = record.timings
         trial.iterations, trial.metrics, trial.failures = record.iterations, record.metrics, 0
         if record.checkpoint is not None:
-            trial.checkpoint = Checkpoint(**record.checkpoint)
+            trial.checkpoint = record.checkpoint
         if record.complete:
             state.through.add(trial.name)
         else:
@@ -190,7 +191,7 @@ class State(RunState):
         trial.last_failure, trial.is_hopeless = record.why, record.hopeless
         if record.iterations is not None and record.checkpoint is not None:
             trial.iterations, trial.metrics = record.iterations, record.metrics
-            trial.checkpoint = Checkpoint(**record.checkpoint)
+            trial.checkpoint = record.checkpoint
         state.queue.appendleft(trial.name)
 
     def _end(self, name: str, t: float, busy_s: float, phase: Phase) -> tuple[SegmentState, TrialState]:

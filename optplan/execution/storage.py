@@ -5,17 +5,48 @@ A folder is sent file by file, and what names its hash last: what has that is wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from optplan.errors import MissingExtraError, OutputError, UsageError
-from optplan.execution.protocol import Checkpoint
+from optplan.execution.records import Checkpoint
 
 #: Beside a checkpoint's folder: the hash that it was sent with.
 _WHOLE = ".sha256"
+
+
+def choose_unneeded(
+    sizes: Mapping[str, int],
+    keep: Sequence[Checkpoint],
+    droppable: Sequence[Checkpoint],
+    most_bytes: float,
+    busy: Collection[str],
+) -> list[str]:
+    """Return the paths of checkpoints that may be deleted: all but these, and droppable ones that take too much space.
+
+    Parameters
+    ----------
+    sizes
+        Bytes of each one that is there, by its path below the run's folder: ``trials/TRIAL/CHECKPOINT``.
+    keep, droppable
+        Those that stay, and that stay while there is room; the first goes first.
+    most_bytes
+        What these together may take.
+    busy
+        Trials that run: what they have stored a moment ago nobody else knows yet.
+    """
+    known = {each.path for each in (*keep, *droppable)}
+    unneeded = [path for path in sizes if path not in known and path.split("/")[1] not in busy]
+    total = sum(sizes.get(path, 0) for path in known)
+    for each in droppable:
+        if total <= most_bytes:
+            break
+        unneeded.append(each.path)
+        total -= sizes.get(each.path, 0)
+    return unneeded
 
 
 class Storage:
@@ -88,23 +119,15 @@ class Storage:
     def prune(
         self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint], most_bytes: float, busy: Collection[str]
     ) -> None:
-        """Delete all checkpoints but these, as :func:`optplan.execution.checkpoints.prune` does."""
+        """Delete checkpoints, as :func:`choose_unneeded` says."""
         sizes: dict[str, int] = {}
         for info in self._list("trials"):
             place = info.path[len(self._root) + 1 :].split("/")
             if len(place) > 3 and place[2].startswith("checkpoint-"):
                 name = "/".join(place[:3])
                 sizes[name] = sizes.get(name, 0) + max(0, info.size or 0)
-        known = [each.path for each in (*keep, *droppable)]
-        for path in sizes.keys() - set(known):
-            if path.split("/")[1] not in busy:
-                self._drop(path)
-        total = sum(sizes.get(path, 0) for path in known)
-        for each in droppable:
-            if total <= most_bytes:
-                break
-            self._drop(each.path)
-            total -= sizes.get(each.path, 0)
+        for path in choose_unneeded(sizes, keep, droppable, most_bytes, busy):
+            self._drop(path)
 
     def _drop(self, path: str) -> None:
         with self._reporting():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,18 +22,9 @@ from optplan.clock import VirtualClock
 from optplan.contracts.conditions import IterationsDone, waits_for
 from optplan.contracts.plan import Plan
 from optplan.errors import DataError
-from optplan.execution.protocol import (
-    Capabilities,
-    Checkpoint,
-    Event,
-    Finished,
-    Metrics,
-    NodeLaunching,
-    NodeReady,
-    NodeRequest,
-    Observation,
-    Operation,
-)
+from optplan.execution.protocol import Capabilities, Event, Executor, Metrics, NodeRequest, Observation, Operation
+from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded
+from optplan.execution.run_state import Phase
 
 #: What a trial shows, and where its state is stored, once it has done so many iterations in an operation.
 Training = Callable[[Operation, int], tuple[Metrics, Checkpoint | None]]
@@ -56,7 +47,7 @@ class Reality:
 LATEST_S = 1e12
 
 
-class ClockExecutor(ABC):
+class ClockExecutor(Executor):
     """What executors on a clock that jumps have in common: their heirs say what takes how long."""
 
     def __init__(self, now_s: float) -> None:
@@ -76,19 +67,11 @@ class ClockExecutor(ABC):
             self.start(operation)
         return Observation(frozenset(self._nodes), frozenset(self._running))
 
-    @abstractmethod
-    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
-        """Ask for nodes."""
-
     def release_nodes(self, nodes: Sequence[str]) -> None:
         """Give nodes back."""
         for node in nodes:
             for ticket in self._nodes.pop(node, ()):
                 self._clock.cancel(ticket)
-
-    @abstractmethod
-    def start(self, operation: Operation) -> None:
-        """Start an operation, unless it runs already."""
 
     def poll(self, until_s: float) -> list[Event]:
         """Move the clock to the next time at which something happens, and return all that happens then."""
@@ -107,12 +90,6 @@ class ClockExecutor(ABC):
     @abstractmethod
     def _happen(self, name: str) -> list[Event]:
         """Let happen what is due in an operation."""
-
-    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:  # noqa: B027 - of no use here
-        """Delete nothing: nothing is stored."""
-
-    def close(self) -> None:  # noqa: B027 - of no use here
-        """Hold nothing."""
 
 
 class VirtualExecutor(ClockExecutor):
@@ -155,8 +132,8 @@ class VirtualExecutor(ClockExecutor):
                 launch_s, ready_s = self._time_launch(request)
                 usd = self._usd_per_hour.get(request.resource)
                 self._nodes[request.node] = [
-                    self._clock.schedule(launch_s, NodeLaunching(request.node, launch_s, usd)),
-                    self._clock.schedule(ready_s, NodeReady(request.node, ready_s, usd)),
+                    self._clock.schedule(t, NodeChanged(t, request.node, phase, usd_per_hour=usd))
+                    for t, phase in ((launch_s, Phase.LAUNCHING), (ready_s, Phase.READY))
                 ]
 
     def start(self, operation: Operation) -> None:
@@ -187,7 +164,7 @@ class VirtualExecutor(ClockExecutor):
         metrics, checkpoint = ({}, None) if self._training is None else self._training(operation, iterations)
         busy_s = min(took_s, self._time_operation(operation, waiting=False))
         timings = self._measure(operation, iterations, busy_s) if complete else {}
-        return [Finished(name, now_s, iterations, metrics, checkpoint, busy_s, complete, timings)]
+        return [OperationEnded(now_s, name, iterations, metrics, checkpoint, busy_s, complete, timings)]
 
     def _measure(self, operation: Operation, iterations: int, busy_s: float) -> dict[str, float]:
         """Tell iterations from what starting took, in the proportion in which they are expected."""

@@ -143,9 +143,9 @@ class _Training:
         complete = True
         with (self._folder / PROGRESS).open("a", encoding="utf-8") as progress:
             while target is None or self._iterations < target:
-                rung = self._rings()
-                if self._team.agree(stop=rung or (self._folder / STOP).exists()):
-                    complete = rung
+                is_up = self._is_time_up()
+                if self._team.agree(stop=is_up or (self._folder / STOP).exists()):
+                    complete = is_up
                     break
                 shown = self._step()
                 if shown is None:
@@ -160,7 +160,7 @@ class _Training:
         else:
             self._trainer.close()
 
-    def _rings(self) -> bool:
+    def _is_time_up(self) -> bool:
         """Whether the clock ends the segment before another iteration would be over."""
         until = self._operation["until_wall"]
         return until is not None and time.time() + (self._steps[-1] if self._steps else 0.0) >= until

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts.plan import Plan
-from optplan.execution.protocol import Progressed
 from optplan.execution.records import OperationEnded, OperationStarted, OperationWanted, Record
 from optplan.execution.running import run
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
@@ -32,7 +31,7 @@ ITERATION_S = {1: 10.0, 2: 6.0, 4: 4.0}
 Event = tuple[str, int, int, float, float]
 
 
-def _list_events(records: list[Record | Progressed]) -> list[Event]:
+def _list_events(records: list[Record]) -> list[Event]:
     """List what the executor did."""
     wanted = {one.operation: one for one in records if isinstance(one, OperationWanted)}
     begun = {one.operation: one.t for one in records if isinstance(one, OperationStarted)}
@@ -80,7 +79,7 @@ def test_stages_of_a_search(
             "deadline_s": 1e6,
         }
     )
-    records: list[Record | Progressed] = []
+    records: list[Record] = []
     ran = run(plan_chain(instance, [{"instances": 2, "gpus": 4}] * 3), listener=records.append, replan_above=None)
     events = _list_events(records)
     assert len(events) == sum(TRIALS)

@@ -15,7 +15,8 @@ from optplan.contracts import Plan
 from optplan.errors import UsageError
 from optplan.execution.command_executor import CommandExecutor
 from optplan.execution.folders import FolderSettings
-from optplan.execution.protocol import Finished, NodeRequest, Operation
+from optplan.execution.protocol import NodeRequest, Operation
+from optplan.execution.records import OperationEnded
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.arrivals import StreamJob
@@ -108,7 +109,7 @@ def test_the_script_of_the_page(
     processes.wait_until((tmp_path / "operations" / "op" / "progress.jsonl").exists, "the operation to begin")
     executor.stop("op", 0.0)
     heard: list[Any] = []
-    while not heard or not isinstance(heard[-1], Finished):
+    while not heard or not isinstance(heard[-1], OperationEnded):
         heard += executor.poll(executor.now_s() + 1.0)
     assert (heard[-1].iterations, heard[-1].complete) == (0, False)
     processes.wait_until(lambda: not processes.find(), "what has ended to be gone")

@@ -20,7 +20,9 @@ from optplan.contracts import Plan
 from optplan.execution.executors import make_executor
 from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Journal
-from optplan.execution.protocol import Event, Executor, Failed, Finished, NodeReady, NodeRequest, Operation, Progressed
+from optplan.execution.protocol import Event, Executor, NodeRequest, Operation
+from optplan.execution.records import NodeChanged, OperationEnded, OperationFailed, Progressed
+from optplan.execution.run_state import Phase
 from optplan.execution.streams.virtual import VirtualStreamExecutor
 from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -151,20 +153,24 @@ def hear(executor: Executor, holds: Callable[[Sequence[Event]], Any]) -> list[Ev
 
 def is_over(heard: Sequence[Event]) -> bool:
     """Whether an operation has ended."""
-    return any(isinstance(event, Finished | Failed) for event in heard)
+    return any(isinstance(event, OperationEnded | OperationFailed) for event in heard)
 
 
-def ends_of(heard: Sequence[Event]) -> list[Finished | Failed]:
+def ends_of(heard: Sequence[Event]) -> list[OperationEnded | OperationFailed]:
     """Return how operations have ended."""
-    return [event for event in heard if isinstance(event, Finished | Failed)]
+    return [event for event in heard if isinstance(event, OperationEnded | OperationFailed)]
 
 
 def begin(world: World) -> Executor:
     """Drive, and have nodes."""
     executor = world.drive()
     executor.ensure_nodes(world.requests)
-    heard = hear(executor, lambda heard: sum(isinstance(event, NodeReady) for event in heard) >= 2)
-    assert sorted(event.node for event in heard if isinstance(event, NodeReady)) == [r.node for r in world.requests]
+
+    def list_ready(heard: Sequence[Event]) -> list[str]:
+        return [event.node for event in heard if isinstance(event, NodeChanged) and event.phase == Phase.READY]
+
+    heard = hear(executor, lambda heard: len(list_ready(heard)) >= 2)
+    assert sorted(list_ready(heard)) == [r.node for r in world.requests]
     return executor
 
 
@@ -182,7 +188,7 @@ def test_what_is_asked_for_twice_is_there_once(world: World) -> None:
     for _ in range(2):
         heard += executor.poll(executor.now_s() + 0.1)
     (ended,) = ends_of(heard)
-    assert isinstance(ended, Finished)
+    assert isinstance(ended, OperationEnded)
     assert (ended.operation, ended.iterations, ended.complete) == (operation.id, FEW, True)
     assert ended.busy_s > 0
     if world.root is not None:
@@ -209,7 +215,7 @@ def test_resizing_is_to_stop_and_to_go_on(world: World) -> None:
     executor.stop(first.id, 60.0)
     executor.stop(first.id, 60.0)
     (stopped,) = ends_of(hear(executor, is_over))
-    assert isinstance(stopped, Finished)
+    assert isinstance(stopped, OperationEnded)
     assert not stopped.complete
     assert stopped.iterations < MANY
     assert (stopped.checkpoint is None) is (world.root is None)
@@ -217,7 +223,7 @@ def test_resizing_is_to_stop_and_to_go_on(world: World) -> None:
     wider = world.describe(2, target, 2, from_iterations=stopped.iterations, checkpoint=stopped.checkpoint)
     executor.start(wider)
     (ended,) = ends_of(hear(executor, is_over))
-    assert isinstance(ended, Finished)
+    assert isinstance(ended, OperationEnded)
     assert (ended.operation, ended.iterations, ended.complete) == (wider.id, target, True)
     if world.root is not None:
         assert ended.metrics["done"] == target, "it went on from its checkpoint"
@@ -235,7 +241,7 @@ def test_another_driver_goes_on(world: World) -> None:
     assert (len(seen.nodes), list(seen.operations)) == (2, [operation.id])
     executor.start(operation)  # a word that is late
     (ended,) = ends_of(hear(executor, is_over))
-    assert isinstance(ended, Finished)
+    assert isinstance(ended, OperationEnded)
     assert (ended.iterations, ended.complete) == (FEW, True)
     if world.root is None:
         return
@@ -243,7 +249,7 @@ def test_another_driver_goes_on(world: World) -> None:
     assert executor.observe(world.requests, [operation]).operations == {operation.id}
     executor.start(operation)
     (again,) = ends_of(hear(executor, is_over))
-    assert isinstance(again, Finished)
+    assert isinstance(again, OperationEnded)
     assert (again.iterations, again.metrics, again.checkpoint) == (FEW, ended.metrics, ended.checkpoint)
     nobody = world.describe(7)
     assert world.drive().observe(world.requests, [nobody]).operations == set()
@@ -280,7 +286,7 @@ def test_what_is_lost_with_its_machine_goes_on_from_what_it_stored(
     )
     kill_group(folder)
     (failed,) = ends_of(hear(executor, is_over))
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, OperationFailed)
     assert not failed.hopeless
     assert failed.why
     assert failed.iterations is not None
@@ -289,7 +295,7 @@ def test_what_is_lost_with_its_machine_goes_on_from_what_it_stored(
     second = world.describe(2, target, from_iterations=failed.iterations, checkpoint=failed.checkpoint)
     executor.start(second)
     (ended,) = ends_of(hear(executor, is_over))
-    assert isinstance(ended, Finished)
+    assert isinstance(ended, OperationEnded)
     assert (ended.iterations, ended.metrics["done"]) == (target, target)
 
 
@@ -300,6 +306,6 @@ def test_what_cannot_be_trained_is_hopeless(world: World) -> None:
     operation = world.describe(configuration={"shows": "accuracy"})
     executor.start(operation)
     (failed,) = ends_of(hear(executor, is_over))
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, OperationFailed)
     assert failed.hopeless
     assert "reported no 'loss'" in failed.tail

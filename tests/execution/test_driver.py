@@ -18,8 +18,9 @@ from optplan.errors import DataError, OutputError, UsageError
 from optplan.execution.driver import Driver, Limits
 from optplan.execution.journal import Journal
 from optplan.execution.outcomes import RunOutcome, describe
-from optplan.execution.protocol import Checkpoint, Event, Failed, Metrics, NodeLost, Operation
-from optplan.execution.records import Began, Record, decode, encode
+from optplan.execution.protocol import Event, Metrics, NodeRequest, Observation, Operation
+from optplan.execution.records import Began, Checkpoint, NodeChanged, OperationFailed, Record, decode, encode
+from optplan.execution.run_state import Phase
 from optplan.execution.running import SearchRun, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.scheduler import Rules, list_trials
@@ -114,7 +115,7 @@ class _Failing(VirtualExecutor):
             if operation.trial == self.crashing and operation.attempt <= self.times:
                 self._clock.cancel(ticket)
                 del self._running[name]
-                return [Failed(name, self.now_s(), "exit code 1", tail="Traceback")]
+                return [OperationFailed(self.now_s(), name, "exit code 1", tail="Traceback")]
         return super().poll(until_s)
 
 
@@ -141,7 +142,7 @@ def test_where_every_trial_fails_there_is_no_winner(plan_of: PlanOf) -> None:
 
     class _AllFailing(_Failing):
         def poll(self, until_s: float) -> list[Event]:
-            failed: list[Event] = [Failed(name, self.now_s(), "boom") for name in self._running]
+            failed: list[Event] = [OperationFailed(self.now_s(), name, "boom") for name in self._running]
             for _, ticket in self._running.values():
                 self._clock.cancel(ticket)
             self._running.clear()
@@ -163,8 +164,8 @@ class _Losing(VirtualExecutor):
             lost = [n for n, (o, _) in self._running.items() if node in o.place]
             for name in lost:
                 self._clock.cancel(self._running.pop(name)[1])
-            gone: list[Event] = [Failed(n, 40.0, "its node is gone", blameless=True) for n in lost]
-            return [NodeLost(node, 40.0, "taken away"), *gone]
+            gone: list[Event] = [OperationFailed(40.0, n, "its node is gone", blameless=True) for n in lost]
+            return [NodeChanged(40.0, node, Phase.LOST, "taken away"), *gone]
         return events or super().poll(until_s)
 
 
@@ -441,3 +442,34 @@ def test_a_member_that_its_nodes_have_no_room_for_is_refused(plan_stages: Callab
     wide = plan.replace(plan_id="", segments=[segment.replace(workers=4, gpus_per_worker=1)])
     with pytest.raises(DataError, match=r"segments.b1-s1.workers: a member has 4 GPUs, and the segment's nodes 2"):
         run(wide)
+
+
+class _Refusing(VirtualExecutor):
+    """A virtual executor whose second start fails."""
+
+    def start(self, operation: Operation) -> None:
+        if self._running:
+            raise UsageError("command: ended with exit code 1 on start")
+        super().start(operation)
+
+    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:  # noqa: ARG002
+        return Observation(frozenset(), frozenset(each.id for each in operations if each.id in self._running))
+
+    def stop(self, operation: str, grace_s: float) -> None:
+        """Let what is stopped take its time."""
+        if operation in self._running:
+            held, ticket = self._running[operation]
+            self._clock.cancel(ticket)
+            self._running[operation] = held, self._clock.schedule(self._clock.now + 0.5 * grace_s, operation)
+
+
+def test_after_a_start_that_fails_only_what_runs_is_waited_for(plan_of: PlanOf) -> None:
+    """The first of four trials stores its state in 5 of 10 s; the other three never began, and cost no grace."""
+    plan = plan_of("rubberband-two-stages")
+    state, executor = State(plan), _Refusing(plan)
+    state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
+    driver = Driver(state, Rules("loss", Mode.MIN), executor, limits=Limits(grace_s=10.0))
+    with pytest.raises(UsageError, match="exit code 1 on start"):
+        driver.follow()
+    assert executor.now_s() == 5.0
+    assert not executor._nodes

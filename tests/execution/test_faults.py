@@ -19,25 +19,13 @@ import pytest
 from optplan.contracts import Plan
 from optplan.errors import OutputError, UsageError
 from optplan.execution import journal as journals
-from optplan.execution.fleets.protocol import FleetRequest, Notice, Report
+from optplan.execution.fleets.protocol import Fleet, FleetRequest, Notice, Report
 from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
 from optplan.execution.journal import Journal
-from optplan.execution.protocol import (
-    Checkpoint,
-    Event,
-    Failed,
-    Finished,
-    Metrics,
-    NodeLaunching,
-    NodeLost,
-    NodeReady,
-    NodeRequest,
-    Observation,
-    Operation,
-    Progressed,
-)
-from optplan.execution.records import OperationEnded, Record
+from optplan.execution.protocol import Event, Executor, Metrics, NodeRequest, Observation, Operation
+from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, OperationFailed, Progressed, Record
+from optplan.execution.run_state import Phase
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.arrivals import StreamJob
@@ -120,7 +108,7 @@ class Fate:
         return now, later
 
 
-class FaultyExecutor:
+class FaultyExecutor(Executor):
     """An executor that outlives its drivers, around one on a virtual clock; what is late takes none of its time.
 
     Parameters
@@ -153,7 +141,11 @@ class FaultyExecutor:
         """Say what is there, and tell again what was told of it."""
         self._catch_up()
         there = {each.node for each in nodes if each.node in self.inner._nodes}
-        ended = {name for name, heard in self._heard.items() if any(isinstance(e, Finished | Failed) for e in heard)}
+        ended = {
+            name
+            for name, heard in self._heard.items()
+            if any(isinstance(e, OperationEnded | OperationFailed) for e in heard)
+        }
         known = {each.id for each in operations if each.id in self.inner._running or each.id in ended}
         self._held = [event for name in sorted(there | known) for event in self._heard.get(name, ())]
         if self.fate.strikes("death after observe"):
@@ -177,7 +169,7 @@ class FaultyExecutor:
         """Start an operation, unless it runs or has run."""
         if not set(operation.place) <= self.inner._nodes.keys():  # its driver does not know yet
             assert self.fate.costs, "only nodes that are lost are started on"
-            self._held.append(Failed(operation.id, self.now_s(), "its node is gone", blameless=True))
+            self._held.append(OperationFailed(self.now_s(), operation.id, "its node is gone", blameless=True))
             return
         held = [held.place for held, *_ in self.inner._running.values() if held.id != operation.id]
         for node, gpus in operation.place.items():
@@ -201,21 +193,18 @@ class FaultyExecutor:
         if not self._held:
             self._held = self._lose() or self.inner.poll(until_s)
             for event in self._held:
-                if not isinstance(event, NodeLost):
-                    name = event.node if isinstance(event, NodeLaunching | NodeReady) else event.operation
-                    self._heard.setdefault(name, []).append(event)
+                if not isinstance(event, NodeChanged):
+                    self._heard.setdefault(event.operation, []).append(event)
+                elif event.phase != Phase.LOST:
+                    self._heard.setdefault(event.node, []).append(event)
         now, self._held = self.fate.shuffle(self._held)
-        for event in [each for each in now if isinstance(each, NodeLaunching | Progressed)]:
+        for event in [
+            each for each in now if isinstance(each, Progressed) or getattr(each, "phase", "") == Phase.LAUNCHING
+        ]:
             if event not in due and self.fate.strikes(f"{event} is told long after"):
                 now.remove(event)
                 self._slow.append((self._rounds + self.fate.dice.randint(1, 2), event))
         return now
-
-    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
-        """Store nothing."""
-
-    def close(self) -> None:
-        """Go on without a driver."""
 
     def vanish(self) -> None:
         """Lose nodes while nobody drives."""
@@ -266,15 +255,18 @@ class FaultyExecutor:
             if self.fate.strikes(f"{name} fails", costs=True):
                 self._blamed += not blameless
                 self._end(name)
-                return [Failed(name, now_s, "exit code 1", blameless=blameless)]
+                return [OperationFailed(now_s, name, "exit code 1", blameless=blameless)]
         for node in sorted(self.inner._nodes):
             if node in self._heard and self.fate.strikes(f"{node} is lost", costs=True):
                 gone = self._take(node)
-                return [NodeLost(node, now_s, "taken away"), *(Failed(n, now_s, "gone", blameless=True) for n in gone)]
+                return [
+                    NodeChanged(now_s, node, Phase.LOST, "taken away"),
+                    *(OperationFailed(now_s, n, "gone", blameless=True) for n in gone),
+                ]
         return []
 
 
-class FaultyFleet:
+class FaultyFleet(Fleet):
     """Fleets that outlive their monitors, around those on the virtual clock; what is late takes none of its time.
 
     Parameters

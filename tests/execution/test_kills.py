@@ -25,8 +25,7 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.execution.journal import JOURNAL, Journal
-from optplan.execution.protocol import Progressed
-from optplan.execution.records import OperationEnded
+from optplan.execution.records import OperationEnded, Progressed
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.arrivals import StreamJob

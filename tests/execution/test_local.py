@@ -21,7 +21,7 @@ from optplan.contracts import Plan
 from optplan.errors import OutputError, UsageError
 from optplan.execution.checkpoints import hash_folder, is_whole, prune, store
 from optplan.execution.outcomes import RunOutcome
-from optplan.execution.protocol import Checkpoint
+from optplan.execution.records import Checkpoint
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.supervision import end, is_running
@@ -98,10 +98,10 @@ def test_training_on_the_virtual_clock(plan_of: PlanOf, tmp_path: Path) -> None:
 
 
 def test_rounds_that_end_by_the_clock(tmp_path: Path) -> None:
-    """SEER's rounds of 1, 2 and 4 parts: all trials stop by the bell with a checkpoint, and go on from there.
+    """SEER's rounds of 1, 2 and 4 parts: all trials stop in time with a checkpoint, and go on from there.
 
     A part is 1.2 s, or as long as six processes need to start one after another here. The first trial is not through
-    its first iteration, of ten minutes, at the bell: nobody waits for it.
+    its first iteration, of ten minutes, when its time is up: nobody waits for it.
     """
     begun = time.monotonic()
     subprocess.run([sys.executable, "-c", "import optplan.execution.worker"], check=True)
@@ -314,9 +314,10 @@ def test_old_checkpoints_go(tmp_path: Path) -> None:
     for path in paths:
         path.mkdir(parents=True)
         _write(path, "0123456789")
-    prune(tmp_path / "trials", paths[1:2], paths[2:], most_bytes=25)
+    stored = [Checkpoint(path.relative_to(tmp_path).as_posix(), "") for path in paths]
+    prune(tmp_path, stored[1:2], stored[2:], most_bytes=25)
     assert [path.exists() for path in paths] == [False, True, False, True]
-    prune(tmp_path / "trials", [], [], most_bytes=25, busy=[paths[1].parent.name])
+    prune(tmp_path, [], [], most_bytes=25, busy=[paths[1].parent.name])
     assert paths[1].exists(), "what a trial that runs has just stored, nobody else knows yet"
 
 

@@ -24,7 +24,8 @@ from optplan.execution.locks import DRIVER_LOCK, hold_lock
 from optplan.execution.measuring import search_profile
 from optplan.execution.measuring.search_profile import ProfileSettings, profile_here
 from optplan.execution.outcomes import RunOutcome
-from optplan.execution.protocol import Failed, NodeRequest, Operation, Progressed
+from optplan.execution.protocol import NodeRequest, Operation
+from optplan.execution.records import OperationFailed, Progressed
 from optplan.execution.running import run
 from optplan.execution.runs import interruptible, read_run, resume
 from optplan.execution.step_limits import tell_step_limit
@@ -246,7 +247,7 @@ def test_an_iteration_that_hangs_is_a_failure(tmp_path: Path, processes: Process
     assert executor.poll(executor.now_s()) == []
     executor._zero -= 2.0
     (failed,) = executor.poll(executor.now_s() + 60.0)
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, OperationFailed)
     assert failed.why == "was killed: an iteration took longer than 6 min 40 s (--step-timeout)"
     assert not failed.blameless
     assert processes.find() == []

@@ -14,19 +14,9 @@ import pytest
 from optplan.errors import MeasurementError, UsageError
 from optplan.execution.measuring.search_profile import ProfileSettings, profile_here, profile_trials
 from optplan.execution.measuring.trial_timings import summarise
-from optplan.execution.protocol import (
-    Capabilities,
-    Checkpoint,
-    Event,
-    Failed,
-    Finished,
-    NodeLaunching,
-    NodeReady,
-    NodeRequest,
-    Observation,
-    Operation,
-    Progressed,
-)
+from optplan.execution.protocol import Capabilities, Event, Executor, NodeRequest, Observation, Operation
+from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, OperationFailed, Progressed
+from optplan.execution.run_state import Phase
 
 QUADRATIC = f"{Path(__file__).parent / 'trainables' / 'quadratic.py'}:Quadratic"
 #: Seconds of an iteration by GPUs, and what the first one of a start takes longer.
@@ -34,7 +24,7 @@ ITERATION_S = {1: 10.0, 2: 6.0, 4: 4.0}
 WARM_S, LAUNCH_S, SETUP_S, READ_S, SAVE_S = 5.0, 1.0, 2.0, 0.5, 0.25
 
 
-class StatedExecutor:
+class StatedExecutor(Executor):
     """Takes stated times by a clock of its own; trials store their state after each start."""
 
     capabilities = Capabilities("stated", is_virtual=True)
@@ -61,8 +51,8 @@ class StatedExecutor:
         """Launch each node after 3 s."""
         for request in requests:
             self._events += [
-                NodeLaunching(request.node, self.clock + 3.0),
-                NodeReady(request.node, self.clock + 3.0 + self._node_s),
+                NodeChanged(self.clock + 3.0, request.node, Phase.LAUNCHING),
+                NodeChanged(self.clock + 3.0 + self._node_s, request.node, Phase.READY),
             ]
 
     def release_nodes(self, nodes: Sequence[str]) -> None:
@@ -74,7 +64,9 @@ class StatedExecutor:
         self.started.append(operation)
         t = self.clock + LAUNCH_S + SETUP_S + (READ_S if operation.checkpoint else 0.0)
         if self._fails:
-            self._events.append(Failed(operation.id, t, "ended with exit code 1", tail=f"Traceback\n{self._fails}\n"))
+            self._events.append(
+                OperationFailed(t, operation.id, "ended with exit code 1", tail=f"Traceback\n{self._fails}\n")
+            )
             return
         target = operation.to_iterations or 0
         target = target if self._ends_after is None else min(target, self._ends_after)
@@ -83,13 +75,13 @@ class StatedExecutor:
             seconds = ITERATION_S[operation.workers] + (WARM_S if iteration == first else 0.0)
             t += seconds
             shown = {"loss": 1.0 / iteration, "samples": 64 * operation.workers}
-            self._events.append(Progressed(operation.id, t, iteration, shown, seconds))
+            self._events.append(Progressed(t, operation.id, iteration, shown, seconds))
         t += SAVE_S
         done = max(target, operation.from_iterations)
         stored = Checkpoint(f"{operation.trial}/{done}", "")
         start_s = LAUNCH_S + SETUP_S + (READ_S if operation.checkpoint else 0.0)
         timings = {"start_s": start_s, "load_s": start_s - LAUNCH_S, "save_s": SAVE_S}
-        self._events.append(Finished(operation.id, t, done, {}, stored, t - self.clock, True, timings))
+        self._events.append(OperationEnded(t, operation.id, done, {}, stored, t - self.clock, True, timings))
 
     def stop(self, operation: str, grace_s: float) -> None:  # noqa: ARG002
         """Take note."""
@@ -101,12 +93,6 @@ class StatedExecutor:
         due = [event for event in self._events if event.t <= self.clock]
         self._events = [event for event in self._events if event.t > self.clock]
         return due
-
-    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
-        """Store nothing."""
-
-    def close(self) -> None:
-        """Hold nothing."""
 
 
 def test_stated_times_come_out_as_stated() -> None:

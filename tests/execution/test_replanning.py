@@ -24,8 +24,8 @@ from optplan.execution.driver import Driver
 from optplan.execution.journal import Journal
 from optplan.execution.options import SearchOptions
 from optplan.execution.outcomes import RunOutcome, describe
-from optplan.execution.protocol import Event, Failed, Operation
-from optplan.execution.records import Began, Record
+from optplan.execution.protocol import Event, Operation
+from optplan.execution.records import Began, OperationFailed, Record
 from optplan.execution.replanning import Replanner, measure_drift
 from optplan.execution.running import SearchRun, run
 from optplan.execution.runs import read_run, resume
@@ -290,7 +290,7 @@ class _Failing(VirtualExecutor):
             if operation.segment == "b1-s1" and int(operation.trial[-4:]) > 3:
                 self._clock.cancel(ticket)
                 del self._running[name]
-                return [Failed(name, self.now_s(), "no", hopeless=True)]
+                return [OperationFailed(self.now_s(), name, "no", hopeless=True)]
         return super().poll(until_s)
 
 
@@ -330,7 +330,7 @@ def _crash(numbers: set[int]) -> type[VirtualExecutor]:
                 if int(operation.trial[-4:]) in numbers:
                     self._clock.cancel(ticket)
                     del self._running[name]
-                    return [Failed(name, self.now_s(), "no", hopeless=True)]
+                    return [OperationFailed(self.now_s(), name, "no", hopeless=True)]
             return super().poll(until_s)
 
     return _Crashing

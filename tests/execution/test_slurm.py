@@ -12,7 +12,8 @@ from optplan.contracts import Plan
 from optplan.errors import UsageError
 from optplan.execution.folders import FolderSettings
 from optplan.execution.outcomes import RunOutcome
-from optplan.execution.protocol import Failed, NodeRequest, Operation
+from optplan.execution.protocol import NodeRequest, Operation
+from optplan.execution.records import OperationFailed
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.slurm import SlurmExecutor
@@ -120,7 +121,7 @@ def test_slurm_says_why_a_job_left_nothing(
     executor.ensure_nodes([NodeRequest("n1", "gpu", "a")])
     executor.start(Operation("op", "a", "trial", 1, {"n1": 1}, workers=1, gpus_per_worker=1))
     events: list[Any] = []
-    while not events or not isinstance(events[-1], Failed):
+    while not events or not isinstance(events[-1], OperationFailed):
         events += executor.poll(executor.now_s() + 1.0)
     failed = events[-1]
     (job,) = played_slurm.iterdir()

@@ -15,9 +15,9 @@ from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.virtual import Course, Loss
 from optplan.execution.journal import Journal
-from optplan.execution.protocol import Event, Failed, NodeLost
-from optplan.execution.records import EpochDone, PlaceLeft, Record, decode, encode
-from optplan.execution.run_state import RunState
+from optplan.execution.protocol import Event
+from optplan.execution.records import EpochDone, NodeChanged, OperationFailed, PlaceLeft, Record, decode, encode
+from optplan.execution.run_state import Phase, RunState
 from optplan.execution.running import run
 from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
@@ -68,7 +68,7 @@ class Shadow:
 
     def require_same(self, state: RunState, when: str) -> None:
         """Compare everything but what the plan says of jobs, and what whoever decides has yet to look at."""
-        names = vars(state).keys() - {"outlook", "changed_jobs", "changed_nodes"}
+        names = vars(state).keys() - {"remaining", "changed_jobs", "changed_nodes"}
         different = [name for name in sorted(names) if getattr(state, name) != getattr(self._state, name)]
         assert not different, when
 
@@ -91,12 +91,12 @@ def disturb(patch: pytest.MonkeyPatch, dice: random.Random) -> None:
         for name in chosen:
             operation, *rest = self._running.pop(name)
             self._clock.cancel(rest[-1] if len(rest) == 1 else rest[1])
-            events: list[Event] = [Failed(name, self.now_s(), "bad luck", blameless=True)]
+            events: list[Event] = [OperationFailed(self.now_s(), name, "bad luck", blameless=True)]
             node = next(iter(operation.place))
             alone = not any(node in each[0].place for each in self._running.values())
             if alone and node in self._nodes and dice.random() < 0.5:
                 self.release_nodes([node])
-                events.append(NodeLost(node, self.now_s(), "taken away"))
+                events.append(NodeChanged(self.now_s(), node, Phase.LOST, "taken away"))
             return events
         return poll(self, until_s)
 

@@ -23,7 +23,8 @@ from optplan.execution.folders import FolderSettings
 from optplan.execution.local import LocalExecutor
 from optplan.execution.locks import DRIVER_LOCK, hold_lock, is_locked, take_lock
 from optplan.execution.outcomes import RunOutcome
-from optplan.execution.protocol import Failed, Finished, NodeRequest, Operation
+from optplan.execution.protocol import NodeRequest, Operation
+from optplan.execution.records import OperationEnded, OperationFailed
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.supervision import LockWatch, clear, end, is_running, launch, read_code
@@ -363,7 +364,9 @@ def test_gpus_are_held_by_whoever_runs_on_them(
         second.stop(operation.id, 0.0)
     ended: list[Any] = []
     while len(ended) < 2:
-        ended += [event for event in second.poll(second.now_s() + 1.0) if isinstance(event, Failed | Finished)]
+        ended += [
+            event for event in second.poll(second.now_s() + 1.0) if isinstance(event, OperationFailed | OperationEnded)
+        ]
     os.close(driver)
 
 

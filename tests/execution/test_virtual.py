@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Plan
 from optplan.execution.outcomes import describe
-from optplan.execution.protocol import Progressed
+from optplan.execution.records import Progressed
 from optplan.execution.running import run
 from optplan.execution.scheduler import Rules
 from optplan.execution.state import State

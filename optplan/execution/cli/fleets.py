@@ -16,19 +16,13 @@ if TYPE_CHECKING:
     from optplan.execution.fleets.running import FleetOutcome
     from optplan.execution.fleets.virtual import Course
     from optplan.execution.loop import Listener
-    from optplan.execution.options import RunOptions
     from optplan.reporting.pages import Page
 
 
 class _Fleets(RunKind):
+    KIND = "fleet"
     NAME = "a fleet"
     OWN = frozenset({"lose", "notice", "back", "boots", "iteration_takes"})  # what happens on the virtual clock
-
-    @property
-    def record(self) -> type[RunOptions]:
-        from optplan.execution.fleets.terms import FleetOptions
-
-        return FleetOptions
 
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> FleetOutcome:
         from optplan.execution.fleets.running import watch

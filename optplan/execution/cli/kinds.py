@@ -22,8 +22,8 @@ from optplan.units import BudgetUnit
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
+    from optplan.execution.journal import Kind
     from optplan.execution.loop import Listener
-    from optplan.execution.options import RunOptions
     from optplan.execution.runs import Run
     from optplan.reporting.pages import Page
 
@@ -55,14 +55,10 @@ class Told(NamedTuple):
 class RunKind(ABC):
     """Runs of a kind: followed, gone on with, looked at and stopped."""
 
+    KIND: ClassVar[Kind]
     NAME: ClassVar[str]
     #: Parameters of ``optplan run PLAN`` that fill no field of its options.
     OWN: ClassVar[frozenset[str]] = frozenset()
-
-    @property
-    @abstractmethod
-    def record(self) -> type[RunOptions]:
-        """The record of its options."""
 
     @abstractmethod
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -131,7 +127,9 @@ class RunKind(ABC):
         return f"{folder}: nobody follows it; it {'has ended' if status == 'ended' else 'is paused'}", True
 
     def _list_parameters(self) -> frozenset[str]:
-        fields = self.record.model_fields
+        from optplan.execution.runs import type_of
+
+        fields = type_of(self.KIND).options_type.model_fields
         return frozenset(name for field in fields for name in _PARAMETERS.get(field, (field,)))
 
 

@@ -43,8 +43,10 @@ def status(folders: tuple[Path, ...], *, as_json: bool) -> int:
         return 0
     kind, process = kind_of_folder(folders[0]), find_process(folders[0])
     outcome = kind.read(folders[0]).outcome
-    follower = "nobody follows it" if process is None else f"followed by process {process}"
-    said = [f"{folders[0]}: {follower}"] if kind.RESUMED else []  # a service says itself whether it runs
+    said = []
+    if kind.RESUMED:  # a service says itself whether it runs
+        follower = "it has ended" if outcome.status == "ended" else "nobody follows it"
+        said = [f"{folders[0]}: {follower if process is None else f'followed by process {process}'}"]
     outputs.answer(outcome, lambda: [*said, *kind.present(outcome)])
     return 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +13,6 @@ from optplan.cli.console import note
 from optplan.contracts.conditions import Mode
 from optplan.errors import OutputError, show_text
 from optplan.execution.cluster import spent_usd
-from optplan.execution.protocol import Progressed
 from optplan.execution.records import (
     Began,
     NodeChanged,
@@ -22,6 +20,7 @@ from optplan.execution.records import (
     OperationEnded,
     OperationFailed,
     Paused,
+    Progressed,
     Record,
     Replanned,
     Resumed,
@@ -29,7 +28,6 @@ from optplan.execution.records import (
     SegmentOpened,
     TrialDropped,
     encode,
-    plain,
 )
 from optplan.execution.run_state import Phase
 from optplan.execution.scheduler import Rules
@@ -51,9 +49,9 @@ class Teller:
     def __init__(self, describe: Callable[[Record], str]) -> None:
         self._describe = describe
 
-    def tell(self, record: Record | Progressed) -> list[str]:
+    def tell(self, record: Record) -> list[str]:
         """Return the line that says what happened, where it is worth one."""
-        text = "" if isinstance(record, Progressed) else self._describe(record)
+        text = self._describe(record)
         return [f"[{_write(round(record.t, 1))}] {text}"] if text else []
 
 
@@ -65,7 +63,7 @@ class RunView:
         self._rules = rules
         self._seen: dict[str, float] = {}
 
-    def tell(self, record: Record | Progressed) -> list[str]:
+    def tell(self, record: Record) -> list[str]:
         """Take note of a record or of progress, and return the lines that say what happened, where it is worth one."""
         if not isinstance(record, Progressed):
             self._state.apply(record)
@@ -132,9 +130,9 @@ class RunView:
 @contextmanager
 def listening(
     events: Path | None,
-    tell: Callable[[Record | Progressed], list[str]],
+    tell: Callable[[Record], list[str]],
     line: Callable[[float], str] | None = None,
-) -> Iterator[Callable[[Record | Progressed], None]]:
+) -> Iterator[Callable[[Record], None]]:
     """Make a listener that writes events into a file, where there is one, and notes the lines that ``tell`` returns.
 
     On a terminal the last ``line`` changes with every record; it gets the time of the run in seconds.
@@ -147,9 +145,10 @@ def listening(
 
             status = held.enter_context(Console(stderr=True).status("starting"))
 
-        def listen(record: Record | Progressed) -> None:
+        def listen(record: Record) -> None:
             if file is not None:
-                _write_event(record, file)
+                file.write(encode(record) + "\n")
+                file.flush()
             for text in tell(record):
                 note(text)
             if line is not None and status is not None:
@@ -163,16 +162,6 @@ def _open_events(path: Path) -> TextIO:
         return path.open("w", encoding="utf-8")
     except OSError as error:
         raise OutputError(f"--events: {path} cannot be written ({error.strerror})") from None
-
-
-def _write_event(record: Record | Progressed, file: TextIO) -> None:
-    if isinstance(record, Progressed):
-        fields = {"kind": "Progressed", "t": record.t, "operation": record.operation}
-        line = json.dumps(fields | {"iterations": record.iterations, "metrics": plain(dict(record.metrics))})
-    else:
-        line = encode(record)
-    file.write(line + "\n")
-    file.flush()
 
 
 def _write(seconds: float) -> str:

@@ -11,21 +11,15 @@ if TYPE_CHECKING:
     from optplan.contracts.plan import Plan
     from optplan.execution.cli.run_view import RunView
     from optplan.execution.loop import Listener
-    from optplan.execution.options import RunOptions
     from optplan.execution.outcomes import RunOutcome
     from optplan.execution.runs import Run
     from optplan.reporting.pages import Page
 
 
 class _Searches(RunKind):
+    KIND = "search"
     NAME = "a search or of one job"
     OWN = frozenset({"space"})
-
-    @property
-    def record(self) -> type[RunOptions]:
-        from optplan.execution.options import SearchOptions
-
-        return SearchOptions
 
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> RunOutcome:
         from optplan.execution.running import run

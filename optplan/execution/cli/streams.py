@@ -12,21 +12,15 @@ if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
     from optplan.execution.loop import Listener
-    from optplan.execution.options import RunOptions
     from optplan.execution.records import Record
     from optplan.execution.streams.outcomes import StreamOutcome
     from optplan.reporting.pages import Page
 
 
 class _Streams(RunKind):
+    KIND = "stream"
     NAME = "a stream of jobs"
     OWN = frozenset({"jobs", "learn", "truth"})
-
-    @property
-    def record(self) -> type[RunOptions]:
-        from optplan.execution.streams.running import StreamOptions
-
-        return StreamOptions
 
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> StreamOutcome:
         from optplan.execution.streams.arrivals import read_jobs

@@ -13,7 +13,7 @@ import shlex
 import shutil
 import subprocess
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from typing import Any
 from optplan.errors import UsageError
 from optplan.execution.command_executor import call_command
 from optplan.execution.fleets.hook import FLEET, ORDERS, RANKS, STOP
-from optplan.execution.fleets.protocol import FleetRequest, Notice, Report
+from optplan.execution.fleets.protocol import Fleet, FleetRequest, Notice, Report
 from optplan.execution.fleets.ranks import LOG, start_ranks
+from optplan.execution.folders import FolderSettings
 from optplan.execution.supervision import clear, end, is_running, list_homes, require_support
 from optplan.execution.trial_files import STARTED, read_new_lines, write
 
@@ -34,23 +35,21 @@ _TAIL = 8_192
 _LOOK_S = 0.02
 
 
-class FolderFleet(ABC):
+class FolderFleet(Fleet):
     """Listens to ranks that report in files.
 
     Parameters
     ----------
-    root
-        Folder of the run.
-    command
-        What is started.
+    settings
+        Where, and what is started.
     now_s
         What the run's clock shows.
     """
 
     is_virtual = False
 
-    def __init__(self, root: Path, command: str, *, now_s: float) -> None:
-        self._root, self._command = root.resolve(), command
+    def __init__(self, settings: FolderSettings, *, now_s: float) -> None:
+        self._settings, self._root = settings, settings.root.resolve()
         self._zero = time.monotonic() - now_s
         self._number = 0
         self._offsets: dict[Path, int] = {}
@@ -117,14 +116,6 @@ class FolderFleet(ABC):
     def _end(self, folder: Path) -> None:
         """End the ranks of a fleet."""
 
-    @abstractmethod
-    def release(self) -> None:
-        """Give all VMs back."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of what runs, and leave it alone."""
-
     # ---------------------------------------------------------------------------------------------------------- reading
 
     def _folder_of(self, number: int) -> Path:
@@ -184,13 +175,13 @@ class LocalFleet(FolderFleet):
         On another system than Linux.
     """
 
-    def __init__(self, root: Path, command: str, *, now_s: float) -> None:
+    def __init__(self, settings: FolderSettings, *, now_s: float) -> None:
         require_support()
-        super().__init__(root, command, now_s=now_s)
+        super().__init__(settings, now_s=now_s)
         self._children: dict[int, subprocess.Popen[bytes]] = {}
 
     def _start(self, folder: Path, said: dict[str, Any]) -> None:
-        words = shlex.split(self._command)
+        words = shlex.split(self._settings.command)
         if shutil.which(words[0]) is None:
             problem = f"command: {words[0]!r} cannot be started ({os.strerror(errno.ENOENT)})"
             raise UsageError(f"{problem}; give a program that is there")
@@ -217,9 +208,6 @@ class LocalFleet(FolderFleet):
                 if not (self._folder_of(self._number) / RANKS / f"{rank:05d}.jsonl").exists():
                     trouble = f"rank {rank} ended with exit code {child.returncode}; see {LOG}"
                     yield Report(self._number, rank, self.now_s(), trouble=trouble, left=True)
-
-    def release(self) -> None:
-        """VMs of this machine are its processes, which have ended."""
 
     def close(self) -> None:
         """Let go of the processes; those that run go on."""
@@ -248,11 +236,8 @@ class CommandFleet(FolderFleet):
         """Have the command give all VMs back."""
         self._call("release", self._folder_of(max(1, self._number)))
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     def _call(self, action: str, folder: Path) -> None:
-        call_command(self._command, self._root, action, OPTPLAN_FLEET=str(folder))
+        call_command(self._settings.command, self._root, action, OPTPLAN_FLEET=str(folder))
 
 
 def read_iterations(root: Path, number: int) -> int:

@@ -191,7 +191,7 @@ class Monitor(Rounds[FleetState]):
         """Note who has reported for the first time."""
         vms, heard = self._state.nodes, self._heard.last_s
         found: list[Record] = [
-            NodeChanged(now_s, name, Phase.READY.value)
+            NodeChanged(now_s, name, Phase.READY)
             for name in attempt.place
             if vms[name].phase is Phase.WANTED and any(rank in heard for rank in attempt.ranks_of(name))
         ]
@@ -206,7 +206,7 @@ class Monitor(Rounds[FleetState]):
         silent, waited = f"silent for {MISSED} heartbeats", f"not heard of within {self._terms.launch_wait_s:g} s"
         heard = {name for name in lost if any(rank in self._heard.last_s for rank in attempt.ranks_of(name))}
         why = {name: silent if name in heard else waited for name in lost}
-        self._emit(*(NodeChanged(now_s, name, Phase.LOST.value, why[name]) for name in lost))
+        self._emit(*(NodeChanged(now_s, name, Phase.LOST, why[name]) for name in lost))
         return bool(lost)
 
     def _secure(self, attempt: Attempt, now_s: float) -> bool:
@@ -228,7 +228,7 @@ class Monitor(Rounds[FleetState]):
         if not attempt.is_answered and rank is not None and not is_late:
             self._emit(CheckpointWanted(now_s, attempt.name, attempt.order + 1, rank, why))
             return True
-        gone = [NodeChanged(now_s, name, Phase.LOST.value, "taken back, as announced") for name in taken]
+        gone = [NodeChanged(now_s, name, Phase.LOST, "taken back, as announced") for name in taken]
         self._emit(*gone, StopWanted(now_s, attempt.name, why))
         return True
 
@@ -256,7 +256,7 @@ class Monitor(Rounds[FleetState]):
             heard_s = max(self._heard.last_s.get(rank, -math.inf) for rank in attempt.ranks_of(name))
             if max(silent_s, self._heard.caught_up_s) < heard_s <= silent_s + self._return_s:
                 why = f"is heard of again, {heard_s - silent_s:.3g} s after it was missed"
-                found.append(NodeChanged(now_s, name, Phase.READY.value, why))
+                found.append(NodeChanged(now_s, name, Phase.READY, why))
         self._emit(*found)
         return bool(found)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from optplan.formulations.srift.planning import SriftPlan
 
@@ -78,39 +79,37 @@ class Notice:
     at_s: float
 
 
-class Fleet(Protocol):
+class Fleet(ABC):
     """Starts and stops fleets, and hands on what their ranks report."""
 
     is_virtual: bool
 
+    @abstractmethod
     def now_s(self) -> float:
         """Return the seconds since the run began."""
-        ...
 
+    @abstractmethod
     def start(self, request: FleetRequest) -> None:
         """Start a fleet, unless it was started before; and listen to it from now on."""
-        ...
 
+    @abstractmethod
     def ask(self, number: int, order: int, rank: int) -> None:
         """Ask a rank to store what all ranks share."""
-        ...
 
+    @abstractmethod
     def stop(self, number: int) -> None:
         """Ask a fleet's ranks to end."""
-        ...
 
+    @abstractmethod
     def end(self, number: int) -> None:
         """End what is left of a fleet's ranks."""
-        ...
 
-    def release(self) -> None:
-        """Give all VMs back."""
-        ...
+    def release(self) -> None:  # noqa: B027 - most have nothing to do
+        """Give all VMs back: by default those end with their ranks."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most have nothing to do
         """Let go of what runs, and leave it alone."""
-        ...
 
+    @abstractmethod
     def poll(self, until_s: float) -> list[Report | Notice]:
         """Return what was heard since the last call; wait for something until the clock shows ``until_s``."""
-        ...

@@ -1,6 +1,7 @@
 """Fleets on Ray: every VM is an actor, on a machine that offers a unit of the custom resource of the VM's type.
 
-So Ray's autoscaler launches machines of that type for actors that wait. The folder of the run is one that all share.
+So Ray's autoscaler launches machines of that type for actors that wait, and gives back what stands idle. The folder of
+the run is one that all share.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ class RayFleet(FolderFleet):
         When there is no cluster at the address.
     """
 
-    def __init__(self, root: Path, command: str, address: str, *, now_s: float) -> None:
+    def __init__(self, settings: FolderSettings, *, now_s: float) -> None:
         try:
             import ray
         except ModuleNotFoundError:
             raise MissingExtraError("ray", "ray") from None
-        super().__init__(root, command, now_s=now_s)
+        super().__init__(settings, now_s=now_s)
         self._ray = ray
-        connect(address, f"optplan-{FolderSettings(self._root).name}")
+        connect(settings.address, f"optplan-{settings.name}")
         self._has_gpus = ray.cluster_resources().get("GPU", 0.0) > 0
 
     def _start(self, folder: Path, said: dict[str, Any]) -> None:
@@ -59,15 +60,12 @@ class RayFleet(FolderFleet):
                 resources={vm.rpartition(".vm-")[0]: 1},
             )
             # Asked again, it does nothing: its ranks have written their reports, or hold their locks.
-            options.remote().run.remote(str(folder), vm, shlex.split(self._command))
+            options.remote().run.remote(str(folder), vm, shlex.split(self._settings.command))
 
     def _end(self, folder: Path) -> None:
         for vm in count_ranks(read(folder / FLEET) or {"ranks": ()}):
             with suppress(ValueError):  # it has gone
                 self._ray.kill(self._ray.get_actor(f"{folder.name}.{vm}"))
-
-    def release(self) -> None:
-        """Machines are Ray's, whose autoscaler gives back what stands idle."""
 
     def close(self) -> None:
         """Leave the cluster, and alone what runs there."""

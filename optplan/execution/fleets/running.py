@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from optplan.contracts import Infeasibility
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.execution.fleets.executors import make_fleet
 from optplan.execution.fleets.folder import read_iterations
 from optplan.execution.fleets.monitor import Monitor
 from optplan.execution.fleets.protocol import Fleet
@@ -23,6 +23,13 @@ from optplan.execution.runs import Run
 from optplan.formulations.srift.data.instance import SriftInstance, VmType
 from optplan.formulations.srift.planning import SriftPlan
 
+#: By executor, who starts the VMs and ranks of fleets.
+_FLEETS = {
+    "local": "optplan.execution.fleets.folder:LocalFleet",
+    "command": "optplan.execution.fleets.folder:CommandFleet",
+    "slurm": "optplan.execution.fleets.slurm:SlurmFleet",
+    "ray": "optplan.execution.fleets.ray:RayFleet",
+}
 #: Heartbeats of all VMs on the virtual clock.
 _MOST_BEATS = 1_000_000
 
@@ -93,6 +100,7 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Fleet, FleetOutcome]):
 
     kind = "fleet"
     options_type = FleetOptions
+    rests = False  # a deadline does not wait for a monitor, nor do VMs
     course: Course | None = None
 
     def require(self) -> None:
@@ -126,13 +134,8 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Fleet, FleetOutcome]):
             if self.state.t:
                 raise UsageError("--resume: what happens on the virtual clock is not kept; begin anew")
             return VirtualFleet(replace(self.course or Course(), launch_s=options.launch_s))
-        assert self.journal is not None  # without a folder nothing is started
-        return make_fleet(options, self.journal.folder, now_s=self._clock_s())
-
-    def _clock_s(self) -> float:
-        """Return what its clock shows: a deadline does not wait for a monitor, nor do VMs."""
-        assert self.journal is not None  # without a folder nothing is started
-        return self.state.t + (self.journal.idle_s() if self.state.nodes else 0.0)
+        made: Fleet = resolve_name(_FLEETS[options.executor])(self._gather_settings(), now_s=self._clock_s())
+        return made
 
     def describe(self) -> FleetOutcome:
         """Say how it stands."""

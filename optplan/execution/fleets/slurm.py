@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +26,22 @@ class SlurmFleet(FolderFleet):
     ``{type}`` in an option of sbatch is the type of the VM. A VM that goes on with another fleet is another job.
     """
 
-    def __init__(self, root: Path, command: str, sbatch: Mapping[str, str], gres: str, *, now_s: float) -> None:
+    def __init__(self, settings: FolderSettings, *, now_s: float) -> None:
         require_support()
-        super().__init__(root, command, now_s=now_s)
-        self._sbatch, self._gres = sbatch, gres
-        self._run = FolderSettings(self._root).name
+        super().__init__(settings, now_s=now_s)
 
     def _start(self, folder: Path, said: dict[str, Any]) -> None:
-        ranks = count_ranks(said)
+        ranks, settings = count_ranks(said), self._settings
         there = find_jobs(*(self._name(folder, vm) for vm in ranks))
         for vm, count in ranks.items():
             noted = folder / f"{vm}.submitted"
             if noted.exists() or self._name(folder, vm) in there:
                 continue  # it runs, or has
-            given = {name: value.replace("{type}", vm.rpartition(".vm-")[0]) for name, value in self._sbatch.items()}
-            if self._gres:
-                given = {"gres": f"{self._gres}:{count}", **given}
+            given = {name: value.replace("{type}", vm.rpartition(".vm-")[0]) for name, value in settings.sbatch.items()}
+            if settings.gres:
+                given = {"gres": f"{settings.gres}:{count}", **given}
             words = [sys.executable, "-m", "optplan.execution.fleets.ranks", str(folder), vm]
-            line = f"exec {shlex.join([*words, *shlex.split(self._command)])}"
+            line = f"exec {shlex.join([*words, *shlex.split(settings.command)])}"
             options = {"nodes": "1", "ntasks": "1", "output": str(folder / LOG), "open-mode": "append", **given}
             noted.write_text(submit(self._name(folder, vm), options, line), encoding="utf-8")
 
@@ -57,10 +54,4 @@ class SlurmFleet(FolderFleet):
             time.sleep(_LOOK_S)
 
     def _name(self, folder: Path, vm: str) -> str:
-        return f"{self._run}.{folder.name}.{vm}"
-
-    def release(self) -> None:
-        """VMs are jobs, which have ended."""
-
-    def close(self) -> None:
-        """Leave alone what was submitted."""
+        return f"{self._settings.name}.{folder.name}.{vm}"

@@ -9,7 +9,7 @@ from functools import partial
 
 from optplan.clock import VirtualClock
 from optplan.errors import UsageError
-from optplan.execution.fleets.protocol import FleetRequest, Notice, Report
+from optplan.execution.fleets.protocol import Fleet, FleetRequest, Notice, Report
 
 #: An iteration that is due now is done, whatever the last bit says.
 _ROUNDING = 1e-9
@@ -57,7 +57,7 @@ class _Training:
         return min(done, self.request.to_iterations)
 
 
-class VirtualFleet:
+class VirtualFleet(Fleet):
     """Trains on a clock that jumps, and lets a course of things happen."""
 
     is_virtual = True
@@ -120,9 +120,6 @@ class VirtualFleet:
     def release(self) -> None:
         """Forget everything."""
         self._training = None
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def poll(self, until_s: float) -> list[Report | Notice]:
         """Return what is heard next; raise UsageError when nothing will ever happen again."""

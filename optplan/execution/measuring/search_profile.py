@@ -20,18 +20,9 @@ from optplan.execution.executors import make_executor
 from optplan.execution.folders import FolderSettings
 from optplan.execution.locks import DRIVER_LOCK, hold_lock
 from optplan.execution.measuring.trial_timings import TrialTiming
-from optplan.execution.protocol import (
-    Checkpoint,
-    Executor,
-    Failed,
-    Finished,
-    Metrics,
-    NodeLaunching,
-    NodeReady,
-    NodeRequest,
-    Operation,
-    Progressed,
-)
+from optplan.execution.protocol import Executor, Metrics, NodeRequest, Operation
+from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, OperationFailed, Progressed
+from optplan.execution.run_state import Phase
 from optplan.execution.spaces import Configuration, draw
 from optplan.progress import Event as Told
 from optplan.progress import Listener
@@ -216,32 +207,34 @@ class _Profiler:
         launching_s: float | None = None
         while (now_s := executor.now_s()) <= wanted_s + settings.node_wait_s:
             for event in executor.poll(now_s + _ROUND_S):
-                if isinstance(event, NodeLaunching):
+                if not isinstance(event, NodeChanged):
+                    continue
+                if event.phase == Phase.LAUNCHING:
                     launching_s = event.t
-                elif isinstance(event, NodeReady):
+                elif event.phase == Phase.READY:
                     began_s = event.t if launching_s is None else launching_s
                     return began_s - wanted_s, event.t - began_s
         wait = format_duration(settings.node_wait_s)
         raise MeasurementError(f"{max(settings.gpus)} GPUs did not come within {wait}; ask for fewer")
 
-    def _run(self, wanted: Operation) -> tuple[Finished, list[Progressed]]:
+    def _run(self, wanted: Operation) -> tuple[OperationEnded, list[Progressed]]:
         """Run an operation to its end; when that is cut short, nothing of it is left behind."""
         executor, steps = self._executor, list[Progressed]()
         executor.start(wanted)
-        ended: Finished | Failed | None = None
+        ended: OperationEnded | OperationFailed | None = None
         try:
             while ended is None:
                 for event in executor.poll(executor.now_s() + _ROUND_S):
                     match event:
                         case Progressed():
                             steps.append(event)
-                        case Finished() | Failed():
+                        case OperationEnded() | OperationFailed():
                             ended = event
         finally:
             if ended is None:
                 executor.stop(wanted.id, 0.0)
                 executor.poll(executor.now_s() + _GRACE_S)
-        if isinstance(ended, Failed):
+        if isinstance(ended, OperationFailed):
             last = next((line for line in reversed(ended.tail.splitlines()) if line.strip()), "")
             said = f"; the last that it wrote: {last.strip()}" if last else ""
             raise MeasurementError(f"{wanted.trial} on {wanted.workers} GPUs {ended.why}{said}")
@@ -249,7 +242,7 @@ class _Profiler:
 
 
 def _time(
-    number: int, wanted: Operation, ended: Finished, steps: Sequence[Progressed], settings: ProfileSettings
+    number: int, wanted: Operation, ended: OperationEnded, steps: Sequence[Progressed], settings: ProfileSettings
 ) -> TrialTiming:
     """Take an operation's times apart."""
     timed = [step for step in steps[settings.warm_up :] if step.seconds is not None]

@@ -39,7 +39,7 @@ class Rows:
         self._row[name] = row
 
 
-class Outlook:
+class RemainingTimes:
     """How long jobs are expected to go on under a plan; within a segment all epochs are taken to be equally long."""
 
     def __init__(self, plan: BoaPlan) -> None:

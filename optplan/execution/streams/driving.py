@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from optplan.clock import VirtualClock
@@ -13,12 +13,8 @@ from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
 from optplan.execution.online.decisions import Allocator, Changes
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
-from optplan.execution.online.rows import Outlook, Rows
-from optplan.execution.protocol import (
-    Executor,
-    Failed,
-    Progressed,
-)
+from optplan.execution.online.rows import RemainingTimes, Rows
+from optplan.execution.protocol import Executor
 from optplan.execution.records import (
     Ended,
     EpochDone,
@@ -27,6 +23,7 @@ from optplan.execution.records import (
     NodeWanted,
     OperationWanted,
     PlaceLeft,
+    Progressed,
     Record,
     StopWanted,
     TablePublished,
@@ -53,7 +50,7 @@ class StreamTerms:
 
     rules: Rules
     epochs: Mapping[str, int]
-    outlook: Outlook | None = None
+    remaining: RemainingTimes | None = None
     retries: int = 2
     grace_s: float = 30.0
 
@@ -188,8 +185,8 @@ class StreamDriver(Loop[StreamState]):
 
     def _describe(self, job: JobState, now_s: float) -> ActiveJob:
         """Return a job as the allocator has to know it."""
-        outlook, gpus = self._terms.outlook, sum(job.place.values())
-        left = math.inf if outlook is None else outlook.left_s(job.job_class, job.epochs_done, job.row)
+        remaining, gpus = self._terms.remaining, sum(job.place.values())
+        left = math.inf if remaining is None else remaining.left_s(job.job_class, job.epochs_done, job.row)
         held_s = now_s - self._state.operations[job.operation].wanted_s if job.operation else 0.0
         attained = job.gpu_s + held_s * gpus
         if self._terms.rules.order is Order.LEAST_ATTAINED and job.operation and attained < SECOND_QUEUE_GPU_S:
@@ -269,9 +266,6 @@ class StreamDriver(Loop[StreamState]):
         if running is not None and event.iterations > self._state.jobs[running.operation.trial].epochs_done:
             self._note(EpochDone(event.t, event.operation, event.iterations, event.seconds))
         super()._see_progress(event)
-
-    def _see_failure(self, event: Failed) -> None:
-        super()._see_failure(replace(event, blameless=event.blameless or event.no_room))
 
 
 def _number(job: JobState) -> int:

@@ -16,7 +16,7 @@ from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.executors import make_executor
 from optplan.execution.loop import Listener
 from optplan.execution.online.jobs import Order, Rules
-from optplan.execution.online.rows import Outlook
+from optplan.execution.online.rows import RemainingTimes
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.options import REAL, AtLeastOne, TrainingOptions
@@ -161,7 +161,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, Executor, StreamOutcome
         _require_an_end(self._jobs, self._truth, self.plan, every_s)
 
     def _make_state(self) -> StreamState:
-        return StreamState(WidthTable.from_plan(self.plan), Outlook(self.plan))
+        return StreamState(WidthTable.from_plan(self.plan), RemainingTimes(self.plan))
 
     def describe(self) -> StreamOutcome:
         """Say how it stands."""
@@ -173,7 +173,7 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, Executor, StreamOutcome
         terms = StreamTerms(
             rules=Rules(self._sizes, min(limits, default=None), options.quotas, options.order),
             epochs={unit.id: unit.epochs for unit in self.plan.units},
-            outlook=self.state.outlook,
+            remaining=self.state.remaining,
             retries=options.retries,
             grace_s=options.grace_s,
         )

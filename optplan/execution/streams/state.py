@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from typing import Any
 
-from optplan.execution.online.rows import Outlook
+from optplan.execution.online.rows import RemainingTimes
 from optplan.execution.online.width_table import WidthTable
-from optplan.execution.protocol import Checkpoint, Operation
+from optplan.execution.protocol import Operation
 from optplan.execution.records import (
+    Checkpoint,
     EpochDone,
     JobArrived,
     NodeChanged,
@@ -68,9 +69,9 @@ class StreamState(RunState):
     ``changed_jobs`` and ``changed_nodes`` what records have changed since whoever decides has taken them from here.
     """
 
-    def __init__(self, table: WidthTable, outlook: Outlook | None = None) -> None:
+    def __init__(self, table: WidthTable, remaining: RemainingTimes | None = None) -> None:
         super().__init__()
-        self.table, self.outlook = table, outlook
+        self.table, self.remaining = table, remaining
         self.jobs: dict[str, JobState] = {}
         self.active: dict[str, JobState] = {}
         self.taken: dict[str, int] = {}
@@ -104,7 +105,7 @@ class StreamState(RunState):
             checkpoint=job.checkpoint,
             metrics=job.metrics,
             wanted_s=wanted.t,
-            step_s=None if self.outlook is None else self.outlook.epoch_s(job.job_class, job.epochs_done, job.row),
+            step_s=None if self.remaining is None else self.remaining.epoch_s(job.job_class, job.epochs_done, job.row),
         )
 
     @singledispatchmethod
@@ -145,7 +146,7 @@ class StreamState(RunState):
         job = self._end(record.operation, record.t)
         job.epochs_done, job.metrics, job.failures = record.iterations, record.metrics, 0
         if record.checkpoint is not None:
-            job.checkpoint = Checkpoint(**record.checkpoint)
+            job.checkpoint = record.checkpoint
         if job.epochs_done >= job.epochs:
             job.ended_s = record.t
             del self.active[job.name]
@@ -156,7 +157,7 @@ class StreamState(RunState):
         job.failures += not record.blameless
         job.last_failure, job.is_hopeless = record.why, record.hopeless
         if record.iterations is not None and record.checkpoint is not None:
-            job.metrics, job.checkpoint = record.metrics, Checkpoint(**record.checkpoint)
+            job.metrics, job.checkpoint = record.metrics, record.checkpoint
             job.epochs_done = record.iterations
         elif job.checkpoint is None:
             job.epochs_done = 0

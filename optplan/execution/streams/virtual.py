@@ -7,16 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from optplan.execution.online.estimates import interpolate
-from optplan.execution.protocol import (
-    Capabilities,
-    Event,
-    Finished,
-    NodeLaunching,
-    NodeReady,
-    NodeRequest,
-    Operation,
-    Progressed,
-)
+from optplan.execution.protocol import Capabilities, Event, NodeRequest, Operation
+from optplan.execution.records import NodeChanged, OperationEnded, Progressed
+from optplan.execution.run_state import Phase
 from optplan.execution.virtual import ClockExecutor
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.units import SECONDS_PER_HOUR
@@ -41,8 +34,8 @@ class VirtualStreamExecutor(ClockExecutor):
             if request.node not in self._nodes:
                 known = self._truth.gpu_types.get(request.resource)
                 launch_s, start_s = request.wanted_s, 0.0 if known is None else known.start_s or 0.0
-                events: list[Event] = [NodeLaunching(request.node, launch_s)] if start_s else []
-                events.append(NodeReady(request.node, max(launch_s + start_s, self._clock.now)))
+                events: list[Event] = [NodeChanged(launch_s, request.node, Phase.LAUNCHING)] if start_s else []
+                events.append(NodeChanged(max(launch_s + start_s, self._clock.now), request.node, Phase.READY))
                 self._nodes[request.node] = [self._clock.schedule(event.t, event) for event in events]
                 self._types[request.node] = request.resource
 
@@ -69,7 +62,7 @@ class VirtualStreamExecutor(ClockExecutor):
         events = list[Event]()
         if name not in self._stopping:
             done += 1
-            events.append(Progressed(name, now_s, done, {}, now_s - began_s))
+            events.append(Progressed(now_s, name, done, {}, now_s - began_s))
             if done < (operation.to_iterations or done):
                 self._go_on(operation, done, now_s)
                 return events
@@ -79,7 +72,7 @@ class VirtualStreamExecutor(ClockExecutor):
         if complete:
             start_s = self._pause_s(operation)
             timings = {"start_s": start_s, "steps": float(steps), "step_s": (busy_s - start_s) / steps}
-        return [*events, Finished(name, now_s, done, {}, None, busy_s, complete, timings)]
+        return [*events, OperationEnded(now_s, name, done, {}, None, busy_s, complete, timings)]
 
     def _pause_s(self, operation: Operation) -> float:
         """Return what the process of a job takes to start on the GPUs that it holds."""

@@ -20,12 +20,14 @@ from optplan.contracts import Plan, Result
 from optplan.contracts.conditions import Mode
 from optplan.execution.driver import Driver, Limits
 from optplan.execution.journal import Beginning, Journal
-from optplan.execution.protocol import Event, Progressed
+from optplan.execution.protocol import Event
 from optplan.execution.records import (
     Began,
+    Checkpoint,
     OperationEnded,
     OperationStarted,
     OperationWanted,
+    Progressed,
     Record,
     SegmentEnded,
 )
@@ -123,7 +125,7 @@ def _measure_journal(decisions: int) -> Row:
     """Write what one trial's segment of one iteration writes: two transactions, for a step of one second."""
     wanted = OperationWanted(0.0, "abcdef01.b1-s1.b1-s1-trials-0001.1", "b1-s1", "b1-s1-trials-0001", 1, {"node-1": 1})
     started = OperationStarted(0.0, wanted.operation)
-    checkpoint = {"path": "trials/b1-s1-trials-0001/checkpoint-000001-001", "sha256": "0" * 64}
+    checkpoint = Checkpoint("trials/b1-s1-trials-0001/checkpoint-000001-001", "0" * 64)
     timings = {"start_s": 0.1, "load_s": 0.1, "save_s": 0.1, "steps": 1.0, "step_s": 1.0}
     ended = OperationEnded(1.0, wanted.operation, 1, {"loss": 0.5}, checkpoint, 1.0, True, timings)
     reset_peak()
@@ -159,7 +161,7 @@ def _measure_changes(executor: str, runs: int) -> Row:
     pauses, loops = [], []
     reset_peak()
     for _ in range(runs):
-        told: list[Record | Progressed] = []
+        told: list[Record] = []
         with TemporaryDirectory() as folder:
             run_plan(plan, _TRAINABLE, executor=executor, out=Path(folder, "run"), listener=told.append)
         ends = [record.t for record in told if isinstance(record, SegmentEnded)][:-1]

@@ -38,7 +38,7 @@ def test_a_stream_as_planned(run: Runner, files: tuple[Path, Path, Path], tmp_pa
     status = run("status", out)
     assert status.code == 0
     assert status.out.splitlines()[:2] == [
-        f"{out}: nobody follows it",
+        f"{out}: it has ended",
         "virtual stream: nothing was trained; times are those of the instance",
     ]
     assert "37 min 30 s (planned 37 min 30 s)" in status.out

@@ -372,7 +372,7 @@ def test_nobody_runs_twice_at_the_same_time(plan_of: PlanOf, tmp_path: Path) -> 
             submit(read_export(folder))
 
 
-def test_nothing_begins_after_the_bell(plan_of: PlanOf, tmp_path: Path) -> None:
+def test_nothing_begins_after_time_is_up(plan_of: PlanOf, tmp_path: Path) -> None:
     """A round that began long ago has ended for whoever comes back; after the deadline nobody begins at all."""
     plan = plan_of("seer-paper-example")
     folder = write(plan, tmp_path, "slurm", command="touch ran {gpus}", space={"rate": {"uniform": [0, 1]}})

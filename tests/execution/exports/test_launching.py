@@ -156,7 +156,7 @@ def test_what_takes_too_long_is_ended_and_not_started_again(plan_of: PlanOf, tmp
     assert (folder / "trials/job/runs").read_text() == "x\n"
 
 
-def test_a_kill_before_the_bell_is_a_failure(plan_of: PlanOf, tmp_path: Path) -> None:
+def test_a_kill_before_time_is_up_is_a_failure(plan_of: PlanOf, tmp_path: Path) -> None:
     """A round ends by the clock, and then with 124 or 137; a trial that is killed for want of memory has not ended."""
     plan, space = plan_of("seer-paper-example"), {"rate": {"uniform": [0, 1]}}
     for code in (137, 124):

@@ -90,7 +90,7 @@ def test_a_search_runs_to_its_end_and_survives_a_failure(
 def test_rounds_end_by_the_clock_at_several_widths(
     tmp_path: Path, slurm: SlurmCluster, train_command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SEER's rounds with trials of 1 and 2 GPUs side by side: everybody stops by the bell, and the best goes on."""
+    """SEER's rounds with trials of 1 and 2 GPUs side by side: everybody stops when time is up, and the best goes on."""
     example = read_instance("seer-paper-example")
     instance = example.replace(deadline_min=0.42, budget="2.1gpu-min", least_round_min=0.042)
     plan = build_plan(instance, solve(instance, solver="published-seer"))

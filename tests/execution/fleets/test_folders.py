@@ -19,6 +19,7 @@ from optplan.execution.fleets.protocol import FleetRequest, Notice, Report
 from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import FleetOptions
+from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Beginning, Journal
 from optplan.execution.records import Record
 from optplan.execution.running import SearchRun
@@ -39,8 +40,8 @@ class WrittenFleet(FolderFleet):
 
     done = 20
 
-    def __init__(self, root: Path, command: str, *, now_s: float) -> None:
-        super().__init__(root, command, now_s=now_s)
+    def __init__(self, root: Path, *, now_s: float) -> None:
+        super().__init__(FolderSettings(root), now_s=now_s)
         self._now_s = now_s
 
     def now_s(self) -> float:
@@ -68,12 +69,6 @@ class WrittenFleet(FolderFleet):
 
     def _end(self, folder: Path) -> None:
         """They have ended."""
-
-    def release(self) -> None:
-        """There is nothing."""
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def request_of(plan: SriftPlan, **fields: Any) -> FleetRequest:  # noqa: ANN401 - fields of a request
@@ -113,7 +108,7 @@ def follow(
         state = FleetState(plan, SriftInstance.parse(plan.instance))
         for record in before:
             state.apply(record)
-        fleet = WrittenFleet(out, "", now_s=state.t)
+        fleet = WrittenFleet(out, now_s=state.t)
         fleet.done = done
         terms = FleetOptions(heartbeat_s=0.02, grace_s=5.0)
         monitor = Monitor(state, terms, fleet, journal=journal)
@@ -166,7 +161,7 @@ def test_roles_divide_the_global_batch(paper_plan: SriftPlan, tmp_path: Path) ->
 
 def test_lines_that_are_none_are_heartbeats(small_plan: SriftPlan, tmp_path: Path) -> None:
     """Half a line waits for its rest, and what is no object says only that the rank is there."""
-    fleet = WrittenFleet(tmp_path, "", now_s=0.0)
+    fleet = WrittenFleet(tmp_path, now_s=0.0)
     fleet.start(request_of(small_plan, number=2))
     fleet.poll(0.0)
     path = tmp_path / "fleets" / "002" / "ranks" / "00000.jsonl"
@@ -184,7 +179,7 @@ def test_lines_that_are_none_are_heartbeats(small_plan: SriftPlan, tmp_path: Pat
 
 def test_notices_are_files(tmp_path: Path) -> None:
     """A file named after the VM has the seconds that are left, counted from when it was written."""
-    fleet = WrittenFleet(tmp_path, "", now_s=100.0)
+    fleet = WrittenFleet(tmp_path, now_s=100.0)
     (tmp_path / "notices" / "spot.vm-001.json").write_text('{"in_s": 120}', encoding="utf-8")
     (notice,) = fleet.poll(0.0)
     assert isinstance(notice, Notice)
@@ -196,7 +191,7 @@ def test_notices_are_files(tmp_path: Path) -> None:
 @pytest.fixture
 def folder(small_plan: SriftPlan, tmp_path: Path) -> Path:
     """Return the folder of a fleet that was asked for, whose ranks have not come yet."""
-    fleet = WrittenFleet(tmp_path, "", now_s=0.0)
+    fleet = WrittenFleet(tmp_path, now_s=0.0)
     fleet.start(request_of(small_plan, number=2, from_iterations=3, to_iterations=5, checkpoint="three"))
     found = tmp_path / "fleets" / "002"
     for path in (found / "ranks").glob("*"):

@@ -14,6 +14,7 @@ from optplan.errors import UsageError
 from optplan.execution.fleets.protocol import FleetRequest, Report
 from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.slurm import SlurmFleet
+from optplan.execution.folders import FolderSettings
 from optplan.formulations.srift.planning import SriftPlan
 
 pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
@@ -48,12 +49,12 @@ def test_another_monitor_submits_nothing_again(
 ) -> None:
     """A monitor dies before it has noted one of its jobs: another one finds it by its name, and ends both."""
     request = FleetRequest(1, small_plan, {"spot.vm-001": 1, "spot.vm-002": 1}, (), 0, 10**9)
-    first = SlurmFleet(tmp_path, COUNTING, {}, "", now_s=0.0)
+    first = SlurmFleet(FolderSettings(tmp_path, command=COUNTING, gres=""), now_s=0.0)
     first.start(request)
     reports = tmp_path / "fleets" / "001" / "ranks"
     processes.wait_until(lambda: len(list(reports.iterdir())) == 2, "both ranks to report")
     (tmp_path / "fleets" / "001" / "spot.vm-002.submitted").unlink()
-    second = SlurmFleet(tmp_path, COUNTING, {}, "", now_s=0.0)
+    second = SlurmFleet(FolderSettings(tmp_path, command=COUNTING, gres=""), now_s=0.0)
     second.start(request)
     assert len(list(played_slurm.iterdir())) == 2
     assert {heard.rank for heard in second.poll(60.0) if isinstance(heard, Report)} <= {0, 1}

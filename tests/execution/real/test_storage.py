@@ -8,7 +8,7 @@ import pytest
 
 from optplan.errors import OutputError, UsageError
 from optplan.execution.checkpoints import bring, store
-from optplan.execution.protocol import Checkpoint
+from optplan.execution.records import Checkpoint
 from optplan.execution.storage import Storage
 
 pytestmark = pytest.mark.real

@@ -120,7 +120,7 @@ fi
 began=$here/$place/began-$step
 if [[ ! -s $began ]]; then
   date +%s >"$began"
-elif [[ -n $OPTPLAN_SECONDS ]]; then # the bell rings for those who were down as well
+elif [[ -n $OPTPLAN_SECONDS ]]; then # time is up for those who were down as well
   passed=$(($(date +%s) - $(cat "$began")))
   ((passed <= 0)) || OPTPLAN_SECONDS=$((${OPTPLAN_SECONDS%.*} - passed))
   if [[ $OPTPLAN_SECONDS != *.* ]] && ((OPTPLAN_SECONDS <= 0)); then
@@ -154,9 +154,9 @@ if [[ -n $asked ]]; then
   exit 143
 fi
 passed=$(($(date +%s) - $(cat "$started" 2>/dev/null || date +%s)))
-bell=${OPTPLAN_SECONDS:-$OPTPLAN_LIMIT}
-# Before the bell, 137 is a kill from elsewhere, such as for want of memory, and 124 the command's own.
-if ((code == 124 || code == 137)) && ((passed >= ${bell%.*})); then
+limit_s=${OPTPLAN_SECONDS:-$OPTPLAN_LIMIT}
+# Before time is up, 137 is a kill from elsewhere, such as for want of memory, and 124 the command's own.
+if ((code == 124 || code == 137)) && ((passed >= ${limit_s%.*})); then
   if [[ -z $OPTPLAN_SECONDS ]]; then
     echo "launch.sh: $OPTPLAN_TRIAL was ended after the $OPTPLAN_LIMIT s that $step may take" >&2
     exit 124

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from optplan.execution.online.decisions import Allocator, Changes
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
-from optplan.execution.online.rows import Outlook, Rows
+from optplan.execution.online.rows import RemainingTimes, Rows
 from optplan.execution.online.width_table import WidthTable
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.lab.cluster.jobs import Job, Places
@@ -27,7 +27,7 @@ class Scheduled:
     def __init__(self, plan: BoaPlan, order: Order = Order.FIRST_COME) -> None:
         self._gpu_type = require_one_type(plan)
         self.name = f"{order}:{plan.solver} plan"
-        self._table, self._outlook, self._order = WidthTable.from_plan(plan), Outlook(plan), order
+        self._table, self._remaining, self._order = WidthTable.from_plan(plan), RemainingTimes(plan), order
         self._weights = {unit.id: unit.weight for unit in plan.units}
         self._rows = Rows()
         self._runnable: dict[str, tuple[int, ...]] = {}
@@ -107,7 +107,7 @@ class Scheduled:
             row,
             job.submitted_s,
             attained_gpu_s,
-            self._outlook.left_s(job.application, job.epochs_done, row),
+            self._remaining.left_s(job.application, job.epochs_done, row),
             self._weights.get(job.application, 1.0),
         )
 
