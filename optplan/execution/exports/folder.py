@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 from collections.abc import Mapping
 from importlib.resources import files
@@ -28,37 +29,50 @@ _READ_ONLY = ("BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID")
 
 def read_script(name: str, /, **blanks: object) -> str:
     """Return a text of the folder ``scripts``, with what stands in it between ``@`` filled in."""
-    text = (files("optplan.execution.exports") / "scripts" / name).read_text(encoding="utf-8")
-    for blank, value in blanks.items():
-        text = text.replace(f"@{blank.upper()}@", str(value))
-    return text
+
+    def fill(found: re.Match[str]) -> str:
+        return str(blanks.get(found[1].lower(), found[0]))
+
+    return re.sub("@([A-Z_]+)@", fill, _read(name))
+
+
+def read_manifest(name: str, /, **blanks: object) -> dict[str, Any]:
+    """Return a manifest of the folder ``scripts`` with what stands after ``$`` filled in; what is empty is left out."""
+    import yaml
+
+    def fill(part: Any) -> Any:  # noqa: ANN401 - plain data
+        if isinstance(part, Mapping):
+            return {key: found for key, each in part.items() if not _is_empty(each, found := fill(each))}
+        if isinstance(part, list):
+            return [fill(each) for each in part]
+        return blanks.get(part[1:]) if _is_blank(part) else part
+
+    found = fill(yaml.safe_load(_read(name)))
+    assert isinstance(found, dict)  # as all of them are
+    return found
+
+
+def _read(name: str) -> str:
+    return (files("optplan.execution.exports") / "scripts" / name).read_text(encoding="utf-8")
+
+
+def _is_blank(part: object) -> bool:
+    return isinstance(part, str) and part.startswith("$")
+
+
+def _is_empty(part: object, filled: object) -> bool:
+    return _is_blank(part) and (filled is None or filled in ({}, []))
 
 
 def write_decide(request: ExportRequest) -> str:
     """Return a function of shell that decides who is in a step; where that cannot be, the best so far has won."""
-    promote = write_promotion(request)
-    return (
-        "decide() {\n"
-        "  local code=0\n"
-        f'  {promote} "$1" || code=$?\n'
-        f'  ((code == 0)) || {{ {promote} --winner || true; exit "$code"; }}\n'
-        "}"
-    )
+    return read_script("decide.sh", promote=write_promotion(request)).rstrip()
 
 
 def begin_stream(what: str, ways: Mapping[str, str]) -> str:
     """Return the beginning of a script that is given a job's name and way: what it does, and what each way sets."""
     cases = "".join(f"  {way}) {sets} ;;\n" for way, sets in ways.items())
-    return (
-        f"#!/usr/bin/env bash\n{what}"
-        "set -euo pipefail\n"
-        'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"\n'
-        "name=$1 way=$2\n"
-        '[[ $name =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || { echo "submit.sh: no name for a job: $name" >&2; exit 2; }\n'
-        f"case $way in\n{cases}"
-        '  *) echo "submit.sh: there is no way $way" >&2; exit 2 ;;\nesac\n'
-        "mkdir -p logs\n"
-    )
+    return read_script("stream.sh", what=what, cases=cases)
 
 
 def write_common(outline: Outline, request: ExportRequest, manifest: Mapping[str, Any]) -> dict[str, str]:

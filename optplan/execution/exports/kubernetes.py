@@ -13,30 +13,24 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from optplan.execution.exports.commands import write_promotion
-from optplan.execution.exports.folder import read_script, write_decide
+from optplan.execution.exports.folder import read_manifest, read_script, write_decide
 from optplan.execution.exports.pods import (
     JOB_NAME,
     PART_OF,
-    TRAIN,
     PodTemplate,
-    grace_s,
+    describe_container,
     name_object,
-    overlay,
     require_no_elastic,
-    write_call,
-    write_env,
-    write_limits,
     write_metadata,
-    write_place,
-    write_volume,
+    write_pod,
 )
 from optplan.execution.exports.request import ExportRequest, write_yaml
 from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Step
 
 #: A pod that was preempted, evicted or drained has not failed.
 _PREEMPTED = [{"type": "DisruptionTarget", "status": "True"}]
-#: What the launcher ends with when the time of the plan, or of a member, is over.
-_OVER = [4, 124]
+#: Seconds between the launcher's own end of a command and Kubernetes' end of the pod.
+_END_S = 10
 
 
 class KubernetesTemplate(PodTemplate):
@@ -48,9 +42,9 @@ class KubernetesTemplate(PodTemplate):
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     """Return the manifests, and the script that applies them in turn; several pods a trial cannot take turns."""
     if outline.kind is Kind.FLEET:
-        manifests = {"train": _write_fleet(outline, request)}
+        manifests = {"train": _write_object(outline, outline.steps, "train", request)}
     else:
-        manifests = {step.name: _write_step(outline, step, request) for step in outline.steps}
+        manifests = {step.name: _write_object(outline, [step], step.name, request) for step in outline.steps}
     return write_manifests(outline, request, manifests)
 
 
@@ -62,24 +56,21 @@ def write_manifests(
     return {**files, "submit.sh": _write_submission(outline, request, manifests)}
 
 
-def _write_step(outline: Outline, step: Step, request: ExportRequest) -> dict[str, Any]:
-    if step.shape.nodes > 1:
-        return _write_jobset(outline, [step], step.name, request)
-    job = _write_job(outline, step, request, pods=step.segment.members, at_once=step.segment.at_once)
-    job["backoffLimitPerIndex"] = request.options.retries
-    job["maxFailedIndexes"] = step.segment.members
-    over = {"action": "FailIndex", "onExitCodes": {"containerName": TRAIN, "operator": "In", "values": _OVER}}
-    job["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": _PREEMPTED}, over]}
-    job |= _write_ttl(request)
-    metadata = write_metadata(outline, step.name, request)
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job}
-
-
-def _write_fleet(outline: Outline, request: ExportRequest) -> dict[str, Any]:
-    if len(outline.steps) == 1 and outline.steps[0].shape.nodes == 1:
-        manifest = _write_step(outline, outline.steps[0], request)
-        return manifest | {"metadata": write_metadata(outline, "train", request)}
-    return _write_jobset(outline, outline.steps, "train", request)
+def _write_object(outline: Outline, steps: Sequence[Step], name: str, request: ExportRequest) -> dict[str, Any]:
+    step = steps[0]
+    if len(steps) > 1 or step.shape.nodes > 1:
+        return _write_jobset(outline, steps, name, request)
+    container = describe_container(step, outline, request, "$((JOB_COMPLETION_INDEX + 1))")
+    return read_manifest(
+        "job.yaml",
+        metadata=write_metadata(outline, name, request),
+        members=step.segment.members,
+        at_once=step.segment.at_once,
+        pod=_write_pod(step, outline, request, container),
+        retries=request.options.retries,
+        preempted=_PREEMPTED,
+        ttl_s=request.template_as(KubernetesTemplate).ttl_s,
+    )
 
 
 def _write_jobset(outline: Outline, steps: Sequence[Step], name: str, request: ExportRequest) -> dict[str, Any]:
@@ -92,80 +83,43 @@ def _write_jobset(outline: Outline, steps: Sequence[Step], name: str, request: E
         if segment.at_once < segment.members:
             turns = f"{segment.at_once} of {segment.members} trials of {nodes} pods at a time"
             raise CannotExpressError(f"cannot express: {segment.id!r} runs {turns}, and a JobSet begins all at once")
-        group = f"g{number}"
+        container = describe_container(step, outline, request, "$((JOB_INDEX + 1))")
+        # The pod's own index is its place among the nodes, the Job's that of the member.
+        source = {"fieldRef": {"fieldPath": "metadata.annotations['jobset.sigs.k8s.io/job-index']"}}
         # Of a fleet, all groups meet at the first one's first pod; of trials, each at its own.
         replica = "0" if outline.kind is Kind.FLEET else "$(JOB_INDEX)"
-        variables = {"MASTER_ADDR": f"{called}-g0-{replica}-0.{called}", "OPTPLAN_GROUP_FIRST": str(first)}
-        job = _write_job(outline, step, request, pods=nodes, at_once=nodes, variables=variables, indexed=True)
-        job["backoffLimit"] = 0
-        job["podFailurePolicy"] = {"rules": [{"action": "FailJob", "onPodConditions": _PREEMPTED}]}
-        groups.append({"name": group, "replicas": segment.members, "template": {"spec": job}})
+        container["env"][:0] = [
+            {"name": "JOB_INDEX", "valueFrom": source},
+            {"name": "MASTER_ADDR", "value": f"{called}-g0-{replica}-0.{called}"},
+            {"name": "OPTPLAN_GROUP_FIRST", "value": str(first)},
+        ]
+        rank = "export OPTPLAN_NODE_RANK=$((OPTPLAN_GROUP_FIRST + JOB_COMPLETION_INDEX)); "
+        container["command"][2] = rank + container["command"][2]
+        groups.append(
+            read_manifest(
+                "jobset-group.yaml",
+                name=f"g{number}",
+                members=segment.members,
+                nodes=nodes,
+                pod=_write_pod(step, outline, request, container),
+                preempted=_PREEMPTED,
+            )
+        )
         first += nodes
-    return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": write_metadata(outline, name, request),
-        "spec": {
-            "network": {"enableDNSHostnames": True, "subdomain": called},
-            "failurePolicy": {
-                "maxRestarts": request.options.retries,
-                "rules": [
-                    {
-                        "name": "preempted",
-                        "action": "RestartJobSetAndIgnoreMaxRestarts",
-                        "onJobFailureReasons": ["PodFailurePolicy"],
-                    }
-                ],
-            },
-            "replicatedJobs": groups,
-            **_write_ttl(request),
-        },
-    }
+    return read_manifest(
+        "jobset.yaml",
+        metadata=write_metadata(outline, name, request),
+        subdomain=called,
+        retries=request.options.retries,
+        groups=groups,
+        ttl_s=request.template_as(KubernetesTemplate).ttl_s,
+    )
 
 
-def _write_ttl(request: ExportRequest) -> dict[str, int]:
-    template = request.template_as(KubernetesTemplate)
-    return {} if template.ttl_s is None else {"ttlSecondsAfterFinished": template.ttl_s}
-
-
-def _write_job(
-    outline: Outline,
-    step: Step,
-    request: ExportRequest,
-    *,
-    pods: int,
-    at_once: int,
-    variables: Mapping[str, str] | None = None,
-    indexed: bool = False,
-) -> dict[str, Any]:
-    template = request.template_as(PodTemplate)
-    volumes, mounts = write_volume(request)
-    env: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in (variables or {}).items()]
-    index = "$((JOB_COMPLETION_INDEX + 1))"
-    if indexed:  # the pod's own index is its place among the nodes, the Job's that of the member
-        source = {"fieldRef": {"fieldPath": "metadata.annotations['jobset.sigs.k8s.io/job-index']"}}
-        env = [{"name": "JOB_INDEX", "valueFrom": source}, *env]
-        index = "$((JOB_INDEX + 1))"
-    env += write_env(outline, request)
-    command = write_call(step, request, index)
-    if indexed:
-        command[2] = "export OPTPLAN_NODE_RANK=$((OPTPLAN_GROUP_FIRST + JOB_COMPLETION_INDEX)); " + command[2]
-    container = {
-        "name": TRAIN,
-        "image": template.image,
-        "command": command,
-        "env": env,
-        "resources": write_limits(step, request),
-        "volumeMounts": mounts,
-    }
-    spec: dict[str, Any] = {"restartPolicy": "Never", "terminationGracePeriodSeconds": grace_s(request)}
-    spec |= {"containers": [container], "volumes": volumes, **write_place(step, outline, request)}
-    return {
-        "completions": pods,
-        "parallelism": at_once,
-        "completionMode": "Indexed",
-        "template": overlay({"metadata": {"labels": {**PART_OF, **template.labels}}, "spec": spec}, request),
-    }
+def _write_pod(step: Step, outline: Outline, request: ExportRequest, container: Mapping[str, Any]) -> dict[str, Any]:
+    labels = {**PART_OF, **request.template_as(PodTemplate).labels}
+    grace_s = request.options.grace_s + _END_S
+    return write_pod(step, outline, request, labels=labels, restart="Never", grace_s=grace_s, **container)
 
 
 def _write_submission(outline: Outline, request: ExportRequest, manifests: Mapping[str, Mapping[str, Any]]) -> str:

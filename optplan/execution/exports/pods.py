@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from optplan.errors import DataError, nearest_name_hint
+from optplan.execution.exports.folder import read_manifest
 from optplan.execution.exports.request import ExportRequest, Template, require_known
 from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Step
 from optplan.schema import ByName, FrozenModel
@@ -32,8 +33,6 @@ _CONTAINER_FIELDS = (
     "resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath "
     "terminationMessagePolicy tty volumeDevices volumeMounts workingDir"
 )
-#: Seconds between the launcher's own end of a command and Kubernetes' end of the pod.
-_END_S = 10
 _VOLUME = "optplan"
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 
@@ -76,14 +75,16 @@ def name_object(outline: Outline, name: str, request: ExportRequest) -> str:
 def write_metadata(outline: Outline, name: str, request: ExportRequest) -> dict[str, Any]:
     """Return an object's metadata."""
     template = request.template_as(PodTemplate)
-    labels = {**PART_OF, **template.labels}
-    annotations = {"optplan/plan-id": outline.plan.plan_id, "optplan/export-id": request.export_id}
-    if template.queue is not None:
-        labels["kueue.x-k8s.io/queue-name"] = template.queue
-    if template.elastic:
-        annotations["kueue.x-k8s.io/elastic-job"] = "true"
-    space = {} if template.namespace is None else {"namespace": template.namespace}
-    return {"name": name_object(outline, name, request), **space, "labels": labels, "annotations": annotations}
+    queue = {} if template.queue is None else {"kueue.x-k8s.io/queue-name": template.queue}
+    return read_manifest(
+        "metadata.yaml",
+        name=name_object(outline, name, request),
+        namespace=template.namespace,
+        labels={**PART_OF, **template.labels, **queue},
+        plan_id=outline.plan.plan_id,
+        export_id=request.export_id,
+        elastic="true" if template.elastic else None,
+    )
 
 
 def require_no_elastic(request: ExportRequest, what: str) -> None:
@@ -92,54 +93,38 @@ def require_no_elastic(request: ExportRequest, what: str) -> None:
         raise CannotExpressError(f"cannot express: template.elastic of {what}; Kueue resizes Jobs only: leave it out")
 
 
-def write_place(step: Step, outline: Outline, request: ExportRequest) -> dict[str, Any]:
-    """Return where the pods of a step may run, and as whom, as fields of their specification."""
+def write_pod(step: Step, outline: Outline, request: ExportRequest, **container: object) -> dict[str, Any]:
+    """Return a pod of a step, the user's overlay merged in: where it may run and as whom, and more of its container."""
     template = request.template_as(PodTemplate)
     require_known("placement", template.placement, outline.plan.resources)
     place = template.placement.get(step.segment.resource, Placement())
-    found: dict[str, Any] = {}
-    if place.node_selector:
-        found["nodeSelector"] = dict(place.node_selector)
-    if place.tolerations:
-        found["tolerations"] = [dict(each) for each in place.tolerations]
-    if template.service_account is not None:
-        found["serviceAccountName"] = template.service_account
-    if template.image_pull_secrets:
-        found["imagePullSecrets"] = [{"name": name} for name in template.image_pull_secrets]
-    return found
+    pod = read_manifest(
+        "pod.yaml",
+        run_dir=template.run_dir,
+        claim=template.claim,
+        node_selector=dict(place.node_selector),
+        tolerations=[dict(each) for each in place.tolerations],
+        service_account=template.service_account,
+        image_pull_secrets=[{"name": name} for name in template.image_pull_secrets],
+        **container,
+    )
+    return overlay(pod, request)
 
 
-def write_limits(step: Step, request: ExportRequest) -> dict[str, Any]:
-    """Return the resources of a container of a step; Kubernetes wants extended ones among the limits."""
+def describe_container(step: Step, outline: Outline, request: ExportRequest, member: str) -> dict[str, Any]:
+    """Return image, command (the launcher, for one member of a step), variables and resources of a container."""
     template = request.template_as(PodTemplate)
+    folder = shlex.quote(template.run_dir).replace("$", "$$")  # Kubernetes itself replaces $(NAME), not $$
+    env = [{"name": "OPTPLAN_EXPECTED", "value": request.export_id}]
     gpus = {template.gpu_resource: str(step.shape.gpus_per_node)}
+    # Kubernetes wants extended resources among the limits.
     extended = {name: amount for name, amount in template.requests.items() if _is_extended(name)}
-    return {"requests": {**template.requests, **gpus}, "limits": {**extended, **gpus}}
-
-
-def write_call(step: Step, request: ExportRequest, member: str) -> list[str]:
-    """Return a container's command: the launcher, for one member of a step."""
-    folder = shlex.quote(request.template_as(PodTemplate).run_dir)
-    folder = folder.replace("$", "$$")  # Kubernetes itself replaces $(NAME), not $$
-    return ["bash", "-c", f"exec bash {folder}/launch.sh {step.name} {member}"]
-
-
-def write_env(outline: Outline, request: ExportRequest) -> list[dict[str, Any]]:
-    """Return the variables of every container: which export it is of, and of a stream which job."""
-    found = [{"name": "OPTPLAN_EXPECTED", "value": request.export_id}]
-    return found + ([{"name": "OPTPLAN_JOB", "value": JOB_NAME}] if outline.kind is Kind.STREAM else [])
-
-
-def write_volume(request: ExportRequest) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the volumes of a pod, and where its container mounts them."""
-    template = request.template_as(PodTemplate)
-    volume = {"name": _VOLUME, "persistentVolumeClaim": {"claimName": template.claim}}
-    return [volume], [{"name": _VOLUME, "mountPath": template.run_dir}]
-
-
-def grace_s(request: ExportRequest) -> int:
-    """Return the seconds that a pod has to end: the launcher ends its command first."""
-    return request.options.grace_s + _END_S
+    return {
+        "image": template.image,
+        "command": ["bash", "-c", f"exec bash {folder}/launch.sh {step.name} {member}"],
+        "env": env + ([{"name": "OPTPLAN_JOB", "value": JOB_NAME}] if outline.kind is Kind.STREAM else []),
+        "resources": {"requests": {**template.requests, **gpus}, "limits": {**extended, **gpus}},
+    }
 
 
 def overlay(pod: Mapping[str, Any], request: ExportRequest) -> dict[str, Any]:

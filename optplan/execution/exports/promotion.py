@@ -20,7 +20,7 @@ from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION
 from optplan.execution.exports.steps import Kind, Outline, Step, hard_deadline, outline
 from optplan.execution.ranking import rank, read_metric
-from optplan.instances.files import format_json, read_plan
+from optplan.instances.files import format_json, read_plan, write_text
 from optplan.instances.plain_data import parse_json, read_text
 
 #: What a job of a stream may be called: a folder, and a name of the scheduler's.
@@ -92,7 +92,7 @@ def promote(exported: Exported, name: str, *, now_s: float | None = None) -> lis
         if any((exported.folder / "trials" / trial / f"began-{name}").exists() for trial in decided):
             return decided
     members = choose_members(exported, step)
-    _write(_members_file(exported, step), "".join(f"{trial}\n" for trial in members))
+    write_text("".join(f"{trial}\n" for trial in members), _members_file(exported, step), overwrite=True)
     return members
 
 
@@ -146,7 +146,7 @@ def find_winner(exported: Exported) -> dict[str, Any]:
             "metric": value,
             "checkpoint": f"trials/{best}/checkpoint",
         }
-    _write(exported.folder / "winner.json", format_json(winner) + "\n")
+    write_text(format_json(winner) + "\n", exported.folder / "winner.json", overwrite=True)
     return winner
 
 
@@ -188,7 +188,8 @@ def submit(exported: Exported, *, unit: str | None = None, job: str | None = Non
         raise UsageError("class: the plan is not one of streams; leave out --class and --job")
     done = subprocess.run(script, cwd=exported.folder, capture_output=True, text=True, check=False)
     if job is not None and not (done.returncode != 0 and _take_back(exported, job, script[-1])):
-        _write(exported.folder / "trials" / job / "way", f"{script[-1]}\n")  # to go on with it by hand
+        way = exported.folder / "trials" / job / "way"  # to go on with it by hand
+        write_text(f"{script[-1]}\n", way, overwrite=True)
     if done.returncode != 0:
         raise UsageError(
             f"submit.sh ended with exit code {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
@@ -279,14 +280,6 @@ def _find_metric(lines: Sequence[bytes], metric: str) -> float | None:
     return None
 
 
-def _write(file: Path, text: str) -> None:
-    """Replace a file at once: two who decide the same may do so together."""
-    file.parent.mkdir(exist_ok=True)
-    new = file.with_name(f".{file.name}.{os.urandom(8).hex()}")  # in containers, ids of processes are alike
-    new.write_text(text, encoding="utf-8")
-    new.replace(file)
-
-
 @contextmanager
 def _counts(folder: Path) -> Iterator[dict[str, int]]:
     """Hold the counts of ways, for this process alone."""
@@ -297,4 +290,4 @@ def _counts(folder: Path) -> Iterator[dict[str, int]]:
         if not isinstance(counts, dict) or any(type(count) is not int for count in counts.values()):
             raise UsageError(f"{file}: holds no counts of ways; remove it, and they begin anew")
         yield counts
-        _write(file, format_json(counts) + "\n")
+        write_text(format_json(counts) + "\n", file, overwrite=True)

@@ -67,13 +67,4 @@ _ELSE = "use --to slurm, skypilot or kubernetes"
 def _write_stream(outline: Outline, request: ExportRequest) -> str:
     what = "# Runs a job of a class: submit.sh NAME WAY. `optplan submit` chooses the way.\n"
     ways = {way.name: f"steps='{' '.join(step.name for step in way.steps)}'" for way in outline.ways}
-    return begin_stream(what, ways) + (
-        "for step in $steps; do\n"
-        "  for ((try = 0; ; try++)); do\n"
-        "    code=0\n"
-        '    OPTPLAN_JOB=$name bash launch.sh "$step" >>"logs/$name.log" 2>&1 || code=$?\n'
-        "    ((code != 0)) || break\n"
-        f"    ((try < {request.options.retries} && code != 4 && code != 124 && code != 143)) || "
-        '{ echo "submit.sh: $step failed; see logs/$name.log" >&2; exit 1; }\n'
-        "  done\ndone\n"
-    )
+    return begin_stream(what, ways) + read_script("script-stream.sh", retries=request.options.retries)

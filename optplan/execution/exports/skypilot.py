@@ -16,9 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from optplan.contracts.resources import Resource
 from optplan.execution.exports.commands import split, write_promotion
-from optplan.execution.exports.folder import read_script
+from optplan.execution.exports.folder import read_manifest, read_script
 from optplan.execution.exports.request import ExportRequest, Template, require_known, write_yaml
 from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Step
 from optplan.schema import ByName
@@ -95,48 +94,30 @@ def _write_task(outline: Outline, step: Step, after: str, request: ExportRequest
         shape, size = step.shape, request.options.gpus_per_node or resource.gpus_per_node
         run = f"bash {folder}/stage.sh {step.name} {shape.nodes} {shape.gpus_per_node} {size} {after}"
         setup.append(f"{shlex.join(split(template.optplan))} --version  # decides who goes on")
-    task: dict[str, Any] = {
-        "name": f"{request.tag}-{step.name}",
-        "workdir": request.workdir,
-        "num_nodes": step.segment.nodes if search else step.shape.nodes,
-        "resources": _write_resources(resource, step, template, request, whole=search),
-        "file_mounts": {folder: {"source": template.bucket, "mode": "MOUNT_CACHED"}},
-        "envs": {"OPTPLAN_EXPECTED": request.export_id},
-        "run": f"{run}\n",
-    }
-    if setup:
-        task["setup"] = "".join(f"{line}\n" for line in ["set -e", *setup])
-    if outline.kind is Kind.STREAM:
-        task["envs"]["OPTPLAN_JOB"] = "optplan-job"
-    return task
-
-
-def _write_resources(
-    resource: Resource, step: Step, template: SkyPilotTemplate, request: ExportRequest, *, whole: bool
-) -> dict[str, Any]:
-    gpus = resource.gpus_per_node if whole else step.shape.gpus_per_node
-    if request.options.gpus_per_node is not None:
-        gpus = request.options.gpus_per_node
-    found: dict[str, Any] = {}
-    infra = template.infra or "/".join(each for each in (resource.provider, resource.region) if each)
-    if infra:
-        found["infra"] = infra
-    if resource.instance_type:
-        found["instance_type"] = resource.instance_type
-    else:
-        kind = template.accelerators.get(resource.gpu_type, resource.gpu_type.upper())
-        found["accelerators"] = {kind: gpus}
-    if template.image_id is not None:
-        found["image_id"] = template.image_id
-    found["use_spot"] = resource.spot
-    if resource.price_usd_per_hour is not None:
-        hourly = resource.price_usd_per_hour * gpus / resource.gpus_per_node
-        found["max_hourly_cost"] = round(hourly * (1 + template.hourly_margin), 4)
-    found["autostop"] = {"idle_minutes": template.idle_minutes}
-    # Trials of a search are started again one by one; a stage that fails has nobody who could go on.
-    restarts = 0 if whole else request.options.retries
-    found["job_recovery"] = {"strategy": None, "max_restarts_on_errors": restarts}
-    return found
+    size = request.options.gpus_per_node or (resource.gpus_per_node if search else step.shape.gpus_per_node)
+    kind = template.accelerators.get(resource.gpu_type, resource.gpu_type.upper())
+    price = resource.price_usd_per_hour
+    hourly = None if price is None else price * size / resource.gpus_per_node
+    return read_manifest(
+        "skypilot-task.yaml",
+        name=f"{request.tag}-{step.name}",
+        workdir=request.workdir,
+        nodes=step.segment.nodes if search else step.shape.nodes,
+        infra=template.infra or "/".join(each for each in (resource.provider, resource.region) if each) or None,
+        instance_type=resource.instance_type or None,
+        accelerators=None if resource.instance_type else {kind: size},
+        image_id=template.image_id,
+        spot=resource.spot,
+        max_hourly_cost=None if hourly is None else round(hourly * (1 + template.hourly_margin), 4),
+        idle_minutes=template.idle_minutes,
+        # Trials of a search are started again one by one; a stage that fails has nobody who could go on.
+        restarts=0 if search else request.options.retries,
+        mounts={folder: {"source": template.bucket, "mode": "MOUNT_CACHED"}},
+        export_id=request.export_id,
+        job="optplan-job" if outline.kind is Kind.STREAM else None,
+        run=f"{run}\n",
+        setup="".join(f"{line}\n" for line in ["set -e", *setup]) if setup else None,
+    )
 
 
 def _write_stage(request: ExportRequest) -> str:

@@ -101,11 +101,8 @@ def _write_stream(outline: Outline, request: ExportRequest) -> dict[str, str]:
         "# Submits a job of a class: submit.sh NAME WAY. Its later segments are submitted by those before them.\n"
         "# `optplan submit` chooses the way.\n"
     )
-    submit = begin_stream(what, {way.name: f"step={way.steps[0].name}" for way in outline.ways}) + (
-        'id=$(OPTPLAN_JOB=$name sbatch --parsable --export=ALL --job-name="$name" "jobs/$step.sbatch")\n'
-        'printf \'%s\\t%s\\n\' "$step" "${id%%;*}" | tee -a submitted.tsv\n'
-    )
-    return {**found, "submit.sh": submit}
+    submit = begin_stream(what, {way.name: f"step={way.steps[0].name}" for way in outline.ways})
+    return {**found, "submit.sh": submit + read_script("slurm-stream.sh")}
 
 
 def _write_job(
@@ -113,23 +110,20 @@ def _write_job(
 ) -> str:
     name = f"{request.tag}-{'train' if outline.kind is Kind.FLEET else steps[0].name}"
     log = "logs/%x-%A_%a.log" if outline.kind is Kind.SEARCH else "logs/%x-%j.log"
-    lines = ["#!/usr/bin/env bash", f"# {outline.plan.plan_id}"]
-    for number, step in enumerate(steps):
-        own = [f"--job-name={name}", f"--output={log}", "--open-mode=append", "--requeue"]
-        lines += ["#SBATCH hetjob"] if number else [f"#SBATCH {option}" for option in own]
-        lines += [f"#SBATCH {option}" for option in _options(outline, step, request)]
-    lines += ["", "set -uo pipefail", 'cd -- "$SLURM_SUBMIT_DIR"', "code=0"]
-    # From 22.05 on, srun does not take this over from sbatch.
-    lines.append("[[ -z ${SLURM_CPUS_PER_TASK:-} ]] || export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK")
-    if outline.kind is Kind.SEARCH:
-        lines.append("member=$((OPTPLAN_OFFSET + SLURM_ARRAY_TASK_ID))")
-    lines.append(
-        f"srun {' : '.join(_run(number, step, member, len(steps)) for number, step in enumerate(steps))} || code=$?"
+    options = [f"--job-name={name}", f"--output={log}", "--open-mode=append", "--requeue"]
+    groups = [[f"#SBATCH {option}" for option in _options(outline, step, request)] for step in steps]
+    lines = [f"#SBATCH {option}" for option in options] + groups[0]
+    for group in groups[1:]:
+        lines += ["#SBATCH hetjob", *group]
+    job = read_script(
+        "slurm-job.sh",
+        plan_id=outline.plan.plan_id,
+        options="\n".join(lines),
+        member="member=$((OPTPLAN_OFFSET + SLURM_ARRAY_TASK_ID))\n" if outline.kind is Kind.SEARCH else "",
+        run=" : ".join(_run(number, step, member, len(steps)) for number, step in enumerate(steps)),
+        retries=request.options.retries,
     )
-    lines += _retry(request)
-    if after:
-        lines.append(f'sbatch --parsable --export=ALL --job-name="$SLURM_JOB_NAME" jobs/{after}.sbatch')
-    return "".join(f"{line}\n" for line in lines)
+    return job + (f'sbatch --parsable --export=ALL --job-name="$SLURM_JOB_NAME" jobs/{after}.sbatch\n' if after else "")
 
 
 def _run(number: int, step: Step, member: str, groups: int) -> str:
@@ -137,17 +131,6 @@ def _run(number: int, step: Step, member: str, groups: int) -> str:
     shape = step.shape
     spread = f"--ntasks={shape.nodes}" + ("" if _is_by_gpu(step) else " --ntasks-per-node=1")
     return f"{group}{spread} --kill-on-bad-exit=1 bash launch.sh {step.name} {member}"
-
-
-def _retry(request: ExportRequest) -> list[str]:
-    """Return lines that put a job that failed into the queue again, and end with its exit code otherwise."""
-    return [
-        "if ((code != 0 && code != 4 && code != 124 && "
-        f"${{SLURM_RESTART_COUNT:-0}} < {request.options.retries})); then  # 4 and 124: the time is over",
-        '  scontrol requeue "$SLURM_JOB_ID" && sleep 600  # ends this run of the job',
-        "fi",
-        '((code == 0)) || exit "$code"',
-    ]
 
 
 def _is_by_gpu(step: Step) -> bool:
@@ -174,22 +157,8 @@ def _options(outline: Outline, step: Step, request: ExportRequest) -> list[str]:
 
 
 _TAKEN = (
-    "nodes",
-    "ntasks",
-    "ntasks-per-node",
-    "gres",
-    "gpus",
-    "gpus-per-node",
-    "gpus-per-socket",
-    "gpus-per-task",
-    "ntasks-per-gpu",
-    "wrap",
-    "chdir",
-    "export",
-    "time",
-    "array",
-    "dependency",
-    "job-name",
+    "nodes ntasks ntasks-per-node gres gpus gpus-per-node gpus-per-socket gpus-per-task ntasks-per-gpu wrap chdir "
+    "export time array dependency job-name"
 )
 
 
@@ -198,7 +167,7 @@ def _write_option(name: str, value: str) -> str:
         raise DataError(
             "template.options", f"got {name!r}", "give the long name of an option of sbatch, without dashes"
         )
-    if name in _TAKEN:
+    if name in _TAKEN.split():
         raise DataError(f"template.options.{name}", "the plan says it", "leave it out")
     if not value.isprintable():
         raise DataError(f"template.options.{name}", f"got {value!r}", "an option stands on one line")
@@ -222,20 +191,14 @@ def _write_time(seconds: int) -> str:
 def _write_decision(request: ExportRequest, name: str, what: str) -> str:
     template = request.template_as(SlurmTemplate)
     own = {name: getattr(template, name) for name in ("partition", "account", "qos") if getattr(template, name)}
-    lines = [
-        "#!/usr/bin/env bash",
-        f"#SBATCH --job-name={request.tag}-{name}",
-        f"#SBATCH --output=logs/{name}-%j.log",
-        "#SBATCH --ntasks=1",
-        "#SBATCH --time=0-00:10:00",
-        *(f"#SBATCH {_write_option(name, value)}" for name, value in own.items()),
-        "",
-        "set -euo pipefail",
-        'cd -- "$SLURM_SUBMIT_DIR"',
-        *template.setup.splitlines(),
-        f"{write_promotion(request)} {what}",
-    ]
-    return "".join(f"{line}\n" for line in lines)
+    return read_script(
+        "slurm-decide.sh",
+        tag=request.tag,
+        name=name,
+        options="".join(f"#SBATCH {_write_option(name, value)}\n" for name, value in own.items()),
+        setup="".join(f"{line}\n" for line in template.setup.splitlines()),
+        promote=f"{write_promotion(request)} {what}",
+    )
 
 
 def _submit(lines: Iterable[str]) -> str:

@@ -12,21 +12,25 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from optplan.errors import DataError
+from optplan.execution.exports.folder import read_manifest
 from optplan.execution.exports.kubernetes import write_manifests
 from optplan.execution.exports.pods import (
     TRAIN,
     PodTemplate,
-    overlay,
+    describe_container,
     require_no_elastic,
-    write_call,
-    write_env,
-    write_limits,
     write_metadata,
-    write_place,
-    write_volume,
+    write_pod,
 )
 from optplan.execution.exports.request import ExportRequest
 from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Step
+
+#: What a TrainJob's patch may hold of a pod's specification, and of a container's.
+_PATCHED = (
+    "serviceAccountName volumes initContainers containers imagePullSecrets securityContext nodeSelector affinity "
+    "tolerations schedulingGates"
+)
+_PATCHED_CONTAINER = ("name", "env", "volumeMounts", "securityContext")
 
 
 class TrainJobTemplate(PodTemplate):
@@ -54,56 +58,29 @@ def _write_step(outline: Outline, step: Step, name: str, request: ExportRequest)
         raise CannotExpressError(f"cannot express: {many}; use --to kubernetes")
     require_no_elastic(request, "a TrainJob")
     template = request.template_as(TrainJobTemplate)
-    volumes, mounts = write_volume(request)
-    spec = {"containers": [{"name": TRAIN, "volumeMounts": mounts}], "volumes": volumes}
-    pod = overlay({"metadata": {}, "spec": {**spec, **write_place(step, outline, request)}}, request)
+    pod = write_pod(step, outline, request)
     _require_patch(pod)
     for container in pod["spec"]["containers"]:
         container["name"] = "node" if container["name"] == TRAIN else container["name"]
-    job = {"name": "node", "template": {"spec": {"template": {name: part for name, part in pod.items() if part}}}}
-    trainer: dict[str, Any] = {
-        "image": template.image,
-        "command": write_call(step, request, "1"),
-        "numNodes": step.shape.nodes,
-        "numProcPerNode": step.shape.workers_per_node,
-        "resourcesPerNode": write_limits(step, request),
-        "env": write_env(outline, request),
-    }
-    patch = {"manager": "optplan/export", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}}}
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": write_metadata(outline, name, request),
-        "spec": {
-            "runtimeRef": {"name": template.runtime, "kind": template.runtime_kind},
-            "trainer": trainer,
-            "runtimePatches": [patch],
-        },
-    }
+    return read_manifest(
+        "trainjob.yaml",
+        metadata=write_metadata(outline, name, request),
+        runtime=template.runtime,
+        runtime_kind=template.runtime_kind,
+        nodes=step.shape.nodes,
+        workers=step.shape.workers_per_node,
+        pod={name: part for name, part in pod.items() if part},
+        **describe_container(step, outline, request, "1"),
+    )
 
 
 def _require_patch(pod: dict[str, Any]) -> None:
     """Refuse fields of an overlay that a TrainJob cannot change in its runtime's pods."""
     for name in pod["spec"]:
-        if name not in _PATCHED:
+        if name not in _PATCHED.split():
             raise DataError(f"overlay.spec.{name}", "a TrainJob cannot change it", "say it in the training runtime")
     for container in pod["spec"]["containers"]:
         for name in container:
-            if name not in ("name", "env", "volumeMounts", "securityContext"):
+            if name not in _PATCHED_CONTAINER:
                 path = f"overlay.spec.containers.{container['name']}.{name}"
                 raise DataError(path, "a TrainJob cannot change it", "say it in the training runtime")
-
-
-#: What a TrainJob's patch may hold of a pod's specification.
-_PATCHED = (
-    "serviceAccountName",
-    "volumes",
-    "initContainers",
-    "containers",
-    "imagePullSecrets",
-    "securityContext",
-    "nodeSelector",
-    "affinity",
-    "tolerations",
-    "schedulingGates",
-)

@@ -81,25 +81,10 @@ class Calculation(FrozenModel):
 
 
 class WidthCalculator:
-    """Keeps estimates and the width table of one stream of jobs.
+    """Keeps estimates and the width table of one stream of jobs, from what an instance with a budget says at the start.
 
-    Parameters
-    ----------
-    instance
-        What is known at the start, with the budget.
-    terms
-        The settings.
-    now_s
-        The time, seconds since 1970.
-    state
-        What :meth:`to_json_data` returned, to go on from; the instance and the terms may be others since.
-
-    Attributes
-    ----------
-    table
-        The published table; None before the first calculation.
-    knowledge
-        What is known of the jobs.
+    ``now_s`` is in seconds since 1970; ``state`` is what :meth:`to_json_data` returned, to go on from: the instance and
+    the terms may be others since. ``table`` is the published one, None before the first calculation.
     """
 
     def __init__(
@@ -122,31 +107,16 @@ class WidthCalculator:
             self._restore(state)
 
     def take(self, events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
-        """Take what happened.
+        """Take what happened; return for each event why it is refused, None where it counts.
 
-        Parameters
-        ----------
-        events
-            Each once: repetitions are to be left out before.
-        now_s
-            The time. Where it is before the last one, clocks were set back, and no time has passed.
-
-        Returns
-        -------
-        list of DataError or None
-            For each event, why it is refused; None where it counts.
+        Repetitions are to be left out before. A time before the last one means that clocks were set back, and that no
+        time has passed.
         """
         self._heard = True
         return self.knowledge.take(events, now_s)
 
     def consider(self, now_s: float) -> Calculation | None:
-        """Calculate widths where something moved or the time has come.
-
-        Returns
-        -------
-        Calculation or None
-            None where there was no reason to. The table that holds from now on is :attr:`table`.
-        """
+        """Calculate widths where something moved or the time has come; None where there was no reason to."""
         self.knowledge.advance(now_s)
         first = self.table is None and math.isinf(self._solved_s)
         urgent = self.knowledge.urgent or ("the first calculation" if first else "")

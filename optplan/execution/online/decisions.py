@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from optplan.errors import DataError, nearest_name_hint
 from optplan.execution.online.division import Claim, Kin, Line, divide
@@ -28,33 +28,23 @@ from optplan.execution.online.stock import Stock
 
 
 @dataclass(frozen=True)
-class Changes:
-    """What is to become the case.
-
-    ``places`` has, in the order in which jobs came, what each that is to be elsewhere is to hold; empty where it waits.
-    ``nodes`` is how many are wanted by type; ``short`` are jobs that then hold other GPUs than the table says, fewer as
-    a rule; ``idle`` nodes are held by nobody and not wanted: they can be given back.
-    """
-
-    places: Mapping[str, Place]
-    nodes: Mapping[str, int]
-    short: tuple[str, ...]
-    idle: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Decision:
     """What is to be the case.
 
-    ``places`` has what each job holds, in the order in which jobs were given, empty for those ``waiting``; the others
-    are as in :class:`Changes`.
+    ``places`` has, in the order in which jobs came, what each that was asked about, or is to be elsewhere, is to hold;
+    empty where it waits. ``nodes`` is how many are wanted by type; ``short`` are jobs that then hold other GPUs than
+    the table says, fewer as a rule; ``idle`` nodes are held by nobody and not wanted: they can be given back.
     """
 
     places: Mapping[str, Place]
     nodes: Mapping[str, int]
     short: tuple[str, ...]
-    waiting: tuple[str, ...]
     idle: tuple[str, ...]
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Jobs that are to hold nothing yet."""
+        return tuple(name for name, place in self.places.items() if not place)
 
 
 class Allocator:
@@ -73,7 +63,7 @@ class Allocator:
         self._short: dict[str, Claim] = {}
         self._line = Line()
         self._displaced: dict[str, Claim] = {}
-        self._decided: Changes | None = None
+        self._decided: Decision | None = None
 
     def follow(self, table: Widths) -> None:
         """Decide by another table from now on."""
@@ -115,7 +105,7 @@ class Allocator:
             self._file(one.job, one.number)
         self._decided = None
 
-    def decide(self) -> Changes:
+    def decide(self) -> Decision:
         """Decide; what is said is said again until it is the case, or something else changes."""
         for one in sorted(self._displaced.values(), key=_number):
             self.put(one.job)  # nodes may have come, and others may have left
@@ -176,7 +166,7 @@ class Allocator:
             self._displaced.pop(name, None)
         self._decided = None
 
-    def _decide(self) -> Changes:
+    def _decide(self) -> Decision:
         stock, used = self._stock, dict(self._stock.used)
         scarce = _find_scarce(self._demand, self._rules)
         seen = divide(self._running.values(), self._short.values(), self._line, stock, scarce)
@@ -184,7 +174,7 @@ class Allocator:
         wanted = self._count_nodes()
         changing = [one for one in seen if one.is_changed]
         places = self._place(changing)
-        decided = Changes(
+        decided = Decision(
             places=places,
             nodes=wanted,
             short=tuple(one.job.name for one in seen if one.got and not one.is_served),
@@ -251,29 +241,11 @@ def _number(one: Claim) -> int:
 
 
 def decide(table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], rules: Rules) -> Decision:
-    """Decide who holds what, and how many nodes are wanted, from nothing.
+    """Decide from nothing who holds what, and how many nodes are wanted; deciding again from that changes nothing.
 
-    Parameters
-    ----------
-    table
-        How many GPUs a job is to hold.
-    jobs
-        All that have arrived and are not over. A place that is no longer there, or that others hold as well, counts as
-        none.
-    nodes
-        Those that can be used, by name.
-    rules
-        Types, quotas, order.
-
-    Returns
-    -------
-    Decision
-        Deciding again from what it says changes nothing.
-
-    Raises
-    ------
-    DataError
-        When two jobs have the same name, or the table or a node has a type that the rules do not know.
+    ``jobs`` are all that have arrived and are not over, and ``nodes`` those that can be used. A place that is no longer
+    there, or that others hold as well, counts as none. Two jobs of one name are refused, as is a type of the table or
+    of a node that the rules do not know.
     """
     allocator = Allocator(table, rules)
     for number, (name, node) in enumerate(nodes.items()):
@@ -284,9 +256,7 @@ def decide(table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], 
     for job in jobs:
         allocator.put(job)
     changes = allocator.decide()
-    places.update(changes.places)
-    waiting = tuple(name for name, place in places.items() if not place)
-    return Decision(places, changes.nodes, changes.short, waiting, changes.idle)
+    return replace(changes, places=places | dict(changes.places))
 
 
 def _find_scarce(demand: Mapping[str, int], rules: Rules) -> frozenset[str]:

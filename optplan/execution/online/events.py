@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from optplan.errors import DataError, show_value
+from optplan.errors import DataError, name_kind, show_value
 from optplan.execution.online.hints import Hints
 from optplan.schema import NUMBER, FrozenModel, PositiveAmount
 
@@ -102,3 +102,18 @@ def parse_event(data: object, *, path: str = "") -> OnlineEvent:
         problem = "is missing" if kind is None else f"got {show_value(kind)}"
         raise DataError(f"{path}.kind".lstrip("."), problem, f"one of {', '.join(KINDS)} is needed")
     return KINDS[kind].parse(data, path=path)
+
+
+def parse_events(data: object) -> tuple[list[OnlineEvent], dict[int, str]]:
+    """Read one event, a list, or ``{"events": [...]}``; return them, and by place what is wrong with the others."""
+    told = data["events"] if isinstance(data, dict) and set(data) == {"events"} else data
+    if not isinstance(told, dict | list):
+        raise DataError("events", f"got {name_kind(told)}", "an event or a list of events is needed")
+    events: list[OnlineEvent] = []
+    wrong: dict[int, str] = {}
+    for number, each in enumerate(told if isinstance(told, list) else [told]):
+        try:
+            events.append(parse_event(each, path=f"events.{number}"))
+        except DataError as error:
+            wrong[number] = str(error)
+    return events, wrong

@@ -79,13 +79,7 @@ def rank_claim(job: ActiveJob, held: int, order: Order) -> tuple[float, float, s
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds for a cluster.
-
-    Raises
-    ------
-    DataError
-        When a number is below one, a quota is of a type that cannot be had or has no room for a node.
-    """
+    """What holds for a cluster; numbers below one and quotas of no type, or without room for a node, are refused."""
 
     #: By type of GPU: GPUs of a node that can be had; the first type is that of jobs which run on any.
     gpus_per_node: Mapping[str, int]

@@ -88,16 +88,10 @@ class WidthTable(FrozenModel):
         return 0 if rows is None or len(rows) == 1 else choose_way([row.share for row in rows], dealt)
 
     def held_at(self, job_class: str, epochs_done: int, row: int = 0) -> Holding:
-        """Return what a job holds.
+        """Return what a job holds that has completed so many epochs; beyond its last one it holds what it held there.
 
-        Parameters
-        ----------
-        job_class
-            A class that the table does not have holds one GPU, of any type.
-        epochs_done
-            How many epochs the job has completed; beyond its last one it holds what it held there.
-        row
-            As :meth:`choose_row` gave it; a job with one that has gone since is in the first.
+        ``row`` is as :meth:`choose_row` gave it; a job with one that has gone since is in the first. A class that the
+        table does not have holds one GPU, of any type.
         """
         rows = self._holdings.get(job_class)
         if rows is None:

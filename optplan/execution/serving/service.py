@@ -15,7 +15,7 @@ from importlib import resources
 from typing import Any
 
 from optplan.errors import DataError, MissingExtraError, OptplanError, OutputError
-from optplan.execution.online.events import OnlineEvent, parse_event
+from optplan.execution.online.events import parse_events
 from optplan.execution.serving.access import (
     LOOPBACK,
     find_token,
@@ -28,7 +28,7 @@ from optplan.execution.serving.access import (
 from optplan.execution.serving.naming import ClassNames
 from optplan.execution.serving.publisher import Publisher, Reception, Reply
 from optplan.execution.serving.showing import describe, render_metrics
-from optplan.execution.serving.sources import list_events, read_hints
+from optplan.execution.serving.sources import read_hints
 from optplan.formulations.boa.data.instance import BoaInstance
 
 try:
@@ -174,19 +174,11 @@ class _Service:
 
     async def _post_events(self, request: web.Request) -> web.StreamResponse:
         """Take an event, or ``{"events": [...]}``; one that is malformed keeps none of the others out."""
-        told = list_events(await _read_json(request))
-        outcomes: list[Reception | None] = []
-        events: list[OnlineEvent] = []
-        for number, each in enumerate(told):
-            try:
-                events.append(parse_event(each, path=f"events.{number}"))
-                outcomes.append(None)
-            except DataError as error:
-                outcomes.append(Reception(Reply.REFUSED, str(error)))
-        malformed = len(outcomes) - len(events)
-        told_of = await asyncio.wrap_future(self.publisher.tell(events, malformed=malformed)) if outcomes else []
-        answered = iter(told_of)
-        every = [next(answered) if outcome is None else outcome for outcome in outcomes]
+        events, wrong = parse_events(await _read_json(request))
+        count = len(events) + len(wrong)
+        told = await asyncio.wrap_future(self.publisher.tell(events, malformed=len(wrong))) if count else []
+        answered = iter(told)
+        every = [Reception(Reply.REFUSED, wrong[n]) if n in wrong else next(answered) for n in range(count)]
         return web.json_response(_summarise(every), status=422 if any(o.complaint for o in every) else 200)
 
     async def _put_hints(self, request: web.Request) -> web.StreamResponse:

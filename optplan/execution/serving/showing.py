@@ -105,24 +105,23 @@ def _collect(view: View) -> Iterator[Metric]:
         if view.calculations and (amount := getattr(view.calculations[0], what)) is not None:
             budget.add_metric([what], amount)
     yield budget
-    if view.used_gpus is not None:
-        yield GaugeMetricFamily("optplan_used_gpus", "Time-average GPUs of jobs that ended.", value=view.used_gpus)
+    gauges = [("used_gpus", "Time-average GPUs of jobs that ended.", view.used_gpus)]
     if view.calculations:
         latest = view.calculations[0]
-        yield GaugeMetricFamily("optplan_calculated_time_seconds", "When widths were calculated.", value=latest.at_s)
         verdict = GaugeMetricFamily("optplan_calculation", "What became of the last calculation.", labels=["verdict"])
         for each in Verdict:
             verdict.add_metric([each.value], float(latest.verdict is each))
         yield verdict
-        if latest.gap is not None:
-            yield GaugeMetricFamily("optplan_gap", "Proven relative gap of the last calculation.", value=latest.gap)
+        gauges.append(("calculated_time_seconds", "When widths were calculated.", latest.at_s))
+        gauges.append(("gap", "Proven relative gap of the last calculation.", latest.gap))
     if view.table is not None:
-        yield GaugeMetricFamily("optplan_table", "Number of the published table.", value=view.table.number)
-        yield GaugeMetricFamily("optplan_table_time_seconds", "When it was made.", value=view.table.made_s)
-        yield GaugeMetricFamily("optplan_planned_gpus", "Time-average GPUs expected of it.", value=view.table.gpus)
-        yield GaugeMetricFamily(
-            "optplan_planned_jct_seconds", "Mean completion time expected.", value=view.table.mean_jct_s
-        )
+        gauges.append(("table", "Number of the published table.", view.table.number))
+        gauges.append(("table_time_seconds", "When it was made.", view.table.made_s))
+        gauges.append(("planned_gpus", "Time-average GPUs expected of it.", view.table.gpus))
+        gauges.append(("planned_jct_seconds", "Mean completion time expected.", view.table.mean_jct_s))
+    for name, said, value in gauges:
+        if value is not None:
+            yield GaugeMetricFamily(f"optplan_{name}", said, value=value)
     rates = GaugeMetricFamily("optplan_arrivals_per_hour", "Estimated arrival rate.", labels=["job_class"])
     sizes = GaugeMetricFamily("optplan_size_gpu_hours", "Estimated mean size of a job.", labels=["job_class"])
     for name, job_class in view.instance.classes.items():

@@ -14,10 +14,9 @@ import os
 import stat
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from optplan.errors import DataError, OptplanError, OutputError, UsageError, name_kind
-from optplan.execution.online.events import HintsReported, OnlineEvent, parse_event
+from optplan.errors import DataError, OptplanError, OutputError, UsageError
+from optplan.execution.online.events import HintsReported, OnlineEvent, parse_events
 from optplan.execution.serving.publisher import Publisher, write_whole
 from optplan.execution.serving.slurm import SlurmJobs
 from optplan.instances.job_logs.records import LeftOut
@@ -73,7 +72,8 @@ class FolderWatch:
             found = path.lstat()
             if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
                 raise DataError(path.name, "is no regular file of at most 64 MiB", "give it as one")
-            events, errors = self._read(path)
+            events, wrong = self._read(path)
+            errors = list(wrong.values())
         except DataError as error:
             events, errors = [], [str(error)]
         except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
@@ -82,20 +82,20 @@ class FolderWatch:
             self._publisher.tell((), malformed=len(errors))
         return errors + tell_all(self._publisher, events)
 
-    def _read(self, path: Path) -> tuple[list[OnlineEvent], list[str]]:
+    def _read(self, path: Path) -> tuple[list[OnlineEvent], dict[int, str]]:
         instance = self._publisher.view.instance
         if path.name.endswith(".sacct"):
             events, left_out = self._slurm.read_list(path, instance)
             _tell_left_out(path.name, left_out)
-            return events, []
+            return events, {}
         if path.name.endswith(".hints.json"):
             job = path.name.removesuffix(".hints.json")
             job_class = self._slurm.class_names.find(job, instance.classes)
-            return [read_hints(json.loads(path.read_text("utf-8")), job, job_class)], []
+            return [read_hints(json.loads(path.read_text("utf-8")), job, job_class)], {}
         if path.name.endswith(".jsonl"):
-            return _parse_each([json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()])
+            return parse_events([json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()])
         if path.name.endswith(".json"):
-            return _parse_each(list_events(json.loads(path.read_text("utf-8"))))
+            return parse_events(json.loads(path.read_text("utf-8")))
         raise DataError(path.name, "is of no kind that is known", "name it *.json, *.jsonl, JOB.hints.json or *.sacct")
 
 
@@ -153,16 +153,6 @@ class SlurmQuestions:
         return len(events)
 
 
-def list_events(data: Any) -> list[Any]:  # noqa: ANN401 - JSON
-    """Return the events of a body or a file: one, a list, or ``{"events": [...]}``."""
-    told = data["events"] if isinstance(data, dict) and set(data) == {"events"} else data
-    if isinstance(told, dict):
-        return [told]
-    if not isinstance(told, list):
-        raise DataError("events", f"got {name_kind(told)}", "an event or a list of events is needed")
-    return told
-
-
 def read_hints(data: object, job: str, job_class: str) -> HintsReported:
     """Return AdaptDL's hints as an event, whose id is their content: jobs send the same over and over."""
     digest = hashlib.sha256(f"{job}\0{json.dumps(data, sort_keys=True)}".encode()).hexdigest()
@@ -208,16 +198,6 @@ def make_sources(
     elif slurm is not None:
         sources.append(repeat(SlurmFile(Path(slurm), publisher, jobs).look, _LOOK_S))
     return sources
-
-
-def _parse_each(told: Sequence[Any]) -> tuple[list[OnlineEvent], list[str]]:
-    events, errors = [], []
-    for number, each in enumerate(told):
-        try:
-            events.append(parse_event(each, path=f"events.{number}"))
-        except DataError as error:
-            errors.append(str(error))
-    return events, errors
 
 
 def _tell_and_log(what: str, publisher: Publisher, events: Sequence[OnlineEvent], left_out: LeftOut) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from optplan.clock import VirtualClock
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
-from optplan.execution.online.decisions import Allocator, Changes
+from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
 from optplan.execution.online.rows import RemainingTimes, Rows
 from optplan.execution.protocol import Executor
@@ -139,7 +139,7 @@ class StreamDriver(Loop[StreamState]):
             if not (job.is_over or job.operation):
                 emit(TrialDropped(now_s, job.name, job.last_failure))
 
-    def _divide(self, now_s: float, emit: Callable[[Record], None]) -> Changes:
+    def _divide(self, now_s: float, emit: Callable[[Record], None]) -> Decision:
         """Tell the allocator what has changed since it was last asked, and ask it."""
         state, allocator, rules = self._state, self._allocator, self._terms.rules
         allocator.follow(state.table)
@@ -216,7 +216,7 @@ class StreamDriver(Loop[StreamState]):
         after = range(job.epochs_done + 1, job.epochs)
         return next((e for e in after if table.held_at(job.job_class, e, job.row).gpus != gpus), job.epochs)
 
-    def _size(self, decision: Changes, now_s: float, emit: Callable[[Record], None]) -> None:
+    def _size(self, decision: Decision, now_s: float, emit: Callable[[Record], None]) -> None:
         """Ask for nodes that are missing, and give back those that nobody needs."""
         state = self._state
         for kind, wanted in decision.nodes.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from optplan.execution.online.decisions import Allocator, Changes
+from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
 from optplan.execution.online.rows import RemainingTimes, Rows
 from optplan.execution.online.width_table import WidthTable
@@ -49,7 +49,7 @@ class Scheduled:
         places = self._decide(sight).places
         return {self._jobs[name]: tuple((int(node), n) for node, n in place.items()) for name, place in places.items()}
 
-    def _decide(self, sight: Sight) -> Changes:
+    def _decide(self, sight: Sight) -> Decision:
         """Tell the allocator what has changed, and ask it."""
         if self._allocator is None:
             sizes = {self._gpu_type: sight.gpus_per_node}
