@@ -39,7 +39,7 @@ def finding(found: ScalingStudy, words: str) -> Finding:
 
 
 def test_weak_scaling() -> None:
-    """A fast GPU: 1,000 a second for $3.6; a slow one 250 for $0.3. Two fast ones: 1,900 for $7.2, 95 % for a dollar."""
+    """A fast GPU: 1,000 a second for $3.6; a slow one: 250 for $0.3. Two fast ones: 1,900 for $7.2, 5 % less for $1."""
     weak = study(ScalingMode.WEAK, ("fast", 1, 1000, 3.6), ("fast", 2, 1900, 7.2), ("slow", 1, 250, 0.3))
     assert finding(weak, "3.2").holds
     assert finding(weak, "3.2").said == (
