@@ -106,8 +106,8 @@ def frontier(
     The instance's own limit plays no role.
 
     With --limit vms or gpus it is throughput, and samples for a dollar, of srift's training jobs on each number of each
-    type. Limits and availability play no part. What the paper concludes from its own study (section 3) is held against
-    what is found. Cost-efficiency of several jobs is averaged in the figure, as in the paper.
+    type. Limits and availability play no part. Cost-efficiency of several jobs is averaged in the figure, as in the
+    paper's section 3.
 
     With several instances --plot and --report draw one figure. It counts GPUs where all of them cost the same or have
     no price, else US dollars an hour; budgets that cannot be converted are refused.

@@ -76,8 +76,8 @@ def import_prices(
     """Fill prices into an instance, with their source and date.
 
     Into the GPU types of boa, the price of one GPU; those that are not named keep theirs, so that several lists can be
-    read one after the other. Into the cloud of rubberband, the price of an instance, its GPUs and its region. Into the
-    types of VM of srift, the price of a VM, its instance type and its region; those that are spot VMs get spot prices.
+    read one after the other. Into the cloud of rubberband, the price of a VM, its GPUs and its region. Into the
+    types of VM of srift, the price of a VM, its type and its region; those that are spot VMs get spot prices.
     """
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.formulations.rubberband.data.instance import RubberBandInstance
@@ -90,8 +90,8 @@ def import_prices(
     instance = read_instance(instance_name)
     if isinstance(instance, RubberBandInstance):
         if set(instance_types) != {""} or spot:
-            message = "--vm-type: a search has one instance type; give its name alone, as in g4dn.12xlarge"
-            raise UsageError(f"{message}, and no --spot: its instances cannot be taken away")
+            message = "--vm-type: a search has one type of VM; give its name alone, as in g4dn.12xlarge"
+            raise UsageError(f"{message}, and no --spot: its VMs cannot be taken away")
         cloud = set_cloud_price(instance, look_up(instance_types[""]))
         return deliver(amend(rename(cloud, name), changes), outputs)
     if not isinstance(instance, BoaInstance | SriftInstance):

@@ -54,15 +54,17 @@ def report_page(
     from optplan.reporting.pages import require_packages
     from optplan.reporting.reports import write_report
 
+    is_folder = Path(instance_name).is_dir()
+    results = [] if is_folder else [read_result(path) for path in result_paths]
     outputs = Outputs({"--out": output}, force=force, as_json=as_json)
     require_packages()
-    if Path(instance_name).is_dir():
+    if is_folder:
         folders = [Path(instance_name), *result_paths]
         outputs.save_page("--out", lambda: _build_pages(folders))
         return _tell(outputs, output)
-    if not result_paths:
+    if not results:
         raise UsageError(f"RESULT is missing; `optplan solve {instance_name} -o result.json` writes one")
-    result, *rivals = [read_result(path) for path in result_paths]
+    result, *rivals = results
     instance = restore(read_amended(instance_name, changes), result)
     check = say_check(instance_name, result_paths[0], changes)
 

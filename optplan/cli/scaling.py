@@ -49,29 +49,24 @@ def show_scaling(
 
 
 def _list_parts(studies: list[ScalingStudy]) -> list[Shown]:
-    """List what a terminal shows of each study: a table, what cannot be, and the paper's conclusions."""
-    from optplan.formulations.srift.study.scaling import hold_conclusions
-    from optplan.reporting.srift.scaling_views import list_points, say_finding, say_left_out, say_study
+    """List what a terminal shows of each study: a table, and what cannot be."""
+    from optplan.reporting.srift.scaling_views import list_points, say_left_out, say_study
     from optplan.reporting.tables import plain_text
 
     parts: list[Shown] = []
     for study in studies:
         parts += [plain_text(say_study(study), "bold"), "", list_points(study), ""]
         parts += [plain_text(f"left out: {text}") for text in say_left_out(study)]
-        parts += [plain_text(say_finding(finding)) for finding in hold_conclusions(study)]
         parts.append("")
     return parts[:-1]
 
 
 def _write_data(studies: list[ScalingStudy]) -> dict[str, Any]:
-    from optplan.formulations.srift.study.scaling import ScalingMode, average_efficiency, hold_conclusions
+    from optplan.formulations.srift.study.scaling import ScalingMode, average_efficiency
 
     weak = [study for study in studies if study.mode is ScalingMode.WEAK]
     return {
-        "studies": [
-            {**study.to_json_data(), "findings": [finding.to_json_data() for finding in hold_conclusions(study)]}
-            for study in studies
-        ],
+        "studies": [study.to_json_data() for study in studies],
         "average_efficiency": [one.to_json_data() for one in average_efficiency(weak)] if weak else [],
     }
 

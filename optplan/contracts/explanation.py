@@ -74,12 +74,12 @@ class Explanation(FrozenModel):
     objective: float
     objective_unit: str
     #: best_objective, best_bound: The least objective known of any plan within the limits, and its bound: the result's
-    #: own where it is optimal. What forced choices are held against.
+    #: own where it is optimal. What forced choices are compared with.
     best_objective: float | None = None
     best_bound: float | None = None
     budget_unit: str  #: Unit of the changes of the budget.
-    #: By limit, what one more unit of it saves, from the result's certificate: the rate that every choice is held
-    #: against. Empty where the result has none, as that of a heuristic.
+    #: By limit, what one more unit of it saves, from the result's certificate: the rate that every choice
+    #: is compared with. Empty where the result has none, as that of a heuristic.
     multipliers: ByName[float]
     choices: tuple[ExplainedChoice, ...]  #: In the order of subjects, branches and epochs.
     seconds: float = 0.0  #: Wall time, all re-solves included.

@@ -173,7 +173,7 @@ class Explain(Protocol):
         time_limit_s: float | None,
         on_event: Listener | None,
     ) -> Explanation:
-        """Hold every choice against its neighbours, alone and with everything else re-solved."""
+        """Compare every choice with its neighbours, alone and with everything else re-solved."""
 
 
 #: The declarative model of an instance, an ``optplan.solvers.programs.statement.Statement``.

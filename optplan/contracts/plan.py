@@ -194,7 +194,7 @@ class Plan(FrozenModel):
         return self._seal()
 
     def _seal(self) -> Self:
-        """Compute the plan's id, or hold the given one against the content."""
+        """Compute the plan's id, or compare the given one with the content."""
         given = self.plan_id
         self.__dict__["plan_id"] = ""
         computed = self.content_hash()

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from optplan.contracts.resources import Billing, Resource
+from optplan.execution.placement import Places, choose_releases, place
 from optplan.execution.records import NodeReleasing, NodeWanted, Record
 from optplan.execution.run_state import HELD, NodeState, Phase
 from optplan.execution.state import SegmentState, State
-from optplan.formulations.rubberband.published.placement import Placement, place
 from optplan.units import SECONDS_PER_HOUR
 
 
@@ -51,14 +51,11 @@ def choose_surplus(state: State, pool: str, wanted: int, trials: dict[str, int],
     resource = state.plan.resources[state.nodes[nodes[0]].resource]
     if resource.billing is Billing.NODES and any(_is_young(state.nodes[name], resource, now_s) for name in nodes):
         return nodes[:surplus]
-    last = Placement(trials=last_places(state, trials, nodes, resource.gpus_per_node))
-    change = place(trials, nodes, resource.gpus_per_node, last=last, release=surplus)
-    return list(change.released)
+    last = last_places(state, trials, nodes, resource.gpus_per_node)
+    return choose_releases(trials, nodes, last, surplus)
 
 
-def place_trials(
-    state: State, pool: str, trials: dict[str, int], running: Sequence[str] = ()
-) -> dict[str, dict[str, int]]:
+def place_trials(state: State, pool: str, trials: dict[str, int], running: Sequence[str] = ()) -> Places:
     """Place trials, by their GPUs, on a pool's nodes (RubberBand, Algorithm 3); those ``running`` stay where they are.
 
     Those for which there is no room are left out.
@@ -68,16 +65,14 @@ def place_trials(
         return {}
     gpus = state.plan.resources[state.nodes[nodes[0]].resource].gpus_per_node
     fitting = {trial: wanted for trial, wanted in trials.items() if wanted <= len(nodes) * gpus}
-    last = Placement(trials=last_places(state, fitting, nodes, gpus))
-    reserved = frozenset(trial for trial in running if trial in last.trials)
-    change = place(fitting, nodes, gpus, last=last, reserved=reserved)
-    return {trial: dict(own) for trial, own in change.placement.trials.items()}
+    last = last_places(state, fitting, nodes, gpus)
+    return place(fitting, nodes, gpus, last=last, reserved=last.keys() & set(running))
 
 
-def last_places(state: State, trials: dict[str, int], nodes: Sequence[str], gpus: int) -> dict[str, dict[str, int]]:
+def last_places(state: State, trials: dict[str, int], nodes: Sequence[str], gpus: int) -> Places:
     """Return where trials were that can be there again: on nodes that are still held, as far as these have room."""
     room = dict.fromkeys(nodes, gpus)
-    places = {}
+    places: Places = {}
     for trial in trials:
         own = dict(state.trials[trial].place)
         needed = min(sum(own.values()), gpus)

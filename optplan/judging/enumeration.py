@@ -50,7 +50,7 @@ def least_within(
         _require_room(suffixes)
     if not all(len(points) for points in suffixes):
         return float("inf")
-    suffixes.sort(key=len)  # the longest one last, whose sums are not held against each other
+    suffixes.sort(key=len)  # the longest one last, whose sums are not compared with each other
     least_left = np.cumsum([np.zeros(most.size), *(p[:, 1:].min(axis=0) for p in reversed(suffixes))], axis=0)[::-1]
     best_left = np.append(np.cumsum([(p @ prices).min() for p in reversed(suffixes)])[::-1], 0.0)
     ceiling = best_left[0] + allowance

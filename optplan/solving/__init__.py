@@ -244,7 +244,7 @@ def explain(
     instance
         The problem.
     result
-        Its result, with a solution; where it is not optimal, the problem is solved anew, as forcing is held against
+        Its result, with a solution; where it is not optimal, the problem is solved anew, as forcing is compared with
         the best.
     only
         Subjects (for BOA: classes) to explain; all when empty.

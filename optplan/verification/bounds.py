@@ -36,7 +36,7 @@ _BEYOND, _LEAST_FALL = 1e-3, 1e-11
 
 
 class BoundJudge:
-    """Derives what certificates prove, and holds the bound and the shadow prices against it."""
+    """Derives what certificates prove, and compares the bound and the shadow prices with it."""
 
     def __init__(self, findings: Findings) -> None:
         self.found = findings
@@ -139,7 +139,7 @@ class BoundJudge:
         return least_within(graphs, prices, allowance, most, found.stopwatch)
 
     def check_bound(self) -> None:
-        """Hold the stated bound against its certificates and the objective, or name it as taken on trust."""
+        """Compare the stated bound with its certificates and the objective, or name it as taken on trust."""
         found, result = self.found, self.found.result
         if result.bound is None:
             return

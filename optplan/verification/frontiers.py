@@ -85,7 +85,7 @@ def _check_point(found: _Findings, frontier: Frontier, point: FrontierPoint, ind
 
 
 def _check_between(found: _Findings, frontier: Frontier, points: Sequence[FrontierPoint]) -> None:
-    """Hold the chords, which mixtures of two neighbours reach, against what the two certificates prove between them."""
+    """Compare the chords, which mixtures of two neighbours reach, with what the two certificates prove between them."""
     widest = 0.0
     for number, (left, right) in enumerate(pairwise(points), start=1):
         index = f"points {number} to {number + 1}"

@@ -57,7 +57,7 @@ class InfeasibilityJudge:
             self.found.fail(_FAMILY, "factor", "beside a certificate there are no multipliers and no factor")
 
     def _check_multipliers(self) -> None:
-        """Recompute what plans need at least, weighted by the multipliers, and hold it against the limits."""
+        """Recompute what plans need at least, weighted by the multipliers, and compare it with the limits."""
         multipliers = self.claim.multipliers
         if not self.found.names_all_limits(_FAMILY, "", multipliers):
             return

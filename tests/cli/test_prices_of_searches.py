@@ -52,7 +52,7 @@ def test_a_search_has_one_type_on_demand(run: Runner, files: tuple[Path, Path], 
     search, catalog = files
     told = run("import", "prices", search, "--catalog", catalog, *asked, "--json")
     assert told.code == 2
-    assert "--vm-type: a search has one instance type; give its name alone, as in g4dn.12xlarge" in told.err
+    assert "--vm-type: a search has one type of VM; give its name alone, as in g4dn.12xlarge" in told.err
 
 
 def test_boa_needs_the_gpu_type(run: Runner, files: tuple[Path, Path]) -> None:

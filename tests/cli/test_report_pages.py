@@ -52,3 +52,13 @@ def test_a_result_that_does_not_hold_gets_no_page(run: Runner, results: tuple[Pa
     assert run("report", PAIR[0], results[0], "-o", page).code == 5
     assert run("report", PAIR[0], results[1], results[0], "-o", page).code == 5  # beside another, too
     assert not page.exists()
+
+
+def test_a_plan_is_no_result(run: Runner, tmp_path: Path) -> None:
+    """That is said first, whatever is wrong with the page's file."""
+    plan, page = tmp_path / "plan.json", tmp_path / "page.html"
+    assert run("solve", *PAIR, "--plan", plan).code == 0
+    page.touch()
+    told = run("report", PAIR[0], plan, "-o", page)
+    assert told.code == 1
+    assert "plan.json: is a plan, not a result; give a result" in told.err

@@ -25,10 +25,9 @@ def test_both_kinds_of_scaling_are_shown(run: Runner) -> None:
     assert rows[-1][:6] == ["p3.8xlarge", "2", "8", "128", "381", "ms"]
     assert "2,687" in rows[-1]
     assert "left out: 1, 2 g3.8xlarge" in told.out
-    assert "3.4: cost-efficiency of p3.8xlarge falls as the fleet grows: holds" in told.out
 
 
-def test_json_has_points_findings_and_the_average(run: Runner, tmp_path: Path) -> None:
+def test_json_has_points_and_the_average(run: Runner, tmp_path: Path) -> None:
     """Of two jobs; the file holds the same."""
     told = run(
         *("frontier", JOB, "srift-case3", "--limit", "gpus", "--scaling", "weak", "--sizes", "4,8"),
@@ -41,7 +40,6 @@ def test_json_has_points_findings_and_the_average(run: Runner, tmp_path: Path) -
     ]
     assert {point["world"] for study in data["studies"] for point in study["points"]} == {4, 8}
     assert max(one["relative_efficiency"] for one in data["average_efficiency"]) == 1.0
-    assert data["studies"][0]["findings"][0]["claim"].startswith("3.2")
     assert json.loads((tmp_path / "s.json").read_text(encoding="utf-8")) == data
     strong = run(*ASK, "--scaling", "strong", "--json").data
     assert strong["average_efficiency"] == []

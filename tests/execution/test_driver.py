@@ -184,9 +184,7 @@ def test_no_segment_begins_that_would_break_the_budget(plan_of: PlanOf) -> None:
     stopped, enough = run(plan, budget_usd=0.37), run(plan, budget_usd=0.38)
     assert (stopped.status, stopped.code) == ("paused", 4)
     assert stopped.cost_usd == pytest.approx(0.2)
-    assert stopped.why == (
-        "stage 2: a trial of 2 GPUs on 1 instance would bring the cost to $0.38; the budget is $0.37"
-    )
+    assert stopped.why == ("stage 2: a trial of 2 GPUs on 1 node would bring the cost to $0.38; the budget is $0.37")
     assert enough.status == "ended"
     assert enough.cost_usd == pytest.approx(0.38)
     none = run(plan, budget_usd=0.19)

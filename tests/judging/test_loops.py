@@ -1,4 +1,4 @@
-"""The judges' compiled loops: least paths, and ends of paths within an allowance, held against all paths and Python."""
+"""The judges' compiled loops: least paths, and ends of paths within an allowance, as all paths and Python have them."""
 
 from __future__ import annotations
 

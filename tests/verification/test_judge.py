@@ -128,7 +128,7 @@ def test_measures_without_a_solution_are_noticed(cases: dict[str, Case]) -> None
 
 
 def test_a_feasible_instance_is_not_called_infeasible(cases: dict[str, Case]) -> None:
-    """The least consumption of any plan is recomputed, and held against the limit."""
+    """The least consumption of any plan is recomputed, and compared with the limit."""
     instance, result = cases["infeasible"]
     enough = instance.replace(budget=Amount(10.0, BudgetUnit.GPU))
     wrong = result.replace(instance_hash=enough.content_hash())

@@ -273,7 +273,7 @@ def _label(instance: RubberBandInstance, bracket: int, run: StageRun) -> str:
     where = f"bracket {bracket + 1}, " if len(instance.brackets) > 1 else ""
     gpus = f"{run.gpus_per_trial} GPU{'s' if run.gpus_per_trial > 1 else ''}"
     trials = f"{run.trials:,} trials of {gpus}" if run.trials > 1 else f"a trial of {gpus}"
-    return f"{where}stage {run.stage + 1}: {trials} on {run.held:,} instance{'s' if run.held > 1 else ''}"
+    return f"{where}stage {run.stage + 1}: {trials} on {run.held:,} node{'s' if run.held > 1 else ''}"
 
 
 def _count_moves(before: StageRun, run: StageRun, per_instance: int) -> int:

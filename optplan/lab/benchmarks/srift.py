@@ -1,4 +1,4 @@
-"""The suite of Srift: the paper's cases with its planners, large generated problems, and how the search grows."""
+"""The suite of Srift: the paper's cases and conclusions, large generated problems, and how the search grows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from functools import partial
 from optplan.errors import UnsupportedError
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution
 from optplan.formulations.srift.exact.goals import FleetJudge
+from optplan.formulations.srift.study.scaling import ScalingMode, study_scaling
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_srift
 from optplan.lab.benchmarks.boa import compare_rows
 from optplan.lab.benchmarks.rows import Row, measure_solve, timed
+from optplan.lab.benchmarks.scaling_claims import check_conclusions
 from optplan.solving import choose_solver, pareto, solve
 
 _EXACT = "best-first"
@@ -32,6 +34,8 @@ _SEEDS = 6
 #: What grows, one at a time, from 4 types with 16 VMs.
 _TYPES, _COUNTS, _GROWN_BATCH = (2, 4, 6, 8, 12, 24), (8, 16, 32, 64), 2048
 _EVALUATIONS = 200
+#: What the answers to a conclusion of the paper are called.
+_ANSWERS = {True: "holds", False: "does not hold", None: "cannot be said"}
 
 
 def run(*, quick: bool, full: bool) -> Iterator[Row]:
@@ -43,6 +47,7 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     solve(read_instance("srift-case2", SriftInstance))  # loads every module, so that no row pays for imports
     for name in _CASES[1:3] if quick else _CASES:
         yield from _case_rows(read_instance(name, SriftInstance), engines=not quick)
+        yield from _scaling_rows(read_instance(name, SriftInstance))
     seeds = range(1 if quick else _SEEDS * (3 if full else 1))
     for types in (4,) if quick else (4, 12, 24):
         for seed in seeds:
@@ -63,6 +68,15 @@ def _case_rows(instance: SriftInstance, *, engines: bool) -> Iterator[Row]:
         if _takes(engine, instance):
             row = measure_solve(instance, instance.name, engine, time_limit_s=_ENGINE_LIMIT_S)
             yield compare_rows(row, exact)
+
+
+def _scaling_rows(instance: SriftInstance) -> Iterator[Row]:
+    """Study weak and strong scaling; ``extra`` says of each of the paper's conclusions whether it holds."""
+    for mode in ScalingMode:
+        study, seconds, peak = timed(partial(study_scaling, instance, mode))
+        said = {one.claim: f"{_ANSWERS[one.holds]}; {one.said}" for one in check_conclusions(study)}
+        label = f"{instance.name}@{mode.value}-scaling"
+        yield Row(instance=label, solver="study", status="completed", seconds=seconds, peak_mb=peak, extra={**said})
 
 
 def _large_rows(types: int, seed: int, *, engine: bool) -> Iterator[Row]:

@@ -189,7 +189,7 @@ def run_hypersched(
 ) -> SearchOutcome:
     """Explore with one GPU a trial, stop exploring as the deadline comes near, and hand free GPUs to those that train.
 
-    After every epoch a trial is held against the rungs that it has passed, with what it showed there first: below the
+    After every epoch a trial is compared with the rungs that it has passed, with what it showed there first: below the
     best 1/eta it waits. A free GPU goes on with a waiting trial that has come to meet its cutoff, or tries a new
     configuration, unless less time is left than eta times the longest training so far. GPUs are shared evenly among the
     trials that train, and a trial takes a larger share when that gets it a tenth further by the deadline, the pause of

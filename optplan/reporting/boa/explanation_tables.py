@@ -43,7 +43,7 @@ def say_rates(instance: Instance, explanation: Explanation) -> str:
     said = [f"{explanation.solver}: {name_objective(boa)} {explanation.objective:,.1f} s."]
     best, bound = explanation.best_objective, explanation.best_bound
     if best is not None and best < explanation.objective:
-        said.append(f"The best plan takes {best:,.1f} s; what is forced is held against that one.")
+        said.append(f"The best plan takes {best:,.1f} s; what is forced is compared with that one.")
     if best is not None and (bound is None or not closes_gap(best, bound, _EXACT)):
         least = "unknown" if bound is None else f"at least {bound:,.1f} s"
         said.append(f"That is the best plan known; what is possible is {least}.")

@@ -80,7 +80,7 @@ def draw_panels(found: Sensitivity) -> tuple[Figure, Figure]:
 
 @dataclass(frozen=True)
 class _Panel:
-    """Distributions of one figure: (S,) of each plan, and the mark to hold them against."""
+    """Distributions of one figure: (S,) of each plan, and the mark to compare them with."""
 
     samples: list[FloatArray]
     mark: float

@@ -1,16 +1,14 @@
-"""What a scaling study looks like: tables, findings, and the charts of the paper's figures 2 and 3."""
+"""What a scaling study looks like: tables, and the charts of the paper's figures 2 and 3."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from optplan.formulations.srift.study.scaling import (
-    Finding,
     ScalingMode,
     ScalingPoint,
     ScalingStudy,
     average_efficiency,
-    hold_conclusions,
 )
 from optplan.reporting.pages import Block, Charts, Definitions, Page, Section
 from optplan.reporting.phrases import format_share
@@ -22,8 +20,6 @@ _COLUMNS = (
     Column("VM"),
     *numbers("VMs", "GPUs", "on a GPU", "iteration", "exchange adds", "samples/s", "samples/$", "of the best"),
 )
-#: What the three answers to a claim are called.
-_ANSWERS = {True: "holds", False: "does not hold", None: "cannot be said"}
 
 
 def list_points(study: ScalingStudy) -> Table:
@@ -50,11 +46,6 @@ def say_study(study: ScalingStudy) -> str:
     if study.mode is ScalingMode.WEAK:
         return f"{study.network}, weak scaling: every GPU keeps its batch."
     return f"{study.network}, strong scaling: the global batch is shared equally."
-
-
-def say_finding(finding: Finding) -> str:
-    """Say whether one of the paper's conclusions holds, and what was found."""
-    return f"{finding.claim}: {_ANSWERS[finding.holds]}; {finding.said}"
 
 
 def say_left_out(study: ScalingStudy) -> list[str]:
@@ -149,13 +140,12 @@ def build_scaling_page(studies: Sequence[ScalingStudy]) -> Page:
 
 def _tell_study(study: ScalingStudy, place: str) -> Section:
     charts = _draw_strong(study)
-    terms = [(one.claim, f"{_ANSWERS[one.holds]}; {one.said}") for one in hold_conclusions(study)]
-    terms += [("left out", text) for text in say_left_out(study)]
+    left_out = [("left out", text) for text in say_left_out(study)]
     blocks: list[Block] = [
         say_study(study),
         *([Charts(charts)] if charts else []),
         list_points(study),
-        Definitions(terms),
+        *([Definitions(left_out)] if left_out else []),
     ]
     return Section(place, f"{study.network}, {study.mode.value} scaling", blocks)
 

@@ -53,7 +53,7 @@ class Tuning:
     same_bound: float = 1e-7
 
     #: Held graphs: the first allowance as a fraction of the gap, and candidates that are charged exactly before the
-    #: next are held against the best of them.
+    #: next are compared with the best of them.
     first_of_held_gap: float = 1.0 / 4.0
     offered_at_once: int = 1 << 4
     #: Multiples of the best multiplier whose shortest paths bound what a label can reach, too: labels that have spent

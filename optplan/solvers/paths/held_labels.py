@@ -101,7 +101,7 @@ def find_undominated_charged(segment: IntArray, low: FloatArray, still_open: Flo
 def skip_dominated_from_above(node: IntArray, low: FloatArray) -> IntArray:
     """Return the entries that no entry at a greater node dominates, in the given order.
 
-    Halves of the nodes are held against one another, then halves of these, each depth in one pass. ``low`` (2, M) are
+    Halves of the nodes are compared with one another, then halves of these, each depth in one pass. ``low`` (2, M) are
     values and consumptions of the entries at ``node`` (M,).
     """
     rank = np.unique(node, return_inverse=True)[1]

@@ -41,13 +41,13 @@ def follow(mode: Mode = Mode.MIN, **options: Any) -> tuple[list[str], RunView]: 
 def test_the_line_says_what_runs_and_what_it_has_taken() -> None:
     """Four trials on two nodes for 100 s and 20 cents, then one on one node for 180 s and 18 cents."""
     lines, _ = follow()
-    first = "stage 1: 4 trials of 1 GPU on 2 instances"
+    first = "stage 1: 4 trials of 1 GPU on 2 nodes"
     waiting = "waiting for nodes (0 are ready) | 4 trials | $0.00 of $0.38 | 0 s, about 4 min 40 s to go"
     assert f"virtual run | {first} | {waiting}" in lines
     # both nodes are there, and will be charged a minute at least
     assert f"virtual run | {first} | 4 trials | $0.12 of $0.38 | 0 s, about 4 min 40 s to go" in lines
     best = f"best loss {9.0 * 0.4**20:.6g} (b1-s1-trials-0002)"
-    second = f"virtual run | stage 2: a trial of 2 GPUs on 1 instance | 1 trial | {best}"
+    second = f"virtual run | stage 2: a trial of 2 GPUs on 1 node | 1 trial | {best}"
     assert f"{second} | $0.20 of $0.38 | 1 min 40 s, about 3 min 00 s to go" in lines
     assert lines[-1].endswith("| $0.38 of $0.38 | 4 min 40 s, about 0 s to go")
 

@@ -33,11 +33,11 @@ def test_a_run_shows_planned_beside_actual(run: Runner, plan: Path, tmp_path: Pa
     assert told.out.startswith("virtual run: nothing was trained; times and costs are those that the plan expects\n")
     assert told.err.startswith("virtual run: nothing is trained\n")
     rows = [" ".join(line.split()) for line in told.out.splitlines()]
-    assert "stage 1: 4 trials of 1 GPU on 2 instances planned 4 1 min 40 s 0 s 10 s $0.2000" in rows
+    assert "stage 1: 4 trials of 1 GPU on 2 nodes planned 4 1 min 40 s 0 s 10 s $0.2000" in rows
     assert "actual" not in told.out
     assert "winner" not in told.out
     assert "cost $0.3800" in rows
-    assert "[1 min 40 s] stage 2: a trial of 2 GPUs on 1 instance" in told.err
+    assert "[1 min 40 s] stage 2: a trial of 2 GPUs on 1 node" in told.err
     events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [event["kind"] for event in events if event["kind"].startswith("Segment")] == [
         *("SegmentOpened", "SegmentBegan", "SegmentEnded"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from optplan.formulations.boa.data.instance import BoaInstance
 
-#: General engines that such limits are held against.
+#: General engines that such limits are compared with.
 ENGINES = ("highs",)
 
 

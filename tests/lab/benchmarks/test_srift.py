@@ -27,6 +27,15 @@ def test_the_exact_solver_proves_every_row_and_no_rival_is_better(rows: list[dic
             assert row["objective"] >= exact[row["instance"]]["objective"] * (1 - 1e-9)
 
 
+def test_the_papers_conclusions_are_answered(rows: list[dict[str, Any]]) -> None:
+    """Of each case by weak and by strong scaling."""
+    studies = {row["instance"]: row["extra"] for row in rows if row["solver"] == "study"}
+    assert set(studies) == {f"srift-case{case}@{mode}-scaling" for case in (2, 3) for mode in ("weak", "strong")}
+    said = [answer for extra in studies.values() for answer in extra.values()]
+    assert said
+    assert all(answer.partition(";")[0] in {"holds", "does not hold", "cannot be said"} for answer in said)
+
+
 def test_frontiers_and_evaluations_are_measured(rows: list[dict[str, Any]]) -> None:
     """How many fleets no other beats, and how many a second are judged."""
     frontiers = [row for row in rows if row["solver"] == "pareto"]

@@ -65,10 +65,10 @@ def test_quotas_are_named_where_they_bind(typed_instance: BoaInstance, explanati
 
 
 def test_a_best_plan_without_proof_says_so(typed_instance: BoaInstance, explanation: Explanation) -> None:
-    """Costs are held against the best plan known; how far that may be from the best possible is said."""
+    """Costs are compared with the best plan known; how far that may be from the best possible is said."""
     best = explanation.replace(objective=1100.0, best_objective=1000.0, best_bound=950.0)
     said = say_rates(typed_instance, best)
-    assert "mean completion time 1,100.0 s. The best plan takes 1,000.0 s; what is forced is held against that" in said
+    assert "mean completion time 1,100.0 s. The best plan takes 1,000.0 s; what is forced is compared with that" in said
     assert "That is the best plan known; what is possible is at least 950.0 s." in said
     assert "what is possible is unknown" in say_rates(typed_instance, best.replace(best_bound=None))
 

@@ -9,7 +9,7 @@ import pytest
 from optplan.contracts import Result, Solution
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.study.replanning import FleetStanding, replan
-from optplan.formulations.srift.study.scaling import Finding, ScalingMode, study_scaling
+from optplan.formulations.srift.study.scaling import ScalingMode, study_scaling
 from optplan.formulations.srift.study.timelines import Timeline, build_timeline
 from optplan.reporting.pages import build_page
 from optplan.reporting.srift.continuations import draw_timeline, list_segments
@@ -20,7 +20,6 @@ from optplan.reporting.srift.scaling_views import (
     draw_efficiency,
     list_charts,
     list_points,
-    say_finding,
     say_left_out,
 )
 
@@ -148,11 +147,4 @@ def test_a_study_in_words(job: SriftInstance) -> None:
     ]
     text = build_page(page)
     assert "<img src=x" not in text
-    assert "3.4: cost-efficiency of small falls as the fleet grows" in text
-    assert "does not hold" in text or "holds" in text
-
-
-def test_findings_say_what_holds() -> None:
-    """One sentence: the claim, whether it holds, what was found."""
-    assert say_finding(Finding(claim="3.2: x", holds=None, said="y")) == "3.2: x: cannot be said; y"
-    assert say_finding(Finding(claim="3.2: x", holds=False, said="y")) == "3.2: x: does not hold; y"
+    assert "3, 5 small: 64 samples cannot be shared equally by so many GPUs" in text

@@ -60,8 +60,8 @@ def explain(
 ) -> Explanation:
     """Explain the widths of a result; changes of the budget are in ``instance.budget_unit``.
 
-    Where the result is not optimal, the problem is solved anew: forcing is held against the best plan. ``time_limit_s``
-    is for each re-solve; what is not proven by then has a bound below its objective.
+    Where the result is not optimal, the problem is solved anew: forcing is compared with the best plan.
+    ``time_limit_s`` is for each re-solve; what is not proven by then has a bound below its objective.
     """
     if result.solution is None or result.objective is None:
         raise UsageError(f"there is no solution to explain (status {result.status})")

@@ -276,7 +276,7 @@ def _has_charged_budget(instance: RubberBandInstance) -> bool:
 
 
 def _check_both(instance: RubberBandInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
-    """Find what plans need at least of one limit, and hold it against that limit or against what is claimed."""
+    """Find what plans need at least of one limit, and compare it with that limit or with what is claimed."""
     least_of = certificate.content.get("limit")
     if least_of not in (DEADLINE, BUDGET):
         raise RefutedError(f"limit must be {DEADLINE} or {BUDGET}")

@@ -60,9 +60,9 @@ from optplan.solvers.limits import LIMIT_TOLERANCE
 LEAST_SAVING = 1e-9
 
 
-#: One rung per stage.
-Rungs = tuple[int, ...]
-Predictor = Callable[[Rungs], PricedChain]
+#: By stage, the number of the step on its ladder.
+Steps = tuple[int, ...]
+Predictor = Callable[[Steps], PricedChain]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +73,14 @@ class Ladder:
     instances: IntArray
 
     def below(self, instances: int, gpus: int) -> Ladder:
-        """Return the ladder that ends with an allocation on some instances, above all rungs that fit on them."""
+        """Return the ladder that ends with an allocation on some instances, above all steps that fit on them."""
         fits = self.instances <= instances
         rows = np.flatnonzero(fits & ~((self.instances == instances) & (self.gpus >= gpus)))
         return Ladder(np.append(self.gpus[rows], gpus), np.append(self.instances[rows], instances))
 
 
 def walk_down(
-    start: Rungs, predict: Predictor, deadline_s: float, stopwatch: Stopwatch, *, skip: bool = False
+    start: Steps, predict: Predictor, deadline_s: float, stopwatch: Stopwatch, *, skip: bool = False
 ) -> PricedChain:
     """Run the loop of Algorithm 2 from a warm start that keeps the deadline, and return the last plan accepted.
 
@@ -105,9 +105,9 @@ def walk_down(
     return now
 
 
-def list_candidates(rungs: Rungs) -> list[Rungs]:
-    """List the plans that differ from one by a rung down in one stage, by stage; at the foot there is none."""
-    return [(*rungs[:stage], rung - 1, *rungs[stage + 1 :]) for stage, rung in enumerate(rungs) if rung > 0]
+def list_candidates(steps: Steps) -> list[Steps]:
+    """List the plans that differ from one by a step down in one stage, by stage; at the foot there is none."""
+    return [(*steps[:stage], step - 1, *steps[stage + 1 :]) for stage, step in enumerate(steps) if step > 0]
 
 
 def saves(now: PricedChain, candidate: PricedChain) -> bool:
@@ -285,16 +285,16 @@ def _answer(
 
 @dataclass
 class _Predictor:
-    """What a judge says of rungs on ladders; ``judged`` remembers, so that no plan is judged twice."""
+    """What a judge says of steps on ladders; ``judged`` remembers, so that no plan is judged twice."""
 
     alone: RubberBandInstance
     judge: Judge
     ladders: Sequence[Ladder]
     judged: dict[tuple[tuple[int, int], ...], PricedChain]
 
-    def __call__(self, rungs: Rungs) -> PricedChain:
-        steps = zip(self.ladders, rungs, strict=True)
-        chosen = tuple((int(ladder.instances[rung]), int(ladder.gpus[rung])) for ladder, rung in steps)
+    def __call__(self, steps: Steps) -> PricedChain:
+        pairs = zip(self.ladders, steps, strict=True)
+        chosen = tuple((int(ladder.instances[step]), int(ladder.gpus[step])) for ladder, step in pairs)
         if chosen not in self.judged:
             chain = tuple(StageAllocation(instances=instances, gpus=gpus) for instances, gpus in chosen)
             self.judged[chosen] = self.judge(self.alone, chain)
@@ -346,18 +346,18 @@ def _plan_bracket(
         return None, 0
     size, most = static[0].allocations[0].instances, alone.cloud.most_instances
     sizes = {factor * size if most is None else min(factor * size, most) for factor in WARM_STARTS}
-    steps, options = make_ladders(alone, max(sizes)), _list_options(alone)
+    ladders, options = make_ladders(alone, max(sizes)), _list_options(alone)
     judged = {tuple((each.instances, each.gpus) for each in static[0].allocations): static[0]}
     found = []
     for instances in sorted(sizes):
         start = static[0].allocations if instances == size else _hold(options, instances)
-        pairs = zip(steps, start, strict=True)
-        predict = _Predictor(alone, judge, [step.below(each.instances, each.gpus) for step, each in pairs], judged)
+        pairs = zip(ladders, start, strict=True)
+        predict = _Predictor(alone, judge, [ladder.below(each.instances, each.gpus) for ladder, each in pairs], judged)
         top = tuple(ladder.gpus.size - 1 for ladder in predict.ladders)
         found += [
-            walk_down(rungs, predict, deadline_s, request.stopwatch, skip=skip)
-            for rungs in (top, tuple(max(rung - 1, 0) for rung in top))
-            if predict(rungs).seconds <= deadline_s * (1.0 + LIMIT_TOLERANCE)
+            walk_down(steps, predict, deadline_s, request.stopwatch, skip=skip)
+            for steps in (top, tuple(max(step - 1, 0) for step in top))
+            if predict(steps).seconds <= deadline_s * (1.0 + LIMIT_TOLERANCE)
         ]
     return min(found, key=lambda plan: plan.usd, default=None), len(judged)
 

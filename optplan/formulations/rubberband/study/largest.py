@@ -104,7 +104,14 @@ def find_largest(
     found: dict[int, _Result] = {}
 
     def fits(size: int) -> bool:
-        found[size] = solve(resize(asked, growing, size), check=False, time_limit_s=time_limit_s)
+        try:
+            found[size] = solve(resize(asked, growing, size), check=False, time_limit_s=time_limit_s)
+        except UnsupportedError as error:
+            if instance.budget is not None:
+                raise
+            raise UnsupportedError(
+                f"of {size:,} {growing}: {error}, or give --budget, which larger ones break"
+            ) from None
         return found[size].solution is not None
 
     most = MOST_TRIALS if growing is Growing.TRIALS else MOST_ITERATIONS

@@ -205,7 +205,7 @@ def judge_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[float
 
 
 def _check_trials(instance: SeerInstance, solution: SeerSolution) -> list[Check]:
-    """Hold the trials of each published bracket against those of the solution's bracket of as many GPUs."""
+    """Compare the trials of each published bracket with those of the solution's bracket of as many GPUs."""
     checks: list[Check] = []
     for bracket in () if instance.brackets is None else instance.brackets.brackets:
         own = next((b.trials for b in solution.brackets if abs(b.gpus - bracket.gpus) <= TOLERANCE * b.gpus), None)

@@ -261,7 +261,7 @@ def _check_joins(
     fitting = room.count(covered, rows)
     ends = np.cumsum(fitting)
     start = 0
-    # Where GPUs are limited, every join is held against every line.
+    # Where GPUs are limited, every join is compared with every line.
     at_once = _AT_ONCE if len(margins) == 2 else max(1, 8 * _AT_ONCE // listed.spent.size)
     while start < ends[-1]:
         stopwatch.require()

@@ -379,7 +379,7 @@ def test_time_limit_leaves_bounds_below_objectives() -> None:
 
 
 def test_a_better_plan_found_by_forcing_is_the_best_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A forced plan is a plan: where it beats a best one that is not proven, all costs are held against it."""
+    """A forced plan is a plan: where it beats a best one that is not proven, all costs are compared with it."""
     from optplan.formulations.boa.exact.paths import PathsAnswer
     from optplan.formulations.boa.study import explaining
 

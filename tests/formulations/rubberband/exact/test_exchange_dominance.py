@@ -1,4 +1,4 @@
-"""The rules of exchange on searches with minimum charges, held against all plans."""
+"""The rules of exchange on searches with minimum charges, compared with all plans."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from optplan.formulations.rubberband.exact.bracket_choice import PricedChain
 from optplan.formulations.rubberband.published.planners import (
     Ladder,
-    Rungs,
+    Steps,
     benefit,
     list_candidates,
     saves,
@@ -30,14 +30,14 @@ def judged(seconds: float, usd: float) -> PricedChain:
 class Table:
     """Says what plans take and cost from a table, and remembers who asked."""
 
-    def __init__(self, rows: dict[Rungs, tuple[float, float]]) -> None:
+    def __init__(self, rows: dict[Steps, tuple[float, float]]) -> None:
         self.rows = rows
-        self.asked: list[Rungs] = []
+        self.asked: list[Steps] = []
 
-    def __call__(self, rungs: Rungs) -> PricedChain:
+    def __call__(self, steps: Steps) -> PricedChain:
         """Look a plan up."""
-        self.asked.append(rungs)
-        return judged(*self.rows[rungs])
+        self.asked.append(steps)
+        return judged(*self.rows[steps])
 
 
 def test_a_ladder_ends_with_the_static_allocation() -> None:
@@ -111,7 +111,7 @@ def test_a_plan_at_the_deadline_keeps_it() -> None:
 
 def test_an_expired_stopwatch_ends_the_walk_where_it_is() -> None:
     """The warm start is what there is; a listener hears of every step that is accepted."""
-    rows: dict[Rungs, tuple[float, float]] = {(2,): (1.0, 3.0), (1,): (2.0, 2.0), (0,): (3.0, 1.0)}
+    rows: dict[Steps, tuple[float, float]] = {(2,): (1.0, 3.0), (1,): (2.0, 2.0), (0,): (3.0, 1.0)}
     assert walk_down((2,), Table(rows), 10.0, Stopwatch(limit_s=0.0)).usd == 3.0
     events: list[Event] = []
     assert walk_down((2,), Table(rows), 10.0, Stopwatch(listener=events.append)).usd == 1.0
@@ -128,9 +128,9 @@ def test_the_walk_never_gets_dearer_and_keeps_the_deadline(
 ) -> None:
     """Of any plans whose figures add up over stages; the warm start keeps the deadline."""
 
-    def predict(rungs: Rungs) -> PricedChain:
-        places = list(enumerate(rungs))
-        return judged(sum(seconds[stage][rung] for stage, rung in places), sum(usd[s][rung] for s, rung in places))
+    def predict(steps: Steps) -> PricedChain:
+        places = list(enumerate(steps))
+        return judged(sum(seconds[stage][step] for stage, step in places), sum(usd[s][step] for s, step in places))
 
     start = (3,) * len(seconds)
     deadline_s = predict(start).seconds + room

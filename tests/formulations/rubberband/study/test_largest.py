@@ -11,6 +11,7 @@ from optplan.contracts.result import Status
 from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.study.largest import Growing, find_largest, resize
+from optplan.instances.files import read_instance
 from optplan.reporting.rubberband.words import say_largest
 from optplan.solving import solve
 from optplan.verification import verify
@@ -117,6 +118,15 @@ def test_what_has_no_largest_is_refused(changes: dict[str, Any], error: type[Exc
     """No limit, the paper's rule, and several brackets."""
     with pytest.raises(error, match=message):
         find_largest(_make(**changes), Growing.TRIALS, solve)
+
+
+def test_a_deadline_alone_that_many_instances_keep() -> None:
+    """Doubling reaches 8,192 trials, on up to 4,098 instances; a budget ends it before, and the message says so."""
+    instance = read_instance("rubberband-two-stages", RubberBandInstance)
+    message = r"of 8,192 trials: this search may hold 4,098 numbers of instances, .*, or give --budget"
+    with pytest.raises(UnsupportedError, match=message):
+        find_largest(instance, Growing.TRIALS, solve)
+    assert find_largest(instance.replace(budget="1usd"), Growing.TRIALS, solve).size == 11
 
 
 def _vary(minimum_charge_s: float, **changes: Any) -> RubberBandInstance:  # noqa: ANN401 - whatever fields a test needs

@@ -1,4 +1,4 @@
-"""Theorem 2 by hand, as printed and as corrected; what it promises, held against sampling; and what cannot be asked."""
+"""Theorem 2 by hand, printed and corrected; what it promises, compared with sampling; and what cannot be asked."""
 
 from __future__ import annotations
 
