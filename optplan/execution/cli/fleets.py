@@ -60,7 +60,8 @@ class _Fleets(RunKind):
     def stop(self, folder: Path, process: int | None) -> tuple[str, bool]:
         """Ask the process that follows a fleet to pause: its VMs go on."""
         going_on = f"its VMs go on, and `optplan run --resume {folder} --abort` gives them back"
-        if process is None and self.read(folder).outcome.status != "ended":
+        outcome = None if process is not None else self.read(folder).outcome
+        if outcome is not None and outcome.status != "ended" and not outcome.virtual:
             return f"{folder}: nobody follows it; {going_on}", False
         said, is_stopped = super().stop(folder, process)
         return said if process is None else f"{said}; {going_on}", is_stopped
