@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optplan.errors import DataError
+from optplan.errors import DataError, UsageError
 from optplan.execution.cli.kinds import RunKind, Told
 from optplan.execution.cli.run_view import Teller
 
@@ -73,6 +73,9 @@ def _read_course(given: dict[str, Any]) -> Course | None:
 
     if not given:
         return None
+    useless = sorted(given.keys() & {"notice", "back"})
+    if useless and "lose" not in given:
+        raise UsageError(f"--{useless[0]}: says how the VMs go that --lose names; give it, or leave both out")
     how = given.get("notice", 0.0), given.get("back", math.inf)
     losses = [Loss(name, at_s, *how) for name, at_s in given.get("lose", ())]
     return Course(tuple(losses), given.get("boots", ()), given.get("iteration_takes", ()))

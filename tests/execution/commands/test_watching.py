@@ -112,6 +112,7 @@ def test_a_run_can_be_given_up(run: Runner, plan: Path, tmp_path: Path) -> None:
         (("{plan}", "--deadline", "1h"), "--deadline: a fleet begins with the limits of its plan's instance; "),
         (("{plan}", "--gres", "v100"), "--gres: got 'v100', which means nothing to executor 'virtual'; leave it out"),
         (("{plan}", "--command", "train"), "--command: nothing is started on a virtual clock; leave it out, or use "),
+        (("{plan}", "--notice", "2min"), "--notice: says how the VMs go that --lose names; give it, or leave both out"),
         (("{plan}", "--slower", "2"), "is a plan of a fleet; leave it out"),
         (("{plan}", "jobs.yaml"), "JOBS: jobs.yaml is given, and "),
         (("plan.json", "--lose", "p3.8xlarge"), "a type and when it goes are needed"),
