@@ -2,8 +2,8 @@
 
 Answers go to stdout, as text or with ``--json`` as JSON; progress, warnings, errors and the names of written files go
 to stderr. Exit codes: 0 solved, 1 wrong data (or an output that cannot be written, or a measurement that failed), 2
-wrong usage, 3 infeasible, 4 no solution within the limits, 5 verification failed, 70 internal error; 130 and 143 after
-SIGINT and SIGTERM.
+wrong usage, 3 infeasible, 4 no solution within the limits, 5 verification failed, 6 not all that is claimed could be
+checked, 70 internal error; 130 and 143 after SIGINT and SIGTERM.
 
 With ``--json``, stdout holds the answer or nothing. An error is an object on one line of stderr,
 ``{"error": {"kind": ..., "message": ..., "path": ...}}``: ``kind`` is the name of the error's class, and ``path``,

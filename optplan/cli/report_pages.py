@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from optplan import wings
 from optplan.cli.amending import amendments, read_amended, restore, say_check
-from optplan.cli.commands import command
+from optplan.cli.commands import command, refuse_but
 from optplan.cli.console import Progress, print_json
 from optplan.cli.options import FILE, argument, complete_instance, option
 from optplan.cli.outputs import Outputs
@@ -59,6 +59,7 @@ def report_page(
     outputs = Outputs({"--out": output}, force=force, as_json=as_json)
     require_packages()
     if is_folder:
+        refuse_but("output", why=f"changes an instance, and {instance_name} is a folder")
         folders = [Path(instance_name), *result_paths]
         outputs.save_page("--out", lambda: _build_pages(folders))
         return _tell(outputs, output)

@@ -112,8 +112,8 @@ class Driver(Loop[State]):
         if self._interrupted:
             on = "go on with --resume" if self._journal is not None else "without --out there is nothing to go on from"
             self._halt_for(INTERRUPTED, f"interrupted; {on}")
-        state, limits, slack = self._state, self._limits, 1.0 + self._executor.capabilities.lateness
-        if not any(state.operations[name].phase is not Phase.STOPPING for name in state.active):
+        limits, slack = self._limits, 1.0 + self._executor.capabilities.lateness
+        if not self._is_at_work():
             if not self._executor.capabilities.is_virtual:
                 self._check_nodes(now_s)
             return
@@ -121,6 +121,14 @@ class Driver(Loop[State]):
             self._halt_for(LIMIT, f"the deadline of {format_duration(limits.deadline_s)} is over")
         if self._budget.is_spent(now_s):
             self._halt_for(LIMIT, f"the budget of ${limits.budget_usd:.2f} is spent")
+
+    def _is_at_work(self) -> bool:
+        """Whether a trial runs, or one of a segment that has begun is to go on, for which nodes would be asked for."""
+        state = self._state
+        going = (state.segments[name] for name in state.open)
+        if any(each.queue and each.phase is Phase.RUNNING and each.ends_at_s is None for each in going):
+            return True  # one that the clock ends is over then, whoever waits
+        return any(state.operations[name].phase is not Phase.STOPPING for name in state.active)
 
     def _check_nodes(self, now_s: float) -> None:
         for pool, names in self._state.pools.items():

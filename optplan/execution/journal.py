@@ -46,7 +46,7 @@ Kind = Literal["search", "stream", "fleet"]
 _KINDS: dict[Kind, str] = {
     "search": "the run of a plan",
     "stream": "a stream of jobs",
-    "fleet": "a watched fleet",
+    "fleet": "the run of a fleet",
 }
 #: How SQLite's names of errors begin for which the file is not to blame.
 _DISK = tuple(

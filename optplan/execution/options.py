@@ -21,6 +21,8 @@ Limit = Annotated[float, Field(gt=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 #: Executors that start something.
 REAL = ("local", "command", "ray", "slurm")
+#: Why a virtual run takes no command.
+NOTHING_STARTS = "nothing is started on a virtual clock; leave it out, or use --executor local"
 
 
 class RunOptions(FrozenModel):
@@ -42,7 +44,7 @@ class RunOptions(FrozenModel):
     #: By option, the executors that look at it; all do where it is not named.
     LOOKED_AT: ClassVar[Mapping[str, Collection[str]]] = dict.fromkeys(("sbatch", "gres"), ("slurm",))
     #: Options that a run keeps to its end.
-    FIXED: ClassVar[frozenset[str]] = frozenset()
+    FIXED: ClassVar[frozenset[str]] = frozenset({"executor"})
 
     def require_effect(self) -> None:
         """Refuse options that the executor does not look at; what is as by default may stay."""
@@ -96,8 +98,7 @@ class TrainingOptions(RunOptions):
             raise UsageError("train: a command is given as well; give one of the two")
         if self.executor == "virtual":
             if self.command:
-                what = "nothing is started on a virtual clock; leave it out, or use --executor local"
-                raise UsageError(f"command: {what}")
+                raise UsageError(f"command: {NOTHING_STARTS}")
         elif not (self.train or self.command):
             what = f"executor {self.executor!r} needs something to train; give --train or --command"
             raise UsageError(f"train: {what}")
@@ -128,6 +129,7 @@ class SearchOptions(TrainingOptions):
         **dict.fromkeys(("slots", "node_wait_s"), ("virtual", "local", "ray")),
         **dict.fromkeys(("lucky", "slower", "dearer"), ("virtual",)),
     }
+    FIXED: ClassVar[frozenset[str]] = RunOptions.FIXED | {"seed"}
 
     def to_json_data(self) -> dict[str, Any]:
         """Return plain data that is read back the same; that nothing is planned anew is no default."""

@@ -129,6 +129,8 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
         """Go on where another driver left it, or give up."""
         for name in sorted(changes.keys() & self.options.FIXED):
             raise UsageError(f"{name}: a run keeps what it began with; leave it out, or begin anew in another folder")
+        if self.state.ended is not None:  # nothing is followed any more, so that nothing changes what it was
+            return self.describe()
         self.options = self.options.replace(**changes)
         self.require()
         known = self.options.to_json_data()
@@ -141,13 +143,12 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
         return self._follow(listener, go_on)
 
     def _follow(self, listener: Listener | None, follow: Callable[[Rounds[_State]], object]) -> _Outcome:
-        if self.state.ended is None:
-            with ExitStack() as self._held:
-                executor = self._make_executor()
-                self._held.callback(executor.close)
-                driver = self._make_driver(executor, listener)
-                with interruptible(driver.interrupt, driver.leave):
-                    follow(driver)
+        with ExitStack() as self._held:
+            executor = self._make_executor()
+            self._held.callback(executor.close)
+            driver = self._make_driver(executor, listener)
+            with interruptible(driver.interrupt, driver.leave):
+                follow(driver)
         return self.describe()
 
     # ------------------------------------------------------------------------------------------- for what starts things

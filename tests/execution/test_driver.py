@@ -322,6 +322,27 @@ def test_a_run_goes_on_with_a_larger_budget(plan_of: PlanOf, tmp_path: Path) -> 
     assert resume(tmp_path / "run") == outcome  # it has ended; there is nothing left to do
 
 
+def test_who_goes_on_beyond_a_limit_asks_for_no_nodes(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Trials take twice as long, so that the deadline comes amid a stage: going on costs nothing, and is told."""
+    plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
+    paused = run(plan, out=out, deadline_s=110.0, slower=2.0, replan_above=None)
+    assert (paused.code, paused.why) == (4, "the deadline of 1 min 50 s is over")
+    again = resume(out)
+    assert (again.code, again.why, again.cost_usd, again.time_s) == (4, paused.why, paused.cost_usd, paused.time_s)
+    assert resume(out, deadline_s=1000.0).code == 0
+
+
+def test_what_has_ended_is_not_changed_by_options(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Nothing is followed any more, so that other options have no say in how it is told; some never have."""
+    plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
+    assert run(plan, out=out, budget_usd=0.2).code == 4
+    for change in ({"executor": "local"}, {"seed": 1}):
+        with pytest.raises(UsageError, match=f"{min(change)}: a run keeps what it began with"):
+            resume(out, **change)
+    outcome = resume(out, budget_usd=1.0)
+    assert resume(out, metric="accuracy", slower=2.0, budget_usd=0.1) == outcome
+
+
 def test_options_that_are_given_to_go_on_hold_from_then_on(plan_of: PlanOf, tmp_path: Path) -> None:
     """Whoever looks at the run, or goes on with it once more, finds them in the journal."""
     plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def _read_given(path: Path, option: str) -> Any:  # noqa: ANN401 - whatever the 
         'optplan export plan.json --to kubernetes --command "train {checkpoint}" --template pods.yaml --out jobs',
         "optplan list exporters",
     ),
+    renamed={"to": "--to", "command": "--command"},
 )
 @click.argument("plan", metavar="PLAN", type=FILE)
 @click.option(
@@ -113,7 +115,7 @@ def export(
         note(f"wrote {len(files)} files to {out}")
     stream = " --class NAME --job NAME" if is_stream(followed) else ""
     written = {"target": target, "folder": str(out), "files": list(files)}
-    print_either(written, f"optplan submit {out}{stream}\n", as_json=as_json)
+    print_either(written, f"optplan submit {shlex.quote(str(out))}{stream}\n", as_json=as_json)
     return 0
 
 
@@ -121,6 +123,7 @@ def export(
     cls=Command,
     short_help="Hand the jobs of an export to its scheduler.",
     examples=("optplan submit jobs", "optplan submit jobs --class bert --job bert-17"),
+    renamed={"class": "--class", "job": "--job"},
 )
 @click.argument("folder", metavar="DIR", type=FILE)
 @click.option("--class", "unit", metavar="NAME", help="Of a stream: the class of the job.")

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optplan.errors import DataError
+from optplan.errors import DataError, UsageError
 from optplan.execution.cli.kinds import RunKind, Told
 from optplan.execution.cli.run_view import Teller
 
@@ -54,7 +54,8 @@ class _Fleets(RunKind):
     def stop(self, folder: Path, process: int | None) -> tuple[str, bool]:
         """Ask the process that follows a fleet to pause: its VMs go on."""
         going_on = f"its VMs go on, and `optplan run --resume {folder} --abort` gives them back"
-        if process is None and self.read(folder).outcome.status != "ended":
+        outcome = None if process is not None else self.read(folder).outcome
+        if outcome is not None and outcome.status != "ended" and not outcome.virtual:
             return f"{folder}: nobody follows it; {going_on}", False
         said, is_stopped = super().stop(folder, process)
         return said if process is None else f"{said}; {going_on}", is_stopped
@@ -66,6 +67,9 @@ def _read_course(given: dict[str, Any]) -> Course | None:
 
     if not given:
         return None
+    useless = sorted(given.keys() & {"notice", "back"})
+    if useless and "lose" not in given:
+        raise UsageError(f"--{useless[0]}: says how the VMs go that --lose names; give it, or leave both out")
     how = given.get("notice", 0.0), given.get("back", math.inf)
     losses = [Loss(name, at_s, *how) for name, at_s in given.get("lose", ())]
     return Course(tuple(losses), given.get("boots", ()), given.get("iteration_takes", ()))

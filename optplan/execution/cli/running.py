@@ -211,6 +211,8 @@ def run(
         return _finish(found, found.resume(resumed, given, outputs.path("--events")), outputs)
     if plan is None:
         raise UsageError("PLAN is missing; `optplan solve NAME --plan plan.json` writes one, and --resume needs none")
+    if "abort" in given:
+        raise UsageError(f"--abort: ends a run that has begun; give its folder, --resume DIR, in place of {plan}")
     followed = read_plan(plan)
     kind = kind_of_plan(followed, given)
     refuse_but(*kind.OPTIONS, why=f"has no meaning here; {plan} is a plan of {kind.NAME}")

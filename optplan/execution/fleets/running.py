@@ -17,6 +17,7 @@ from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import FleetOptions, write_fleet
 from optplan.execution.fleets.virtual import Course, VirtualFleet
 from optplan.execution.loop import Listener
+from optplan.execution.options import NOTHING_STARTS
 from optplan.execution.outcomes import Outcome, describe_end
 from optplan.execution.run_state import Phase
 from optplan.execution.runs import Run
@@ -102,6 +103,7 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Fleet, FleetOutcome]):
     options_type = FleetOptions
     rests = False  # a deadline does not wait for a monitor, nor do VMs
     course: Course | None = None
+    _gives_up = False
 
     def require(self) -> None:
         """Raise UsageError or DataError where plan, options and what is to happen do not fit together."""
@@ -112,6 +114,8 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Fleet, FleetOutcome]):
                 problem = f"is {unit.type!r}, and the plan's instance has no such type of VM"
                 raise DataError(f"plan.units.{place}.type", problem, nearest_name_hint(unit.type, types))
         if self.is_virtual:
+            if options.command:
+                raise UsageError(f"command: {NOTHING_STARTS}")
             _check_losses(types, self.course)
             _require_an_end(self.plan, options, self.course)
             return
@@ -122,6 +126,11 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Fleet, FleetOutcome]):
         if self.course is not None:
             raise UsageError(f"course: what happens is not up to executor {options.executor!r}; leave it out")
 
+    def go_on(self, changes: Mapping[str, Any], listener: Listener | None, *, abort: bool = False) -> FleetOutcome:
+        """Go on where another monitor left it, or give up, which is all that is left on the virtual clock."""
+        self._gives_up = abort
+        return super().go_on(changes, listener, abort=abort)
+
     def _make_state(self) -> FleetState:
         return FleetState(self.plan, SriftInstance.parse(self.plan.instance, path="plan.instance"))
 
@@ -131,9 +140,10 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Fleet, FleetOutcome]):
     def _make_executor(self) -> Fleet:
         options = self.options
         if self.is_virtual:
-            if self.state.t:
-                raise UsageError("--resume: what happens on the virtual clock is not kept; begin anew")
-            return VirtualFleet(replace(self.course or Course(), launch_s=options.launch_s))
+            if self.state.t and not self._gives_up:
+                what = "what happens on the virtual clock is not kept; begin anew, or --abort ends it"
+                raise UsageError(f"--resume: {what}")
+            return VirtualFleet(replace(self.course or Course(), launch_s=options.launch_s), self.state.t)
         made: Fleet = resolve_name(_FLEETS[options.executor])(self._gather_settings(), now_s=self._clock_s())
         return made
 

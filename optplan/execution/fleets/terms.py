@@ -29,7 +29,7 @@ class FleetOptions(RunOptions):
     deadline_s: Limit | None = None
     budget_usd: Limit | None = None
 
-    FIXED: ClassVar[frozenset[str]] = frozenset({"executor", "heartbeat_s"})
+    FIXED: ClassVar[frozenset[str]] = RunOptions.FIXED | {"heartbeat_s"}
 
 
 class Heard:

@@ -62,10 +62,10 @@ class VirtualFleet(Fleet):
 
     is_virtual = True
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, course: Course, now_s: float = 0.0) -> None:
         self._course = course
         # What happens, each thing as a function that makes it happen.
-        self._clock: VirtualClock[partial[None]] = VirtualClock()
+        self._clock: VirtualClock[partial[None]] = VirtualClock(now_s)
         self._heard: list[Report | Notice] = []
         self._training: _Training | None = None
         self._gone: set[str] = set()

@@ -61,7 +61,7 @@ class StreamOptions(TrainingOptions):
         **dict.fromkeys(("train", "metric"), REAL),
         "slots": ("local", "ray"),
     }
-    FIXED: ClassVar[frozenset[str]] = frozenset({"executor", "gpus_per_node"})
+    FIXED: ClassVar[frozenset[str]] = TrainingOptions.FIXED | {"gpus_per_node"}
 
 
 def run_stream(

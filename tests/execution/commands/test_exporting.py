@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.conftest import Runner
 
 SPACE = '{"rate": {"choice": [0.9, 0.3, 0.5, 0.7]}}'
-COMMAND = 'bash -c \'echo "{{\\"loss\\": $0}}" >>$OPTPLAN_METRICS\' {rate} {gpus}'
+COMMAND = 'bash -c \'echo "{{\\"loss\\": $0}}" >>"$OPTPLAN_METRICS"\' {rate} {gpus}'
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def search(run: Runner, tmp_path: Path) -> tuple[str, ...]:
 
 def test_a_plan_becomes_jobs_that_run(run: Runner, search: tuple[str, ...], tmp_path: Path) -> None:
     """Exported, submitted, and ranked again: the trial of rate 0.3 has won."""
-    jobs = tmp_path / "jobs"
+    jobs = tmp_path / "my jobs"
     done = run(*search, "--template", tmp_path / "own.yaml", "--out", jobs)
-    assert done.out == f"optplan submit {jobs}\n"
+    assert done.out == f"optplan submit '{jobs}'\n"
     assert run("submit", jobs).code == 0
     winner = json.loads(run("promote", jobs, "--winner", "--json").out)["winner"]
     assert winner["configuration"] == {"rate": 0.3}

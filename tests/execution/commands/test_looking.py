@@ -156,6 +156,11 @@ def test_folders_without_what_is_needed_are_told(run: Runner, tmp_path: Path, mo
     """No run, no result, and nothing that knows runs."""
     missing: Any = run("report", tmp_path)
     assert (missing.code, "no run is there" in missing.err) == (2, True)
+    changed = run("report", tmp_path, "--budget", "3usd")
+    assert (
+        changed.code,
+        f"--budget: changes an instance, and {tmp_path} is a folder; leave it out" in changed.err,
+    ) == (2, True)
     assert "RESULT is missing; `optplan solve boa-two-classes -o result.json`" in run("report", "boa-two-classes").err
     monkeypatch.setattr("optplan.wings.folder_pages", lambda: None)
     assert "what runs plans is not installed here" in run("report", tmp_path, "-o", tmp_path / "p.html").err

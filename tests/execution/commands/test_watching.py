@@ -42,8 +42,8 @@ def test_only_what_there_is_can_be_lost(run: Runner, plan: Path) -> None:
     assert "--lose: there is no type of VM 'p3.8xlage'; did you mean 'p3.8xlarge'?" in told.err
 
 
-def test_limits_that_are_gone_are_asked_about(run: Runner, plan: Path) -> None:
-    """Exit code 3, and JSON says which limit by how much; people are told how to go on."""
+def test_limits_that_are_gone_are_asked_about(run: Runner, plan: Path, tmp_path: Path) -> None:
+    """Exit code 3, and JSON says which limit by how much; a virtual run is given up, and begun anew."""
     late = ("run", plan, "--lose", "p3.8xlarge@400s", "--iteration-takes", "900ms", *PAPER)
     told = run(*late, "--json")
     assert (told.code, told.data["status"], told.data["code"]) == (3, "paused", 3)
@@ -51,9 +51,17 @@ def test_limits_that_are_gone_are_asked_about(run: Runner, plan: Path) -> None:
     assert (relaxation["limit"], relaxation["given"]) == ("deadline", 500.0)
     # 400.1 s, 4 s less what has gone by of them, 150 s until new VMs are there, and training.
     assert relaxation["least_feasible"] > 554.0
-    shown = run(*late)
+    shown, out = run(*late, "--out", tmp_path / "run"), tmp_path / "run"
     assert shown.code == 3
-    assert "--resume DIR with a deadline of" in " ".join(shown.out.split())
+    assert "to go on begin anew with a deadline of" in " ".join(shown.out.split())
+    stopped = run("stop", out)
+    assert (stopped.code, f"{out}: nobody follows it; it is paused" in stopped.err) == (0, True)
+    refused = run("run", "--resume", out, "--deadline", "12min")
+    assert refused.code == 2
+    assert "--resume: what happens on the virtual clock is not kept; begin anew, or --abort ends it" in refused.err
+    ended = run("run", "--resume", out, "--abort", "--json").data
+    assert (ended["code"], ended["status"], ended["why"]) == (1, "ended", "given up by the user")
+    assert [ended[name] for name in ("time_s", "cost_usd")] == [told.data[name] for name in ("time_s", "cost_usd")]
 
 
 def test_a_run_goes_on_with_another_limit(run: Runner, plan: Path, tmp_path: Path) -> None:
@@ -74,6 +82,9 @@ def test_a_run_goes_on_with_another_limit(run: Runner, plan: Path, tmp_path: Pat
     told = run("run", plan, "--executor", "command", "--command", f"sh {script}", "--out", out, *terms, "--json")
     assert told.code == 3
     assert run("status", out, "--json").data == told.data
+    shown = " ".join(run("status", out).out.split())
+    assert "--resume DIR with a deadline of" in shown
+    assert "to give up --resume DIR --abort" in shown
     again = run("run", "--resume", out, "--deadline", "3h", "--json")
     assert (again.code, again.data["status"]) == (0, "ended")
     assert again.data["lost"] == {"p3.8xlarge": 2}
@@ -97,9 +108,11 @@ def test_a_run_can_be_given_up(run: Runner, plan: Path, tmp_path: Path) -> None:
     [
         ((), "PLAN is missing"),
         (("--resume", "nowhere"), "no run is there; give the folder that --out named"),
-        (("{plan}", "--abort"), "--abort: has no meaning here; "),
+        (("{plan}", "--abort"), "--abort: ends a run that has begun; give its folder, --resume DIR, in place of "),
         (("{plan}", "--deadline", "1h"), "--deadline: a fleet begins with the limits of its plan's instance; "),
         (("{plan}", "--gres", "v100"), "--gres: got 'v100', which means nothing to executor 'virtual'; leave it out"),
+        (("{plan}", "--command", "train"), "--command: nothing is started on a virtual clock; leave it out, or use "),
+        (("{plan}", "--notice", "2min"), "--notice: says how the VMs go that --lose names; give it, or leave both out"),
         (("{plan}", "--slower", "2"), "is a plan of a fleet; leave it out"),
         (("{plan}", "jobs.yaml"), "JOBS: jobs.yaml is given, and "),
         (("plan.json", "--lose", "p3.8xlarge"), "a type and when it goes are needed"),
