@@ -8,10 +8,9 @@ bound's value, so the partners of a total have their consumption in a narrow win
 Lists of undominated sums are those of Nemhauser and Ullmann, "Discrete dynamic programming and capital allocation",
 Management Science 15, 1969; matching the last two sets is the idea of Horowitz and Sahni (Journal of the ACM 21, 1974).
 
-Of many graphs the totals lie so densely that there are too many of them; there a merge that keeps only some of each
-set, spread over all consumptions, finds a choice that is as good as the best or nearly so, and proves nothing.
+Where totals are too many, some of each set are kept, spread over all consumptions: nearly as good, and no proof.
 
-*The restricted master heuristic* solves the program over paths known with HiGHS, as far as effort allows (Joncour et
+*The restricted master heuristic* solves the program over known paths with HiGHS, as far as effort allows (Joncour et
 al., "Column generation based primal heuristics", Electronic Notes in Discrete Mathematics 36, 2010).
 """
 
