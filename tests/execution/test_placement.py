@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from optplan.contracts import Plan
 from optplan.execution.placement import Places, choose_releases, place
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.planning import RubberBandPlan
 
 
 def placed(**trials: str) -> Places:
@@ -107,3 +110,38 @@ def test_every_placement_keeps_the_rules(data: st.DataObject) -> None:
     assert all(places[trial] == kept[trial] for trial in reserved)
     turned = dict(reversed(trials.items()))
     assert place(turned, nodes[::-1], node_gpus, last=dict(reversed(kept.items())), reserved=reserved) == places
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), gpus=st.sampled_from([1, 2]), per_instance=st.sampled_from([2, 4]))
+def test_a_plan_bounds_the_moves(
+    plan_chain: Callable[..., Plan], data: st.DataObject, gpus: int, per_instance: int
+) -> None:
+    """Whichever trials go on, the controller moves no more of them than the plan says."""
+    trials = data.draw(st.integers(2, 8))
+    going = data.draw(st.integers(1, trials))
+    survivors = data.draw(st.permutations(range(trials)))[:going]
+    fitting = per_instance // gpus
+    held, needed = -(-trials // fitting), -(-going // fitting)
+    stays = data.draw(st.integers(needed, held))
+    stages = [{"trials": trials, "iterations": 1}, {"trials": going, "iterations": 1}]
+    instance = {
+        "formulation": "rubberband",
+        "experiment": {"form": "stages", "stages": stages},
+        "training": {"seconds_per_iteration": {"1": 10.0, "2": 6.0, "4": 4.0}},
+        "cloud": {"gpus_per_instance": per_instance, "price_usd_per_hour": 3.6},
+        "deadline_s": 1000.0,
+    }
+    chain = [{"instances": held, "gpus": trials * gpus}, {"instances": stays, "gpus": going * gpus}]
+    plan = plan_chain(RubberBandInstance.parse(instance), chain)
+    assert isinstance(plan, RubberBandPlan)
+    nodes = [f"node-{number}" for number in range(held)]
+    first = place({str(trial): gpus for trial in range(trials)}, nodes, per_instance, last={})
+    going_on = {str(trial): gpus for trial in survivors}
+    last = {trial: first[trial] for trial in going_on}
+    released = choose_releases(going_on, nodes, last, held - stays)
+    staying = [node for node in nodes if node not in released]
+    there = {trial: own for trial, own in last.items() if own.keys() <= set(staying)}
+    second = place(going_on, staying, per_instance, last=there)
+    assert second.keys() == going_on.keys()
+    assert sum(second[trial] != last[trial] for trial in going_on) <= plan.stages[1].moves

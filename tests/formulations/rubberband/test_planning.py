@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Billing, BoundProof, Result, Status, Termination
 from optplan.contracts.conditions import AllEnded, IterationsDone, Promoted, Selection, Started
-from optplan.execution.placement import choose_releases, place
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
@@ -186,31 +185,6 @@ def test_moves_are_those_that_cannot_be_avoided(chain: list[tuple[int, int]], mo
     experiment = {"form": "stages", "stages": stages}
     plan = planned(build(cloud={"gpus_per_instance": 4}, experiment=experiment, training=training), chain)
     assert [stage.moves for stage in plan.stages] == moves
-
-
-@settings(max_examples=60, deadline=None)
-@given(data=st.data(), gpus=st.sampled_from([1, 2]), per_instance=st.sampled_from([2, 4]))
-def test_moves_bound_those_of_the_placement_controller(data: st.DataObject, gpus: int, per_instance: int) -> None:
-    """Whichever trials go on, the controller moves no more of them than the plan says."""
-    trials = data.draw(st.integers(2, 8))
-    going = data.draw(st.integers(1, trials))
-    survivors = data.draw(st.permutations(range(trials)))[:going]
-    fitting = per_instance // gpus
-    held, needed = -(-trials // fitting), -(-going // fitting)
-    stays = data.draw(st.integers(needed, held))
-    stages = [{"trials": trials, "iterations": 1}, {"trials": going, "iterations": 1}]
-    instance = build(cloud={"gpus_per_instance": per_instance}, experiment={"form": "stages", "stages": stages})
-    plan = planned(instance, [(held, trials * gpus), (stays, going * gpus)])
-    nodes = [f"node-{number}" for number in range(held)]
-    first = place({str(trial): gpus for trial in range(trials)}, nodes, per_instance, last={})
-    going_on = {str(trial): gpus for trial in survivors}
-    last = {trial: first[trial] for trial in going_on}
-    released = choose_releases(going_on, nodes, last, held - stays)
-    staying = [node for node in nodes if node not in released]
-    there = {trial: own for trial, own in last.items() if own.keys() <= set(staying)}
-    second = place(going_on, staying, per_instance, last=there)
-    assert second.keys() == going_on.keys()
-    assert sum(second[trial] != last[trial] for trial in going_on) <= plan.stages[1].moves
 
 
 def test_segments_say_who_holds_what_and_until_when() -> None:
