@@ -17,6 +17,8 @@ BENCH ?= optplan bench all --quick -o out/bench.json --report out/bench.html --p
 # A twentieth as many schedules of faults are tried on each kind of run.
 CASES ?= 20000
 SEED ?= 1
+# Of `make kills`: three fifths of them here, one on Slurm and one on Ray.
+KILLS ?= 500
 
 BIN := .venv/bin
 STAMPS := .venv/stamps
@@ -35,7 +37,7 @@ INSTALL := $(PIP) install --quiet -c constraints.txt
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SUFFIXES:
-.PHONY: help demo demo-run test test-quick test-core test-golden test-real fuzz check bench bench-paper docs build clean
+.PHONY: help demo demo-run test test-quick test-core test-golden test-real fuzz kills check bench bench-paper docs build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -77,6 +79,9 @@ test-real: $(STAMPS)/test,$(EXTRAS),ray-$(CHECKSUM) $(SKYPILOT) ## Run the tests
 
 fuzz: $(TESTED) ## Try changed inputs, shown answers, changed results and faulty executors, CASES=20000 from SEED=1 on, and say which break anything
 	OPTPLAN_FUZZ_CASES=$(CASES) OPTPLAN_FUZZ_SEED=$(SEED) $(BIN)/python -P -m pytest -n 2 tests/fuzz tests/verification/test_mutations.py tests/execution/test_faults.py $(PYTEST_FLAGS)
+
+kills: $(STAMPS)/test,$(EXTRAS),ray-$(CHECKSUM) ## Kill drivers, trials, nodes and what is between them, KILLS=500 times, and say which run ends otherwise
+	OPTPLAN_KILLS=$(KILLS) $(BIN)/python -P -m pytest -n 2 --dist loadgroup -m real -k many_kills tests/execution $(PYTEST_FLAGS)
 
 check: $(STAMPS)/dev,test,$(EXTRAS)-$(CHECKSUM) ## Lint, check the types, keep the import rules
 	$(BIN)/ruff check

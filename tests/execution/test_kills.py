@@ -1,4 +1,4 @@
-"""Kills at any moment, of drivers, supervisors, trials and all of them: the same end, and nothing that is left.
+"""Kills at any moment, of drivers, supervisors, trials, nodes and all of them: the same end, and nothing that is left.
 
 A driver counts what its trials report, and at some number of reports it kills: processes of a trial that runs, or
 itself where they have just ended. So every kill hits, and what it hits is written down before. No clock decides
@@ -12,6 +12,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -64,6 +65,8 @@ STREAM = BoaInstance.parse(
     }
 )
 KINDS = ("search", "command", "stream")
+#: The kind that runs on Slurm, on daemons of this machine.
+SLURM = "slurm"
 #: Who is killed at a time; what is above a process in a group is killed with it.
 VICTIMS = (
     ("driver",),
@@ -76,10 +79,14 @@ VICTIMS = (
 )
 #: Of trials that have no daemons, which nobody could find without both supervisors.
 ALL_VICTIMS = (*VICTIMS, ("supervisor", "deputy"), ("driver", "supervisor", "deputy", "work"))
+#: Of trials on Slurm, which ends what a job has left, cancels jobs and loses nodes.
+SLURM_VICTIMS = (*ALL_VICTIMS, ("job",), ("node",), ("driver", "node"))
 #: Exit code of a driver that was ended at once.
 _AT_ONCE = 99
 #: Seconds without a driver after which trials end, and kills of one run; in every run at least as many trials end.
 ORPHAN_S, KILLS = 0.5, 5
+#: Kills in all, of which three fifths are here, one on Slurm and one on Ray (``real/ray_runs.py``).
+MANY = int(os.environ.get("OPTPLAN_KILLS", "100"))
 
 
 @dataclass
@@ -89,7 +96,7 @@ class Case:
     Parameters
     ----------
     kind
-        What is run: a class, a program that leaves helpers behind, or a stream of jobs.
+        What is run: a class, a program that leaves helpers behind, a stream of jobs, or a class on Slurm.
     out
         Its folder; beside it every hit is written down, and a file from the last one on.
     dice
@@ -128,11 +135,13 @@ class Case:
 
     def strike(self) -> None:
         """Kill somebody: the driver where those that it was meant for have just ended."""
-        victims = self.dice.choice(VICTIMS if self.kind == "command" else ALL_VICTIMS)
+        victims = self.dice.choice({"command": VICTIMS, SLURM: SLURM_VICTIMS}.get(self.kind, ALL_VICTIMS))
         number = self.dice.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
         groups = [path for path in sorted(self.out.glob(f"operations/*/{PROCESS}")) if is_running(path.parent)]
         found = [] if victims == ("driver",) else self.find_group(victims, groups)
-        if not found or not hold(found):
+        taken = [who for who in victims if who in ("job", "node")]
+        jobs = list_jobs() if taken else []
+        if not jobs and (not found or not hold(found)):
             victims, found = ("driver",), []
         with self._log.open("a", encoding="utf-8") as log:
             log.write(f"{' and '.join(victims)}, the driver by {signal.Signals(number).name}\n")
@@ -141,6 +150,8 @@ class Case:
         for process in found:
             with contextlib.suppress(psutil.NoSuchProcess):  # it goes with the one above it
                 process.kill()
+        if jobs:
+            take(taken[0], *self.dice.choice(jobs))
         while any(is_there(process) for process in found):  # else the next strike could hit the other supervisor, too
             time.sleep(0.001)
         if "driver" in victims:
@@ -162,6 +173,29 @@ class Case:
             who = {"supervisor": supervisor, "deputy": deputy, "work": deepest}
             return [who[victim] for victim in victims if victim in who]
         return []
+
+
+def list_jobs() -> list[tuple[str, str]]:
+    """Return the numbers of Slurm's jobs that run, and their nodes."""
+    lines = ask_slurm("squeue", "--noheader", "--me", "--states=RUNNING", "--format=%i %N").splitlines()
+    return [(number, node) for number, node in map(str.split, lines)]
+
+
+def take(what: str, job: str, node: str) -> None:
+    """Cancel a job, or take its node away and give it back once the job has ended there."""
+    if what == "job":
+        ask_slurm("scancel", job)
+        return
+    ask_slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+    while node in ask_slurm("squeue", "--noheader", "--me", "--format=%N").split():
+        time.sleep(0.01)
+    with contextlib.suppress(subprocess.CalledProcessError):  # it may have come back by itself
+        ask_slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
+
+
+def ask_slurm(*words: str) -> str:
+    """Run one of Slurm's commands and return what it printed."""
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
 
 def hold(found: list[Any]) -> bool:
@@ -219,7 +253,8 @@ def fork(act: Callable[[], int]) -> int:
 
 def make_calls(kind: str, plan: Plan, out: Path, seen: Path) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return what begins a run, and what goes on with it."""
-    usual: dict[str, Any] = {"executor": "local", "out": out, "retries": 100, "orphan_after_s": ORPHAN_S}
+    executor = "slurm" if kind == SLURM else "local"
+    usual: dict[str, Any] = {"executor": executor, "out": out, "retries": 100, "orphan_after_s": ORPHAN_S}
     if kind == "stream":
         # The last one waits for the last kill: others may end together, and the run with them.
         configurations: list[dict[str, Any]] = [{}] * KILLS + [{"wait_for": str(mark_peace(out))}]
@@ -229,8 +264,9 @@ def make_calls(kind: str, plan: Plan, out: Path, seen: Path) -> tuple[Callable[.
         ]
         planned = build_plan(STREAM, solve(STREAM))
         return partial(run_stream, planned, jobs, SLEEPER, slots=4, **usual), partial(resume, out)
-    space = [{"rate": rate, "wait_s": 0.03, "seen": str(seen)} for rate in RATES]
-    what = {"train": QUADRATIC, "checkpoint_every_s": 0.2} if kind == "search" else {"command": FORKING}
+    wait_s = 0.2 if kind == SLURM else 0.03  # its driver looks once a second
+    space = [{"rate": rate, "wait_s": wait_s, "seen": str(seen)} for rate in RATES]
+    what = {"command": FORKING} if kind == "command" else {"train": QUADRATIC, "checkpoint_every_s": 0.2}
     begin = partial(run, plan, space=space, replan_above=None, **what, **usual)
     return begin, partial(resume, out)
 
@@ -288,9 +324,26 @@ def test_kills_at_any_moment(plan_of: PlanOf, tmp_path: Path, processes: Process
 
 
 @pytest.mark.real
-def test_a_hundred_kills(plan_of: PlanOf, tmp_path: Path, processes: Processes) -> None:
-    """The same a hundred times, over runs of all kinds."""
+def test_many_kills(plan_of: PlanOf, tmp_path: Path, processes: Processes) -> None:
+    """The same many times, over runs of all kinds."""
     kills, seed = 0, 1
-    while kills < 100:
+    while kills < MANY * 3 // 5:
         seed += 1
         kills += sum(endure(kind, plan_of("rubberband-two-stages"), tmp_path, seed, processes) for kind in KINDS)
+
+
+@pytest.mark.real
+def test_many_kills_on_slurm(
+    plan_of: PlanOf,
+    tmp_path: Path,
+    slurm: Any,  # noqa: ANN401 - the fixture's
+    processes: Processes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Jobs that are cancelled and nodes that are taken away, too: the same winner, and no job is left."""
+    monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
+    kills, seed = 0, 1
+    while kills < MANY // 5:
+        seed += 1
+        kills += endure(SLURM, plan_of("rubberband-two-stages"), tmp_path, seed, processes)
+        slurm.wait()

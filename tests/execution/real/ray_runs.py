@@ -31,9 +31,10 @@ PORTS = (8265, 44217, 44227, 52365)
 FOLLOW = ("--replan-above", "never")
 #: Processes of a cluster.
 SERVERS = {"gcs_server", "raylet"}
-#: Who is killed at a time; how often in all, and of a run.
+#: Who is killed at a time; how often in all (a fifth of all kills, see ``test_kills.py``), and of a run.
 VICTIMS = (
     ("driver",),
+    ("node",),
     ("actor",),
     ("supervisor",),
     ("deputy",),
@@ -41,8 +42,9 @@ VICTIMS = (
     ("supervisor", "deputy"),
     ("driver", "actor"),
     ("driver", "work"),
+    ("driver", "node"),
 )
-KILLS, KILLS_OF_A_RUN = 20, 5
+KILLS, KILLS_OF_A_RUN = int(os.environ.get("OPTPLAN_KILLS", "100")) // 5, 5
 #: The trial that descends fastest.
 FAST = "b1-s1-trials-0002"
 
@@ -197,8 +199,8 @@ def hold(found: list[psutil.Process]) -> bool:
     return False
 
 
-def strike(driver: subprocess.Popen[bytes], dice: random.Random) -> tuple[str, ...]:
-    """Kill a driver, the actor of an operation, what supervises it, what it does, or several; say who was hit."""
+def strike(driver: subprocess.Popen[bytes], cluster: Cluster, dice: random.Random) -> tuple[str, ...]:
+    """Kill a driver, an actor, what supervises an operation, what it does, a node, or several; say who was hit."""
     victims, groups, found = dice.choice(VICTIMS), list_groups(), list[psutil.Process]()
     dice.shuffle(groups)
     for process in groups:
@@ -209,7 +211,10 @@ def strike(driver: subprocess.Popen[bytes], dice: random.Random) -> tuple[str, .
             found = [who[victim] for victim in victims if victim in who]
             break
     assert driver.poll() is None
-    if victims != ("driver",) and not found:
+    if "node" in victims:
+        cluster.remove_node(dice.choice(cluster.list_all_nodes()[1:]), allow_graceful=False)
+        cluster.add_node(num_cpus=2, object_store_memory=MEMORY)
+    elif victims != ("driver",) and not found:
         return ()
     if not hold(found):
         return ()
@@ -235,7 +240,7 @@ def orphaned(runs: Runs, address: tuple[str, ...]) -> None:
 
 
 def killed(runs: Runs) -> None:
-    """Kill somebody of a few runs twenty times, whenever there was progress; all of them come to their end."""
+    """Kill somebody of a few runs again and again, whenever there was progress; all of them come to their end."""
     dice, hits = random.Random(3), list[str]()
     with two_nodes() as cluster:
         address = ("--address", cluster.address)
@@ -248,7 +253,7 @@ def killed(runs: Runs) -> None:
                 wait_until(partial(runs.has_done, name, wanted), "progress")
                 victims: tuple[str, ...] = ()
                 while not victims:
-                    victims = strike(driver, dice)
+                    victims = strike(driver, cluster, dice)
                 hits.append(" and ".join(victims))
                 if "driver" in victims:
                     if driver.wait(PATIENCE_S) == 128 + signal.SIGTERM:

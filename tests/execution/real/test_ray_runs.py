@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -91,15 +92,15 @@ def test_kills(run_alone: RunAlone, folder: Path, plan_stages: PlanStages) -> No
     assert [(record.blameless, record.why) for record in failed] == [(True, f"its node {lost[0]} was lost")] * 2
 
 
-def test_twenty_kills(run_alone: RunAlone, folder: Path, plan_stages: PlanStages) -> None:
-    """Of drivers, actors and what supervises or does their work: the same trial wins, and nothing is left of a run.
+def test_many_kills(run_alone: RunAlone, folder: Path, plan_stages: PlanStages) -> None:
+    """Of drivers, actors, nodes and what supervises or does their work: the same trial wins, and nothing is left.
 
     What nobody drives any more stores its state, ends, and gives its nodes back.
     """
     prepare(folder, plan_stages(*STAGES, iterations=10), QUADRATIC, RATES)
     run_alone("ray_runs.py", folder, "killed")
     hits = (folder / "hits").read_text(encoding="utf-8").splitlines()
-    assert len(hits) == 20
+    assert len(hits) >= int(os.environ.get("OPTPLAN_KILLS", "100")) // 5
     assert len(set(hits)) > 4
     require_same_end(folder / "orphan", parts=True)
     for out in folder.glob("killed-*"):
