@@ -7,7 +7,7 @@ from itertools import count
 
 import numpy as np
 
-from optplan.clock import VirtualClock
+from optplan.execution.clock import VirtualClock
 from optplan.instances.spot_traces import SpotTrace, read_spot_trace
 from optplan.lab.cluster.nodes import Nodes
 from optplan.lab.cluster.world import World

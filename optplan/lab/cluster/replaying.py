@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from optplan.clock import VirtualClock
 from optplan.errors import DataError, InternalError, UsageError
+from optplan.execution.clock import VirtualClock
 from optplan.lab.cluster.interference import Interference
 from optplan.lab.cluster.interruptions import NodeLosses
 from optplan.lab.cluster.jobs import Application, Job, Learner, check_jobs, consolidate, least_gpu_s, spread_of
