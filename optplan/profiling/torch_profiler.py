@@ -18,8 +18,7 @@ import numpy as np
 
 from optplan.errors import DataError, DataWarning, MeasurementError, OptplanError, UsageError
 from optplan.formulations.srift.data.profiles import DeviceProfile, JobProfile, Layers
-from optplan.profiling.device_clocks import HostClock, make_clock
-from optplan.profiling.layer_watch import LayerWatch, TrainableLayer, list_layers
+from optplan.profiling.layer_watch import HostClock, LayerWatch, TrainableLayer, list_layers, make_clock
 from optplan.profiling.workloads import Loss, Workload, call_module, make_workload, require_torch, run_user_code
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from optplan.errors import UsageError
 from optplan.lab.cli.simulating import profiled
 
 if TYPE_CHECKING:
-    from optplan.lab.cluster.cells import Cell
     from optplan.lab.cluster.outcome import Outcome
+    from optplan.lab.sweeps import Cell
 
 #: Exit code where no job could be completed.
 _NOTHING_DONE = 3
@@ -179,9 +179,9 @@ def simulate_cluster(
     WORKLOAD, --policy, --nodes and --seed may be repeated: each is simulated with each, spread over the processors. The
     results are kept in the folder of --results, so that a sweep that was interrupted goes on where it was.
     """
-    from optplan.lab.cluster.cells import Cell
     from optplan.lab.cluster.world import World
-    from optplan.lab.pages.clusters import build_cluster_page
+    from optplan.lab.pages import build_cluster_page
+    from optplan.lab.sweeps import Cell
 
     world = {
         "warm_start_s": warm_start,
@@ -246,7 +246,7 @@ def _read_number(text: str, option: str, such_as: str) -> float:
 def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes: int | None, engine: str) -> int:
     """Run several simulations and show them side by side."""
     from optplan.lab import sweeps
-    from optplan.lab.pages.clusters import compare_simulations
+    from optplan.lab.pages import compare_simulations
 
     if results is None:
         raise UsageError(f"there are {len(cells)} simulations; name a folder for their results (--results)")
@@ -259,7 +259,7 @@ def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes:
 
 
 def _show(outcome: Outcome, data: dict[str, Any]) -> list[Shown]:
-    from optplan.lab.pages.clusters import list_applications, list_facts, say_problems
+    from optplan.lab.pages import list_applications, list_facts, say_problems
     from optplan.reporting.tables import fact_table, plain_text
 
     cost = [] if data["cost_usd"] is None else [("cost of the nodes", f"${data['cost_usd']:,.2f}")]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _list_policies() -> list[str]:
-    from optplan.lab.spot.policies.naming import POLICIES
+    from optplan.lab.spot.policies import POLICIES
 
     return list(POLICIES)
 
@@ -136,7 +136,7 @@ def simulate_spot(
     each tick, as optplan import spot-trace reads it. Costs are compared with the least at which the deadline could have
     been kept, had all been known beforehand. Exit code 3: on demand cannot keep the deadline.
     """
-    from optplan.lab.pages.spot import compare_policies, list_segments
+    from optplan.lab.pages import compare_policies, list_segments
     from optplan.lab.spot import trials as trying
     from optplan.lab.spot.market import SpotJob
 

@@ -12,12 +12,10 @@ import numpy as np
 from optplan.errors import DataError, UsageError
 from optplan.lab.cluster.jobs import Job, Spread, consolidate
 from optplan.lab.traces.sia import EpochProfile, derive_epochs, read_profile
-from optplan.lab.traces.sia_agents import Agent
-from optplan.lab.traces.sia_applications import APPLICATIONS, GPU_NODES
+from optplan.lab.traces.sia_agents import Agent, fit_speeds
 from optplan.lab.traces.sia_choices import Infeasible, Timing
-from optplan.lab.traces.sia_learning import fit_speeds
 from optplan.lab.traces.sia_profiles import CannotRunError, stamp_profiles
-from optplan.lab.traces.sia_workloads import Workload
+from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload
 from optplan.schema import FloatArray, IntArray
 
 #: Up to this width, profiles are derived together, which costs hardly more than one of them.
@@ -152,7 +150,7 @@ class ProfiledApplication:
     def fit_speeds(self, spreads: Collection[Spread], most_gpus: int) -> tuple[FloatArray, FloatArray]:
         """Return the speeds that the fitted model predicts after some spreads were seen.
 
-        See :func:`optplan.lab.traces.sia_learning.fit_speeds`.
+        See :func:`optplan.lab.traces.sia_agents.fit_speeds`.
         """
         return fit_speeds(self._where[0], self._facts, self._where[2], spreads, most_gpus)
 

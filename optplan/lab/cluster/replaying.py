@@ -11,13 +11,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.execution.clock import VirtualClock
-from optplan.lab.cluster.interference import Interference
-from optplan.lab.cluster.interruptions import NodeLosses
 from optplan.lab.cluster.jobs import Application, Job, Learner, check_jobs, consolidate, least_gpu_s, spread_of
 from optplan.lab.cluster.nodes import Nodes
 from optplan.lab.cluster.outcome import Bins, Outcome, Usage
 from optplan.lab.cluster.policy import SchedulingPolicy, Sight, SizingPolicy, Wish
-from optplan.lab.cluster.world import World
+from optplan.lab.cluster.world import Interference, NodeLosses, World
 
 #: The event that is nobody's: the policy's next round. Those below it are interruptions.
 _ROUND = -1

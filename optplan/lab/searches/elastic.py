@@ -1,11 +1,16 @@
-"""Searches that rent GPUs as they go, and random search: the baselines of SEER's section 6.3.
+"""The baselines of SEER's section 6.3: random, grid, Hyperband, ASHA, HyperSched.
 
-Where the section leaves something open, the function says what was assumed.
+Where the section leaves something open, the function says what was assumed. ASHA is Li et al., "A system for massively
+parallel hyperparameter tuning"; HyperSched is Liaw et al., "HyperSched: dynamic resource reallocation for model
+development on a deadline", whose published scheduler fixes what its text leaves open (how rungs are checked, when no
+new trial starts, when GPUs are handed on).
 """
 
 from __future__ import annotations
 
 import math
+from bisect import insort
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
@@ -121,3 +126,193 @@ def _weigh(brackets: list[tuple[int, int]], eta: float) -> float:
             total += trials * (reached - passed)
             passed = reached
     return total
+
+
+#: HyperSched: results that a trial gives between two changes of its GPUs, and how much further it must get by one.
+_RECHARGE_RESULTS = 5
+_WORTHWHILE = 1.1
+
+
+def run_asha(
+    setting: SearchSetting, rng: np.random.Generator, *, eta: float = 4.0, least_epochs: float = 1.0
+) -> SearchOutcome:
+    """Promote trials rung by rung as GPUs fall free, one GPU a trial.
+
+    A free GPU goes on with the best trial that is among the best 1/eta of its rung, of the highest rung that has one;
+    where there is none, it tries a new configuration. The last rung is what one GPU passes until the deadline.
+    """
+    gpus = setting.cluster_gpus
+    clock = SearchClock(setting)
+    draw = setting.draw(rng)
+    marks = _place_rungs(least_epochs, setting.most_epochs, eta)
+    rungs: list[list[Trial]] = [[] for _ in marks]
+    promoted: list[set[int]] = [set() for _ in marks]
+    level: dict[int, int] = {}
+
+    def choose() -> tuple[Trial, int] | None:
+        for rung in range(len(marks) - 2, -1, -1):
+            best = sorted(rungs[rung], key=clock.merit, reverse=True)[: math.floor(len(rungs[rung]) / eta)]
+            for trial in best:
+                if trial.number not in promoted[rung]:
+                    promoted[rung].add(trial.number)
+                    return trial, rung + 1
+        configuration = next(draw, None)
+        return None if configuration is None else (clock.add(configuration), 0)
+
+    free, ended = gpus, None
+    while True:
+        while free and (chosen := choose()) is not None:
+            trial, rung = chosen
+            level[trial.number] = rung
+            clock.train(trial, 1, epochs=marks[rung])
+            free -= 1
+        ended = clock.wait()
+        if ended is None:
+            return clock.finish(cluster_gpus=gpus)
+        free += 1
+        rungs[level[ended.number]].append(ended)
+
+
+@dataclass
+class _Rung:
+    """What was seen of trials when they first passed a mark, and which of them wait there."""
+
+    mark_epochs: float
+    seen: dict[int, float] = field(default_factory=dict)
+    paused: list[Trial] = field(default_factory=list)
+    ranked: list[float] = field(default_factory=list)
+
+    def see(self, trial: Trial, merit: float) -> float:
+        """Return what a trial showed when it first passed the mark, which is now if it never did."""
+        if trial.number not in self.seen:
+            self.seen[trial.number] = merit
+            insort(self.ranked, merit)
+        return self.seen[trial.number]
+
+    def cutoff(self, eta: float) -> float:
+        """Return the quantile that a trial has to reach; minus infinity while there is nothing to compare with."""
+        if len(self.ranked) < 2:
+            return -math.inf
+        below, share = divmod((1 - 1 / eta) * (len(self.ranked) - 1), 1.0)
+        low, high = self.ranked[int(below)], self.ranked[min(int(below) + 1, len(self.ranked) - 1)]
+        return high if low == high else low + share * (high - low) if math.isfinite(low) else low
+
+
+class _HyperSched:
+    """One run of HyperSched."""
+
+    def __init__(self, setting: SearchSetting, rng: np.random.Generator, eta: float, least_epochs: float) -> None:
+        self.setting, self.eta = setting, eta
+        self.gpus = setting.cluster_gpus
+        self.clock = SearchClock(setting)
+        self.draw = setting.draw(rng)
+        marks = _place_rungs(least_epochs, setting.most_epochs, eta)
+        self.rungs = [_Rung(mark) for mark in reversed(marks)]
+        #: Trials that train, with the results that each still gives before its GPUs may change.
+        self.recharge: dict[int, int] = {}
+        self.training: dict[int, Trial] = {}
+        self.free = self.gpus
+        self.trained_min: dict[int, float] = {}
+
+    def run(self) -> SearchOutcome:
+        """Run until the deadline."""
+        self.fill()
+        while (trial := self.clock.wait()) is not None:
+            held = trial.last_gpus
+            self.trained_min[trial.number] = self.trained_min.get(trial.number, 0.0) + (
+                self.clock.now_min - trial.since_min
+            )
+            self.free += held
+            if self.check(trial):
+                self.recharge[trial.number] -= 1
+                self.go_on(trial, self.resize(trial, held))
+            else:
+                del self.training[trial.number], self.recharge[trial.number]
+            self.fill()
+        return self.clock.finish(cluster_gpus=self.gpus)
+
+    def merit(self, trial: Trial) -> float:
+        value = self.clock.value(trial)
+        return -math.inf if math.isnan(value) else value
+
+    def check(self, trial: Trial) -> bool:
+        """Whether a trial may go on; one that is below the cutoff of any rung that it has passed waits there."""
+        for rung in self.rungs:
+            passed = trial.epochs >= rung.mark_epochs
+            if passed and rung.see(trial, self.merit(trial)) < rung.cutoff(self.eta):
+                rung.paused.append(trial)
+                return False
+        return True
+
+    def fill(self) -> None:
+        """Give free GPUs to waiting trials that deserve it, and to new ones, unless it is too late for that."""
+        while self.free and not self.is_late():
+            trial = self.promote()
+            if trial is None:
+                configuration = next(self.draw, None)
+                if configuration is None:
+                    return
+                trial = self.clock.add(configuration)
+            self.training[trial.number], self.recharge[trial.number] = trial, _RECHARGE_RESULTS
+            self.go_on(trial, 1)
+
+    def is_late(self) -> bool:
+        """Whether a new trial could not catch up: it would have less than eta times the longest training so far."""
+        longest = max(self.trained_min.values(), default=0.0) * self.eta
+        return self.clock.left_min < min(longest, self.setting.deadline_min)
+
+    def promote(self) -> Trial | None:
+        """Return the best waiting trial of the highest rung whose cutoff it has come to meet."""
+        for rung in self.rungs:
+            cutoff = rung.cutoff(self.eta)
+            for trial in sorted(rung.paused, key=lambda one: (-rung.seen[one.number], one.number)):
+                if rung.seen[trial.number] >= cutoff:
+                    rung.paused.remove(trial)
+                    return trial
+        return None
+
+    def resize(self, trial: Trial, held: int) -> int:
+        """Return the GPUs that a trial goes on with: its share, if that changes enough and can be had."""
+        if self.recharge[trial.number] >= 0:
+            return held
+        share = self.share_out()[trial.number]
+        if share == held:
+            return held
+        if share > held:
+            pace, left = self.clock.pace, self.clock.left_min
+            further = pace(share) * (left - self.setting.resize_min)
+            if share > self.free or not further > _WORTHWHILE * pace(held) * left:
+                return held
+        self.recharge[trial.number] = _RECHARGE_RESULTS
+        return share
+
+    def share_out(self) -> dict[int, int]:
+        """Share all GPUs evenly among the trials that train; what is left over goes to the best."""
+        ranked = sorted(self.training.values(), key=lambda one: (-self.merit(one), one.number))
+        each, over = divmod(self.gpus, len(ranked))
+        return {trial.number: each + (place < over) for place, trial in enumerate(ranked)}
+
+    def go_on(self, trial: Trial, gpus: int) -> None:
+        self.free -= gpus
+        self.clock.train(trial, gpus, epochs=math.floor(trial.epochs + 1e-6) + 1.0)
+
+
+def run_hypersched(
+    setting: SearchSetting, rng: np.random.Generator, *, eta: float = 4.0, least_epochs: float = 1.0
+) -> SearchOutcome:
+    """Explore with one GPU a trial, stop exploring as the deadline comes near, and hand free GPUs to those that train.
+
+    After every epoch a trial is compared with the rungs that it has passed, with what it showed there first: below the
+    best 1/eta it waits. A free GPU goes on with a waiting trial that has come to meet its cutoff, or tries a new
+    configuration, unless less time is left than eta times the longest training so far. GPUs are shared evenly among the
+    trials that train, and a trial takes a larger share when that gets it a tenth further by the deadline, the pause of
+    the resize included, at the earliest after five results.
+    """
+    return _HyperSched(setting, rng, eta, least_epochs).run()
+
+
+def _place_rungs(least_epochs: float, most_epochs: float, eta: float) -> list[float]:
+    """Return the marks of the rungs: least_epochs times powers of eta, and the most."""
+    count = math.floor(math.log(max(1.0, most_epochs / least_epochs), eta) + TOLERANCE)
+    marks = [least_epochs * eta**power for power in range(count + 1)]
+    return marks if marks[-1] >= most_epochs * (1 - TOLERANCE) else [*marks, most_epochs]

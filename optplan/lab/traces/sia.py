@@ -21,16 +21,17 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.lab.traces.goodput_fitting import GoodputFit
-from optplan.lab.traces.sia_applications import Application, application_named
 from optplan.lab.traces.sia_choices import Infeasible, Sources, Timing, choose, measure
-from optplan.lab.traces.sia_curves import LearningCurves, read_learning_curves
 from optplan.lab.traces.sia_profiles import (
     CannotRunError,
+    LearningCurves,
     ProfileTables,
+    read_learning_curves,
     read_profile_tables,
     smallest_rotation,
     stamp_profiles,
 )
+from optplan.lab.traces.sia_workloads import Application, application_named
 from optplan.schema import FloatArray, IntArray, freeze
 
 _Word = TypeVar("_Word", bound=StrEnum)

@@ -17,10 +17,9 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.arrivals import learn_patterns, tell_patterns, warn_few_jobs
 from optplan.lab.traces.sia import EpochProfile, derive_epochs
-from optplan.lab.traces.sia_applications import APPLICATIONS, GPU_NODES
 from optplan.lab.traces.sia_choices import Infeasible, Timing
 from optplan.lab.traces.sia_profiles import UNNAMED, CannotRunError, list_profiled_gpus
-from optplan.lab.traces.sia_workloads import Workload, read_workload
+from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload, read_workload
 from optplan.quantities import round_shared
 from optplan.speedup import TableSpeedup
 from optplan.units import SECONDS_PER_HOUR

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from optplan.errors import DataError
 from optplan.lab.traces.goodput_fitting import GoodputFit, fit_goodput
-from optplan.lab.traces.sia_applications import Application
-from optplan.lab.traces.sia_curves import LearningCurves
-from optplan.lab.traces.sia_profiles import FITTED, INTERPOLATED, Passes, ProfileTables, passes_to_fit
+from optplan.lab.traces.sia_profiles import FITTED, INTERPOLATED, LearningCurves, Passes, ProfileTables, passes_to_fit
+from optplan.lab.traces.sia_workloads import Application
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup.batches import Batches, best_goodput
 

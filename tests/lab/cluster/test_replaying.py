@@ -13,9 +13,7 @@ from optplan.errors import DataError, InternalError, UsageError
 from optplan.lab.cluster.jobs import Job, Places, Spread, TabledApplication
 from optplan.lab.cluster.nodes import Nodes
 from optplan.lab.cluster.outcome import Outcome
-from optplan.lab.cluster.policies.equal_share import EqualShare
-from optplan.lab.cluster.policies.in_turn import InTurn, hold_one_width, hold_reservations
-from optplan.lab.cluster.policies.least_attained import LeastAttained
+from optplan.lab.cluster.policies.in_turn import EqualShare, InTurn, LeastAttained, hold_one_width, hold_reservations
 from optplan.lab.cluster.policies.pollux import Pollux
 from optplan.lab.cluster.policy import SchedulingPolicy, Sight
 from optplan.lab.cluster.pollux.beliefs import Knowledge

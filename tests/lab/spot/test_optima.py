@@ -11,9 +11,7 @@ import pytest
 
 from optplan.errors import UsageError
 from optplan.lab.spot.market import IDLE, ON_DEMAND, SpotJob, SpotMarket
-from optplan.lab.spot.policies.cant_be_late import Greedy, OnDemand, UniformProgress
-from optplan.lab.spot.policies.hindsight import Hindsight
-from optplan.lab.spot.policies.planned import Planned, estimate_hazards
+from optplan.lab.spot.policies import Greedy, Hindsight, OnDemand, Planned, UniformProgress, estimate_hazards
 from optplan.lab.spot.replaying import replay
 
 if TYPE_CHECKING:

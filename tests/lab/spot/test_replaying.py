@@ -8,7 +8,7 @@ import pytest
 
 from optplan.errors import UsageError
 from optplan.lab.spot.market import IDLE, ON_DEMAND, SpotJob
-from optplan.lab.spot.policies.cant_be_late import Greedy, OnDemand, UniformProgress
+from optplan.lab.spot.policies import Greedy, OnDemand, UniformProgress
 from optplan.lab.spot.replaying import SpotOutcome, replay
 
 if TYPE_CHECKING:

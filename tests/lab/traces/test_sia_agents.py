@@ -9,7 +9,7 @@ import pytest
 
 from optplan.lab.traces.sia import derive_epochs
 from optplan.lab.traces.sia_agents import Agent
-from optplan.lab.traces.sia_applications import APPLICATIONS
+from optplan.lab.traces.sia_workloads import APPLICATIONS
 
 CIFAR = APPLICATIONS["cifar10"]
 

@@ -16,17 +16,14 @@ import numpy as np
 
 from optplan.instances.files import format_json, write_text
 from optplan.instances.plain_data import read_data
-from optplan.lab.benchmarks.paper.curves import Curve, Point
-from optplan.lab.benchmarks.paper.plans import GPU, SOLVERS
-from optplan.lab.benchmarks.paper.running import Curves, Runner, gather
-from optplan.lab.benchmarks.paper.setting import Setting
-from optplan.lab.benchmarks.paper.traces import Trace, make_bursts, measure_variation
+from optplan.lab.benchmarks.paper.running import Curve, Curves, Point, Runner, gather
+from optplan.lab.benchmarks.paper.setting import GPU, SOLVERS, Setting, Trace, make_bursts, measure_variation
 from optplan.lab.benchmarks.paper.watching import watch
-from optplan.lab.cluster.cells import REVISION, Cell
 from optplan.lab.cluster.policies.in_turn import InTurn
 from optplan.lab.cluster.pollux.beliefs import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch, make_jobs
 from optplan.lab.cluster.replaying import replay
+from optplan.lab.sweeps import REVISION, Cell
 from optplan.lab.traces.sia_choices import Timing
 from optplan.lab.traces.sia_workloads import Workload, read_workload
 

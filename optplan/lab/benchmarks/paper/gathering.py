@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from optplan.lab.benchmarks.machine import describe_machine, describe_versions
 from optplan.lab.benchmarks.paper.experiments import Experiments, replay_sia_tables
 from optplan.lab.benchmarks.paper.running import Curves, Runner
-from optplan.lab.benchmarks.paper.traces import Trace, measure_variation, read_rows
+from optplan.lab.benchmarks.paper.setting import Trace, measure_variation, read_rows
+from optplan.lab.benchmarks.sweeps import describe_machine, describe_versions
 from optplan.lab.cluster.pollux.beliefs import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch
 

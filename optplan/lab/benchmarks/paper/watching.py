@@ -11,10 +11,10 @@ import numpy as np
 
 from optplan.instances.files import format_json, write_text
 from optplan.instances.plain_data import read_data
-from optplan.lab.cluster.cells import Cell, Checksums
 from optplan.lab.cluster.policies.naming import make_policy
 from optplan.lab.cluster.policy import Sight
 from optplan.lab.cluster.replaying import replay
+from optplan.lab.sweeps import Cell, Checksums
 
 Decided = TypeVar("Decided")
 

@@ -1,25 +1,30 @@
-"""Pollux on a cluster of fixed size: in every round, the division of its GPUs that is best by Pollux' fitness.
+"""Pollux: in every round, the division of the cluster's GPUs that is best by Pollux' fitness.
 
 As in the simulators published with Pollux and with Sia: rounds of 60 s; a job may hold at most twice the GPUs that it
 has been seen to run on, one at first, and 64 in all. The division is the one of
-:func:`~optplan.lab.cluster.pollux.dividing.divide`, where these draw a hundred divisions at random and change
-them a hundred times (NSGA-II).
+:func:`~optplan.lab.cluster.pollux.dividing.divide`, or the one that NSGA-II finds, as it was published. The cluster is
+of fixed size, or of as many nodes as keep its efficiency near a target.
 
-Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI 2021.
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI 2021. The autoscaling is
+its section 4.3, with the band of "BOA Constrictor", section 6.1: a target efficiency c has the band c - d to c + d with
+d = min(0.3 c, 0.3 (1 - c)); one of two numbers, around their mean, is that of the simulator published with Pollux.
 """
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from optplan.errors import UsageError
 from optplan.lab.cluster.jobs import Application, Job, Places
 from optplan.lab.cluster.policy import ROUND_S, Sight
 from optplan.lab.cluster.pollux.beliefs import BELIEFS, MOST_GPUS, Beliefs, Knowledge, Speeds
-from optplan.lab.cluster.pollux.dividing import divide
+from optplan.lab.cluster.pollux.dividing import divide, share_gpus, trace
 from optplan.lab.cluster.pollux.fitness import Prospect, Round, restart_factor
+from optplan.lab.cluster.pollux.genetic import GENERATIONS, POPULATION, States, carry_over, search, state_of
 from optplan.schema import FloatArray
 
 #: At age 0 a start would be worth nothing, and nobody would start while nothing else happens: it is worth this.
@@ -100,3 +105,119 @@ def speed_on(speeds: FloatArray, gpus: int) -> float:
     if not runs.size:
         return 1.0
     return float(speeds[runs[max(int(np.searchsorted(runs, gpus, side="right")) - 1, 0)]])
+
+
+#: Half of the band, as a share of the target and of what is above it.
+_HALF_BAND = 0.3
+
+
+def read_band(text: str) -> tuple[float, float, float]:
+    """Read a target efficiency, ``0.5``, or a band, ``0.35:0.65``: the least, the target and the largest one."""
+    try:
+        numbers = [float(part) for part in text.split(":")]
+    except ValueError:
+        numbers = []
+    if len(numbers) == 1 and 0.0 < numbers[0] < 1.0:
+        target = numbers[0]
+        half = _HALF_BAND * min(target, 1.0 - target)
+        return target - half, target, target + half
+    if len(numbers) == 2 and 0.0 < numbers[0] < numbers[1] < 1.0:
+        return numbers[0], sum(numbers) / 2.0, numbers[1]
+    message = f"target: got {text!r}; give an efficiency between 0 and 1, such as 0.5, or a band, such as 0.35:0.65"
+    raise UsageError(message)
+
+
+class PolluxAutoscaled(Pollux):
+    """Divide all GPUs by Pollux' fitness, of as many nodes as suit a target efficiency.
+
+    The efficiency is the sum of the jobs' speedups over one GPU, divided by the GPUs of the cluster. In every round in
+    which it is outside the band, the number of nodes becomes the one at which the best division's efficiency, without
+    regard to where GPUs are, is closest to the target; by bisection, since more nodes are used less efficiently.
+    """
+
+    def __init__(self, target: str, knowledge: Knowledge = Knowledge.TRUTH) -> None:
+        super().__init__(knowledge)
+        self.name = f"pollux-autoscaled:{target}"
+        self._low, self._target, self._high = read_band(target)
+
+    def choose_nodes(self, sight: Sight) -> int:
+        """Return the number of nodes: the present one, unless its efficiency is outside the band."""
+        if not sight.jobs:
+            return 1
+        self._watch(sight)
+        jobs, now = list(sight.jobs), len(sight.nodes)
+        held = [(job.gpus, len(job.places)) for job in jobs]
+        if self._low <= self._measure(jobs, held, now * sight.gpus_per_node) <= self._high:
+            return now
+        return self._search_nodes(jobs, sight)
+
+    def _search_nodes(self, jobs: Sequence[Job], sight: Sight) -> int:
+        """Return the number of nodes whose efficiency is closest to the target."""
+        size = sight.gpus_per_node
+        most = max(sum(claim.most_gpus for claim in self._claim(jobs, sight, size)) // size, 1)
+        found: dict[int, float] = {}
+
+        def miss(nodes: int) -> float:
+            if nodes not in found:
+                claims = self._claim(jobs, sight, nodes * size)
+                _, shared = share_gpus(claims, nodes * size)
+                counts = trace(claims, shared, nodes * size)
+                held = [(count, 1 if count <= size else 2) for count in counts]
+                found[nodes] = self._measure(jobs, held, nodes * size) - self._target
+            return found[nodes]
+
+        few = bisect.bisect_right(range(1, most + 1), 0.0, key=lambda nodes: -miss(nodes))
+        return min((max(few, 1), min(few + 1, most)), key=lambda nodes: abs(miss(nodes)))
+
+    def _measure(self, jobs: Sequence[Job], held: Sequence[tuple[int, int]], gpus: int) -> float:
+        """Return the efficiency of a cluster on which jobs hold numbers of GPUs on numbers of nodes."""
+        total = 0.0
+        for job, (count, nodes) in zip(jobs, held, strict=True):
+            speeds = self._look_up(job)
+            alone = speed_on(speeds.within, 1) / self.need(job)
+            total += float((speeds.within if nodes <= 1 else speeds.across)[count]) / alone
+        return total / gpus
+
+
+def read_size(text: str) -> tuple[int, int]:
+    """Read how large a search is: ``20x50`` is 20 divisions that change 50 times."""
+    population, _, generations = text.partition("x")
+    if population.isdecimal() and generations.isdecimal() and int(population) >= 2 and int(generations) >= 1:
+        return int(population), int(generations)
+    raise UsageError(f"pollux-nsga2: got {text!r}; give divisions (2 or more) and how often they change, such as 20x50")
+
+
+class PolluxNsga2(Pollux):
+    """Divide all GPUs by Pollux' fitness, as far as NSGA-II finds it with so many divisions that change so often.
+
+    It goes on from the last round's divisions, takes seconds a round, and finds what :class:`Pollux` finds or less: it
+    is there to be compared.
+    """
+
+    name = "pollux-nsga2"
+
+    def __init__(
+        self,
+        knowledge: Knowledge = Knowledge.TRUTH,
+        population: int = POPULATION,
+        generations: int = GENERATIONS,
+    ) -> None:
+        super().__init__(knowledge)
+        if (population, generations) != (POPULATION, GENERATIONS):
+            self.name = f"{self.name}:{population}x{generations}"
+        self._population, self._generations, self._seed = population, generations, 0
+        self._states: States | None = None
+        self._rows: dict[Job, int] = {}
+
+    def _search(self, jobs: Sequence[Job], task: Round) -> Sequence[Places]:
+        """Go on from the divisions of the round before."""
+        beginning = state_of(task)[None]
+        if self._states is not None and self._states.shape[2] == len(task.nodes):
+            known = {place: self._rows[job] for place, job in enumerate(jobs) if job in self._rows}
+            beginning = carry_over(self._states, known, len(jobs))
+        self._seed += 1
+        best, self._states = search(
+            task, beginning, seed=self._seed, population=self._population, generations=self._generations
+        )
+        self._rows = {job: place for place, job in enumerate(jobs)}
+        return best

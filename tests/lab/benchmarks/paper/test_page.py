@@ -13,13 +13,12 @@ import pytest
 from optplan.errors import UsageError
 from optplan.lab.benchmarks.paper import running, setting
 from optplan.lab.benchmarks.paper.__main__ import main
-from optplan.lab.benchmarks.paper.charts import Axis, Line, draw
 from optplan.lab.benchmarks.paper.claims import list_claims
-from optplan.lab.benchmarks.paper.curves import Curve, Point
 from optplan.lab.benchmarks.paper.experiments import AUTOSCALED, EXACT, EXACT_ALIKE
+from optplan.lab.benchmarks.paper.figures import Axis, Line, draw
 from optplan.lab.benchmarks.paper.gathering import Gathered, add_up
-from optplan.lab.benchmarks.paper.pages import write_page
-from optplan.lab.benchmarks.paper.sections import percent, write_table
+from optplan.lab.benchmarks.paper.pages import percent, write_page, write_table
+from optplan.lab.benchmarks.paper.running import Curve, Point
 from optplan.lab.cluster.policies.pollux import Pollux
 from optplan.lab.cluster.pollux.beliefs import Knowledge
 

@@ -1,0 +1,242 @@
+"""BOA's policies (paper, section 5.2): a plan's widths as they are, its scheduler, widths that are calculated again.
+
+A plan may be of any solver: the exact ones, the paper's Algorithm 1, or the best single width per class. Classes of the
+plan are applications of the workload; jobs of others hold one GPU, as plans of streams have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from optplan.errors import UsageError
+from optplan.execution.online.calculator import WidthCalculator
+from optplan.execution.online.decisions import Allocator, Decision
+from optplan.execution.online.events import Arrival, Completion, OnlineEvent, Run
+from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
+from optplan.execution.online.rows import RemainingTimes, Rows
+from optplan.execution.online.terms import Terms
+from optplan.execution.online.width_table import WidthTable
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.planning import BoaPlan, choose_way
+from optplan.lab.cluster.jobs import Job, Places
+from optplan.lab.cluster.policies.in_turn import InTurn
+from optplan.lab.cluster.policy import ROUND_S, Sight
+
+
+def follow_plan(plan: BoaPlan) -> InTurn:
+    """Return the policy that a plan on one type of GPU is; where a class has several ways, jobs are dealt out."""
+    require_one_type(plan)
+    return InTurn(f"{plan.solver} plan", _Widths(plan))
+
+
+def require_one_type(plan: BoaPlan) -> str:
+    """Return the type of GPU that a plan rents; raises as :func:`follow_plan`."""
+    if len(plan.resources) > 1:
+        raise UsageError(f"the plan rents {', '.join(plan.resources)}; a replay has nodes of one type: plan on one")
+    return next(iter(plan.resources))
+
+
+class _Widths:
+    """What jobs hold, each along its way."""
+
+    def __init__(self, plan: BoaPlan) -> None:
+        table = plan.width_table
+        self._shares = {name: [row.share for row in rows] for name, rows in table.items()}
+        self._widths = {name: [[int(k) for k in row.gpus] for row in rows] for name, rows in table.items()}
+        self._dealt = {name: [0] * len(rows) for name, rows in table.items()}
+        self._way: dict[Job, list[int]] = {}
+
+    def __call__(self, job: Job) -> int:
+        widths = self._way.get(job)
+        if widths is None:
+            widths = self._way[job] = self._deal(job.application)
+        return widths[min(job.epochs_done, len(widths) - 1)]
+
+    def _deal(self, application: str) -> list[int]:
+        """Return the widths of the next job of a class, by epoch."""
+        if application not in self._shares:
+            return [1]
+        dealt = self._dealt[application]
+        way = choose_way(self._shares[application], dealt)
+        dealt[way] += 1
+        return self._widths[application][way]
+
+
+class Scheduled:
+    """Follow the widths of a plan on one type of GPU, on a cluster of fixed size, where jobs queue in an order.
+
+    BOA's optimum holds for nodes that are rented as they are needed: here its widths are a heuristic.
+    """
+
+    interval_s: float | None = None
+
+    def __init__(self, plan: BoaPlan, order: Order = Order.FIRST_COME) -> None:
+        self._gpu_type = require_one_type(plan)
+        self.name = f"{order}:{plan.solver} plan"
+        self._table, self._remaining, self._order = WidthTable.from_plan(plan), RemainingTimes(plan), order
+        self._weights = {unit.id: unit.weight for unit in plan.units}
+        self._rows = Rows()
+        self._runnable: dict[str, tuple[int, ...]] = {}
+        self._allocator: Allocator | None = None
+        self._nodes: set[int] = set()
+        # Jobs by name, those that were to move when it was last decided, and those that held something when they were
+        # last described, with whether that may yet put others before them.
+        self._jobs: dict[str, Job] = {}
+        self._moved: list[Job] = []
+        self._holding: dict[Job, bool] = {}
+
+    def need(self, job: Job) -> int:
+        """Return 1: a job may run on what is left."""
+        return max(1, job.truth.largest_width(1))
+
+    def allocate(self, sight: Sight) -> Mapping[Job, Places]:
+        """Decide who is to hold something else."""
+        sight.require_fixed(self.name, "shares")
+        places = self._decide(sight).places
+        return {self._jobs[name]: tuple((int(node), n) for node, n in place.items()) for name, place in places.items()}
+
+    def _decide(self, sight: Sight) -> Decision:
+        """Tell the allocator what has changed, and ask it."""
+        if self._allocator is None:
+            sizes = {self._gpu_type: sight.gpus_per_node}
+            rules = Rules(sizes, self._count_most(sight), order=self._order, runnable=self._runnable)
+            self._allocator = Allocator(self._table, rules)
+        allocator, there = self._allocator, set(sight.nodes) - sight.starting
+        for node in sorted(self._nodes - there):
+            allocator.drop_node(str(node))
+        for node in sorted(there - self._nodes):
+            allocator.add_node(str(node), Node(sight.gpus_per_node, self._gpu_type), node)
+        self._nodes = there
+        for job in self._list_changed(sight):
+            if job in sight.jobs:
+                self._jobs[job.name] = job
+                allocator.put(self._describe(job, sight.now_s))
+            elif self._jobs.pop(job.name, None) is not None:
+                self._holding.pop(job, None)
+                allocator.drop(job.name)
+        changes = allocator.decide()
+        self._moved = [self._jobs[name] for name in changes.places]
+        return changes
+
+    def _list_changed(self, sight: Sight) -> list[Job]:
+        """List jobs of which something may have changed since they were described."""
+        now_s = sight.now_s
+        over = [job for job in self._holding if job not in sight.jobs]
+        rich = [job for job, lags in self._holding.items() if lags and job.attained_gpu_s(now_s) >= SECOND_QUEUE_GPU_S]
+        return [*over, *rich, *self._moved, *sight.changed]
+
+    def _list_runnable(self, job: Job) -> None:
+        """List the widths, up to the largest of its class, on which a job can run."""
+        name = job.application
+        if name not in self._runnable:
+            rows = self._table.classes.get(name, ())
+            most = max((int(row.gpus.max()) for row in rows), default=1)
+            widths = range(1, most + 1)
+            self._runnable[name] = tuple(width for width in widths if job.truth.largest_width(width) == width)
+
+    def _count_most(self, sight: Sight) -> int | None:
+        """Return the most GPUs that there will ever be; None where as many come as are asked for."""
+        return int(sight.gpus)
+
+    def _describe(self, job: Job, now_s: float) -> ActiveJob:
+        row, attained_gpu_s = self._rows.row_of(job.name, job.application, self._table), job.attained_gpu_s(now_s)
+        self._list_runnable(job)
+        if job.places:
+            self._holding[job] = self._order is Order.LEAST_ATTAINED and attained_gpu_s < SECOND_QUEUE_GPU_S
+        else:
+            self._holding.pop(job, None)
+        return ActiveJob(
+            job.name,
+            job.application,
+            job.epochs_done,
+            {str(node): gpus for node, gpus in job.places},
+            row,
+            job.submitted_s,
+            attained_gpu_s,
+            self._remaining.left_s(job.application, job.epochs_done, row),
+            self._weights.get(job.application, 1.0),
+        )
+
+
+class Autoscaled(Scheduled):
+    """Follow the widths of a plan on one type of GPU, on a cluster that grows and shrinks in rounds.
+
+    Nodes are asked for in rounds and come after their start, as the paper's cluster expander does it.
+    """
+
+    interval_s = ROUND_S
+
+    def __init__(self, plan: BoaPlan) -> None:
+        super().__init__(plan)
+        self.name = f"autoscaled:{plan.solver} plan"
+
+    def choose_nodes(self, sight: Sight) -> int:
+        """Return the nodes that all widths need, or more of them while jobs are on more: nobody is moved."""
+        changes = self._decide(sight)
+        stay = {str(node) for job in self._holding if job.name not in changes.places for node, _ in job.places}
+        held = stay.union(*changes.places.values())
+        return max(changes.nodes[self._gpu_type], len(held), 1)
+
+    def _count_most(self, sight: Sight) -> None:
+        """Say that as many come as are asked for."""
+        del sight
+
+
+#: Seconds between two calculations, as in the paper.
+INTERVAL_S = 900.0
+
+
+class BoaOnline(InTurn):
+    """Follow a table that follows the jobs; by default it is calculated every 15 minutes and never in between.
+
+    What is known at the start is an instance: rates, sizes and speeds as somebody planned with them, perhaps on another
+    week. The width calculator is told of arrivals and completions; jobs take their new widths when their next epoch
+    begins. Speeds stay those of the instance.
+    """
+
+    def __init__(self, instance: BoaInstance, terms: Terms | None = None) -> None:
+        super().__init__("boa-online", self._look_up)
+        terms = terms or Terms(every_s=INTERVAL_S, settle_s=INTERVAL_S)
+        self._calculator = WidthCalculator(instance, terms, now_s=0.0)
+        self._calculator.consider(0.0)
+        self._rows = Rows()
+        self._there: dict[Job, None] = {}
+        # By job: where it trained for how long, and what it held and had trained when it was last looked at.
+        self._ran: dict[Job, list[Run]] = {}
+        self._looked: dict[Job, tuple[int, float]] = {}
+
+    def allocate(self, sight: Sight) -> Mapping[Job, int]:
+        """Tell the calculator what has happened, and serve jobs by the table that holds now."""
+        now_s = sight.now_s
+        events: list[OnlineEvent] = []
+        for job in sight.changed:
+            if job not in self._there:
+                self._there[job] = None
+                self._ran[job], self._looked[job] = [], (0, 0.0)
+                events.append(Arrival(id=job.name, at_s=now_s, job_class=job.application))
+            self._look(job)
+        for job in [job for job in self._there if job.is_over]:
+            self._look(job)
+            del self._there[job], self._looked[job]
+            ran = tuple(self._ran.pop(job))
+            events.append(Completion(id=f"{job.name} ended", at_s=now_s, job_class=job.application, ran=ran))
+        self._calculator.take(events, now_s)
+        self._calculator.consider(now_s)
+        wishes = super().allocate(sight)
+        for job, gpus in wishes.items():
+            self._looked[job] = (gpus, self._looked[job][1])
+        return wishes
+
+    def _look(self, job: Job) -> None:
+        """Note what a job has trained since it was last looked at, and where."""
+        gpus, trained_s = self._looked[job]
+        if job.trained_s > trained_s:
+            self._ran[job].append(Run(gpus=gpus, seconds=job.trained_s - trained_s))
+            self._looked[job] = (gpus, job.trained_s)
+
+    def _look_up(self, job: Job) -> int:
+        table = self._calculator.table
+        if table is None:  # no plan could be made: as for a class that is not known
+            return 1
+        row = self._rows.row_of(job.name, job.application, table)
+        return job.truth.largest_width(table.held_at(job.application, job.epochs_done, row).gpus)
