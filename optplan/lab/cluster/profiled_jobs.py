@@ -168,20 +168,8 @@ class LearningApplication(ProfiledApplication):
         self, profiles_dir: Path | str, name: str, gpu: str, gpus_per_node: int, *, slowdown: bool = False
     ) -> None:
         super().__init__(profiles_dir, name, gpu, gpus_per_node, slowdown=slowdown)
-        self._agent = Agent(profiles_dir, self._facts, gpu, slowdown=self._facts.slowdown if slowdown else 1.0)
-
-    def choose_batch(self, spread: Spread, epoch: int) -> float:
-        """Choose the batch for what it holds; return the seconds that the epoch takes at it."""
-        self._agent.choose(spread)
-        return self._agent.time_epoch(spread, epoch)
-
-    def learn(self, spread: Spread, epoch: int) -> None:
-        """Learn from having run at the batch that was chosen last."""
-        self._agent.learn(spread, epoch)
-
-    def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
-        """Return the speeds that the agent expects now on GPUs of one node and of several, (K + 1,)."""
-        return self._agent.believe(most_gpus)
+        agent = Agent(profiles_dir, self._facts, gpu, slowdown=self._facts.slowdown if slowdown else 1.0)
+        self.choose_batch, self.learn, self.believe = agent.choose_batch, agent.learn, agent.believe
 
 
 def make_jobs(

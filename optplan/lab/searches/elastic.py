@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 from bisect import insort
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 
@@ -68,63 +70,96 @@ def run_hyperband(
     every trial gets the most GPUs, up to ``most_gpus``, that the budget still pays (assumed: the paper gives this
     method a most_gpus, but no rule for its use). Trials go on from where they stopped, so that R is their time in all.
     """
-    brackets, longest_min = _size_brackets(setting, eta, least_round_min, least_gpus)
-    cost = longest_min * _weigh(brackets, eta)
-    gpus = min(most_gpus, math.floor(setting.budget_gpu_min / cost * (1 + TOLERANCE)))
+    plans, longest_min = _size_brackets(setting, eta, least_round_min, least_gpus)
+    gpus = min(most_gpus, math.floor(setting.budget_gpu_min / (longest_min * _weigh(plans)) * (1 + TOLERANCE)))
     clock = SearchClock(setting)
     draw = setting.draw(rng)
-    running: dict[int, list[list[Trial]]] = {}
-    owner: dict[int, int] = {}
-    for bracket, (first, rounds) in enumerate(brackets):
-        trials = [clock.add(configuration) for configuration in islice(draw, first)]
-        running[bracket] = [trials, []]
-        owner |= {trial.number: bracket for trial in trials}
-        for trial in trials:
-            clock.train(trial, gpus, minutes=longest_min * eta ** -(rounds - 1))
-    done = dict.fromkeys(running, 1)
+    owner: dict[int, Bracket] = {}
+    for sizes, shares in plans:
+        bracket = Bracket(sizes, shares)
+        bracket.waiting = [clock.add(configuration) for configuration in islice(draw, sizes[0])]
+        owner |= {trial.number: bracket for trial in bracket.waiting}
+        _train_all(bracket, clock, gpus, longest_min)
     while (ended := clock.wait()) is not None:
         bracket = owner[ended.number]
-        own, finished = running[bracket]
-        finished.append(ended)
-        first, rounds = brackets[bracket]
-        if len(finished) < len(own) or done[bracket] == rounds:
-            continue
-        ranked = sorted(own, key=clock.merit, reverse=True)
-        kept = ranked[: max(1, min(len(own), math.floor(first * eta ** -done[bracket] + TOLERANCE)))]
-        stage = longest_min * (eta ** (done[bracket] - rounds + 1) - eta ** (done[bracket] - rounds))
-        running[bracket], done[bracket] = [kept, []], done[bracket] + 1
-        for trial in kept:
-            clock.train(trial, gpus, minutes=stage)
+        bracket.end(ended, clock)
+        _train_all(bracket, clock, gpus, longest_min)
     return clock.finish()
+
+
+def _train_all(bracket: Bracket, clock: SearchClock, gpus: int, longest_min: float) -> None:
+    """Let all trials that wait in a bracket train until the end of its stage."""
+    before = bracket.shares[bracket.stage - 1] if bracket.stage else 0.0
+    bracket.training, waiting, bracket.waiting = bracket.training + len(bracket.waiting), bracket.waiting, []
+    for trial in waiting:
+        clock.train(trial, gpus, minutes=longest_min * (bracket.shares[bracket.stage] - before))
+
+
+#: Of a bracket of Hyperband: trials of each stage, and the share of the most training that they have had at its end.
+Stages: TypeAlias = tuple[tuple[int, ...], tuple[float, ...]]
+
+
+def plan_brackets(most_rounds: int, eta: float) -> list[Stages]:
+    """Return the stages of Hyperband's brackets, the one with most trials first."""
+    plans = []
+    for rounds in range(most_rounds, -1, -1):
+        first = math.ceil((most_rounds + 1) / (rounds + 1) * eta**rounds - TOLERANCE)
+        sizes = tuple(max(1, math.floor(first * eta**-stage + TOLERANCE)) for stage in range(rounds + 1))
+        plans.append((sizes, tuple(eta ** (stage - rounds) for stage in range(rounds + 1))))
+    return plans
+
+
+@dataclass
+class Bracket:
+    """One run of successive halving: what is to be started, what trains, and what has come back."""
+
+    sizes: tuple[int, ...]
+    shares: tuple[float, ...]
+    stage: int = 0
+    #: Configurations of the first stage that are still to be drawn.
+    undrawn: int = 0
+    waiting: list[Trial] = field(default_factory=list)
+    training: int = 0
+    ended: list[Trial] = field(default_factory=list)
+
+    def end(self, trial: Trial, clock: SearchClock) -> None:
+        """Take a trial back; the best ones wait for the next stage once this one is complete."""
+        self.training -= 1
+        self.ended.append(trial)
+        self.advance(clock)
+
+    def advance(self, clock: SearchClock) -> None:
+        """Begin the next stage if this one is complete."""
+        if self.undrawn or self.waiting or self.training or self.stage + 1 == len(self.sizes):
+            return
+        ranked = sorted(self.ended, key=clock.merit, reverse=True)
+        self.stage += 1
+        self.waiting, self.ended = ranked[: self.sizes[self.stage]], []
 
 
 def _size_brackets(
     setting: SearchSetting, eta: float, least_round_min: float, least_gpus: int
-) -> tuple[list[tuple[int, int]], float]:
-    """Return (trials at first, rounds) of each bracket, and the largest R in minutes that fits."""
+) -> tuple[list[Stages], float]:
+    """Return the brackets, and the largest R in minutes that fits."""
     most = math.floor(math.log(setting.deadline_min / least_round_min, eta) + TOLERANCE)
     for rounds in range(most, -1, -1):
-        brackets = [(math.ceil((rounds + 1) / (s + 1) * eta**s - TOLERANCE), s + 1) for s in range(rounds, -1, -1)]
-        paid = setting.budget_gpu_min / (least_gpus * _weigh(brackets, eta))
+        plans = plan_brackets(rounds, eta)
+        paid = setting.budget_gpu_min / (least_gpus * _weigh(plans))
         longest = min(setting.deadline_min, paid, least_round_min * eta ** (rounds + 1))
         if longest >= least_round_min * eta**rounds * (1 - TOLERANCE):
-            return brackets, longest
+            return plans, longest
     message = f"one trial on {least_gpus} GPUs for {least_round_min:g} min does not fit"
     raise InfeasibleError(
         f"{message} {setting.deadline_min:g} min and {setting.budget_gpu_min:g} GPU-minutes; raise them"
     )
 
 
-def _weigh(brackets: list[tuple[int, int]], eta: float) -> float:
+def _weigh(plans: Sequence[Stages]) -> float:
     """Return what all brackets cost with one GPU a trial, in units of R."""
     total = 0.0
-    for first, rounds in brackets:
-        passed = 0.0
-        for round_number in range(rounds):
-            reached = eta ** (round_number - rounds + 1)
-            trials = max(1, math.floor(first * eta**-round_number + TOLERANCE))
+    for sizes, shares in plans:
+        for trials, reached, passed in zip(sizes, shares, (0.0, *shares), strict=False):
             total += trials * (reached - passed)
-            passed = reached
     return total
 
 

@@ -61,16 +61,16 @@ class SpotPolicy(Protocol):
         """Return the place for the step that begins: a zone that is available, ``ON_DEMAND`` or ``IDLE``."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Stretch:
     """A time in one place, from step ``start`` until before ``stop``; ``trained`` are steps that counted in the end."""
 
     start: int
-    stop: int
     place: int
-    cost_usd: float
-    trained: int
-    is_lost: bool
+    stop: int = 0
+    cost_usd: float = 0.0
+    trained: int = 0
+    is_lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,40 +133,29 @@ class SpotOutcome:
         }
 
 
-@dataclass
-class _Open:
-    """The stretch that goes on."""
-
-    start: int
-    place: int
-    cost_usd: float = 0.0
-    trained: int = 0
-
-    def close(self, stop: int, *, is_lost: bool) -> Stretch:
-        return Stretch(self.start, stop, self.place, self.cost_usd, self.trained, is_lost)
-
-
 def replay(job: SpotJob, market: SpotMarket, policy: SpotPolicy) -> SpotOutcome:
     """Run a job from the beginning of a market until it is done or its deadline is over."""
     if market.steps < job.deadline or market.step_s != job.step_s:
         told = f"{market.steps} steps of {market.step_s:g} s"
         raise UsageError(f"market: got {told}; the job's deadline is {job.deadline} steps of {job.step_s:g} s")
     pending, since, left = 0, 0, job.work
-    current, stretches = _Open(0, IDLE), []
+    current, stretches = Stretch(0, IDLE), []
     for step in range(job.deadline):
         seen = tuple(bool(there) for there in market.available[:, step])
         prices = market.price_usd(step).tolist()
         if current.place >= 0 and not seen[current.place]:
             left, current.trained = left + since, current.trained - since
-            stretches.append(current.close(step, is_lost=True))
-            current, pending, since = _Open(step, IDLE), 0, 0
+            current.stop, current.is_lost = step, True
+            stretches.append(current)
+            current, pending, since = Stretch(step, IDLE), 0, 0
         chosen = policy.choose(Situation(job, step, current.place, pending, since, left, seen, tuple(prices)))
         if not (chosen in (IDLE, ON_DEMAND) or (0 <= chosen < len(seen) and seen[chosen])):
             raise UsageError(f"policy {policy.name}: chose place {chosen} at step {step}, where there is no VM")
         if chosen != current.place:
             if current.start < step:
-                stretches.append(current.close(step, is_lost=False))
-            current, pending, since = _Open(step, chosen), job.restart, 0
+                current.stop = step
+                stretches.append(current)
+            current, pending, since = Stretch(step, chosen), job.restart, 0
         if chosen == IDLE:
             continue
         current.cost_usd += prices[chosen]  # -1 is the last one: on demand
@@ -175,8 +164,6 @@ def replay(job: SpotJob, market: SpotMarket, policy: SpotPolicy) -> SpotOutcome:
             continue
         left, since, current.trained = left - 1, (since + 1) % job.checkpoint, current.trained + 1
         if not left:
-            stretches.append(current.close(step + 1, is_lost=False))
             break
-    else:
-        stretches.append(current.close(job.deadline, is_lost=False))
-    return SpotOutcome(job, market.zones, policy.name, tuple(stretches), left)
+    current.stop = step + 1
+    return SpotOutcome(job, market.zones, policy.name, (*stretches, current), left)

@@ -18,7 +18,8 @@ import numpy as np
 
 from optplan.lab.traces.goodput_fitting import fit_goodput
 from optplan.lab.traces.sia import read_profile
-from optplan.lab.traces.sia_profiles import Passes, ProfileTables, passes_to_fit, stamp_profiles
+from optplan.lab.traces.sia_choices import fit_profile
+from optplan.lab.traces.sia_profiles import Passes, ProfileTables, stamp_profiles
 from optplan.lab.traces.sia_workloads import Application
 from optplan.schema import FloatArray, freeze
 from optplan.speedup.batches import Batches, BatchRule
@@ -109,8 +110,11 @@ class Agent:
         self._accumulated, self._local = 0, 0
         self._believed: dict[int, tuple[FloatArray, FloatArray]] = {}
 
-    def choose(self, spread: tuple[int, ...]) -> None:
-        """Choose the batch for GPUs on nodes: the best by the model, or the least one while nothing is known."""
+    def choose_batch(self, spread: tuple[int, ...], epoch: int) -> float:
+        """Choose the batch for GPUs on nodes: the best by the model, or the least one while nothing is known.
+
+        Returns the seconds that an epoch (from 0) really takes at it.
+        """
         nodes, gpus = np.array(len(spread)), sum(spread)
         largest = _largest_local_batch(self._tables, spread)
         batches = _split(self._tables.batch_rule(self._facts), gpus, largest, adapts=self._parameters is not None)
@@ -119,9 +123,6 @@ class Agent:
             time_s = self._parameters.iteration_time_s(nodes, np.array(gpus), batches.local_batch, batches.accumulated)
             best = int(self._speed(batches, time_s).argmax())
         self._local, self._accumulated = int(batches.local_batch[best, 0]), int(batches.accumulated[best, 0])
-
-    def time_epoch(self, spread: tuple[int, ...], epoch: int) -> float:
-        """Return the seconds that an epoch (from 0) really takes at the batch that was chosen last."""
         step_s, sync_s = self._measure(spread)
         sqr, var = map(np.array, self._gradients(spread, epoch))
         gain = statistical_gain(sqr, var, np.array(self._batch_size(spread) / self._facts.init_batch_size))
@@ -220,13 +221,6 @@ def _measure(tables: ProfileTables, spread: tuple[int, ...], local_batch: int) -
     step_s, sync_s = placed.interpolate(np.array([[nodes, gpus, local_batch]]))[0].tolist()
     if np.isfinite(step_s):
         return step_s, sync_s
-    model, local = _fit_all(tables), np.array(local_batch)
+    model, local = fit_profile(tables.placement_passes, tables.scalability_passes).parameters, np.array(local_batch)
     step_s = float(model.iteration_time_s(np.array(nodes), np.array(gpus), local))
     return step_s, step_s - float(model.pass_time_s(local))
-
-
-@lru_cache(maxsize=_KEPT)
-def _fit_all(tables: ProfileTables) -> ThroughputParameters:
-    """Fit the model to the whole profile."""
-    passes = passes_to_fit(tables.placement_passes, tables.scalability_passes)
-    return fit_goodput(*passes.points.T, *passes.times_s.T).parameters

@@ -44,17 +44,13 @@ class Infeasible(StrEnum):
     LEAVE_OUT = "leave-out"
 
 
-@dataclass(frozen=True, eq=False)
-class RunChoices:
+@dataclass(frozen=True)
+class RunChoices(Batches):
     """Feasible ways to run on each width, and how long an iteration takes; all (candidates, widths).
 
     The best is that of the least ``believed_s`` for its gain, where these are given.
     """
 
-    local_batch: IntArray
-    accumulated: IntArray
-    batch_size: IntArray
-    feasible: NDArray[np.bool_]
     time_s: FloatArray
     believed_s: FloatArray | None = None
 
@@ -94,15 +90,10 @@ def choose(
     fit: GoodputFit | None = None
     if modelled.any():
         predicted, fit = _choose_by_model(sources, widths)
-        choices = RunChoices(
-            local_batch=np.where(modelled, predicted.local_batch, choices.local_batch),
-            accumulated=np.where(modelled, predicted.accumulated, choices.accumulated),
-            batch_size=np.where(modelled, predicted.batch_size, choices.batch_size),
-            feasible=np.where(modelled, predicted.feasible, choices.feasible),
-            time_s=np.where(modelled, predicted.time_s, choices.time_s),
-        )
+        names = ("local_batch", "accumulated", "batch_size", "feasible", "time_s")
+        choices = RunChoices(*(np.where(modelled, getattr(predicted, n), getattr(choices, n)) for n in names))
     if timing is Timing.MODEL_BATCHES:
-        fit = _fit(sources.tables.placement_passes, sources.tables.scalability_passes)
+        fit = fit_profile(sources.tables.placement_passes, sources.tables.scalability_passes)
         nodes = sources.tables.count_nodes(widths)
         believed_s = fit.parameters.iteration_time_s(nodes, widths, choices.local_batch, choices.accumulated)
         choices = replace(choices, believed_s=believed_s)
@@ -141,7 +132,7 @@ def _choose_by_tables(sources: Sources, widths: IntArray) -> tuple[RunChoices, l
 
 def _choose_by_model(sources: Sources, widths: IntArray) -> tuple[RunChoices, GoodputFit]:
     """Predict the step times; on several nodes nothing is feasible when none were measured."""
-    fit = _fit(sources.tables.placement_passes, sources.tables.scalability_passes)
+    fit = fit_profile(sources.tables.placement_passes, sources.tables.scalability_passes)
     batches = sources.tables.batch_rule(sources.application).split(widths, fixed_batch_size=sources.fixed_batch_size)
     nodes = sources.tables.count_nodes(widths)
     time_s = fit.parameters.iteration_time_s(nodes, widths, batches.local_batch, batches.accumulated)
@@ -155,7 +146,8 @@ def _to_choices(batches: Batches, time_s: FloatArray) -> RunChoices:
 
 
 @lru_cache(maxsize=_KEPT)
-def _fit(placements: Passes, scalability: Passes) -> GoodputFit:
+def fit_profile(placements: Passes, scalability: Passes) -> GoodputFit:
+    """Fit the model to a whole profile."""
     passes = passes_to_fit(placements, scalability)
     return fit_goodput(*passes.points.T, *passes.times_s.T)
 

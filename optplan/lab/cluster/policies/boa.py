@@ -17,7 +17,7 @@ from optplan.execution.online.rows import RemainingTimes, Rows
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.planning import BoaPlan, choose_way
+from optplan.formulations.boa.planning import BoaPlan
 from optplan.lab.cluster.jobs import Job, Places
 from optplan.lab.cluster.policies.in_turn import InTurn
 from optplan.lab.cluster.policy import ROUND_S, Sight
@@ -26,7 +26,13 @@ from optplan.lab.cluster.policy import ROUND_S, Sight
 def follow_plan(plan: BoaPlan) -> InTurn:
     """Return the policy that a plan on one type of GPU is; where a class has several ways, jobs are dealt out."""
     require_one_type(plan)
-    return InTurn(f"{plan.solver} plan", _Widths(plan))
+    table, rows = WidthTable.from_plan(plan), Rows()
+    return InTurn(f"{plan.solver} plan", lambda job: _look_up(job, table, rows))
+
+
+def _look_up(job: Job, table: WidthTable, rows: Rows) -> int:
+    """Return what a job holds by a table, along the way that it was dealt."""
+    return table.held_at(job.application, job.epochs_done, rows.row_of(job.name, job.application, table)).gpus
 
 
 def require_one_type(plan: BoaPlan) -> str:
@@ -34,32 +40,6 @@ def require_one_type(plan: BoaPlan) -> str:
     if len(plan.resources) > 1:
         raise UsageError(f"the plan rents {', '.join(plan.resources)}; a replay has nodes of one type: plan on one")
     return next(iter(plan.resources))
-
-
-class _Widths:
-    """What jobs hold, each along its way."""
-
-    def __init__(self, plan: BoaPlan) -> None:
-        table = plan.width_table
-        self._shares = {name: [row.share for row in rows] for name, rows in table.items()}
-        self._widths = {name: [[int(k) for k in row.gpus] for row in rows] for name, rows in table.items()}
-        self._dealt = {name: [0] * len(rows) for name, rows in table.items()}
-        self._way: dict[Job, list[int]] = {}
-
-    def __call__(self, job: Job) -> int:
-        widths = self._way.get(job)
-        if widths is None:
-            widths = self._way[job] = self._deal(job.application)
-        return widths[min(job.epochs_done, len(widths) - 1)]
-
-    def _deal(self, application: str) -> list[int]:
-        """Return the widths of the next job of a class, by epoch."""
-        if application not in self._shares:
-            return [1]
-        dealt = self._dealt[application]
-        way = choose_way(self._shares[application], dealt)
-        dealt[way] += 1
-        return self._widths[application][way]
 
 
 class Scheduled:
@@ -195,7 +175,7 @@ class BoaOnline(InTurn):
     """
 
     def __init__(self, instance: BoaInstance, terms: Terms | None = None) -> None:
-        super().__init__("boa-online", self._look_up)
+        super().__init__("boa-online", self._find_width)
         terms = terms or Terms(every_s=INTERVAL_S, settle_s=INTERVAL_S)
         self._calculator = WidthCalculator(instance, terms, now_s=0.0)
         self._calculator.consider(0.0)
@@ -234,9 +214,8 @@ class BoaOnline(InTurn):
             self._ran[job].append(Run(gpus=gpus, seconds=job.trained_s - trained_s))
             self._looked[job] = (gpus, job.trained_s)
 
-    def _look_up(self, job: Job) -> int:
+    def _find_width(self, job: Job) -> int:
         table = self._calculator.table
         if table is None:  # no plan could be made: as for a class that is not known
             return 1
-        row = self._rows.row_of(job.name, job.application, table)
-        return job.truth.largest_width(table.held_at(job.application, job.epochs_done, row).gpus)
+        return job.truth.largest_width(_look_up(job, table, self._rows))
