@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from optplan.lab.cluster.outcome import Outcome
-from optplan.lab.spot.market import name_place
-from optplan.lab.spot.replaying import SpotOutcome
+from optplan.lab.spot.replaying import SpotOutcome, name_place
 from optplan.lab.spot.trials import Score
 from optplan.lab.starts.study import RuleOutcome, StartStudy
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section

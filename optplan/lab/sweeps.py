@@ -23,11 +23,11 @@ from optplan.instances.plain_data import read_data
 from optplan.lab.cluster.jobs import Job, Spread
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.naming import is_file, make_policy, plan_path
-from optplan.lab.cluster.pollux.beliefs import Knowledge
+from optplan.lab.cluster.policies.pollux import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch, ProfiledApplication, make_jobs
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.world import World
-from optplan.lab.traces.sia_choices import Timing
+from optplan.lab.traces.sia import Timing
 from optplan.lab.traces.sia_profiles import FITTED, INTERPOLATED
 from optplan.lab.traces.sia_workloads import read_workload, repeat_workload
 from optplan.parallel import Engine, spread

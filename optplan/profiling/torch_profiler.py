@@ -18,8 +18,19 @@ import numpy as np
 
 from optplan.errors import DataError, DataWarning, MeasurementError, OptplanError, UsageError
 from optplan.formulations.srift.data.profiles import DeviceProfile, JobProfile, Layers
-from optplan.profiling.layer_watch import HostClock, LayerWatch, TrainableLayer, list_layers, make_clock
-from optplan.profiling.workloads import Loss, Workload, call_module, make_workload, require_torch, run_user_code
+from optplan.profiling.workloads import (
+    HostClock,
+    LayerWatch,
+    Loss,
+    TrainableLayer,
+    Workload,
+    call_module,
+    list_layers,
+    make_clock,
+    make_workload,
+    require_torch,
+    run_user_code,
+)
 
 if TYPE_CHECKING:
     from torch import nn

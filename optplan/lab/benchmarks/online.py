@@ -26,9 +26,8 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_instance
 from optplan.lab.benchmarks.rows import Row, make_goal_row, reset_peak
-from optplan.lab.cluster.jobs import Job, TabledApplication
+from optplan.lab.cluster.jobs import Job, SchedulingPolicy, TabledApplication
 from optplan.lab.cluster.policies.boa import BoaOnline, follow_plan
-from optplan.lab.cluster.policy import SchedulingPolicy
 from optplan.lab.cluster.replaying import replay
 from optplan.solving import frontier, solve
 from optplan.units import SECONDS_PER_HOUR, Amount, BudgetUnit

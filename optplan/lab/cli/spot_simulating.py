@@ -17,7 +17,7 @@ from optplan.errors import UsageError
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
-    from optplan.lab.spot.market import SpotMarket, SpotPrices
+    from optplan.lab.spot.replaying import SpotMarket, SpotPrices
     from optplan.lab.spot.trials import Trial
 
 
@@ -29,7 +29,7 @@ def _list_policies() -> list[str]:
 
 def _read_spot_prices(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, float | SpotPrices]:
     """Read prices of spot VMs by zone, under an empty name for all others: amounts, or files of series."""
-    from optplan.lab.spot.market import read_spot_prices
+    from optplan.lab.spot.replaying import read_spot_prices
 
     prices: dict[str, float | SpotPrices] = {}
     for text in texts:
@@ -138,7 +138,7 @@ def simulate_spot(
     """
     from optplan.lab.pages import compare_policies, list_segments
     from optplan.lab.spot import trials as trying
-    from optplan.lab.spot.market import SpotJob
+    from optplan.lab.spot.replaying import SpotJob
 
     market = _build_market(traces, nodes, spot_prices, on_demand_price, catalog, vm_type, finer)
     jobs = [SpotJob.of(work, deadline, restart, checkpoint_every, step_s=market.step_s) for deadline in deadlines]
@@ -197,7 +197,7 @@ def _build_market(
     """Read the traces, and the prices that are not given from the price list."""
     from optplan.instances.catalog import read_price_list
     from optplan.instances.spot_traces import read_spot_trace
-    from optplan.lab.spot.market import build_market, region_of, zone_of
+    from optplan.lab.spot.replaying import build_market, region_of, zone_of
 
     zones = [zone_of(path) for path in traces]
     if len(set(zones)) < len(zones):

@@ -35,7 +35,7 @@ _OWN = {
 
 def list_timings() -> list[str]:
     """List where step times can come from."""
-    from optplan.lab.traces.sia_choices import Timing
+    from optplan.lab.traces.sia import Timing
 
     return [timing.value for timing in Timing]
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError
 from optplan.lab.cluster.jobs import Job, Spread, consolidate
-from optplan.lab.traces.sia import EpochProfile, derive_epochs, read_profile
+from optplan.lab.traces.sia import EpochProfile, Infeasible, Timing, derive_epochs, read_profile
 from optplan.lab.traces.sia_agents import Agent, fit_speeds
-from optplan.lab.traces.sia_choices import Infeasible, Timing
 from optplan.lab.traces.sia_profiles import CannotRunError, stamp_profiles
 from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload
 from optplan.schema import FloatArray, IntArray

@@ -11,10 +11,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.execution.clock import VirtualClock
-from optplan.lab.cluster.jobs import Application, Job, Learner, check_jobs, consolidate, least_gpu_s, spread_of
+from optplan.lab.cluster.jobs import (
+    Application,
+    Job,
+    Learner,
+    SchedulingPolicy,
+    Sight,
+    SizingPolicy,
+    Wish,
+    check_jobs,
+    consolidate,
+    least_gpu_s,
+    spread_of,
+)
 from optplan.lab.cluster.nodes import Nodes
 from optplan.lab.cluster.outcome import Bins, Outcome, Usage
-from optplan.lab.cluster.policy import SchedulingPolicy, Sight, SizingPolicy, Wish
 from optplan.lab.cluster.world import Interference, NodeLosses, World
 
 #: The event that is nobody's: the policy's next round. Those below it are interruptions.

@@ -16,7 +16,7 @@ import numpy as np
 
 from optplan.errors import MissingExtraError
 from optplan.lab.searches.clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
-from optplan.lab.searches.elastic import Bracket, Stages, plan_brackets
+from optplan.lab.searches.policies import Bracket, Stages, plan_brackets
 from optplan.schema import FloatArray, IntArray
 
 #: The paper's settings: share of configurations drawn at random, share of results that count as good, candidates drawn

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.errors import InfeasibleError, UsageError
-from optplan.lab.spot.market import ON_DEMAND, SpotJob, SpotMarket
 from optplan.lab.spot.policies import Hindsight, make_policy
-from optplan.lab.spot.replaying import SpotOutcome, replay
+from optplan.lab.spot.replaying import ON_DEMAND, SpotJob, SpotMarket, SpotOutcome, replay
 from optplan.progress import Listener, Stopwatch
 from optplan.units import SECONDS_PER_HOUR, format_duration
 

@@ -10,10 +10,9 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError
 from optplan.instances.csv_tables import parse_number, read_rows
-from optplan.lab.cluster.jobs import Job
+from optplan.lab.cluster.jobs import Job, SchedulingPolicy, Sight
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.in_turn import InTurn
-from optplan.lab.cluster.policy import SchedulingPolicy, Sight
 from optplan.schema import FloatArray
 from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR
 

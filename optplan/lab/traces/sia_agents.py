@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from optplan.lab.traces.goodput_fitting import fit_goodput
-from optplan.lab.traces.sia import read_profile
-from optplan.lab.traces.sia_choices import fit_profile
+from optplan.lab.traces.sia import fit_profile, read_profile
 from optplan.lab.traces.sia_profiles import Passes, ProfileTables, stamp_profiles
 from optplan.lab.traces.sia_workloads import Application
 from optplan.schema import FloatArray, freeze

@@ -16,8 +16,7 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.arrivals import learn_patterns, tell_patterns, warn_few_jobs
-from optplan.lab.traces.sia import EpochProfile, derive_epochs
-from optplan.lab.traces.sia_choices import Infeasible, Timing
+from optplan.lab.traces.sia import EpochProfile, Infeasible, Timing, derive_epochs
 from optplan.lab.traces.sia_profiles import UNNAMED, CannotRunError, list_profiled_gpus
 from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload, read_workload
 from optplan.quantities import round_shared

@@ -12,8 +12,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.lab.cluster.jobs import Learner
 from optplan.lab.cluster.policies.boa import follow_plan
-from optplan.lab.cluster.policies.pollux import Pollux
-from optplan.lab.cluster.pollux.beliefs import Knowledge
+from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
 from optplan.lab.cluster.profiled_jobs import ProfiledApplication, make_jobs
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.traces.sia import derive_epochs

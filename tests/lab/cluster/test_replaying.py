@@ -10,13 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.errors import DataError, InternalError, UsageError
-from optplan.lab.cluster.jobs import Job, Places, Spread, TabledApplication
+from optplan.lab.cluster.jobs import Job, Places, SchedulingPolicy, Sight, Spread, TabledApplication
 from optplan.lab.cluster.nodes import Nodes
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.in_turn import EqualShare, InTurn, LeastAttained, hold_one_width, hold_reservations
-from optplan.lab.cluster.policies.pollux import Pollux
-from optplan.lab.cluster.policy import SchedulingPolicy, Sight
-from optplan.lab.cluster.pollux.beliefs import Knowledge
+from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
 from optplan.lab.cluster.replaying import replay
 from optplan.schema import FloatArray
 

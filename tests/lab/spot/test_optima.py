@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from optplan.errors import UsageError
-from optplan.lab.spot.market import IDLE, ON_DEMAND, SpotJob, SpotMarket
 from optplan.lab.spot.policies import Greedy, Hindsight, OnDemand, Planned, UniformProgress, estimate_hazards
-from optplan.lab.spot.replaying import replay
+from optplan.lab.spot.replaying import IDLE, ON_DEMAND, SpotJob, SpotMarket, replay
 
 if TYPE_CHECKING:
     from tests.lab.spot.conftest import Drawer, Follower, Writer

@@ -14,17 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from optplan.instances.files import format_json, write_text
-from optplan.instances.plain_data import read_data
-from optplan.lab.benchmarks.paper.running import Curve, Curves, Point, Runner, gather
+from optplan.lab.benchmarks.paper.running import Curve, Curves, Point, Runner, gather, keep, watch
 from optplan.lab.benchmarks.paper.setting import GPU, SOLVERS, Setting, Trace, make_bursts, measure_variation
-from optplan.lab.benchmarks.paper.watching import watch
 from optplan.lab.cluster.policies.in_turn import InTurn
-from optplan.lab.cluster.pollux.beliefs import Knowledge
+from optplan.lab.cluster.policies.pollux import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch, make_jobs
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.sweeps import REVISION, Cell
-from optplan.lab.traces.sia_choices import Timing
+from optplan.lab.traces.sia import Timing
 from optplan.lab.traces.sia_workloads import Workload, read_workload
 
 EXACT, PUBLISHED, SINGLE = SOLVERS
@@ -261,10 +258,8 @@ def replay_sia_tables(setting: Setting) -> list[dict[str, Any]]:
     read = [sums.of_file(str(path)) for path in (folder / "widths.json", folder / "jobs.csv", workload)]
     parts = (REVISION, setting.scope.jobs is None, sums.of_folder(str(setting.profiles)), *read)
     path = setting.folder / f"sia-replays-{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}.json"
-    if not path.is_file():
-        told = {"rows": _replay_sia_tables(setting, folder, read_workload(workload))}
-        write_text(format_json(told) + "\n", path, overwrite=True)
-    rows: list[dict[str, Any]] = read_data(path)["rows"]
+    told = keep(path, lambda: {"rows": _replay_sia_tables(setting, folder, read_workload(workload))})
+    rows: list[dict[str, Any]] = told["rows"]
     return rows
 
 

@@ -1,18 +1,26 @@
-"""Running cells in pieces, so that a run can stop after a time; and curves of what policies reach at equal use."""
+"""Running cells in pieces, so that a run can stop after a time; curves of what they reach; replays that are watched."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
+from optplan.instances.files import format_json, write_text
 from optplan.instances.plain_data import read_data
 from optplan.lab.benchmarks.paper.setting import Setting
-from optplan.lab.sweeps import Cell, run
+from optplan.lab.cluster.jobs import Sight
+from optplan.lab.cluster.policies.naming import make_policy
+from optplan.lab.cluster.replaying import replay
+from optplan.lab.sweeps import Cell, Checksums, run
 from optplan.progress import Event, Listener
+
+#: What a replay tells of a point.
+_MEASURES = ("gpu_hours", "node_gpu_hours", "mean_jct_s", "p95_jct_s", "most_gpus")
 
 
 @dataclass(frozen=True)
@@ -107,9 +115,9 @@ class Runner:
         waiting = []
         for cell in cells:
             digest = cell.digest(self.setting.checksums)
-            known = self._find(digest)
-            if known is not None:
-                self.done[digest] = known
+            path = next(self.setting.cells_folder.glob(f"*-{digest[:12]}.json"), None)
+            if path is not None:
+                self.done[digest] = read_data(path)
             elif cell.policy.startswith(tuple(self.without)):
                 self.left += 1
             elif digest not in self.done:
@@ -132,23 +140,8 @@ class Runner:
         for label, cell in cells.items():
             told = self.get(cell)
             if told is not None and told["completed"] == told["num_jobs"]:
-                points.append(
-                    Point(
-                        label,
-                        told["gpu_hours"],
-                        told["node_gpu_hours"],
-                        told["mean_jct_s"],
-                        told["p95_jct_s"],
-                        told["most_gpus"],
-                    )
-                )
+                points.append(Point(label, *(told[name] for name in _MEASURES)))
         return Curve(name, points)
-
-    def _find(self, digest: str) -> dict[str, Any] | None:
-        for path in self.setting.cells_folder.glob(f"*-{digest[:12]}.json"):
-            told: dict[str, Any] = read_data(path)
-            return told
-        return None
 
 
 Curves = dict[str, Curve]
@@ -159,3 +152,55 @@ def gather(runner: Runner, what: str, groups: Mapping[str, Mapping[str, Cell]]) 
     runner.run(what, [cell for cells in groups.values() for cell in cells.values()])
     curves = {name: runner.curve(name, cells) for name, cells in groups.items()}
     return {name: curve for name, curve in curves.items() if curve.points}
+
+
+Decided = TypeVar("Decided")
+
+#: Raised whenever what is kept changes.
+_REVISION = 2
+
+
+def watch(cell: Cell, folder: Path, checksums: Checksums, *, begin: bool = True) -> dict[str, Any] | None:
+    """Replay a cell and watch it, unless nothing is to be begun; what was watched before is read.
+
+    Returns ``decisions``, ``decision_mean_s``, ``decision_most_s`` (processor time), and ``releases``, nodes given
+    back.
+    """
+    path = folder / f"watched-{_REVISION}-{cell.digest(checksums)[:16]}.json"
+    return keep(path, lambda: _watch(cell)) if begin or path.is_file() else None
+
+
+def keep(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what a file has, which is made where it is not there yet."""
+    if not path.is_file():
+        write_text(format_json(make()) + "\n", path, overwrite=True)
+    told: dict[str, Any] = read_data(path)
+    return told
+
+
+def _watch(cell: Cell) -> dict[str, Any]:
+    policy = make_policy(cell.policy)
+    jobs, gpus_per_node = cell.make_jobs()
+    took_s: list[float] = []
+    for name in ("choose_nodes", "allocate"):
+        if hasattr(policy, name):
+            setattr(policy, name, _time(getattr(policy, name), took_s))
+    outcome = replay(jobs, policy, gpus_per_node=gpus_per_node, nodes=cell.nodes, start_s=cell.node_start_s)
+    return {
+        "decisions": len(took_s),
+        "decision_mean_s": float(np.mean(took_s)),
+        "decision_most_s": float(np.max(took_s)),
+        "releases": int(-np.minimum(np.diff(outcome.nodes_rented), 0).sum()),
+    }
+
+
+def _time(decide: Callable[[Sight], Decided], took_s: list[float]) -> Callable[[Sight], Decided]:
+    """Return the same decision, which notes the processor time that it takes."""
+
+    def decide_and_note(sight: Sight) -> Decided:
+        begun = time.process_time()
+        decided = decide(sight)
+        took_s.append(time.process_time() - begun)
+        return decided
+
+    return decide_and_note

@@ -20,8 +20,8 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.instances.files import write_json, write_text
 from optplan.lab.sweeps import Cell, Checksums
+from optplan.lab.traces.sia import Timing
 from optplan.lab.traces.sia_boa import build_sia_instance
-from optplan.lab.traces.sia_choices import Timing
 from optplan.schema import FloatArray
 from optplan.solving import solve
 from optplan.units import Amount, BudgetUnit

@@ -18,9 +18,8 @@ from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
-from optplan.lab.cluster.jobs import Job, Places
+from optplan.lab.cluster.jobs import ROUND_S, Job, Places, Sight
 from optplan.lab.cluster.policies.in_turn import InTurn
-from optplan.lab.cluster.policy import ROUND_S, Sight
 
 
 def follow_plan(plan: BoaPlan) -> InTurn:

@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from optplan.errors import DataError, UsageError
-from optplan.lab.cluster.jobs import Job
-from optplan.lab.cluster.policy import ROUND_S, Sight
+from optplan.lab.cluster.jobs import ROUND_S, Job, Sight
 from optplan.units import SECONDS_PER_HOUR
 
 

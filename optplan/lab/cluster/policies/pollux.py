@@ -1,9 +1,10 @@
-"""Pollux: in every round, the division of the cluster's GPUs that is best by Pollux' fitness.
+"""Pollux: in every round, the division of the cluster's GPUs that is best by Pollux' fitness, and what it believes.
 
 As in the simulators published with Pollux and with Sia: rounds of 60 s; a job may hold at most twice the GPUs that it
 has been seen to run on, one at first, and 64 in all. The division is the one of
 :func:`~optplan.lab.cluster.pollux.dividing.divide`, or the one that NSGA-II finds, as it was published. The cluster is
-of fixed size, or of as many nodes as keep its efficiency near a target.
+of fixed size, or of as many nodes as keep its efficiency near a target. How fast a job is, in its present epoch, is
+known or learned.
 
 Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI 2021. The autoscaling is
 its section 4.3, with the band of "BOA Constrictor", section 6.1: a target efficiency c has the band c - d to c + d with
@@ -15,17 +16,108 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
 from optplan.errors import UsageError
-from optplan.lab.cluster.jobs import Application, Job, Places
-from optplan.lab.cluster.policy import ROUND_S, Sight
-from optplan.lab.cluster.pollux.beliefs import BELIEFS, MOST_GPUS, Beliefs, Knowledge, Speeds
+from optplan.lab.cluster.jobs import ROUND_S, Application, Job, Learner, Places, Sight, Spread, consolidate, spread_of
 from optplan.lab.cluster.pollux.dividing import divide, share_gpus, trace
 from optplan.lab.cluster.pollux.fitness import Prospect, Round, restart_factor
 from optplan.lab.cluster.pollux.genetic import GENERATIONS, POPULATION, States, carry_over, search, state_of
 from optplan.schema import FloatArray
+
+#: The most GPUs of a job, as in the simulators published with Pollux and Sia.
+MOST_GPUS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Speeds:
+    """Speeds (K + 1,) on 0 to K GPUs of one node, of any size, and of several, in any unit; zero: cannot run."""
+
+    within: FloatArray
+    across: FloatArray
+
+
+class Knowledge(StrEnum):
+    """What a policy knows about speeds."""
+
+    #: All, as it was measured.
+    TRUTH = "truth"
+    #: What a model says that each job fits to what it has run on.
+    LEARNED = "learned"
+
+
+class Truth:
+    """What is true, on as few nodes as possible; where that is several, one node is not believed to be faster."""
+
+    def __init__(self, gpus_per_node: int) -> None:
+        self._gpus_per_node = gpus_per_node
+        self._known: dict[Application, tuple[FloatArray, FloatArray]] = {}
+
+    def watch(self, job: Job) -> None:
+        """Nothing is new."""
+
+    def look_up(self, job: Job) -> Speeds:
+        """Look the present epoch up."""
+        if job.truth not in self._known:
+            self._known[job.truth] = self._derive(job.truth)
+        within, across = self._known[job.truth]
+        return Speeds(within[job.epochs_done], across[job.epochs_done])
+
+    def _derive(self, truth: Application) -> tuple[FloatArray, FloatArray]:
+        """Return the speeds of every epoch, both (epochs, K + 1)."""
+        within, across = np.zeros((2, truth.num_epochs, truth.largest_width(MOST_GPUS) + 1))
+        for gpus in range(1, within.shape[1]):
+            within[:, gpus] = across[:, gpus] = _speeds(truth, consolidate(gpus, self._gpus_per_node))
+            if 1 < gpus <= self._gpus_per_node:
+                across[:, gpus] = _speeds(truth, (gpus - gpus // 2, gpus // 2))
+        return within, across
+
+
+class Learned:
+    """What each job has learned: the model fitted to the spreads that it has run on, and linear speedups before.
+
+    Pollux' agents fit it to all that they have seen, at the local batches that they have used. Here a job knows a
+    spread at all local batches that were measured there; and since the model is a straight line in GPUs, on one node
+    and on several, it remembers the spreads with the fewest and with the most GPUs of either, on as few nodes as
+    possible. A job that learns by itself is believed instead.
+    """
+
+    def __init__(self, gpus_per_node: int) -> None:
+        self._gpus_per_node = gpus_per_node
+        self._seen: dict[Job, frozenset[Spread]] = {}
+        self._runs: dict[Application, FloatArray] = {}
+
+    def watch(self, job: Job) -> None:
+        """Remember how its GPUs are spread."""
+        is_alone = job.gpus <= self._gpus_per_node
+        spread = spread_of(job.places) if is_alone else consolidate(job.gpus, self._gpus_per_node)
+        seen = self._seen.get(job, frozenset())
+        alike = sorted({spread, *(one for one in seen if (len(one) > 1) is (len(spread) > 1))}, key=sum)
+        others = {one for one in seen if (len(one) > 1) is not (len(spread) > 1)}
+        self._seen[job] = frozenset({alike[0], alike[-1], *others})
+
+    def look_up(self, job: Job) -> Speeds:
+        """Return what the model says; widths on which a job can truly not run are known to it."""
+        truth = job.truth
+        if isinstance(truth, Learner):
+            return Speeds(*truth.believe(MOST_GPUS))
+        fit_speeds = getattr(truth, "fit_speeds", None)
+        if fit_speeds is None:
+            raise UsageError(f"knowledge: nothing can be learned about {job.application}; choose {Knowledge.TRUTH}")
+        within, across = fit_speeds(self._seen.get(job, frozenset()), MOST_GPUS)
+        if truth not in self._runs:
+            self._runs[truth] = np.array([truth.largest_width(gpus) == gpus for gpus in range(within.shape[1])], float)
+        return Speeds(within[job.epochs_done] * self._runs[truth], across[job.epochs_done] * self._runs[truth])
+
+
+def _speeds(truth: Application, spread: Spread) -> FloatArray | float:
+    """Return the speed of every epoch, in epochs per second; 0 where it cannot run."""
+    times_s = truth.epoch_times_s(spread)
+    return 0.0 if times_s is None else 1.0 / np.maximum(times_s, np.finfo(float).tiny)
+
 
 #: At age 0 a start would be worth nothing, and nobody would start while nothing else happens: it is worth this.
 _LEAST_FACTOR = 1e-9
@@ -39,7 +131,7 @@ class Pollux:
     def __init__(self, knowledge: Knowledge = Knowledge.TRUTH) -> None:
         self._knowledge = knowledge
         self.rounds = self.proven = 0
-        self._beliefs: Beliefs | None = None
+        self._beliefs: Truth | Learned | None = None
         self._widest: dict[Job, int] = {}
         self._least: dict[Application, int] = {}
 
@@ -72,7 +164,8 @@ class Pollux:
     def _watch(self, sight: Sight) -> None:
         """Remember the most GPUs on which each job has been seen to run, and what else that teaches."""
         if self._beliefs is None:
-            self._beliefs = BELIEFS[self._knowledge](sight.gpus_per_node)
+            believe = Truth if self._knowledge is Knowledge.TRUTH else Learned
+            self._beliefs = believe(sight.gpus_per_node)
         for job in sight.jobs:
             self._widest.setdefault(job, 0)
             if job.gpus and job.goes_on_s < sight.now_s:
