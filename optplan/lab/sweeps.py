@@ -106,14 +106,14 @@ class Cell(FrozenModel):
         policy = self.policy
         if is_file(policy):
             path = plan_path(policy)
-            policy = policy.removesuffix(path) + checksums.of_file(path)
+            policy = policy.removesuffix(path) + checksums.of(path)
         parameters = self.model_dump(mode="json", exclude_defaults=True, exclude={"workload", "profiles", "policy"})
         if self.world.spot_trace:
-            parameters["world"]["spot_trace"] = checksums.of_file(self.world.spot_trace)
+            parameters["world"]["spot_trace"] = checksums.of(self.world.spot_trace)
         parts = (
             REVISION,
-            checksums.of_file(self.workload),
-            checksums.of_folder(self.profiles),
+            checksums.of(self.workload),
+            checksums.of(self.profiles),
             policy,
             sorted(parameters.items()),
         )
@@ -126,16 +126,10 @@ class Checksums:
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
-    def of_file(self, path: str) -> str:
-        """Return the SHA-256 of a file."""
-        return self._take(path, [Path(path)])
-
-    def of_folder(self, path: str) -> str:
-        """Return that of the tables in a folder and below, by their names."""
-        return self._take(path, sorted(Path(path).rglob("*.csv")))
-
-    def _take(self, path: str, files: Sequence[Path]) -> str:
+    def of(self, path: str) -> str:
+        """Return the SHA-256 of a file, or of the tables in a folder and below, by their names."""
         if path not in self._known:
+            files = sorted(Path(path).rglob("*.csv")) if Path(path).is_dir() else [Path(path)]
             digest = hashlib.sha256()
             for file in files:
                 digest.update(b"" if file == Path(path) else str(file.relative_to(path)).encode())

@@ -55,7 +55,11 @@ class Workload:
 
     def moved(self, device: str) -> Workload:
         """Return the workload with the module on a device, and batches that are made there."""
-        return Workload(self.module.to(device), lambda batch: move(self.make_batch(batch), device), self.loss)
+
+        def make_batch(batch: int) -> Any:  # noqa: ANN401 - inputs of any structure
+            return map_tensors(self.make_batch(batch), lambda tensor: tensor.to(device))
+
+        return Workload(self.module.to(device), make_batch, self.loss)
 
 
 def make_workload(module: nn.Module, batches: Any, loss: Loss | None = None) -> Workload:  # noqa: ANN401 - inputs
@@ -116,11 +120,6 @@ def list_tensors(inputs: Any) -> Iterator[Tensor]:  # noqa: ANN401 - inputs of a
     elif isinstance(inputs, tuple | list):
         for value in inputs:
             yield from list_tensors(value)
-
-
-def move(inputs: Any, device: str) -> Any:  # noqa: ANN401 - inputs of any structure
-    """Return inputs with every tensor on a device."""
-    return map_tensors(inputs, lambda tensor: tensor.to(device))
 
 
 def call_module(module: nn.Module, inputs: Any) -> Any:  # noqa: ANN401 - whatever the module takes and returns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from enum import StrEnum
 from functools import lru_cache, partial
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError
 from optplan.lab.cluster.jobs import Job, Spread, consolidate
-from optplan.lab.traces.sia import EpochProfile, Infeasible, Timing, derive_epochs, read_profile
+from optplan.lab.traces.sia import Infeasible, Timing, derive_epochs, read_profile
 from optplan.lab.traces.sia_agents import Agent, fit_speeds
 from optplan.lab.traces.sia_profiles import CannotRunError, stamp_profiles
 from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload
@@ -37,8 +37,17 @@ class Batch(StrEnum):
 class _Times:
     """Times of one application's epochs, derived when they are first asked for and then kept."""
 
-    def __init__(self, derive: Callable[..., EpochProfile], gpus_per_node: int) -> None:
-        self._derive, self._gpus_per_node = derive, gpus_per_node
+    def __init__(
+        self,
+        where: tuple[str, str, str],
+        gpus_per_node: int,
+        timing: Timing,
+        fixed_batch: int | None,
+        slowdown: bool,  # noqa: FBT001 - a cached class is called by position
+        _stamp: tuple[tuple[str, int, int], ...],
+    ) -> None:
+        how = {"slowdown": slowdown, "fixed_batch": fixed_batch, "timing": timing, "infeasible": Infeasible.LEAVE_OUT}
+        self._derive, self._gpus_per_node = partial(derive_epochs, *where, **how), gpus_per_node
         self._times: dict[Spread, FloatArray | None] = {}
         self._derived_to = 0
         self.origins: dict[Spread, str] = {}
@@ -70,25 +79,8 @@ class _Times:
             self.origins[spreads[width]] = profile.provenance[place]
 
 
-@lru_cache(maxsize=_KEPT)
-def _keep_times(
-    where: tuple[str, str, str],
-    gpus_per_node: int,
-    timing: Timing,
-    fixed_batch: int | None,
-    slowdown: bool,  # noqa: FBT001 - a cached function is called by position
-    _stamp: tuple[tuple[str, int, int], ...],
-) -> _Times:
-    """Return the times that earlier runs of this process derived, as long as the files are the same."""
-    derive = partial(
-        derive_epochs,
-        *where,
-        slowdown=slowdown,
-        fixed_batch=fixed_batch,
-        timing=timing,
-        infeasible=Infeasible.LEAVE_OUT,
-    )
-    return _Times(derive, gpus_per_node)
+#: The times that earlier runs of this process derived hold as long as the files are the same.
+_keep_times = lru_cache(maxsize=_KEPT)(_Times)
 
 
 class ProfiledApplication:

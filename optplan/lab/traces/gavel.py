@@ -69,7 +69,13 @@ def read_throughputs(path: Path | str, gpu: str, *, consolidated: bool = True) -
     entry.
     """
     path = Path(path)
-    table = _read_json(path)
+    table = read_data(path)
+    by_name = isinstance(table, dict) and all(
+        isinstance(jobs, dict) and all(isinstance(name, str) for name in (worker, *jobs))  # YAML takes some for numbers
+        for worker, jobs in table.items()
+    )
+    if not table or not by_name:
+        raise DataError(str(path), "is not a table of throughputs by worker and job", "give a table in Gavel's format")
     worker = gpu if consolidated else f"{gpu}{_UNCONSOLIDATED}"
     if worker not in table:
         there = [name for name in table if name.endswith(_UNCONSOLIDATED) is not consolidated]
@@ -171,18 +177,6 @@ def name_class(job_type: str) -> str:
     """Return what the instance calls a job type: ``ResNet-18 (batch size 32)`` becomes ``resnet-18-b32``."""
     sized = _BATCH_SIZE.fullmatch(job_type)
     return (f"{sized['model']}-b{sized['size']}" if sized else job_type).lower().replace(" ", "-")
-
-
-def _read_json(path: Path) -> dict[str, dict[str, object]]:
-    table = read_data(path)
-    if not isinstance(table, dict) or not table or not all(map(_has_names, table, table.values())):
-        raise DataError(str(path), "is not a table of throughputs by worker and job", "give a table in Gavel's format")
-    return table
-
-
-def _has_names(worker: object, jobs: object) -> bool:
-    """Whether jobs are by name, as their worker is: YAML takes some for numbers."""
-    return isinstance(jobs, dict) and all(isinstance(name, str) for name in (worker, *jobs))
 
 
 def _parse_job(path: Path, line: int, row: Sequence[str], *, latest_s: float) -> GavelJob:

@@ -115,14 +115,13 @@ class Agent:
         Returns the seconds that an epoch (from 0) really takes at it.
         """
         nodes, gpus = np.array(len(spread)), sum(spread)
-        largest = _largest_local_batch(self._tables, spread)
-        batches = _split(self._tables.batch_rule(self._facts), gpus, largest, adapts=self._parameters is not None)
+        batches = _split(self._tables, self._facts, spread, adapts=self._parameters is not None)
         best = 0
         if self._parameters is not None:
             time_s = self._parameters.iteration_time_s(nodes, np.array(gpus), batches.local_batch, batches.accumulated)
             best = int(self._speed(batches, time_s).argmax())
         self._local, self._accumulated = int(batches.local_batch[best, 0]), int(batches.accumulated[best, 0])
-        step_s, sync_s = self._measure(spread)
+        step_s, sync_s = _measure(self._tables, spread, self._local)
         sqr, var = map(np.array, self._gradients(spread, epoch))
         gain = statistical_gain(sqr, var, np.array(self._batch_size(spread) / self._facts.init_batch_size))
         progress = float(self._curves.progress[epoch + 1] - self._curves.progress[epoch])
@@ -137,7 +136,7 @@ class Agent:
         self._noise = noise
         self._believed.clear()
         if key not in self._seen:
-            self._seen[key] = (*key, *self._measure(spread))
+            self._seen[key] = (*key, *_measure(self._tables, spread, self._local))
             self._parameters = _fit(tuple(sorted(self._seen.values())))
 
     def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
@@ -177,9 +176,6 @@ class Agent:
         sqr, var = (float(np.interp(size, table.batch_sizes, row)) for row in rows)
         return sqr, var
 
-    def _measure(self, spread: tuple[int, ...]) -> tuple[float, float]:
-        return _measure(self._tables, spread, self._local)
-
 
 @lru_cache(maxsize=_KEPT)
 def _fit(passes: tuple[_Pass, ...]) -> ThroughputParameters:
@@ -188,10 +184,12 @@ def _fit(passes: tuple[_Pass, ...]) -> ThroughputParameters:
 
 
 @lru_cache(maxsize=_KEPT)
-def _split(rule: BatchRule, gpus: int, largest_local: int, *, adapts: bool) -> Batches:
+def _split(tables: ProfileTables, facts: Application, spread: tuple[int, ...], *, adapts: bool) -> Batches:
     """Return what may run on some GPUs; the least batch alone where nothing adapts."""
+    rule, gpus = tables.batch_rule(facts), sum(spread)
+    largest = np.array([_place(tables, spread).largest_local_batch(gpus)])
     least = None if adapts else max(rule.init_batch_size, rule.min_local_batch_size * gpus)
-    return rule.split(np.array([gpus]), largest_local=np.array([largest_local]), fixed_batch_size=least)
+    return rule.split(np.array([gpus]), largest_local=largest, fixed_batch_size=least)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -202,11 +200,6 @@ def _split_all(rule: BatchRule, most_gpus: int) -> Batches:
 @lru_cache(maxsize=_KEPT)
 def _place(tables: ProfileTables, spread: tuple[int, ...]) -> ProfileTables:
     return tables.placed(spread)
-
-
-@lru_cache(maxsize=_KEPT)
-def _largest_local_batch(tables: ProfileTables, spread: tuple[int, ...]) -> int:
-    return _place(tables, spread).largest_local_batch(sum(spread))
 
 
 @lru_cache(maxsize=_KEPT)

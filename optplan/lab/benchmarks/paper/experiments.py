@@ -255,8 +255,8 @@ def replay_sia_tables(setting: Setting) -> list[dict[str, Any]]:
     folder = setting.data / "sia" / "replays"
     workload = setting.newtrace().path  # of the quick form the first jobs: nobody waits, so the others change nothing
     sums = setting.checksums
-    read = [sums.of_file(str(path)) for path in (folder / "widths.json", folder / "jobs.csv", workload)]
-    parts = (REVISION, setting.scope.jobs is None, sums.of_folder(str(setting.profiles)), *read)
+    read = [sums.of(str(path)) for path in (folder / "widths.json", folder / "jobs.csv", workload)]
+    parts = (REVISION, setting.scope.jobs is None, sums.of(str(setting.profiles)), *read)
     path = setting.folder / f"sia-replays-{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}.json"
     told = keep(path, lambda: {"rows": _replay_sia_tables(setting, folder, read_workload(workload))})
     rows: list[dict[str, Any]] = told["rows"]
