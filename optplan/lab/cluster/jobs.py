@@ -19,6 +19,10 @@ Spread: TypeAlias = tuple[int, ...]
 Places: TypeAlias = tuple[tuple[int, int], ...]
 
 
+#: Up to so many GPUs an application is asked on how few it runs.
+LEAST_WIDTH_LIMIT = 64
+
+
 def spread_of(places: Places) -> Spread:
     """Return the GPUs on each node, descending."""
     return tuple(sorted((count for _, count in places), reverse=True))
@@ -30,30 +34,32 @@ def consolidate(gpus: int, gpus_per_node: int) -> Spread:
     return (gpus_per_node,) * full + ((rest,) if rest else ())
 
 
-class Application(Protocol):
+class Application:
     """What is true of the jobs of one application, whatever a policy believes."""
 
-    @property
-    def num_epochs(self) -> int:
-        """Epochs of a job."""
-
-    @property
-    def rescale_s(self) -> float:
-        """Seconds without progress after every start and every change of what a job holds."""
+    num_epochs: int  #: Of a job.
+    rescale_s: float  #: Seconds without progress after every start and every change of what a job holds.
 
     def epoch_times_s(self, spread: Spread) -> FloatArray | None:
         """Return the seconds of each epoch, shape (epochs,); None where the application cannot run."""
+        raise NotImplementedError
+
+    def runs_on(self, gpus: int) -> bool:
+        """Whether it runs on a number of GPUs that are together."""
+        raise NotImplementedError
 
     def largest_width(self, gpus: int) -> int:
         """Return the most GPUs, up to a number, on which it runs when they are together; 0 where there are none."""
+        return next((k for k in range(gpus, 0, -1) if self.runs_on(k)), 0)
 
     @property
     def least_width(self) -> int:
-        """The fewest GPUs on which it runs when they are together; 0 where there are none."""
+        """The fewest GPUs on which it runs when they are together, if they are up to 64; 0 where there are none."""
+        return next((k for k in range(1, LEAST_WIDTH_LIMIT + 1) if self.runs_on(k)), 0)
 
 
 @runtime_checkable
-class Learner(Application, Protocol):
+class Learner(Protocol):
     """One job that learns about itself while it runs, and chooses its batch by that; nobody shares it."""
 
     def choose_batch(self, spread: Spread, epoch: int) -> float:
@@ -66,8 +72,8 @@ class Learner(Application, Protocol):
         """Return the speeds that it expects now on GPUs of one node, of any size, and of several; (K + 1,)."""
 
 
-@dataclass(frozen=True, eq=False)
-class TabledApplication:
+@dataclass(eq=False)
+class TabledApplication(Application):
     """An application of which the time of each epoch is given by the number of GPUs, wherever they are.
 
     ``epoch_s`` has seconds of each epoch (epochs,), maybe none, by number of GPUs; every start and change takes
@@ -83,9 +89,9 @@ class TabledApplication:
         times_s = self.epoch_s.get(sum(spread))
         return None if times_s is None else np.asarray(times_s, dtype=np.float64)
 
-    def largest_width(self, gpus: int) -> int:
-        """Return the largest width of the table that is not above a number."""
-        return max((width for width in self.epoch_s if width <= gpus), default=0)
+    def runs_on(self, gpus: int) -> bool:
+        """Whether the table has the width."""
+        return gpus in self.epoch_s
 
     @property
     def least_width(self) -> int:

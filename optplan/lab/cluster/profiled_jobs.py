@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from optplan.errors import DataError, UsageError
-from optplan.lab.cluster.jobs import Job, Spread, consolidate
+from optplan.lab.cluster.jobs import Application, Job, Spread, consolidate
 from optplan.lab.traces.sia import Infeasible, Timing, derive_epochs, read_profile
 from optplan.lab.traces.sia_agents import Agent, fit_speeds
 from optplan.lab.traces.sia_profiles import CannotRunError, stamp_profiles
@@ -83,7 +83,7 @@ class _Times:
 _keep_times = lru_cache(maxsize=_KEPT)(_Times)
 
 
-class ProfiledApplication:
+class ProfiledApplication(Application):
     """An application as it was measured: the data pack's table method, placement by placement.
 
     A placement that was not measured is interpolated, and what lies beyond all measurements comes from the fitted
@@ -105,22 +105,13 @@ class ProfiledApplication:
         timing: Timing | str = Timing.TABLES,
         fixed_batch: int | None = None,
     ) -> None:
-        self._facts = APPLICATIONS[name]
+        self._facts = facts = APPLICATIONS[name]
+        self.num_epochs, self.rescale_s = facts.epochs, facts.rescale_s
         self._gpus_per_node = gpus_per_node
         self._where = where = (str(profiles_dir), name, gpu)
         stamp = stamp_profiles(profiles_dir, name)
         self._times = _keep_times(where, gpus_per_node, Timing(timing), fixed_batch, slowdown, stamp)
         self.provenance: dict[Spread, str] = {}
-
-    @property
-    def num_epochs(self) -> int:
-        """Epochs of a job."""
-        return self._facts.epochs
-
-    @property
-    def rescale_s(self) -> float:
-        """Seconds that every start and change takes."""
-        return self._facts.rescale_s
 
     def epoch_times_s(self, spread: Spread) -> FloatArray | None:
         """Return the seconds of each epoch, shape (epochs,); None where the application cannot run."""
@@ -129,14 +120,9 @@ class ProfiledApplication:
             self.provenance[spread] = self._times.origins[spread]
         return times_s
 
-    def largest_width(self, gpus: int) -> int:
-        """Return the most GPUs, up to a number, on which it runs when they are together; 0 where there are none."""
-        return next((k for k in range(gpus, 0, -1) if self._runs_on(k)), 0)
-
-    @property
-    def least_width(self) -> int:
-        """The fewest GPUs on which it runs when they are together, if they are up to 64; 0 where there are none."""
-        return next((k for k in range(1, _DERIVED_TOGETHER + 1) if self._runs_on(k)), 0)
+    def runs_on(self, gpus: int) -> bool:
+        """Whether it runs on a number of GPUs that are together."""
+        return self._times.look_up(consolidate(gpus, self._gpus_per_node)) is not None
 
     def fit_speeds(self, spreads: Collection[Spread], most_gpus: int) -> tuple[FloatArray, FloatArray]:
         """Return the speeds that the fitted model predicts after some spreads were seen.
@@ -144,9 +130,6 @@ class ProfiledApplication:
         See :func:`optplan.lab.traces.sia_agents.fit_speeds`.
         """
         return fit_speeds(self._where[0], self._facts, self._where[2], spreads, most_gpus)
-
-    def _runs_on(self, gpus: int) -> bool:
-        return self._times.look_up(consolidate(gpus, self._gpus_per_node)) is not None
 
 
 class LearningApplication(ProfiledApplication):

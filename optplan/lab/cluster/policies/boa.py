@@ -111,7 +111,7 @@ class Scheduled:
             rows = self._table.classes.get(name, ())
             most = max((int(row.gpus.max()) for row in rows), default=1)
             widths = range(1, most + 1)
-            self._runnable[name] = tuple(width for width in widths if job.truth.largest_width(width) == width)
+            self._runnable[name] = tuple(filter(job.truth.runs_on, widths))
 
     def _count_most(self, sight: Sight) -> int | None:
         """Return the most GPUs that there will ever be; None where as many come as are asked for."""

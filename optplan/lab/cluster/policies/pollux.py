@@ -109,7 +109,7 @@ class Learned:
             raise UsageError(f"knowledge: nothing can be learned about {job.application}; choose {Knowledge.TRUTH}")
         within, across = fit_speeds(self._seen.get(job, frozenset()), MOST_GPUS)
         if truth not in self._runs:
-            self._runs[truth] = np.array([truth.largest_width(gpus) == gpus for gpus in range(within.shape[1])], float)
+            self._runs[truth] = np.array([not gpus or truth.runs_on(gpus) for gpus in range(within.shape[1])], float)
         return Speeds(within[job.epochs_done] * self._runs[truth], across[job.epochs_done] * self._runs[truth])
 
 
@@ -133,14 +133,10 @@ class Pollux:
         self.rounds = self.proven = 0
         self._beliefs: Truth | Learned | None = None
         self._widest: dict[Job, int] = {}
-        self._least: dict[Application, int] = {}
 
     def need(self, job: Job) -> int:
         """Return the least number of GPUs on which it runs; 1 where there is none."""
-        if job.truth not in self._least:
-            widths = range(1, MOST_GPUS + 1)
-            self._least[job.truth] = next((gpus for gpus in widths if job.truth.largest_width(gpus) == gpus), 1)
-        return self._least[job.truth]
+        return job.truth.least_width or 1
 
     def allocate(self, sight: Sight) -> Mapping[Job, Places]:
         """Divide; those who have had least come first where nothing else decides."""
