@@ -18,7 +18,7 @@ from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.arrivals import learn_patterns, tell_patterns, warn_few_jobs
 from optplan.lab.traces.sia import EpochProfile, Infeasible, Timing, derive_epochs
 from optplan.lab.traces.sia_profiles import UNNAMED, CannotRunError, list_profiled_gpus
-from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload, read_workload
+from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload, list_gpus, read_workload
 from optplan.quantities import round_shared
 from optplan.speedup import TableSpeedup
 from optplan.units import SECONDS_PER_HOUR
@@ -134,12 +134,7 @@ def name_gpu(suffix: str) -> str:
 
 
 def _check_gpus(gpu: str | Sequence[str], max_width: int | Mapping[str, int]) -> tuple[str, ...]:
-    gpus = (gpu,) if isinstance(gpu, str) else tuple(gpu)
-    if not gpus:
-        raise DataError("gpu", "is empty", "name at least one suffix of the profiles, such as aws")
-    twice = [each for each in gpus if gpus.count(each) > 1]
-    if twice:
-        raise DataError("gpu", f"{twice[0]!r} is given twice", "name each suffix once")
+    gpus = list_gpus("gpu", gpu, such_as="aws")
     unused = sorted(set(max_width) - set(gpus)) if isinstance(max_width, Mapping) else []
     if unused:
         raise DataError("max_width", f"{unused[0]!r} is not imported", nearest_name_hint(unused[0], gpus))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -179,7 +179,8 @@ def read_workload(
             values.append(parse_whole(path, line, column, text))
     if not names:
         raise DataError(str(path), "the file names its columns and holds no job", "add one row per job")
-    span_s, span_source = _span(path, span_h, latest)
+    nominal_h = NOMINAL_SPANS_H.get(path.resolve().parent.name)
+    hours, span_source = choose_span(path, latest / SECONDS_PER_HOUR, span_h, nominal_h)
     by_name = sorted(seen)
     rank = np.array([by_name.index(application) for application in seen])
     gpus, batches = (freeze(np.array(requests[each])) if each in requests else None for each in _REQUESTS)
@@ -190,7 +191,7 @@ def read_workload(
         job_names=tuple(names),
         requested_gpus=gpus,
         requested_batch_sizes=batches,
-        span_s=span_s,
+        span_s=hours * SECONDS_PER_HOUR,
         span_source=span_source,
     )
 
@@ -229,21 +230,28 @@ def repeat_workload(workload: Workload, times: int, *, seed: int = 0) -> Workloa
     )
 
 
-def _span(path: Path, span_h: float | None, latest_s: float) -> tuple[float, str]:
-    """Return the span in seconds and where it comes from."""
-    family = path.resolve().parent.name
+def choose_span(path: Path, last_h: float, span_h: float | None, nominal_h: float | None = None) -> tuple[float, str]:
+    """Return the hours that a trace spans, given, nominal or up to the last arrival, and where they come from."""
     if span_h is not None:
         if not (math.isfinite(span_h) and span_h > 0.0):
             raise DataError("span_h", f"got {span_h!r}; hours above zero are allowed", "give the length of the trace")
         hours, source = span_h, "given by the caller"
-    elif family in NOMINAL_SPANS_H:
-        hours, source = NOMINAL_SPANS_H[family], f"nominal span of {family}"
+    elif nominal_h is not None:
+        hours, source = nominal_h, f"nominal span of {path.resolve().parent.name}"
     else:
-        hours = max(1.0, float(math.ceil(latest_s / SECONDS_PER_HOUR)))
-        source = "last arrival, rounded up to a full hour"
-    if latest_s > hours * SECONDS_PER_HOUR:
-        problem = (
-            f"the last job arrives at {latest_s / SECONDS_PER_HOUR:.6g} h, after the span of {hours:g} h ({source})"
-        )
+        hours, source = max(1.0, float(math.ceil(last_h))), "last arrival, rounded up to a full hour"
+    if last_h > hours:
+        problem = f"the last job arrives at {last_h:.6g} h, after the span of {hours:g} h ({source})"
         raise DataError(str(path), problem, "give a longer span_h")
-    return hours * SECONDS_PER_HOUR, source
+    return hours, source
+
+
+def list_gpus(field: str, gpus: str | Sequence[str], *, such_as: str) -> tuple[str, ...]:
+    """Return types of GPU, at least one and each once."""
+    listed = (gpus,) if isinstance(gpus, str) else tuple(gpus)
+    if not listed:
+        raise DataError(field, "is empty", f"name at least one type of GPU, such as {such_as}")
+    twice = [gpu for gpu in listed if listed.count(gpu) > 1]
+    if twice:
+        raise DataError(field, f"{twice[0]!r} is given twice", "name each type once")
+    return listed

@@ -200,9 +200,8 @@ class Experiments:
             for name in ("least attained service", POLLUX):
                 cells[name] = self.setting.cell(bursts, FIXED[name], nodes=nodes)
             cells[AUTOSCALED] = self.setting.cell(bursts, f"{_AUTOSCALED_NAME}:{_TARGET}")
-            self.runner.run("figure 9", cells.values())
+            told = self.runner.run("figure 9", cells)
             measured = measure_variation(bursts)
-            told = {name: self.runner.get(cell) for name, cell in cells.items()}
             rows.append({"variation": variation, "seed": seed, "measured": measured, "policies": told})
         return rows
 
@@ -214,8 +213,7 @@ class Experiments:
             if planned is None:
                 continue
             cells = {one.name: self.setting.cell(one, planned) for one in replayed}
-            self.runner.run("predictions", cells.values())
-            told = {name: self.runner.get(cell) for name, cell in cells.items()}
+            told = self.runner.run("predictions", cells)
             spans = {one.name: one.span_h for one in replayed}
             rows.append({"planned": planned, "told": told, "spans_h": spans})
         return rows
@@ -229,20 +227,19 @@ class Experiments:
         cells = {name: self.setting.cell(trace, planned) for name, planned in plans.items() if planned is not None}
         for name in ("least attained service", POLLUX):
             cells[name] = self.setting.cell(trace, FIXED[name], nodes=max(1, round(gpus / 4)))
-        self.runner.run("over time", cells.values())
-        own = self.runner.get(cells[EXACT]) if EXACT in cells else None
+        told = self.runner.run("over time", cells)
+        own = told.get(EXACT)
         if own is not None and AUTOSCALED in curves:
             target = curves[AUTOSCALED].nearest(own["node_gpu_hours"]).label
             cells[AUTOSCALED] = self.setting.cell(trace, f"{_AUTOSCALED_NAME}:{target}")
+            told |= self.runner.run("over time", {AUTOSCALED: cells[AUTOSCALED]})
         found = {}
         for name, cell in cells.items():
-            told = self.runner.get(cell)
-            if told is None:
-                continue
-            folder, begin = self.setting.folder / "watched", not self.runner.is_over()
-            watched = watch(cell, folder, self.setting.checksums, begin=begin)
-            if watched is not None:
-                found[name] = {"cell": told, **watched}
+            begin = not self.runner.is_over()
+            if (one := told[name]) is not None:
+                watched = watch(cell, self.setting.folder / "watched", self.setting.checksums, begin=begin)
+                if watched is not None:
+                    found[name] = {"cell": one, **watched}
         return found
 
 

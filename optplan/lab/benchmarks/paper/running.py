@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,9 @@ from optplan.lab.cluster.policies.naming import make_policy
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.sweeps import Cell, Checksums, run
 from optplan.progress import Event, Listener
+
+Decided = TypeVar("Decided")
+_Name = TypeVar("_Name")
 
 #: What a replay tells of a point.
 _MEASURES = ("gpu_hours", "node_gpu_hours", "mean_jct_s", "p95_jct_s", "most_gpus")
@@ -110,10 +113,10 @@ class Runner:
         """Whether no more cells are to be begun."""
         return self.limit_s is not None and time.perf_counter() - self._start > self.limit_s
 
-    def run(self, what: str, cells: Iterable[Cell]) -> None:
-        """Run cells, for a part of the page."""
+    def run(self, what: str, cells: Mapping[_Name, Cell]) -> dict[_Name, dict[str, Any] | None]:
+        """Run cells, for a part of the page; return what came of each, None where it was not run."""
         waiting = []
-        for cell in cells:
+        for cell in cells.values():
             digest = cell.digest(self.setting.checksums)
             path = next(self.setting.cells_folder.glob(f"*-{digest[:12]}.json"), None)
             if path is not None:
@@ -129,32 +132,24 @@ class Runner:
             if self.on_event is not None:
                 self.on_event(Event(f"{what}: {len(waiting)} cells to come", time.perf_counter() - self._start))
         self.left += len(waiting)
-
-    def get(self, cell: Cell) -> dict[str, Any] | None:
-        """Return what came of a cell; None where it was not run."""
-        return self.done.get(cell.digest(self.setting.checksums))
-
-    def curve(self, name: str, cells: Mapping[str, Cell]) -> Curve:
-        """Gather a policy's replays, by what was set; those that did not complete every job are left out."""
-        points = []
-        for label, cell in cells.items():
-            told = self.get(cell)
-            if told is not None and told["completed"] == told["num_jobs"]:
-                points.append(Point(label, *(told[name] for name in _MEASURES)))
-        return Curve(name, points)
+        return {name: self.done.get(cell.digest(self.setting.checksums)) for name, cell in cells.items()}
 
 
 Curves = dict[str, Curve]
 
 
 def gather(runner: Runner, what: str, groups: Mapping[str, Mapping[str, Cell]]) -> Curves:
-    """Run the cells of several policies and return the curves of those that have points."""
-    runner.run(what, [cell for cells in groups.values() for cell in cells.values()])
-    curves = {name: runner.curve(name, cells) for name, cells in groups.items()}
-    return {name: curve for name, curve in curves.items() if curve.points}
+    """Run the cells of several policies and return the curves of those that have points, by what was set.
 
+    Cells that did not complete every job are left out.
+    """
+    told = runner.run(what, {(name, label): cell for name, cells in groups.items() for label, cell in cells.items()})
+    points: dict[str, list[Point]] = {}
+    for (name, label), one in told.items():
+        if one is not None and one["completed"] == one["num_jobs"]:
+            points.setdefault(name, []).append(Point(label, *(one[measure] for measure in _MEASURES)))
+    return {name: Curve(name, own) for name, own in points.items()}
 
-Decided = TypeVar("Decided")
 
 #: Raised whenever what is kept changes.
 _REVISION = 2
