@@ -117,18 +117,13 @@ def simulate_spot(
     deadlines: tuple[float, ...],
     restart: float,
     checkpoint_every: float,
-    nodes: int,
-    spot_prices: dict[str, float | SpotPrices],
-    on_demand_price: float | None,
-    catalog: Path | None,
-    vm_type: str | None,
     policies: tuple[str, ...],
     train_share: float,
     trials: int,
     seed: int,
     start: float | None,
-    finer: int,
     outputs: Outputs,
+    **offer: Any,  # noqa: ANN401 - what can be rented, and at which price
 ) -> int:
     """Replay a job that rents where it is cheap, under policies that do not know the future and by one that does.
 
@@ -140,32 +135,23 @@ def simulate_spot(
     from optplan.lab.spot import trials as trying
     from optplan.lab.spot.replaying import SpotJob
 
-    market = _build_market(traces, nodes, spot_prices, on_demand_price, catalog, vm_type, finer)
+    market = _build_market(traces, **offer)
     jobs = [SpotJob.of(work, deadline, restart, checkpoint_every, step_s=market.step_s) for deadline in deadlines]
     names = policies or tuple(_list_policies())
     found: list[list[Trial]] = []
     with Progress("replaying") as progress:
+        drawn: dict[str, Any] = {"train_share": train_share, "trials": trials, "seed": seed}
         for job in jobs:
             if start is not None:
                 found.append([trying.try_once(job, market, names, start=round(start / market.step_s))])
             else:
-                found.append(
-                    trying.try_policies(
-                        job,
-                        market,
-                        names,
-                        train_share=train_share,
-                        trials=trials,
-                        seed=seed,
-                        on_event=progress.listen,
-                    )
-                )
+                found.append(trying.try_policies(job, market, names, **drawn, on_event=progress.listen))
     scores = [told for tried in found for told in trying.score(tried)]
     data: dict[str, Any] = {
         "zones": list(market.zones),
         "step_s": market.step_s,
         "steps": market.steps,
-        "nodes": nodes,
+        "nodes": offer["nodes"],
         "train_share": train_share if start is None else None,
         "seed": seed if start is None else None,
         "jobs": [dataclasses.asdict(job) for job in jobs],
@@ -187,6 +173,7 @@ def simulate_spot(
 
 def _build_market(
     traces: Sequence[Path],
+    *,
     nodes: int,
     spot_prices: dict[str, float | SpotPrices],
     on_demand_price: float | None,
