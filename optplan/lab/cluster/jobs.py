@@ -58,9 +58,8 @@ class Application:
         return next((k for k in range(1, LEAST_WIDTH_LIMIT + 1) if self.runs_on(k)), 0)
 
 
-@runtime_checkable
 class Learner(Protocol):
-    """One job that learns about itself while it runs, and chooses its batch by that; nobody shares it."""
+    """What an agent of one job does: it learns about the job while it runs, and chooses its batch by that."""
 
     def choose_batch(self, spread: Spread, epoch: int) -> float:
         """Choose the batch for what it holds; return the seconds that the epoch, from 0, takes at it."""
@@ -103,7 +102,8 @@ class TabledApplication(Application):
 class Job:
     """A job, and where it stands.
 
-    ``requested_gpus`` is what a rigid scheduler would give it, None where nobody said. ``left`` is the share of the
+    ``requested_gpus`` is what a rigid scheduler would give it, None where nobody said; without an ``agent`` it runs at
+    the best batch everywhere. ``left`` is the share of the
     present epoch that is still to be done. It holds ``gpus`` at ``places``, node by node, nothing while it waits;
     ``goes_on_s`` is when it goes on after its present pause, or went on after its last. GPU-seconds, and seconds held,
     without progress and with it, are settled at ``settled_s``; ``work_gpu_s`` is what it has done on the fewest GPUs on
@@ -116,6 +116,7 @@ class Job:
     submitted_s: float
     truth: Application = field(repr=False)
     requested_gpus: int | None = None
+    agent: Learner | None = field(default=None, repr=False)
     epochs_done: int = 0
     left: float = 1.0
     gpus: int = 0

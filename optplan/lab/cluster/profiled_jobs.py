@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,8 +47,9 @@ class _Times:
         slowdown: bool,  # noqa: FBT001 - a cached class is called by position
         _stamp: tuple[tuple[str, int, int], ...],
     ) -> None:
-        how = {"slowdown": slowdown, "fixed_batch": fixed_batch, "timing": timing, "infeasible": Infeasible.LEAVE_OUT}
-        self._derive, self._gpus_per_node = partial(derive_epochs, *where, **how), gpus_per_node
+        how: dict[str, Any] = {"slowdown": slowdown, "fixed_batch": fixed_batch, "timing": timing}
+        self._how, self._gpus_per_node = {"infeasible": Infeasible.LEAVE_OUT, **how}, gpus_per_node
+        self._where = where
         self._times: dict[Spread, FloatArray | None] = {}
         self._derived_to = 0
         self.origins: dict[Spread, str] = {}
@@ -70,7 +72,7 @@ class _Times:
         self._times.update(dict.fromkeys(spreads.values()))
         asked = widths if spread is None else {sum(spread): "".join(map(str, spread))}
         try:
-            profile = self._derive(asked)
+            profile = derive_epochs(*self._where, asked, **self._how)
         except CannotRunError:
             return
         times_s = profile.sizes_s[:, None] / profile.speedup  # (epochs, widths)
@@ -132,20 +134,6 @@ class ProfiledApplication(Application):
         return fit_speeds(self._where[0], self._facts, self._where[2], spreads, most_gpus)
 
 
-class LearningApplication(ProfiledApplication):
-    """A job of a measured application with an agent of its own, which chooses its batch.
-
-    Where nobody asks the agent it is a :class:`ProfiledApplication`: the best batch everywhere.
-    """
-
-    def __init__(
-        self, profiles_dir: Path | str, name: str, gpu: str, gpus_per_node: int, *, slowdown: bool = False
-    ) -> None:
-        super().__init__(profiles_dir, name, gpu, gpus_per_node, slowdown=slowdown)
-        agent = Agent(profiles_dir, self._facts, gpu, slowdown=self._facts.slowdown if slowdown else 1.0)
-        self.choose_batch, self.learn, self.believe = agent.choose_batch, agent.learn, agent.believe
-
-
 def make_jobs(
     workload: Workload,
     profiles_dir: Path | str,
@@ -180,17 +168,19 @@ def make_jobs(
         for which, size in dict.fromkeys(kinds)
     }
     requested = workload.requested_gpus
+
+    def make_agent(name: str) -> Agent:
+        facts = APPLICATIONS[name]
+        return Agent(profiles_dir, facts, gpu, slowdown=facts.slowdown if slowdown else 1.0)
+
     return [
         Job(
             name=name,
             application=workload.applications[kind[0]],
             submitted_s=float(workload.submission_s[number]),
-            truth=truths[kind]
-            if batch != Batch.LEARNED
-            else LearningApplication(
-                profiles_dir, workload.applications[kind[0]], gpu, gpus_per_node, slowdown=slowdown
-            ),
+            truth=truths[kind],
             requested_gpus=None if requested is None else int(requested[number]),
+            agent=make_agent(workload.applications[kind[0]]) if batch == Batch.LEARNED else None,
         )
         for number, (name, kind) in enumerate(zip(workload.job_names, kinds, strict=True))
     ], gpus_per_node

@@ -14,7 +14,6 @@ from optplan.execution.clock import VirtualClock
 from optplan.lab.cluster.jobs import (
     Application,
     Job,
-    Learner,
     SchedulingPolicy,
     Sight,
     SizingPolicy,
@@ -84,7 +83,7 @@ class _Cluster:
         self._ticket: list[int | None] = [None] * len(jobs)
         self._epochs_s: list[list[float]] = [[]] * len(jobs)
         # Jobs that choose their batch by what they learn.
-        self._learners = {number: job.truth for number, job in enumerate(jobs) if isinstance(job.truth, Learner)}
+        self._learners = {number: job.agent for number, job in enumerate(jobs) if job.agent is not None}
         self._timeline = Usage(nodes.rented)
         self._interruptions = NodeLosses(world, seed, self._clock, nodes)
         self._interference = Interference(world.interference)

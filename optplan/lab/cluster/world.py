@@ -183,7 +183,5 @@ class Interference:
 
     def _list_changes(self, places: Places) -> list[int]:
         there = sorted(set().union(*(self._jobs_on[node] for node, _ in places)))
-        return [job for job in there if self._is_beside_others(job) is not (job in self.slowed)]
-
-    def _is_beside_others(self, job: int) -> bool:
-        return any(len(self._jobs_on[node]) > 1 for node, _ in self._places[job])
+        beside = {job for job in there if any(len(self._jobs_on[node]) > 1 for node, _ in self._places[job])}
+        return [job for job in there if (job in beside) is not (job in self.slowed)]

@@ -386,13 +386,10 @@ def run_seer(
         for request in stage.requests:
             trial = trials.get(request.trial) or trials.setdefault(request.trial, clock.add(request.configuration))
             pause_min = request.minutes - request.training_min
-            clock.train(trial, _whole(request.gpus), minutes=request.minutes, pause_min=pause_min)
+            if request.gpus != int(request.gpus):
+                message = f"a trial on {request.gpus:g} GPUs cannot be simulated; set whole_gpus in the instance"
+                raise UsageError(message)
+            clock.train(trial, int(request.gpus), minutes=request.minutes, pause_min=pause_min)
         clock.wait_all()
         policy.report({request.trial: -clock.value(trials[request.trial]) for request in stage.requests})
     return clock.finish(best=trials[policy.best])
-
-
-def _whole(gpus: float) -> int:
-    if gpus != int(gpus):
-        raise UsageError(f"a trial on {gpus:g} GPUs cannot be simulated; set whole_gpus in the instance")
-    return int(gpus)

@@ -146,6 +146,7 @@ def delay(jobs: Sequence[Job], uses: Sequence[JobUse], starts_s: Sequence[float]
             submitted_s=at_s[job.name],
             truth=job.truth,
             requested_gpus=job.requested_gpus,
+            agent=job.agent,
         )
         for job in jobs
         if job.name in at_s

@@ -105,11 +105,12 @@ def build_sia_instance(
         0.0,
         jobs.span_s / SECONDS_PER_HOUR,
     )
+    described = [_describe(each) for each in gpus]
     instance = BoaInstance(
         name=f"{Path(workload).stem}-{'-'.join(gpus)}",
         description=(
             f"{sum(jobs.jobs_per_application[a] for a in kept)} jobs of {len(kept)} applications on "
-            f"{_enumerate([_describe(each) for each in gpus])}."
+            f"{' and '.join(filter(None, [', '.join(described[:-1]), described[-1]]))}."
         ),
         source=_tell_source(jobs, Path(workload), limits, derived, timing=Timing(timing), slowdown=slowdown)
         | ({} if has_suffixes else {"type of GPU": f"{gpus[0]}, as given: the profiles do not say it"})
@@ -202,10 +203,6 @@ def _describe(gpu: str) -> str:
         return f"GPUs of type {gpu}"
     node = GPU_NODES[gpu]
     return f"{node.gpus_per_node} x {node.gpu} nodes ({node.machine})"
-
-
-def _enumerate(parts: Sequence[str]) -> str:
-    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 
 
 def _tell_source(

@@ -256,6 +256,7 @@ def say_change(ratio: float) -> str:
 
 
 _PAGE = Path(__file__).with_name("page.md")
+_INCLUDED = '<div class="figure">\n--8<-- "docs/assets/paper-{}.svg"\n</div>'
 
 
 def write_page(told: Gathered, docs: Path, *, command: str) -> list[Path]:
@@ -276,15 +277,10 @@ def write_page(told: Gathered, docs: Path, *, command: str) -> list[Path]:
         figure5_gpus=FIGURE5_GPUS,
         figure7_gpus=FIGURE7_GPUS,
         figure9_gpus=FIGURE9_GPUS,
-        figures=defaultdict(str, {name: _include(name) for name in figures}),
+        figures=defaultdict(str, {name: _INCLUDED.format(name) for name in figures}),
         **list_tables(told),
     )
     paths.append(docs / "paper.md")
     # Where something is absent, one empty line is enough.
     write_text(re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n", paths[-1], overwrite=True)
     return paths
-
-
-def _include(figure: str) -> str:
-    """Include a figure."""
-    return f'<div class="figure">\n--8<-- "docs/assets/paper-{figure}.svg"\n</div>'

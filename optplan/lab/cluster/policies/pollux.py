@@ -22,7 +22,7 @@ from enum import StrEnum
 import numpy as np
 
 from optplan.errors import UsageError
-from optplan.lab.cluster.jobs import ROUND_S, Application, Job, Learner, Places, Sight, Spread, consolidate, spread_of
+from optplan.lab.cluster.jobs import ROUND_S, Application, Job, Places, Sight, Spread, consolidate, spread_of
 from optplan.lab.cluster.pollux.dividing import divide, share_gpus, trace
 from optplan.lab.cluster.pollux.fitness import Prospect, Round, restart_factor
 from optplan.lab.cluster.pollux.genetic import GENERATIONS, POPULATION, States, carry_over, search, state_of
@@ -102,8 +102,8 @@ class Learned:
     def look_up(self, job: Job) -> Speeds:
         """Return what the model says; widths on which a job can truly not run are known to it."""
         truth = job.truth
-        if isinstance(truth, Learner):
-            return Speeds(*truth.believe(MOST_GPUS))
+        if job.agent is not None:
+            return Speeds(*job.agent.believe(MOST_GPUS))
         fit_speeds = getattr(truth, "fit_speeds", None)
         if fit_speeds is None:
             raise UsageError(f"knowledge: nothing can be learned about {job.application}; choose {Knowledge.TRUTH}")
