@@ -20,8 +20,8 @@ from library_manifest import LIBRARY, write_manifest
 import optplan
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.instances.catalog import read_price_list
-from optplan.lab.traces.sia_applications import application_named
 from optplan.lab.traces.sia_profiles import read_profile_tables
+from optplan.lab.traces.sia_workloads import application_named
 from optplan.units import SECONDS_PER_HOUR
 
 CATALOG, REGION = "aws-v8-gpu-us-east-1-us-west-2.csv", "us-east-1"

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from optplan.lab.benchmarks.machine import describe_machine, describe_versions
+from optplan.lab.benchmarks.sweeps import describe_machine, describe_versions
 
 ASSETS = Path(__file__).resolve().parents[1] / "docs" / "assets"
 TRACE = "boa-newtrace@"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from publish import ASSETS, Row, say_distance, say_proof, say_time, write_table
 
-from optplan.lab.benchmarks.machine import describe_machine, describe_versions
+from optplan.lab.benchmarks.sweeps import describe_machine, describe_versions
 
 #: What each sweep varies: the fields of ``extra`` that tell its rows apart.
 SWEEPS = {

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from publish import ASSETS, Row, say_time, write_table
 
-from optplan.lab.benchmarks.machine import describe_machine, describe_versions
+from optplan.lab.benchmarks.sweeps import describe_machine, describe_versions
 
 #: Colours that stay apart for every kind of colour blindness (Okabe and Ito), in the order of the policies.
 COLORS = (

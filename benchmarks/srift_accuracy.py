@@ -19,7 +19,7 @@ from publish import ASSETS, say_time, write_table
 from torch import Tensor, nn
 
 from optplan.instances.files import format_json
-from optplan.lab.benchmarks.machine import describe_machine
+from optplan.lab.benchmarks.sweeps import describe_machine
 from optplan.profiling.accuracy import Accuracy, PredictedIteration, check_accuracy
 
 HERE = Path(__file__).resolve()

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from optplan.clock import VirtualClock
 from optplan.contracts.conditions import IterationsDone, waits_for
 from optplan.contracts.plan import Plan
 from optplan.errors import DataError
+from optplan.execution.clock import VirtualClock
 from optplan.execution.protocol import Capabilities, Event, Executor, Metrics, NodeRequest, Observation, Operation
 from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded
 from optplan.execution.run_state import Phase

@@ -6,7 +6,7 @@ from optplan.lab.searches.clock import (
 from optplan.lab.searches.clock import (
     SearchSetting as SearchSetting,
 )
-from optplan.lab.searches.seer import (
+from optplan.lab.searches.policies import (
     run_seer as run_seer,
 )
 from optplan.lab.traces.gavel import (

@@ -144,25 +144,30 @@ def _run_all(
     _require_least("samples", samples, 1)
     measures = evaluate(instance, solution).measures
     launch_s, usd_per_s = measures["launch_s"], measures["price_usd_per_hour"] / SECONDS_PER_HOUR
-    runs = [
-        _run_once(measures["work_s"], terms, _Outages(make_outages(launch_s)), launch_s, usd_per_s)
-        for _ in range(samples)
-    ]
+    runs = [_run_once(measures["work_s"], terms, make_outages(launch_s), launch_s, usd_per_s) for _ in range(samples)]
     unpaid_usd = 0.0 if instance.launch_billed else usd_per_s * launch_s
     times, costs, counts, waits = (np.array(column) for column in zip(*runs, strict=True))
     return FleetRuns(times, costs - unpaid_usd, counts.astype(np.int64), waits)
 
 
 def _run_once(
-    work_s: float, terms: Interruptions, outages: _Outages, launch_s: float, usd_per_s: float
+    work_s: float, terms: Interruptions, outages: Iterator[Outage], launch_s: float, usd_per_s: float
 ) -> tuple[float, float, int, float]:
     """Follow one run; return its time, its cost from the beginning, its interruptions and its waiting time."""
     pace_s = terms.checkpoint_every_s + terms.checkpoint_s
     length_s = work_s + count_checkpoints(work_s, terms) * terms.checkpoint_s
     now_s, saved_s, count, waited_s, unpaid_usd = launch_s, 0.0, 0, 0.0, 0.0
-    restarting = False
+    restarting, upcoming = False, next(outages, _NEVER)
     while True:
-        whole_s, missing_usd = outages.wait(now_s)
+        # The fleet is whole when no outage goes on; what is past is dropped.
+        whole_s, missing_usd = now_s, 0.0
+        while upcoming.start_s <= whole_s < math.inf:
+            if upcoming.end_s > whole_s:
+                lasts_s = upcoming.end_s - upcoming.start_s
+                share = (upcoming.end_s - whole_s) / lasts_s if upcoming.saved_usd else 0.0
+                whole_s, missing_usd = upcoming.end_s, missing_usd + share * upcoming.saved_usd
+            if whole_s < math.inf:
+                upcoming = next(outages, _NEVER)
         waited_s += whole_s - now_s
         unpaid_usd += missing_usd if terms.restart_billed else (whole_s - now_s) * usd_per_s
         if math.isinf(whole_s):
@@ -173,40 +178,13 @@ def _run_once(
             now_s, pause_s, restarting = now_s + pause_s, 0.0, False
             unpaid_usd += terms.restart_s * usd_per_s
             continue  # VMs are asked for again, and need not be there
-        lost_s = outages.next_start_s
+        lost_s = upcoming.start_s
         if lost_s >= now_s + pause_s + length_s - saved_s:
             now_s += pause_s + length_s - saved_s
             return now_s, usd_per_s * now_s - unpaid_usd, count, waited_s
         reached_s = saved_s + max(0.0, lost_s - now_s - pause_s)
         saved_s = math.floor(reached_s / pace_s) * pace_s
         now_s, count, restarting = lost_s, count + 1, True
-
-
-class _Outages:
-    """The outages of a fleet, gone through in the order of time."""
-
-    def __init__(self, outages: Iterator[Outage]) -> None:
-        self._outages = outages
-        self._next = next(outages, _NEVER)
-
-    def wait(self, now_s: float) -> tuple[float, float]:
-        """Return when the fleet is whole, and the price of what is missing until then; what is past is dropped."""
-        saved_usd = 0.0
-        while self._next.start_s <= now_s:
-            outage = self._next
-            if outage.end_s > now_s:
-                share = (outage.end_s - now_s) / (outage.end_s - outage.start_s) if outage.saved_usd else 0.0
-                saved_usd += share * outage.saved_usd
-                now_s = outage.end_s
-            if math.isinf(now_s):
-                break
-            self._next = next(self._outages, _NEVER)
-        return now_s, saved_usd
-
-    @property
-    def next_start_s(self) -> float:
-        """When the fleet is interrupted next."""
-        return self._next.start_s
 
 
 def _draw_outages(

@@ -144,19 +144,16 @@ def _measure_here(target: str, batches: list[int], iterations: int, bucket_mib: 
     profile = profile_module(
         workload.module, make_in_step, loss=workload.loss, largest_batch=batches[-1], settings=settings
     )
-    sizes = _choose_sizes(profile, bucket_mib * _MEBIBYTE)
+    # The powers of two around all layers and all buckets, of which one may hold the largest layer and more.
+    least, most = (int(size) for size in (profile.layers.gradient_bytes.min(), profile.layers.gradient_bytes.max()))
+    largest = 2 ** (most + bucket_mib * _MEBIBYTE - 1).bit_length()
+    sizes = choose_sizes(largest, 2 ** (least.bit_length() - 1))
     timings = measure_all(ProbeSettings(world_sizes=(group.get_world_size(),), sizes_bytes=sizes))
     return {
         "profile": profile.to_json_data(),
         "timings": timings,
         "iterations": _train(workload, batches, iterations, bucket_mib),
     }
-
-
-def _choose_sizes(profile: JobProfile, bucket_bytes: int) -> tuple[int, ...]:
-    """List the powers of two around all layers and all buckets, of which one may hold the largest layer and more."""
-    least, most = (int(size) for size in (profile.layers.gradient_bytes.min(), profile.layers.gradient_bytes.max()))
-    return choose_sizes(2 ** (most + bucket_bytes - 1).bit_length(), 2 ** (least.bit_length() - 1))
 
 
 def _train(workload: Workload, batches: list[int], iterations: int, bucket_mib: int) -> list[list[float]]:

@@ -178,7 +178,8 @@ def list_records(data: AllreduceData) -> list[dict[str, str | float | None]]:
     return [
         {
             **{name: getattr(row.place, name) for name in PLACE_NAMES},
-            **{name: _as_float(getattr(row.place, name)) for name in PLACE_NUMBERS},
+            # 16.0 for 16, so that both are written alike
+            **{name: None if (n := getattr(row.place, name)) is None else float(n) for name in PLACE_NUMBERS},
             "ranks": row.ranks,
             "size_bytes": row.size_bytes,
             "transfers": row.transfers,
@@ -197,8 +198,3 @@ def format_csv(data: AllreduceData) -> str:
     table.writeheader()
     table.writerows(list_records(data))
     return text.getvalue()
-
-
-def _as_float(number: float | None) -> float | None:
-    """Return 16.0 for 16, so that both are written alike."""
-    return None if number is None else float(number)

@@ -104,13 +104,7 @@ class LearnedBandwidth(FrozenModel):
         return self.names["vm_type"]
 
     def side_of(self, size_bytes: float) -> TransferModel:
-        """Return the model for a size.
-
-        Raises
-        ------
-        DataError
-            When there were no measurements on that side of the MTU.
-        """
+        """Return the model for a size; there may be none on its side of the MTU."""
         is_small = size_bytes <= self.mtu_bytes
         found = self.small if is_small else self.large
         if found is None:

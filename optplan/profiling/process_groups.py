@@ -120,18 +120,14 @@ def _run_rank(
     from torch.distributed import TCPStore
 
     torch.set_num_threads(1)
-    os.environ["GLOO_SOCKET_IFNAME"] = _find_loopback()
+    # The loopback interface, as systems call it: lo, lo0.
+    os.environ["GLOO_SOCKET_IFNAME"] = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
     timeout = timedelta(seconds=timeout_s)
     store = TCPStore(_LOOPBACK, port, is_master=False, timeout=timeout)
     with joined_group(backend, rank, store=store, rank=rank, world_size=ranks, timeout=timeout):
         found = work(*arguments)
     if rank == 0:
         answer.write_text(json.dumps(found), encoding="utf-8")
-
-
-def _find_loopback() -> str:
-    """Return the name of the loopback interface, as systems call it: lo, lo0."""
-    return next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
 
 
 def _wait(context: ProcessContext, timeout_s: float) -> None:

@@ -18,9 +18,19 @@ import numpy as np
 
 from optplan.errors import DataError, DataWarning, MeasurementError, OptplanError, UsageError
 from optplan.formulations.srift.data.profiles import DeviceProfile, JobProfile, Layers
-from optplan.profiling.device_clocks import HostClock, make_clock
-from optplan.profiling.layer_watch import LayerWatch, TrainableLayer, list_layers
-from optplan.profiling.workloads import Loss, Workload, call_module, make_workload, require_torch, run_user_code
+from optplan.profiling.workloads import (
+    HostClock,
+    LayerWatch,
+    Loss,
+    TrainableLayer,
+    Workload,
+    call_module,
+    list_layers,
+    make_clock,
+    make_workload,
+    require_torch,
+    run_user_code,
+)
 
 if TYPE_CHECKING:
     from torch import nn
@@ -117,10 +127,12 @@ def profile_module(
     workload = make_workload(copy.deepcopy(module), batches, loss).moved(device)
     layers = list_layers(workload.module)
     runner = _PassRunner(workload, clock)
-    name = gpu or _name_device(device)
+    is_cpu = device.partition(":")[0] == "cpu"
+    name = gpu or ("cpu" if is_cpu else str(require_torch().cuda.get_device_name(device)))
     with _threads(settings.threads):
         most = _find_largest_batch(runner, device, largest_batch, settings.least_batch)
-        times, mended = _time_passes(runner, _choose_batches(settings.least_batch, most), settings)
+        batches = sorted({settings.least_batch, *(max(settings.least_batch, round(part * most)) for part in _PARTS)})
+        times, mended = _time_passes(runner, batches, settings)
         inputs = sampler or (lambda: workload.make_batch(most))
         found = _watch_layers(runner, layers, inputs, settings.samples)
         source = _describe(name, device, settings, mended=mended)
@@ -218,10 +230,6 @@ def _find_largest_batch(runner: _PassRunner, device: str, most: int | None, leas
     return fits
 
 
-def _choose_batches(least: int, most: int) -> list[int]:
-    return sorted({least, *(max(least, round(part * most)) for part in _PARTS)})
-
-
 def _time_passes(runner: _PassRunner, batches: list[int], settings: ProfilerSettings) -> tuple[DeviceProfile, bool]:
     """Time forward and backward passes at each batch until the medians do not fall; say whether they were mended."""
     passes: dict[int, list[tuple[float, float]]] = {batch: [] for batch in batches}
@@ -290,9 +298,11 @@ def _watch_layers(
     watch = LayerWatch(layers, runner.clock)
     shares: list[list[float]] = [[] for _ in layers]
     with watch.attached():
-        for moments in _watched_passes(runner, watch, inputs, samples):
-            for index, share in moments.items():
-                shares[index].append(share)
+        for _ in range(samples):
+            _, middle, end = runner.run(run_user_code("sampler", inputs))
+            whole = runner.seconds(middle, end)
+            for index, mark in watch.take_marks().items():
+                shares[index].append(runner.clock.seconds(middle, mark) / whole)
     for layer, found in zip(layers, shares, strict=True):
         if not found:
             problem = f"gets no gradient in any of {samples} backward passes"
@@ -308,20 +318,6 @@ def _watch_layers(
         probability=probability if probability.min() < 1 else None,
         names=tuple(layers[index].name for index in order),
     )
-
-
-def _watched_passes(
-    runner: _PassRunner, watch: LayerWatch, inputs: Callable[[], Any], samples: int
-) -> Iterator[dict[int, float]]:
-    """Run passes; yield the share of the backward pass after which each layer that ran was ready."""
-    for _ in range(samples):
-        _, middle, end = runner.run(run_user_code("sampler", inputs))
-        whole = runner.seconds(middle, end)
-        yield {index: runner.clock.seconds(middle, mark) / whole for index, mark in watch.take_marks().items()}
-
-
-def _name_device(device: str) -> str:
-    return "cpu" if device.partition(":")[0] == "cpu" else str(require_torch().cuda.get_device_name(device))
 
 
 def _describe(name: str, device: str, settings: ProfilerSettings, *, mended: bool) -> str:

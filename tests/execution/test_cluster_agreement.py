@@ -18,9 +18,8 @@ from optplan.contracts.plan import Plan
 from optplan.execution.records import OperationEnded, OperationStarted, OperationWanted, Record
 from optplan.execution.running import run
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.lab.cluster.jobs import Job, TabledApplication
+from optplan.lab.cluster.jobs import Job, Sight, TabledApplication
 from optplan.lab.cluster.policies.in_turn import InTurn
-from optplan.lab.cluster.policy import Sight
 from optplan.lab.cluster.replaying import replay
 
 #: Trials of each stage, GPUs of each of them, and seconds of an iteration on so many.

@@ -9,7 +9,7 @@ import pytest
 
 from optplan.errors import DataError, OutputError, UsageError
 from optplan.lab import sweeps
-from optplan.lab.cluster.cells import Cell, Checksums
+from optplan.lab.sweeps import Cell, Checksums
 from optplan.progress import Event
 
 

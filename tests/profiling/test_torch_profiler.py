@@ -15,11 +15,9 @@ from torch import Tensor, nn
 
 from optplan.errors import DataError, DataWarning, MeasurementError, UsageError
 from optplan.instances.files import write_json
-from optplan.profiling.device_clocks import HostClock, make_clock
-from optplan.profiling.layer_watch import list_layers
 from optplan.profiling.profile_files import read_profile
 from optplan.profiling.torch_profiler import ProfilerSettings, profile_module
-from optplan.profiling.workloads import Workload
+from optplan.profiling.workloads import HostClock, Workload, list_layers, make_clock
 
 
 class VirtualTime:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from optplan.clock import VirtualClock
 from optplan.errors import UsageError
+from optplan.execution.clock import VirtualClock
 from optplan.execution.fleets.protocol import Fleet, FleetRequest, Notice, Report
 
 #: An iteration that is due now is done, whatever the last bit says.

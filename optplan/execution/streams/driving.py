@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from optplan.clock import VirtualClock
+from optplan.execution.clock import VirtualClock
 from optplan.execution.journal import Journal
 from optplan.execution.loop import Listener, Loop
 from optplan.execution.online.decisions import Allocator, Decision

@@ -44,17 +44,14 @@ def run(*, quick: bool, full: bool, proofs: Path | None = None) -> Iterator[Row]
     for name, record in list_questions(quick=quick):
         row, result = _ask(name, record)
         yield row
-        if proofs is not None and _is_worth_keeping(row):
+        stands = row.extra["stands"]
+        if proofs is not None and (
+            stands in {"better", "new"} or (stands == "reached" and row.extra["proof"] != "holds")
+        ):
             entry = _make_record(record, row)
             found.setdefault(name, []).append(entry)
             write_text(format_json(result.to_json_data()) + "\n", proofs / entry["proof_file"], overwrite=True)
             write_text(format_json(found) + "\n", proofs / RECORDS, overwrite=True)
-
-
-def _is_worth_keeping(row: Row) -> bool:
-    """Whether a row says more than the manifest: a better value, a new one, or the proof that it lacks."""
-    stands, proof = row.extra["stands"], row.extra["proof"]
-    return stands in {"better", "new"} or (stands == "reached" and proof != "holds")
 
 
 def list_questions(*, quick: bool) -> Iterator[tuple[str, Record]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from optplan.lab.benchmarks.rows import BEST_KNOWN
-from optplan.lab.benchmarks.summaries import OBJECTIVE_FACTORS, SHIFT_S, TIME_FACTORS
+from optplan.lab.benchmarks.sweeps import OBJECTIVE_FACTORS, SHIFT_S, TIME_FACTORS
 from optplan.parallel import Engine
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import format_seconds, format_share

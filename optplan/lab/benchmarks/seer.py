@@ -26,11 +26,9 @@ from optplan.formulations.seer.data.instance import BudgetCounts, Objective, See
 from optplan.formulations.seer.data.prior import TablePrior
 from optplan.formulations.seer.data.search_space import Choices
 from optplan.lab.benchmarks.rows import Row, measure_solve, peak_mb, reset_peak
-from optplan.lab.searches.asynchronous import run_asha, run_hypersched
 from optplan.lab.searches.bohb import run_bohb
 from optplan.lab.searches.clock import SearchOutcome, SearchSetting
-from optplan.lab.searches.elastic import run_grid, run_hyperband, run_random
-from optplan.lab.searches.seer import run_seer
+from optplan.lab.searches.policies import run_asha, run_grid, run_hyperband, run_hypersched, run_random, run_seer
 from optplan.lab.traces.learning_curves import load_curves, load_scaling
 from optplan.parallel import spread
 from optplan.schema import FloatArray

@@ -10,14 +10,14 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import DIR, FILE, PRICE, TIME
+from optplan.cli.options import DIR, FILE, PRICE, TIME, Kind
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.lab.cli.simulating import profiled
 
 if TYPE_CHECKING:
-    from optplan.lab.cluster.cells import Cell
     from optplan.lab.cluster.outcome import Outcome
+    from optplan.lab.sweeps import Cell
 
 #: Exit code where no job could be completed.
 _NOTHING_DONE = 3
@@ -32,6 +32,26 @@ _RENAMED = {
     "world.straggling": "--stragglers",
     "world.straggling_law": "--stragglers",
 }
+
+
+def _read_interruptions(text: str, *, what: str) -> dict[str, Any]:
+    """Read the rate of interruptions, or the file of a trace."""
+    try:
+        return {"interruptions_per_node_hour": float(text)}
+    except ValueError:
+        if Path(text).suffix:
+            return {"spot_trace": text}
+        raise UsageError(f"{what}: got {text!r}; give something like 0.05 or the file of a trace") from None
+
+
+def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
+    """Read how the times of epochs vary."""
+    law, colon, deviation = text.rpartition(":")
+    try:
+        given = {"straggling": float(deviation)}
+    except ValueError:
+        raise UsageError(f"{what}: got {deviation!r}; give something like 0.036 or normal:0.036") from None
+    return given | ({"straggling_law": law} if colon else {})
 
 
 @click.command(
@@ -93,14 +113,18 @@ _RENAMED = {
     metavar="N",
     help="Times that the workload runs, one after another, each but the first turned within its span at random.",
 )
-@click.option("--node-start", type=TIME, help="Time until a rented node can be used; none by default.")
+@click.option("--node-start", "node_start_s", type=TIME, help="Time until a rented node can be used; none by default.")
 @click.option(
     "--warm-start",
+    "warm_start_s",
     type=TIME,
     help="The same for a node that is rented again before it was reclaimed (--reclaim); as --node-start by default.",
 )
 @click.option(
-    "--reclaim", type=TIME, help="Time for which a node is still paid after it was given back; none by default."
+    "--reclaim",
+    "reclaim_s",
+    type=TIME,
+    help="Time for which a node is still paid after it was given back; none by default.",
 )
 @click.option(
     "--interference",
@@ -111,17 +135,18 @@ _RENAMED = {
 )
 @click.option(
     "--interruptions",
-    metavar="RATE|TRACE",
+    type=Kind("RATE|TRACE", _read_interruptions),
     help="Spot nodes: times per hour that a node is taken away, or the file of a trace of spot VMs.",
 )
 @click.option("--loses-epoch", is_flag=True, help="Whether a job that loses a node begins its epoch again.")
 @click.option(
     "--stragglers",
-    metavar="[LAW:]DEVIATION",
+    type=Kind("[LAW:]DEVIATION", _read_stragglers),
     help="Standard deviation of a factor of mean 1 that each epoch of each job gets; LAW is lognormal or normal.",
 )
 @click.option(
     "--price",
+    "price_usd_per_hour",
     type=PRICE,
     help="Of one GPU, such as 0.978usd/hour: tells the cost of the nodes that were rented, until they were reclaimed.",
 )
@@ -156,20 +181,11 @@ def simulate_cluster(
     policies: tuple[str, ...],
     nodes: tuple[int, ...],
     seeds: tuple[int, ...],
-    profiles: Path,
-    node_start: float | None,
-    warm_start: float | None,
-    reclaim: float | None,
-    interference: float,
-    interruptions: str | None,
-    loses_epoch: bool,
-    stragglers: str | None,
-    price: float | None,
     results: Path | None,
     processes: int | None,
     engine: str,
     outputs: Outputs,
-    **parameters: Any,  # noqa: ANN401 - the fields of a cell, which checks them
+    **fields: Any,  # noqa: ANN401 - of a cell and its world, which check them
 ) -> int:
     """Replay the jobs of WORKLOAD, a CSV in the format of the Sia artifact, at the speeds that were measured.
 
@@ -179,29 +195,21 @@ def simulate_cluster(
     WORKLOAD, --policy, --nodes and --seed may be repeated: each is simulated with each, spread over the processors. The
     results are kept in the folder of --results, so that a sweep that was interrupted goes on where it was.
     """
-    from optplan.lab.cluster.cells import Cell
     from optplan.lab.cluster.world import World
-    from optplan.lab.pages.clusters import build_cluster_page
+    from optplan.lab.pages import build_cluster_page
+    from optplan.lab.sweeps import Cell
 
-    world = {
-        "warm_start_s": warm_start,
-        "reclaim_s": reclaim or 0.0,
-        "interference": interference,
-        "loses_epoch": loses_epoch,
-        **_read_interruptions(interruptions),
-        **_read_stragglers(stragglers),
-    }
+    given = {name: value for name, value in fields.items() if value is not None}
+    given |= given.pop("interruptions", {}) | given.pop("stragglers", {})
+    world = World.parse({name: given.pop(name) for name in World.model_fields if name in given}, path="world")
     cells = [
         Cell(
             workload=str(workload),
-            profiles=str(profiles),
             policy=policy,
             nodes=count,
             seed=seed,
-            node_start_s=node_start or 0.0,
-            price_usd_per_hour=price,
-            world=World.parse(world, path="world"),
-            **parameters,
+            world=world,
+            **given | {"profiles": str(given["profiles"])},
         )
         for workload, policy, count, seed in product(workloads, policies, nodes or (None,), seeds or (0,))
     ]
@@ -215,38 +223,10 @@ def simulate_cluster(
     return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
 
 
-def _read_interruptions(text: str | None) -> dict[str, Any]:
-    """Read the rate of interruptions, or the file of a trace."""
-    if text is None:
-        return {}
-    if Path(text).suffix:
-        try:
-            return {"interruptions_per_node_hour": float(text)}
-        except ValueError:
-            return {"spot_trace": text}
-    return {"interruptions_per_node_hour": _read_number(text, "--interruptions", "0.05 or the file of a trace")}
-
-
-def _read_stragglers(text: str | None) -> dict[str, Any]:
-    """Read how the times of epochs vary."""
-    if text is None:
-        return {}
-    law, colon, deviation = text.rpartition(":")
-    given = {"straggling": _read_number(deviation, "--stragglers", "0.036 or normal:0.036")}
-    return given | ({"straggling_law": law} if colon else {})
-
-
-def _read_number(text: str, option: str, such_as: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"{option}: got {text!r}; give something like {such_as}") from None
-
-
 def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes: int | None, engine: str) -> int:
     """Run several simulations and show them side by side."""
     from optplan.lab import sweeps
-    from optplan.lab.pages.clusters import compare_simulations
+    from optplan.lab.pages import compare_simulations
 
     if results is None:
         raise UsageError(f"there are {len(cells)} simulations; name a folder for their results (--results)")
@@ -259,7 +239,7 @@ def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes:
 
 
 def _show(outcome: Outcome, data: dict[str, Any]) -> list[Shown]:
-    from optplan.lab.pages.clusters import list_applications, list_facts, say_problems
+    from optplan.lab.pages import list_applications, list_facts, say_problems
     from optplan.reporting.tables import fact_table, plain_text
 
     cost = [] if data["cost_usd"] is None else [("cost of the nodes", f"${data['cost_usd']:,.2f}")]

@@ -17,19 +17,19 @@ from optplan.errors import UsageError
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
-    from optplan.lab.spot.market import SpotMarket, SpotPrices
+    from optplan.lab.spot.replaying import SpotMarket, SpotPrices
     from optplan.lab.spot.trials import Trial
 
 
 def _list_policies() -> list[str]:
-    from optplan.lab.spot.policies.naming import POLICIES
+    from optplan.lab.spot.policies import POLICIES
 
     return list(POLICIES)
 
 
 def _read_spot_prices(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, float | SpotPrices]:
     """Read prices of spot VMs by zone, under an empty name for all others: amounts, or files of series."""
-    from optplan.lab.spot.market import read_spot_prices
+    from optplan.lab.spot.replaying import read_spot_prices
 
     prices: dict[str, float | SpotPrices] = {}
     for text in texts:
@@ -117,18 +117,13 @@ def simulate_spot(
     deadlines: tuple[float, ...],
     restart: float,
     checkpoint_every: float,
-    nodes: int,
-    spot_prices: dict[str, float | SpotPrices],
-    on_demand_price: float | None,
-    catalog: Path | None,
-    vm_type: str | None,
     policies: tuple[str, ...],
     train_share: float,
     trials: int,
     seed: int,
     start: float | None,
-    finer: int,
     outputs: Outputs,
+    **offer: Any,  # noqa: ANN401 - what can be rented, and at which price
 ) -> int:
     """Replay a job that rents where it is cheap, under policies that do not know the future and by one that does.
 
@@ -136,36 +131,27 @@ def simulate_spot(
     each tick, as optplan import spot-trace reads it. Costs are compared with the least at which the deadline could have
     been kept, had all been known beforehand. Exit code 3: on demand cannot keep the deadline.
     """
-    from optplan.lab.pages.spot import compare_policies, list_segments
+    from optplan.lab.pages import compare_policies, list_segments
     from optplan.lab.spot import trials as trying
-    from optplan.lab.spot.market import SpotJob
+    from optplan.lab.spot.replaying import SpotJob
 
-    market = _build_market(traces, nodes, spot_prices, on_demand_price, catalog, vm_type, finer)
+    market = _build_market(traces, **offer)
     jobs = [SpotJob.of(work, deadline, restart, checkpoint_every, step_s=market.step_s) for deadline in deadlines]
     names = policies or tuple(_list_policies())
     found: list[list[Trial]] = []
     with Progress("replaying") as progress:
+        drawn: dict[str, Any] = {"train_share": train_share, "trials": trials, "seed": seed}
         for job in jobs:
             if start is not None:
                 found.append([trying.try_once(job, market, names, start=round(start / market.step_s))])
             else:
-                found.append(
-                    trying.try_policies(
-                        job,
-                        market,
-                        names,
-                        train_share=train_share,
-                        trials=trials,
-                        seed=seed,
-                        on_event=progress.listen,
-                    )
-                )
+                found.append(trying.try_policies(job, market, names, **drawn, on_event=progress.listen))
     scores = [told for tried in found for told in trying.score(tried)]
     data: dict[str, Any] = {
         "zones": list(market.zones),
         "step_s": market.step_s,
         "steps": market.steps,
-        "nodes": nodes,
+        "nodes": offer["nodes"],
         "train_share": train_share if start is None else None,
         "seed": seed if start is None else None,
         "jobs": [dataclasses.asdict(job) for job in jobs],
@@ -187,6 +173,7 @@ def simulate_spot(
 
 def _build_market(
     traces: Sequence[Path],
+    *,
     nodes: int,
     spot_prices: dict[str, float | SpotPrices],
     on_demand_price: float | None,
@@ -197,7 +184,7 @@ def _build_market(
     """Read the traces, and the prices that are not given from the price list."""
     from optplan.instances.catalog import read_price_list
     from optplan.instances.spot_traces import read_spot_trace
-    from optplan.lab.spot.market import build_market, region_of, zone_of
+    from optplan.lab.spot.replaying import build_market, region_of, zone_of
 
     zones = [zone_of(path) for path in traces]
     if len(set(zones)) < len(zones):

@@ -107,10 +107,10 @@ def simulate_starts(
     many GPUs a job holds does not depend on when it starts: then what is best for each job is best for all, and is
     found exactly, as is the least cost for every amount of waiting.
     """
-    from optplan.lab.cluster.cells import Cell
-    from optplan.lab.pages.starts import build_starts_page
-    from optplan.lab.starts.daily_prices import read_daily_prices
+    from optplan.lab.pages import build_starts_page
     from optplan.lab.starts.study import study_starts
+    from optplan.lab.starts.uses import read_daily_prices
+    from optplan.lab.sweeps import Cell
 
     jobs = Cell.parse({"workload": str(workload), "profiles": str(profiles), "policy": policy, **cell})
     schedule = read_daily_prices(prices, first_hour)
@@ -126,7 +126,7 @@ def simulate_starts(
 
 
 def _show(study: StartStudy) -> list[Shown]:
-    from optplan.lab.pages.starts import (
+    from optplan.lab.pages import (
         NOT_PROVEN,
         PROVEN,
         compare_rules,

@@ -35,7 +35,7 @@ _OWN = {
 
 def list_timings() -> list[str]:
     """List where step times can come from."""
-    from optplan.lab.traces.sia_choices import Timing
+    from optplan.lab.traces.sia import Timing
 
     return [timing.value for timing in Timing]
 
@@ -133,14 +133,24 @@ def import_trace(
     its batch size). The data says nothing about prices and budgets, Gavel's nothing about pauses: give them here, or
     edit the instance.
     """
+    from optplan.lab.traces.gavel import GPUS, build_gavel_instance
+    from optplan.lab.traces.sia_boa import build_sia_instance
+
     require_target(outputs)
     known = {option: options.pop(option) for own in _OWN.values() for option in own}
     given = {option: value for option, value in known.items() if value is not None}
     measured = _take_own(form, given)
+    if form == "sia" and not gpus:
+        raise UsageError("--gpu: is missing; name a suffix of the profiles, such as aws")
     span_h = None if span is None else span / SECONDS_PER_HOUR
     with Progress("reading the trace"):
-        build = _build_sia if form == "sia" else _build_gavel
-        made = build(trace, measured, gpus, classes or None, span_h=span_h, **given)
+        made: BoaInstance
+        if form == "sia":
+            made = build_sia_instance(trace, measured, gpus, applications=classes or None, span_h=span_h, **given)
+        else:
+            made = build_gavel_instance(
+                trace, measured, gpus or GPUS, job_types=classes or None, span_h=span_h, **given
+            )
         instance = amend(rename(price_types(made, prices, price_source), name), options)
     return deliver(instance, outputs)
 
@@ -156,29 +166,3 @@ def _take_own(form: str, given: dict[str, Any]) -> Path:
         raise UsageError(f"{option}: is missing; it says how fast the jobs of {form}'s traces run")
     measured: Path = given.pop(needed)
     return measured
-
-
-def _build_sia(
-    trace: Path,
-    profiles: Path,
-    gpus: Sequence[str],
-    classes: Sequence[str] | None,
-    **options: Any,  # noqa: ANN401
-) -> BoaInstance:
-    from optplan.lab.traces.sia_boa import build_sia_instance
-
-    if not gpus:
-        raise UsageError("--gpu: is missing; name a suffix of the profiles, such as aws")
-    return build_sia_instance(trace, profiles, gpus, applications=classes, **options)
-
-
-def _build_gavel(
-    trace: Path,
-    throughputs: Path,
-    gpus: Sequence[str],
-    classes: Sequence[str] | None,
-    **options: Any,  # noqa: ANN401
-) -> BoaInstance:
-    from optplan.lab.traces.gavel import GPUS, build_gavel_instance
-
-    return build_gavel_instance(trace, throughputs, gpus or GPUS, job_types=classes, **options)

@@ -1,4 +1,4 @@
-"""Jobs of a simulated cluster: what they are, how long their epochs really take, and where each of them stands."""
+"""Jobs of a simulated cluster: how long their epochs really take, where each stands, and what a policy says of them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from optplan.errors import DataError
+from optplan.errors import DataError, UsageError
 from optplan.schema import FloatArray
 
 #: GPUs on each node that a job uses, descending: 6 GPUs on nodes of 4 are ``(4, 2)`` where they are together.
 Spread: TypeAlias = tuple[int, ...]
 #: Node and GPUs on it, for each node that a job uses.
 Places: TypeAlias = tuple[tuple[int, int], ...]
+
+
+#: Up to so many GPUs an application is asked on how few it runs.
+LEAST_WIDTH_LIMIT = 64
 
 
 def spread_of(places: Places) -> Spread:
@@ -30,31 +34,32 @@ def consolidate(gpus: int, gpus_per_node: int) -> Spread:
     return (gpus_per_node,) * full + ((rest,) if rest else ())
 
 
-class Application(Protocol):
+class Application:
     """What is true of the jobs of one application, whatever a policy believes."""
 
-    @property
-    def num_epochs(self) -> int:
-        """Epochs of a job."""
-
-    @property
-    def rescale_s(self) -> float:
-        """Seconds without progress after every start and every change of what a job holds."""
+    num_epochs: int  #: Of a job.
+    rescale_s: float  #: Seconds without progress after every start and every change of what a job holds.
 
     def epoch_times_s(self, spread: Spread) -> FloatArray | None:
         """Return the seconds of each epoch, shape (epochs,); None where the application cannot run."""
+        raise NotImplementedError
+
+    def runs_on(self, gpus: int) -> bool:
+        """Whether it runs on a number of GPUs that are together."""
+        raise NotImplementedError
 
     def largest_width(self, gpus: int) -> int:
         """Return the most GPUs, up to a number, on which it runs when they are together; 0 where there are none."""
+        return next((k for k in range(gpus, 0, -1) if self.runs_on(k)), 0)
 
     @property
     def least_width(self) -> int:
-        """The fewest GPUs on which it runs when they are together; 0 where there are none."""
+        """The fewest GPUs on which it runs when they are together, if they are up to 64; 0 where there are none."""
+        return next((k for k in range(1, LEAST_WIDTH_LIMIT + 1) if self.runs_on(k)), 0)
 
 
-@runtime_checkable
-class Learner(Application, Protocol):
-    """One job that learns about itself while it runs, and chooses its batch by that; nobody shares it."""
+class Learner(Protocol):
+    """What an agent of one job does: it learns about the job while it runs, and chooses its batch by that."""
 
     def choose_batch(self, spread: Spread, epoch: int) -> float:
         """Choose the batch for what it holds; return the seconds that the epoch, from 0, takes at it."""
@@ -66,8 +71,8 @@ class Learner(Application, Protocol):
         """Return the speeds that it expects now on GPUs of one node, of any size, and of several; (K + 1,)."""
 
 
-@dataclass(frozen=True, eq=False)
-class TabledApplication:
+@dataclass(eq=False)
+class TabledApplication(Application):
     """An application of which the time of each epoch is given by the number of GPUs, wherever they are.
 
     ``epoch_s`` has seconds of each epoch (epochs,), maybe none, by number of GPUs; every start and change takes
@@ -83,9 +88,9 @@ class TabledApplication:
         times_s = self.epoch_s.get(sum(spread))
         return None if times_s is None else np.asarray(times_s, dtype=np.float64)
 
-    def largest_width(self, gpus: int) -> int:
-        """Return the largest width of the table that is not above a number."""
-        return max((width for width in self.epoch_s if width <= gpus), default=0)
+    def runs_on(self, gpus: int) -> bool:
+        """Whether the table has the width."""
+        return gpus in self.epoch_s
 
     @property
     def least_width(self) -> int:
@@ -97,7 +102,8 @@ class TabledApplication:
 class Job:
     """A job, and where it stands.
 
-    ``requested_gpus`` is what a rigid scheduler would give it, None where nobody said. ``left`` is the share of the
+    ``requested_gpus`` is what a rigid scheduler would give it, None where nobody said; without an ``agent`` it runs at
+    the best batch everywhere. ``left`` is the share of the
     present epoch that is still to be done. It holds ``gpus`` at ``places``, node by node, nothing while it waits;
     ``goes_on_s`` is when it goes on after its present pause, or went on after its last. GPU-seconds, and seconds held,
     without progress and with it, are settled at ``settled_s``; ``work_gpu_s`` is what it has done on the fewest GPUs on
@@ -110,6 +116,7 @@ class Job:
     submitted_s: float
     truth: Application = field(repr=False)
     requested_gpus: int | None = None
+    agent: Learner | None = field(default=None, repr=False)
     epochs_done: int = 0
     left: float = 1.0
     gpus: int = 0
@@ -160,3 +167,63 @@ def least_gpu_s(truth: Application, gpus_per_node: int) -> Sequence[float]:
     times_s = truth.epoch_times_s(consolidate(least, gpus_per_node)) if least else None
     work_gpu_s: Sequence[float] = [0.0] * truth.num_epochs if times_s is None else (least * times_s).tolist()
     return work_gpu_s
+
+
+#: Seconds of a round, as Pollux and Tiresias are run in the simulators published with Pollux and Sia.
+ROUND_S = 60.0
+#: What a job is to hold: GPUs wherever they are free, or these GPUs of these nodes.
+Wish: TypeAlias = int | Places
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a policy sees.
+
+    ``jobs`` have arrived and are not over, in the order of arrival; ``changed`` are those that arrived, completed an
+    epoch or lost a node since the policy was last asked. ``gpus`` is infinite where nodes are rented as they are
+    needed; whoever is put on one of the ``starting`` nodes waits for it.
+    """
+
+    now_s: float
+    jobs: Mapping[Job, None]
+    changed: Sequence[Job]
+    gpus: float
+    free_gpus: float
+    nodes: Sequence[int] = ()
+    gpus_per_node: int = 1
+    starting: frozenset[int] = frozenset()
+
+    def require_fixed(self, policy: str, does: str) -> int:
+        """Return the GPUs of a cluster of fixed size."""
+        if math.isinf(self.gpus):
+            raise UsageError(f"{policy}: {does} a cluster of fixed size; give its number of nodes (--nodes)")
+        return int(self.gpus)
+
+
+class SchedulingPolicy(Protocol):
+    """Who holds how many GPUs."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in results."""
+
+    @property
+    def interval_s(self) -> float | None:
+        """Seconds between two times that it is asked; None asks it whenever a job arrives, ends an epoch or goes."""
+
+    def need(self, job: Job) -> int:
+        """Return the GPUs without which a job would never start; it is reported where it cannot have them."""
+
+    def allocate(self, sight: Sight) -> Mapping[Job, Wish]:
+        """Return what jobs are to hold from now on; those that are not named keep what they hold.
+
+        Jobs that give GPUs back do so before others take them, whatever their order here.
+        """
+
+
+@runtime_checkable
+class SizingPolicy(SchedulingPolicy, Protocol):
+    """One that also says how many nodes there are to be, and that decides in rounds."""
+
+    def choose_nodes(self, sight: Sight) -> int:
+        """Return the nodes to rent from now on; it is asked to allocate on those that stay and those that come."""

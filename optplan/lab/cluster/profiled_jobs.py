@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from optplan.errors import DataError, UsageError
-from optplan.lab.cluster.jobs import Job, Spread, consolidate
-from optplan.lab.traces.sia import EpochProfile, derive_epochs, read_profile
-from optplan.lab.traces.sia_agents import Agent
-from optplan.lab.traces.sia_applications import APPLICATIONS, GPU_NODES
-from optplan.lab.traces.sia_choices import Infeasible, Timing
-from optplan.lab.traces.sia_learning import fit_speeds
+from optplan.lab.cluster.jobs import Application, Job, Spread, consolidate
+from optplan.lab.traces.sia import Infeasible, Timing, derive_epochs, read_profile
+from optplan.lab.traces.sia_agents import Agent, fit_speeds
 from optplan.lab.traces.sia_profiles import CannotRunError, stamp_profiles
-from optplan.lab.traces.sia_workloads import Workload
+from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload
 from optplan.schema import FloatArray, IntArray
 
 #: Up to this width, profiles are derived together, which costs hardly more than one of them.
@@ -40,8 +38,18 @@ class Batch(StrEnum):
 class _Times:
     """Times of one application's epochs, derived when they are first asked for and then kept."""
 
-    def __init__(self, derive: Callable[..., EpochProfile], gpus_per_node: int) -> None:
-        self._derive, self._gpus_per_node = derive, gpus_per_node
+    def __init__(
+        self,
+        where: tuple[str, str, str],
+        gpus_per_node: int,
+        timing: Timing,
+        fixed_batch: int | None,
+        slowdown: bool,  # noqa: FBT001 - a cached class is called by position
+        _stamp: tuple[tuple[str, int, int], ...],
+    ) -> None:
+        how: dict[str, Any] = {"slowdown": slowdown, "fixed_batch": fixed_batch, "timing": timing}
+        self._how, self._gpus_per_node = {"infeasible": Infeasible.LEAVE_OUT, **how}, gpus_per_node
+        self._where = where
         self._times: dict[Spread, FloatArray | None] = {}
         self._derived_to = 0
         self.origins: dict[Spread, str] = {}
@@ -64,7 +72,7 @@ class _Times:
         self._times.update(dict.fromkeys(spreads.values()))
         asked = widths if spread is None else {sum(spread): "".join(map(str, spread))}
         try:
-            profile = self._derive(asked)
+            profile = derive_epochs(*self._where, asked, **self._how)
         except CannotRunError:
             return
         times_s = profile.sizes_s[:, None] / profile.speedup  # (epochs, widths)
@@ -73,28 +81,11 @@ class _Times:
             self.origins[spreads[width]] = profile.provenance[place]
 
 
-@lru_cache(maxsize=_KEPT)
-def _keep_times(
-    where: tuple[str, str, str],
-    gpus_per_node: int,
-    timing: Timing,
-    fixed_batch: int | None,
-    slowdown: bool,  # noqa: FBT001 - a cached function is called by position
-    _stamp: tuple[tuple[str, int, int], ...],
-) -> _Times:
-    """Return the times that earlier runs of this process derived, as long as the files are the same."""
-    derive = partial(
-        derive_epochs,
-        *where,
-        slowdown=slowdown,
-        fixed_batch=fixed_batch,
-        timing=timing,
-        infeasible=Infeasible.LEAVE_OUT,
-    )
-    return _Times(derive, gpus_per_node)
+#: The times that earlier runs of this process derived hold as long as the files are the same.
+_keep_times = lru_cache(maxsize=_KEPT)(_Times)
 
 
-class ProfiledApplication:
+class ProfiledApplication(Application):
     """An application as it was measured: the data pack's table method, placement by placement.
 
     A placement that was not measured is interpolated, and what lies beyond all measurements comes from the fitted
@@ -116,22 +107,13 @@ class ProfiledApplication:
         timing: Timing | str = Timing.TABLES,
         fixed_batch: int | None = None,
     ) -> None:
-        self._facts = APPLICATIONS[name]
+        self._facts = facts = APPLICATIONS[name]
+        self.num_epochs, self.rescale_s = facts.epochs, facts.rescale_s
         self._gpus_per_node = gpus_per_node
         self._where = where = (str(profiles_dir), name, gpu)
         stamp = stamp_profiles(profiles_dir, name)
         self._times = _keep_times(where, gpus_per_node, Timing(timing), fixed_batch, slowdown, stamp)
         self.provenance: dict[Spread, str] = {}
-
-    @property
-    def num_epochs(self) -> int:
-        """Epochs of a job."""
-        return self._facts.epochs
-
-    @property
-    def rescale_s(self) -> float:
-        """Seconds that every start and change takes."""
-        return self._facts.rescale_s
 
     def epoch_times_s(self, spread: Spread) -> FloatArray | None:
         """Return the seconds of each epoch, shape (epochs,); None where the application cannot run."""
@@ -140,50 +122,16 @@ class ProfiledApplication:
             self.provenance[spread] = self._times.origins[spread]
         return times_s
 
-    def largest_width(self, gpus: int) -> int:
-        """Return the most GPUs, up to a number, on which it runs when they are together; 0 where there are none."""
-        return next((k for k in range(gpus, 0, -1) if self._runs_on(k)), 0)
-
-    @property
-    def least_width(self) -> int:
-        """The fewest GPUs on which it runs when they are together, if they are up to 64; 0 where there are none."""
-        return next((k for k in range(1, _DERIVED_TOGETHER + 1) if self._runs_on(k)), 0)
+    def runs_on(self, gpus: int) -> bool:
+        """Whether it runs on a number of GPUs that are together."""
+        return self._times.look_up(consolidate(gpus, self._gpus_per_node)) is not None
 
     def fit_speeds(self, spreads: Collection[Spread], most_gpus: int) -> tuple[FloatArray, FloatArray]:
         """Return the speeds that the fitted model predicts after some spreads were seen.
 
-        See :func:`optplan.lab.traces.sia_learning.fit_speeds`.
+        See :func:`optplan.lab.traces.sia_agents.fit_speeds`.
         """
         return fit_speeds(self._where[0], self._facts, self._where[2], spreads, most_gpus)
-
-    def _runs_on(self, gpus: int) -> bool:
-        return self._times.look_up(consolidate(gpus, self._gpus_per_node)) is not None
-
-
-class LearningApplication(ProfiledApplication):
-    """A job of a measured application with an agent of its own, which chooses its batch.
-
-    Where nobody asks the agent it is a :class:`ProfiledApplication`: the best batch everywhere.
-    """
-
-    def __init__(
-        self, profiles_dir: Path | str, name: str, gpu: str, gpus_per_node: int, *, slowdown: bool = False
-    ) -> None:
-        super().__init__(profiles_dir, name, gpu, gpus_per_node, slowdown=slowdown)
-        self._agent = Agent(profiles_dir, self._facts, gpu, slowdown=self._facts.slowdown if slowdown else 1.0)
-
-    def choose_batch(self, spread: Spread, epoch: int) -> float:
-        """Choose the batch for what it holds; return the seconds that the epoch takes at it."""
-        self._agent.choose(spread)
-        return self._agent.time_epoch(spread, epoch)
-
-    def learn(self, spread: Spread, epoch: int) -> None:
-        """Learn from having run at the batch that was chosen last."""
-        self._agent.learn(spread, epoch)
-
-    def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
-        """Return the speeds that the agent expects now on GPUs of one node and of several, (K + 1,)."""
-        return self._agent.believe(most_gpus)
 
 
 def make_jobs(
@@ -220,17 +168,19 @@ def make_jobs(
         for which, size in dict.fromkeys(kinds)
     }
     requested = workload.requested_gpus
+
+    def make_agent(name: str) -> Agent:
+        facts = APPLICATIONS[name]
+        return Agent(profiles_dir, facts, gpu, slowdown=facts.slowdown if slowdown else 1.0)
+
     return [
         Job(
             name=name,
             application=workload.applications[kind[0]],
             submitted_s=float(workload.submission_s[number]),
-            truth=truths[kind]
-            if batch != Batch.LEARNED
-            else LearningApplication(
-                profiles_dir, workload.applications[kind[0]], gpu, gpus_per_node, slowdown=slowdown
-            ),
+            truth=truths[kind],
             requested_gpus=None if requested is None else int(requested[number]),
+            agent=make_agent(workload.applications[kind[0]]) if batch == Batch.LEARNED else None,
         )
         for number, (name, kind) in enumerate(zip(workload.job_names, kinds, strict=True))
     ], gpus_per_node

@@ -9,15 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from optplan.clock import VirtualClock
 from optplan.errors import DataError, InternalError, UsageError
-from optplan.lab.cluster.interference import Interference
-from optplan.lab.cluster.interruptions import NodeLosses
-from optplan.lab.cluster.jobs import Application, Job, Learner, check_jobs, consolidate, least_gpu_s, spread_of
+from optplan.execution.clock import VirtualClock
+from optplan.lab.cluster.jobs import (
+    Application,
+    Job,
+    SchedulingPolicy,
+    Sight,
+    SizingPolicy,
+    Wish,
+    check_jobs,
+    consolidate,
+    least_gpu_s,
+    spread_of,
+)
 from optplan.lab.cluster.nodes import Nodes
 from optplan.lab.cluster.outcome import Bins, Outcome, Usage
-from optplan.lab.cluster.policy import SchedulingPolicy, Sight, SizingPolicy, Wish
-from optplan.lab.cluster.world import World
+from optplan.lab.cluster.world import Interference, NodeLosses, World
 
 #: The event that is nobody's: the policy's next round. Those below it are interruptions.
 _ROUND = -1
@@ -75,7 +83,7 @@ class _Cluster:
         self._ticket: list[int | None] = [None] * len(jobs)
         self._epochs_s: list[list[float]] = [[]] * len(jobs)
         # Jobs that choose their batch by what they learn.
-        self._learners = {number: job.truth for number, job in enumerate(jobs) if isinstance(job.truth, Learner)}
+        self._learners = {number: job.agent for number, job in enumerate(jobs) if job.agent is not None}
         self._timeline = Usage(nodes.rented)
         self._interruptions = NodeLosses(world, seed, self._clock, nodes)
         self._interference = Interference(world.interference)

@@ -1,16 +1,27 @@
-"""What makes a cluster less than ideal; all of it is off in a replay, and each simulation draws its own from a seed."""
+"""What makes a cluster less than ideal: interruptions, interference, stragglers.
+
+All of it is off unless it is asked for, and each simulation draws its own from a seed.
+"""
 
 from __future__ import annotations
 
 import zlib
+from collections import defaultdict
+from collections.abc import Iterator
 from enum import StrEnum
+from itertools import count
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from optplan.errors import DataError
+from optplan.execution.clock import VirtualClock
+from optplan.instances.spot_traces import SpotTrace, read_spot_trace
+from optplan.lab.cluster.jobs import Places
+from optplan.lab.cluster.nodes import Nodes
 from optplan.schema import FloatArray, FrozenModel
+from optplan.units import SECONDS_PER_HOUR
 
 #: The least factor of a normal law, which would else go below zero.
 _LEAST_FACTOR = 0.1
@@ -67,3 +78,110 @@ class World(FrozenModel):
             return np.maximum(stream.normal(1.0, self.straggling, num_epochs), _LEAST_FACTOR)
         variance = np.log1p(self.straggling**2)
         return np.asarray(stream.lognormal(-variance / 2.0, np.sqrt(variance), num_epochs))
+
+
+#: Events of the clock: the next losses of a trace, and below them the end of each node.
+_LOSSES = -2
+_FIRST_NODE = -3
+
+
+class NodeLosses:
+    """When nodes are taken away: numbers of -2 and below on the clock of a replay."""
+
+    def __init__(self, world: World, seed: int, clock: VirtualClock[int], nodes: Nodes) -> None:
+        self._clock, self._nodes = clock, nodes
+        self._stream = np.random.default_rng([seed, 1])
+        self._rate_per_s = world.interruptions_per_node_hour / SECONDS_PER_HOUR
+        self._ends: dict[int, int] = {}
+        self._losses = self._list_losses(read_spot_trace(world.spot_trace)) if world.spot_trace else iter(())
+        self._share: float | None = None
+        self._expect_losses()
+        self.watch_nodes()
+
+    @property
+    def num_events(self) -> int:
+        """Events on the clock: they go on for ever, and nothing comes of them alone."""
+        return len(self._ends) + (self._share is not None)
+
+    def watch_nodes(self) -> None:
+        """Draw when nodes that came are to be taken away, and forget those that went."""
+        nodes = self._nodes
+        if self._rate_per_s:
+            for node in nodes.came:
+                lifetime_s = float(self._stream.exponential(1.0 / self._rate_per_s))
+                self._ends[node] = self._clock.schedule(self._clock.now + lifetime_s, _FIRST_NODE - node)
+            for node in nodes.went:
+                ticket = self._ends.pop(node, None)
+                if ticket is not None:
+                    self._clock.cancel(ticket)
+        nodes.came.clear()
+        nodes.went.clear()
+
+    def list_lost(self, event: int) -> list[int]:
+        """Return the nodes that an event takes away."""
+        if event == _LOSSES:
+            assert self._share is not None
+            drawn = self._stream.random(len(self._nodes.names)) < self._share
+            self._expect_losses()
+            return [node for node, is_lost in zip(self._nodes.names, drawn.tolist(), strict=True) if is_lost]
+        node = _FIRST_NODE - event
+        del self._ends[node]
+        return [node]
+
+    def _expect_losses(self) -> None:
+        """Schedule the next losses of the trace."""
+        at_s, self._share = next(self._losses, (0.0, None))
+        if self._share is not None:
+            self._clock.schedule(at_s, _LOSSES)
+
+    def _list_losses(self, trace: SpotTrace) -> Iterator[tuple[float, float]]:
+        """Yield when VMs were lost, ascending and without an end, and which share of them."""
+        offset_s = float(self._stream.uniform(0.0, trace.duration_s))
+        falls = np.flatnonzero(np.diff(trace.alive) < 0)
+        shares = -np.diff(trace.alive)[falls] / trace.alive[falls]
+        at_s = (falls + 1) * trace.tick_s - offset_s
+        if falls.size:
+            for turn in count():
+                for one_s, share in zip((at_s + turn * trace.duration_s).tolist(), shares.tolist(), strict=True):
+                    if one_s >= 0.0:
+                        yield one_s, share
+
+
+class Interference:
+    """Who is slowed down: a job on several nodes loses a share of its speed while another such is on one of them."""
+
+    def __init__(self, loss: float) -> None:
+        self.stretch = 1.0 / (1.0 - loss)
+        self._jobs_on: defaultdict[int, set[int]] = defaultdict(set)
+        self._places: dict[int, Places] = {}
+        self.slowed: set[int] = set()
+
+    def join(self, job: int, places: Places) -> list[int]:
+        """Let a job be on its nodes.
+
+        Returns jobs that come to be slowed down, or cease to be: :meth:`turn` changes that once what they did so far is
+        accounted for.
+        """
+        if self.stretch == 1.0 or len(places) < 2:
+            return []
+        self._places[job] = places
+        for node, _ in places:
+            self._jobs_on[node].add(job)
+        return self._list_changes(places)
+
+    def leave(self, job: int) -> list[int]:
+        """Let a job be nowhere; returns the same."""
+        places = self._places.pop(job, ())
+        self.slowed.discard(job)
+        for node, _ in places:
+            self._jobs_on[node].discard(job)
+        return self._list_changes(places)
+
+    def turn(self, job: int) -> None:
+        """Slow a job down, or no longer."""
+        self.slowed ^= {job}
+
+    def _list_changes(self, places: Places) -> list[int]:
+        there = sorted(set().union(*(self._jobs_on[node] for node, _ in places)))
+        beside = {job for job in there if any(len(self._jobs_on[node]) > 1 for node, _ in self._places[job])}
+        return [job for job in there if (job in beside) is not (job in self.slowed)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from optplan.errors import MissingExtraError
 from optplan.lab.searches.clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
+from optplan.lab.searches.policies import Bracket, Stages, plan_brackets
 from optplan.schema import FloatArray, IntArray
 
 #: The paper's settings: share of configurations drawn at random, share of results that count as good, candidates drawn
@@ -27,34 +27,6 @@ _CANDIDATES = 64
 _LEAST_BANDWIDTH = 1e-3
 #: Densities below this are taken for it, so that their ratio exists.
 _LEAST_DENSITY = 1e-32
-
-
-@dataclass
-class _Bracket:
-    """One run of successive halving: what is to be started, what trains, and what has come back."""
-
-    sizes: tuple[int, ...]
-    marks: tuple[float, ...]
-    stage: int = 0
-    #: Configurations of the first stage that are still to be drawn.
-    undrawn: int = 0
-    waiting: list[Trial] = field(default_factory=list)
-    training: int = 0
-    ended: list[Trial] = field(default_factory=list)
-
-    def end(self, trial: Trial, clock: SearchClock) -> None:
-        """Take a trial back; the best ones wait for the next stage once this one is complete."""
-        self.training -= 1
-        self.ended.append(trial)
-        self.advance(clock)
-
-    def advance(self, clock: SearchClock) -> None:
-        """Begin the next stage if this one is complete."""
-        if self.undrawn or self.waiting or self.training or self.stage + 1 == len(self.sizes):
-            return
-        ranked = sorted(self.ended, key=clock.merit, reverse=True)
-        self.stage += 1
-        self.waiting, self.ended = ranked[: self.sizes[self.stage]], []
 
 
 class _Model:
@@ -127,15 +99,16 @@ def run_bohb(
     gpus = setting.cluster_gpus
     _load_density()
     clock, model = SearchClock(setting), _Model(levels, rng)
-    plans = _plan_brackets(least_epochs, setting.most_epochs, eta)
-    brackets: list[_Bracket] = []
-    owner: dict[int, _Bracket] = {}
+    rounds = math.floor(math.log(max(1.0, setting.most_epochs / least_epochs), eta) + TOLERANCE)
+    plans = plan_brackets(rounds, eta)
+    brackets: list[Bracket] = []
+    owner: dict[int, Bracket] = {}
     free = gpus
     while True:
         while free and (chosen := _next_trial(brackets, plans, clock, model)) is not None:
             trial, bracket = chosen
             owner[trial.number] = bracket
-            clock.train(trial, 1, epochs=bracket.marks[bracket.stage])
+            clock.train(trial, 1, epochs=setting.most_epochs * bracket.shares[bracket.stage])
             free -= 1
         ended = clock.wait()
         if ended is None:
@@ -144,34 +117,20 @@ def run_bohb(
         bracket = owner[ended.number]
         value = clock.value(ended)
         loss = math.inf if math.isnan(value) else -value
-        model.see(bracket.marks[bracket.stage], ended.configuration, loss)
+        model.see(bracket.shares[bracket.stage], ended.configuration, loss)
         bracket.end(ended, clock)
 
 
-def _plan_brackets(least: float, most: float, eta: float) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
-    """Return trials and budgets by stage of Hyperband's brackets, the one with most trials first."""
-    most_rounds = math.floor(math.log(max(1.0, most / least), eta) + TOLERANCE)
-    plans = []
-    for rounds in range(most_rounds, -1, -1):
-        first = math.ceil((most_rounds + 1) / (rounds + 1) * eta**rounds - TOLERANCE)
-        sizes = tuple(max(1, math.floor(first * eta**-stage + TOLERANCE)) for stage in range(rounds + 1))
-        plans.append((sizes, tuple(most * eta ** (stage - rounds) for stage in range(rounds + 1))))
-    return plans
-
-
 def _next_trial(
-    brackets: list[_Bracket],
-    plans: Sequence[tuple[tuple[int, ...], tuple[float, ...]]],
-    clock: SearchClock,
-    model: _Model,
-) -> tuple[Trial, _Bracket] | None:
+    brackets: list[Bracket], plans: Sequence[Stages], clock: SearchClock, model: _Model
+) -> tuple[Trial, Bracket] | None:
     """Return the next trial of the earliest bracket that has one; begin another bracket where none has."""
     for number in count():
         if number == len(brackets):
             if not model.untried:
                 return None
-            sizes, marks = plans[number % len(plans)]
-            brackets.append(_Bracket(sizes, marks, undrawn=sizes[0]))
+            sizes, shares = plans[number % len(plans)]
+            brackets.append(Bracket(sizes, shares, undrawn=sizes[0]))
         bracket = brackets[number]
         if bracket.undrawn and not model.untried:  # the search space is used up: it goes on with what it has
             bracket.undrawn = 0

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.errors import InfeasibleError, UsageError
-from optplan.lab.spot.market import ON_DEMAND, SpotJob, SpotMarket
-from optplan.lab.spot.policies.hindsight import Hindsight
-from optplan.lab.spot.policies.naming import make_policy
-from optplan.lab.spot.replaying import SpotOutcome, replay
+from optplan.lab.spot.policies import Hindsight, make_policy
+from optplan.lab.spot.replaying import ON_DEMAND, SpotJob, SpotMarket, SpotOutcome, replay
 from optplan.progress import Listener, Stopwatch
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
@@ -83,10 +81,7 @@ def try_policies(
     if trials < 1:
         raise UsageError(f"trials: got {trials}; at least 1 is needed")
     starts = np.random.default_rng(seed).integers(split, most, size=trials, endpoint=True)
-    return [
-        Trial(start, outcomes)
-        for start, outcomes in _try_at(job, market, policies, market.window(0, split), starts.tolist(), on_event)
-    ]
+    return _try_at(job, market, policies, market.window(0, split), starts.tolist(), on_event)
 
 
 def try_once(job: SpotJob, market: SpotMarket, policies: Sequence[str], *, start: int) -> Trial:
@@ -95,8 +90,7 @@ def try_once(job: SpotJob, market: SpotMarket, policies: Sequence[str], *, start
         last = format_duration((market.steps - job.deadline) * market.step_s)
         message = f"start: got {format_duration(start * market.step_s)}; from two steps after the beginning, to learn"
         raise UsageError(f"{message} from, to {last}, before the end of the traces, is allowed")
-    _, outcomes = _try_at(job, market, policies, market.window(0, start), [start], None)[0]
-    return Trial(start, outcomes)
+    return _try_at(job, market, policies, market.window(0, start), [start], None)[0]
 
 
 def _try_at(
@@ -106,7 +100,7 @@ def _try_at(
     history: SpotMarket,
     starts: Sequence[int],
     on_event: Listener | None,
-) -> list[tuple[int, tuple[SpotOutcome, ...]]]:
+) -> list[Trial]:
     if not job.can_be_kept:
         needed = format_duration((job.work + job.restart) * job.step_s)
         got = format_duration(job.deadline * job.step_s)
@@ -119,7 +113,7 @@ def _try_at(
         watch.require()
         window = market.window(start, start + job.deadline)
         outcomes = [replay(job, window, policy) for policy in (Hindsight(job, window), *policies)]
-        found.append((start, tuple(outcomes)))
+        found.append(Trial(start, tuple(outcomes)))
         watch.emit(f"{number + 1} of {len(starts)} starts", fraction=(number + 1) / len(starts))
     return found
 

@@ -1,19 +1,69 @@
-"""What jobs hold from their start to their end, on a cluster where nobody waits for GPUs."""
+"""What jobs hold from their start to their end, where nobody waits for GPUs, and what that costs by hour of the day."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from optplan.errors import UsageError
-from optplan.lab.cluster.jobs import Job
+from optplan.errors import DataError, UsageError
+from optplan.instances.csv_tables import parse_number, read_rows
+from optplan.lab.cluster.jobs import Job, SchedulingPolicy, Sight
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.in_turn import InTurn
-from optplan.lab.cluster.policy import SchedulingPolicy, Sight
-from optplan.lab.starts.daily_prices import DailyPrices
 from optplan.schema import FloatArray
+from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR
+
+_HOURS = int(HOURS_PER_DAY)
+_COLUMNS = ("hour", "usd_per_gpu_hour")
+
+
+class DailyPrices:
+    """What a GPU costs at each of 24 hours from midnight on; time zero of what is paid is at ``first_hour``."""
+
+    def __init__(self, usd_per_gpu_hour: Sequence[float] | FloatArray, first_hour: int = 0) -> None:
+        prices = np.asarray(usd_per_gpu_hour, dtype=np.float64)
+        if prices.shape != (_HOURS,) or not (np.isfinite(prices) & (prices >= 0.0)).all():
+            raise UsageError(f"usd_per_gpu_hour: got {prices.tolist()}; {_HOURS} finite prices from zero on are needed")
+        if first_hour not in range(_HOURS):
+            raise UsageError(f"first_hour: got {first_hour!r}; an hour from 0 to {_HOURS - 1} is needed")
+        self.usd_per_gpu_hour = prices
+        self.first_hour = first_hour
+        self._from_midnight = np.append(0.0, np.cumsum(prices))
+
+    def paid_until(self, time_s: FloatArray) -> FloatArray:
+        """Return what one GPU costs from a fixed time until some others (any shape), in US dollars.
+
+        It is piecewise linear, with breakpoints at whole hours only; costs are differences of it.
+        """
+        days, hours = np.divmod(time_s / SECONDS_PER_HOUR + self.first_hour, HOURS_PER_DAY)
+        paid: FloatArray = days * self._from_midnight[-1] + np.interp(hours, np.arange(_HOURS + 1), self._from_midnight)
+        return paid
+
+    def price_at(self, hour: int) -> float:
+        """Return the price during an hour, counted from time zero, in US dollars."""
+        return float(self.usd_per_gpu_hour[(hour + self.first_hour) % _HOURS])
+
+
+def read_daily_prices(path: Path | str, first_hour: int = 0) -> DailyPrices:
+    """Read prices of a CSV file with columns ``hour``, from 0 to 23 in any order, and ``usd_per_gpu_hour``."""
+    path = Path(path)
+    prices: dict[int, float] = {}
+    for line, (hour_text, price_text) in read_rows(path, _COLUMNS):
+        hour = parse_number(path, line, "hour", hour_text)
+        if hour not in range(_HOURS):
+            problem = f"hour is {hour_text.strip()}; a whole one from 0 to {_HOURS - 1} is needed"
+            raise DataError(f"{path}:{line}", problem, "name hours by their beginning: 23 is from 23:00 to midnight")
+        if int(hour) in prices:
+            raise DataError(f"{path}:{line}", f"hour {int(hour)} is there twice", "keep one of them")
+        prices[int(hour)] = parse_number(path, line, "usd_per_gpu_hour", price_text)
+    missing = [str(hour) for hour in range(_HOURS) if hour not in prices]
+    if missing:
+        problem = f"has {len(prices)} of {_HOURS} hours; no price for {', '.join(missing)}"
+        raise DataError(str(path), problem, "give the price of every hour of the day")
+    return DailyPrices([prices[hour] for hour in range(_HOURS)], first_hour)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +146,7 @@ def delay(jobs: Sequence[Job], uses: Sequence[JobUse], starts_s: Sequence[float]
             submitted_s=at_s[job.name],
             truth=job.truth,
             requested_gpus=job.requested_gpus,
+            agent=job.agent,
         )
         for job in jobs
         if job.name in at_s

@@ -30,6 +30,7 @@ from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.arrivals import warn_few_jobs
 from optplan.instances.csv_tables import open_rows, parse_number, parse_whole
 from optplan.instances.plain_data import read_data
+from optplan.lab.traces.sia_workloads import choose_span, list_gpus
 from optplan.speedup import TableSpeedup
 from optplan.units import SECONDS_PER_HOUR
 
@@ -69,7 +70,13 @@ def read_throughputs(path: Path | str, gpu: str, *, consolidated: bool = True) -
     entry.
     """
     path = Path(path)
-    table = _read_json(path)
+    table = read_data(path)
+    by_name = isinstance(table, dict) and all(
+        isinstance(jobs, dict) and all(isinstance(name, str) for name in (worker, *jobs))  # YAML takes some for numbers
+        for worker, jobs in table.items()
+    )
+    if not table or not by_name:
+        raise DataError(str(path), "is not a table of throughputs by worker and job", "give a table in Gavel's format")
     worker = gpu if consolidated else f"{gpu}{_UNCONSOLIDATED}"
     if worker not in table:
         there = [name for name in table if name.endswith(_UNCONSOLIDATED) is not consolidated]
@@ -141,10 +148,13 @@ def build_gavel_instance(
         When a file is missing or wrong, a name is unknown or given twice, no time passes between the arrivals and no
         span is given, or a class can run on none of the types.
     """
-    gpus = _check_gpus(gpus)
+    gpus = list_gpus("gpus", gpus, such_as=GPUS[0])
     tables = {gpu: read_throughputs(throughputs, gpu, consolidated=consolidated) for gpu in gpus}
     jobs = read_trace(trace)
-    span_h, span_source = _span(Path(trace), jobs, span_h)
+    last_h = jobs[-1].arrival_s / SECONDS_PER_HOUR
+    if span_h is None and last_h == 0.0:
+        raise DataError(str(trace), "all jobs arrive at 0, so they have no rate", "give span_h, the hours they span")
+    span_h, span_source = choose_span(Path(trace), last_h, span_h)
     steps = _group(Path(trace), jobs, tables, job_types)
     instance = BoaInstance(
         name=f"{Path(trace).stem}-{'-'.join(gpus)}",
@@ -173,18 +183,6 @@ def name_class(job_type: str) -> str:
     return (f"{sized['model']}-b{sized['size']}" if sized else job_type).lower().replace(" ", "-")
 
 
-def _read_json(path: Path) -> dict[str, dict[str, object]]:
-    table = read_data(path)
-    if not isinstance(table, dict) or not table or not all(map(_has_names, table, table.values())):
-        raise DataError(str(path), "is not a table of throughputs by worker and job", "give a table in Gavel's format")
-    return table
-
-
-def _has_names(worker: object, jobs: object) -> bool:
-    """Whether jobs are by name, as their worker is: YAML takes some for numbers."""
-    return isinstance(jobs, dict) and all(isinstance(name, str) for name in (worker, *jobs))
-
-
 def _parse_job(path: Path, line: int, row: Sequence[str], *, latest_s: float) -> GavelJob:
     if len(row) not in _LAYOUTS:
         problem = f"{len(row)} fields; rows of {' or '.join(map(str, _LAYOUTS))} fields between tabs are understood"
@@ -200,31 +198,6 @@ def _parse_job(path: Path, line: int, row: Sequence[str], *, latest_s: float) ->
         requested_gpus=parse_whole(path, line, "scale factor", scale_factor),
         arrival_s=arrival_s,
     )
-
-
-def _check_gpus(gpus: Sequence[str]) -> tuple[str, ...]:
-    gpus = (gpus,) if isinstance(gpus, str) else tuple(gpus)
-    if not gpus:
-        raise DataError("gpus", "is empty", f"name at least one type of GPU, such as {GPUS[0]}")
-    twice = [gpu for gpu in gpus if gpus.count(gpu) > 1]
-    if twice:
-        raise DataError("gpus", f"{twice[0]!r} is given twice", "name each type once")
-    return gpus
-
-
-def _span(path: Path, jobs: Sequence[GavelJob], span_h: float | None) -> tuple[float, str]:
-    """Return the hours that a trace spans, and where they come from."""
-    last_h = jobs[-1].arrival_s / SECONDS_PER_HOUR
-    if span_h is None:
-        if last_h == 0.0:
-            raise DataError(str(path), "all jobs arrive at 0, so they have no rate", "give span_h, the hours they span")
-        return float(math.ceil(last_h)), "last arrival, rounded up to a full hour"
-    if not (math.isfinite(span_h) and span_h > 0.0):
-        raise DataError("span_h", f"got {span_h!r}; hours above zero are allowed", "give the length of the trace")
-    if last_h > span_h:
-        problem = f"the last job arrives at {last_h:.6g} h, after the span of {span_h:g} h"
-        raise DataError(str(path), problem, "give a longer span_h")
-    return span_h, "given by the caller"
 
 
 def _group(

@@ -127,7 +127,13 @@ def fit_goodput(
     """
     from scipy.optimize import minimize
 
-    points = _check_points(num_nodes, gpus, local_batch_sizes, step_time_s, sync_time_s)
+    points = _check_points(
+        num_nodes=num_nodes,
+        gpus=gpus,
+        local_batch_sizes=local_batch_sizes,
+        step_time_s=step_time_s,
+        sync_time_s=sync_time_s,
+    )
     if thorough:  # sums in another order have other last digits, and may lead the search elsewhere
         points = points.in_order()
     start, bounds, unobserved = _start(points)
@@ -248,20 +254,7 @@ def _rmse(error: FloatArray) -> tuple[float, FloatArray]:
     return rmse, error / (rmse * error.size) if rmse > 0.0 else np.zeros_like(error)
 
 
-def _check_points(
-    num_nodes: Sequence[int] | IntArray,
-    gpus: Sequence[int] | IntArray,
-    local_batch_sizes: Sequence[float] | IntArray | FloatArray,
-    step_time_s: Sequence[float] | FloatArray,
-    sync_time_s: Sequence[float] | FloatArray,
-) -> _Points:
-    given = {
-        "num_nodes": num_nodes,
-        "gpus": gpus,
-        "local_batch_sizes": local_batch_sizes,
-        "step_time_s": step_time_s,
-        "sync_time_s": sync_time_s,
-    }
+def _check_points(**given: Sequence[float] | NDArray[np.generic]) -> _Points:
     arrays = {name: _to_column(name, values) for name, values in given.items()}
     nodes, k, local, step, sync = arrays.values()
     if not step.size:

@@ -1,32 +1,99 @@
-"""The agent of one job, as Pollux has it: it learns from what the job runs on, and chooses the batch by that.
+"""What agents of Pollux know: each job fits the model of :mod:`optplan.speedup.goodput` to what it has run on.
 
-A pass over a local batch on some GPUs of some nodes is remembered when it was run; the model of
-:mod:`optplan.speedup.goodput` is fitted to all that was remembered, and believed everywhere. Gradient statistics are
-those of the batch that ran last. The batch is the best one by the model; the job runs at the measured speed of it.
-
+AdaptDL's agents believe the model everywhere else. By :func:`fit_speeds` a job that has run on a placement knows all
+that was measured there; a placement that was not measured counts as it is interpolated. An :class:`Agent` also chooses
+its batch: a pass over a local batch on some GPUs of some nodes is remembered when it was run, gradient statistics are
+those of the batch that ran last, the batch is the best one by the model, and the job runs at the measured speed of it.
 That is what a job does in the simulators published with Pollux and with Sia (siasosp23/artifacts, ``sia-simulator``:
 ``job.py``, ``update_local_bsz`` and ``update_params``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from optplan.lab.traces.goodput_fitting import fit_goodput
-from optplan.lab.traces.sia import read_profile
-from optplan.lab.traces.sia_applications import Application
-from optplan.lab.traces.sia_profiles import ProfileTables, passes_to_fit
-from optplan.schema import FloatArray
+from optplan.lab.traces.sia import fit_profile, read_profile
+from optplan.lab.traces.sia_profiles import Passes, ProfileTables, stamp_profiles
+from optplan.lab.traces.sia_workloads import Application
+from optplan.schema import FloatArray, freeze
 from optplan.speedup.batches import Batches, BatchRule
-from optplan.speedup.goodput import ThroughputParameters, statistical_gain
+from optplan.speedup.goodput import GoodputSpeedup, ThroughputParameters, statistical_gain
+
+#: Local batches at which a placement that was not measured counts.
+_INTERPOLATED_BATCHES = 8
+#: Fits and measurements that are kept, of all jobs.
+_KEPT = 1 << 16
+#: Nodes of this size hold any job.
+_ANY_GPUS = 1_000_000
+
+
+def fit_speeds(
+    profiles_dir: Path | str, facts: Application, gpu: str, placements: Collection[tuple[int, ...]], most_gpus: int
+) -> tuple[FloatArray, FloatArray]:
+    """Fit the model to some placements, and return the speeds that it predicts.
+
+    Placements are GPUs of each node, descending. Both results are (epochs, K + 1), progress per second on GPUs of one
+    node, however many that has, and of several; K is ``most_gpus`` or what the largest batch is enough for; zero where
+    it cannot run. Without placements speeds are proportional to GPUs.
+    """
+    stamp = stamp_profiles(profiles_dir, facts.name)
+    return _fit_speeds(str(profiles_dir), facts, gpu, frozenset(placements), most_gpus, stamp)
+
+
+@lru_cache(maxsize=_KEPT)
+def _fit_speeds(
+    profiles_dir: str,
+    facts: Application,
+    gpu: str,
+    placements: frozenset[tuple[int, ...]],
+    most_gpus: int,
+    _stamp: tuple[tuple[str, int, int], ...],
+) -> tuple[FloatArray, FloatArray]:
+    tables, curves = read_profile(profiles_dir, facts, gpu)
+    most = min(most_gpus, facts.max_batch_size // tables.min_local_batch)
+    speeds = np.zeros((2, facts.epochs, most + 1))
+    speeds[:] = np.arange(most + 1.0)
+    known = [_recall(tables, placement) for placement in sorted(placements)]
+    if known:
+        points, times_s = (np.concatenate(parts) for parts in zip(*((k.points, k.times_s) for k in known), strict=True))
+        parameters = fit_goodput(*points.T, *times_s.T).parameters
+        for kind, gpus_per_node in enumerate((_ANY_GPUS, 1)):
+            model = GoodputSpeedup(
+                parameters=parameters,
+                gpus_per_node=gpus_per_node,
+                init_batch_size=facts.init_batch_size,
+                max_batch_size=facts.max_batch_size,
+                min_local_batch_size=tables.min_local_batch,
+                max_local_batch_size=tables.max_local_batch,
+                gradients=curves.gradients,
+            )
+            speeds[kind, :, 1:] = model.goodput(np.arange(1, most + 1))[: facts.epochs]
+    speeds[1, :, 1] = 0.0
+    within, across = map(freeze, speeds)
+    return within, across
+
+
+def _recall(tables: ProfileTables, placement: tuple[int, ...]) -> Passes:
+    """Return what was measured on a placement, or what is interpolated there."""
+    gpus = sum(placement)
+    placed = tables.placed(placement)
+    rows = placed.look_up(gpus)[1]
+    if rows is not None:
+        return rows
+    least, largest = placed.min_local_batch, placed.largest_local_batch(gpus)
+    batches = np.unique(np.geomspace(least, largest, _INTERPOLATED_BATCHES).astype(np.int64))
+    points = np.stack([np.full_like(batches, len(placement)), np.full_like(batches, gpus), batches], axis=1)
+    passes = Passes(points, placed.interpolate(points))
+    return passes.select(np.flatnonzero(np.isfinite(passes.times_s).all(axis=1)))
+
 
 #: A pass: nodes, GPUs and local batch, and the seconds of it with synchronisation and of synchronising.
 _Pass = tuple[int, int, int, float, float]
-#: Fits and measurements that are kept, of all jobs.
-_KEPT = 1 << 16
 
 
 class Agent:
@@ -42,20 +109,19 @@ class Agent:
         self._accumulated, self._local = 0, 0
         self._believed: dict[int, tuple[FloatArray, FloatArray]] = {}
 
-    def choose(self, spread: tuple[int, ...]) -> None:
-        """Choose the batch for GPUs on nodes: the best by the model, or the least one while nothing is known."""
+    def choose_batch(self, spread: tuple[int, ...], epoch: int) -> float:
+        """Choose the batch for GPUs on nodes: the best by the model, or the least one while nothing is known.
+
+        Returns the seconds that an epoch (from 0) really takes at it.
+        """
         nodes, gpus = np.array(len(spread)), sum(spread)
-        largest = _largest_local_batch(self._tables, spread)
-        batches = _split(self._tables.batch_rule(self._facts), gpus, largest, adapts=self._parameters is not None)
+        batches = _split(self._tables, self._facts, spread, adapts=self._parameters is not None)
         best = 0
         if self._parameters is not None:
             time_s = self._parameters.iteration_time_s(nodes, np.array(gpus), batches.local_batch, batches.accumulated)
             best = int(self._speed(batches, time_s).argmax())
         self._local, self._accumulated = int(batches.local_batch[best, 0]), int(batches.accumulated[best, 0])
-
-    def time_epoch(self, spread: tuple[int, ...], epoch: int) -> float:
-        """Return the seconds that an epoch (from 0) really takes at the batch that was chosen last."""
-        step_s, sync_s = self._measure(spread)
+        step_s, sync_s = _measure(self._tables, spread, self._local)
         sqr, var = map(np.array, self._gradients(spread, epoch))
         gain = statistical_gain(sqr, var, np.array(self._batch_size(spread) / self._facts.init_batch_size))
         progress = float(self._curves.progress[epoch + 1] - self._curves.progress[epoch])
@@ -70,7 +136,7 @@ class Agent:
         self._noise = noise
         self._believed.clear()
         if key not in self._seen:
-            self._seen[key] = (*key, *self._measure(spread))
+            self._seen[key] = (*key, *_measure(self._tables, spread, self._local))
             self._parameters = _fit(tuple(sorted(self._seen.values())))
 
     def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
@@ -110,9 +176,6 @@ class Agent:
         sqr, var = (float(np.interp(size, table.batch_sizes, row)) for row in rows)
         return sqr, var
 
-    def _measure(self, spread: tuple[int, ...]) -> tuple[float, float]:
-        return _measure(self._tables, spread, self._local)
-
 
 @lru_cache(maxsize=_KEPT)
 def _fit(passes: tuple[_Pass, ...]) -> ThroughputParameters:
@@ -121,10 +184,12 @@ def _fit(passes: tuple[_Pass, ...]) -> ThroughputParameters:
 
 
 @lru_cache(maxsize=_KEPT)
-def _split(rule: BatchRule, gpus: int, largest_local: int, *, adapts: bool) -> Batches:
+def _split(tables: ProfileTables, facts: Application, spread: tuple[int, ...], *, adapts: bool) -> Batches:
     """Return what may run on some GPUs; the least batch alone where nothing adapts."""
+    rule, gpus = tables.batch_rule(facts), sum(spread)
+    largest = np.array([_place(tables, spread).largest_local_batch(gpus)])
     least = None if adapts else max(rule.init_batch_size, rule.min_local_batch_size * gpus)
-    return rule.split(np.array([gpus]), largest_local=np.array([largest_local]), fixed_batch_size=least)
+    return rule.split(np.array([gpus]), largest_local=largest, fixed_batch_size=least)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -138,11 +203,6 @@ def _place(tables: ProfileTables, spread: tuple[int, ...]) -> ProfileTables:
 
 
 @lru_cache(maxsize=_KEPT)
-def _largest_local_batch(tables: ProfileTables, spread: tuple[int, ...]) -> int:
-    return _place(tables, spread).largest_local_batch(sum(spread))
-
-
-@lru_cache(maxsize=_KEPT)
 def _measure(tables: ProfileTables, spread: tuple[int, ...], local_batch: int) -> tuple[float, float]:
     """Return the seconds of a pass, and of its synchronisation: measured, interpolated as Sia does, or modelled."""
     placed, nodes, gpus = _place(tables, spread), len(spread), sum(spread)
@@ -153,13 +213,6 @@ def _measure(tables: ProfileTables, spread: tuple[int, ...], local_batch: int) -
     step_s, sync_s = placed.interpolate(np.array([[nodes, gpus, local_batch]]))[0].tolist()
     if np.isfinite(step_s):
         return step_s, sync_s
-    model, local = _fit_all(tables), np.array(local_batch)
+    model, local = fit_profile(tables.placement_passes, tables.scalability_passes).parameters, np.array(local_batch)
     step_s = float(model.iteration_time_s(np.array(nodes), np.array(gpus), local))
     return step_s, step_s - float(model.pass_time_s(local))
-
-
-@lru_cache(maxsize=_KEPT)
-def _fit_all(tables: ProfileTables) -> ThroughputParameters:
-    """Fit the model to the whole profile."""
-    passes = passes_to_fit(tables.placement_passes, tables.scalability_passes)
-    return fit_goodput(*passes.points.T, *passes.times_s.T).parameters

@@ -16,11 +16,9 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.arrivals import learn_patterns, tell_patterns, warn_few_jobs
-from optplan.lab.traces.sia import EpochProfile, derive_epochs
-from optplan.lab.traces.sia_applications import APPLICATIONS, GPU_NODES
-from optplan.lab.traces.sia_choices import Infeasible, Timing
+from optplan.lab.traces.sia import EpochProfile, Infeasible, Timing, derive_epochs
 from optplan.lab.traces.sia_profiles import UNNAMED, CannotRunError, list_profiled_gpus
-from optplan.lab.traces.sia_workloads import Workload, read_workload
+from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload, list_gpus, read_workload
 from optplan.quantities import round_shared
 from optplan.speedup import TableSpeedup
 from optplan.units import SECONDS_PER_HOUR
@@ -107,11 +105,12 @@ def build_sia_instance(
         0.0,
         jobs.span_s / SECONDS_PER_HOUR,
     )
+    described = [_describe(each) for each in gpus]
     instance = BoaInstance(
         name=f"{Path(workload).stem}-{'-'.join(gpus)}",
         description=(
             f"{sum(jobs.jobs_per_application[a] for a in kept)} jobs of {len(kept)} applications on "
-            f"{_enumerate([_describe(each) for each in gpus])}."
+            f"{' and '.join(filter(None, [', '.join(described[:-1]), described[-1]]))}."
         ),
         source=_tell_source(jobs, Path(workload), limits, derived, timing=Timing(timing), slowdown=slowdown)
         | ({} if has_suffixes else {"type of GPU": f"{gpus[0]}, as given: the profiles do not say it"})
@@ -136,12 +135,7 @@ def name_gpu(suffix: str) -> str:
 
 
 def _check_gpus(gpu: str | Sequence[str], max_width: int | Mapping[str, int]) -> tuple[str, ...]:
-    gpus = (gpu,) if isinstance(gpu, str) else tuple(gpu)
-    if not gpus:
-        raise DataError("gpu", "is empty", "name at least one suffix of the profiles, such as aws")
-    twice = [each for each in gpus if gpus.count(each) > 1]
-    if twice:
-        raise DataError("gpu", f"{twice[0]!r} is given twice", "name each suffix once")
+    gpus = list_gpus("gpu", gpu, such_as="aws")
     unused = sorted(set(max_width) - set(gpus)) if isinstance(max_width, Mapping) else []
     if unused:
         raise DataError("max_width", f"{unused[0]!r} is not imported", nearest_name_hint(unused[0], gpus))
@@ -209,10 +203,6 @@ def _describe(gpu: str) -> str:
         return f"GPUs of type {gpu}"
     node = GPU_NODES[gpu]
     return f"{node.gpus_per_node} x {node.gpu} nodes ({node.machine})"
-
-
-def _enumerate(parts: Sequence[str]) -> str:
-    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 
 
 def _tell_source(

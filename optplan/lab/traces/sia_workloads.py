@@ -1,14 +1,24 @@
-"""Reader of the workloads of Sia and Pollux: which jobs arrive when (data README, sections 1.1 and 2).
+"""The experiments of Sia and Pollux: their applications and GPU nodes, and workloads, which jobs arrive when.
 
-One row is one job: ``name``, ``time`` (seconds after the start of the trace, ascending), ``application``, and, where
-the file has them, what a user of a rigid scheduler would ask for, ``num_replicas`` and ``batch_size``.
+Batch sizes, epochs, rescaling times and slowdown factors are those of the simulators published with the papers:
+``sia-simulator`` (Sia), which extends the simulator of AdaptDL's branch ``osdi21-artifact`` (Pollux).
+
+One row of a workload is one job: ``name``, ``time`` (seconds after the start of the trace, ascending), ``application``,
+and, where the file has them, what a user of a rigid scheduler would ask for, ``num_replicas`` and ``batch_size`` (data
+README, sections 1.1 and 2).
+
+References
+----------
+Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling", SOSP 2023, table 2;
+artifact siasosp23/artifacts, commit aaf7a0de7b6cb5eab06ea020467ede5d2fd18e70. The data pack's README, sections 1.2
+and 1.4, has the same figures.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -17,9 +27,79 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
-from optplan.lab.traces.sia_applications import APPLICATIONS
 from optplan.schema import FloatArray, IntArray, freeze
 from optplan.units import SECONDS_PER_HOUR
+
+
+@dataclass(frozen=True)
+class Application:
+    """One training task.
+
+    ``name`` is also that of its folder of profiles; ``model`` and ``dataset`` are empty where the sources do not say.
+    ``rescale_s`` is what a start or a change takes without progress, as Sia has it; Pollux takes 30 s for all.
+    ``slowdown`` is the factor by which Sia's cluster was slower than its profiles say; ``pipeline`` says that these are
+    of pipeline stages instead of whole steps.
+    """
+
+    name: str
+    model: str
+    dataset: str
+    epochs: int
+    init_batch_size: int
+    max_batch_size: int
+    rescale_s: float
+    slowdown: float
+    pipeline: bool = False
+
+
+@dataclass(frozen=True)
+class GpuNode:
+    """One type of machine; ``name`` is the suffix of its profile files, ``profiled_nodes`` the most machines there."""
+
+    name: str
+    machine: str
+    gpu: str
+    gpus_per_node: int
+    profiled_nodes: int
+
+
+#: The applications by name (data README, section 1.4).
+APPLICATIONS: Mapping[str, Application] = MappingProxyType(
+    {
+        facts.name: facts
+        for facts in (
+            Application("cifar10", "ResNet-18", "CIFAR-10", 100, 128, 4096, 50.0, 1.8),
+            Application("bert", "BERT fine-tuning", "SQuAD", 2, 12, 384, 120.0, 1.2),
+            Application("deepspeech2", "DeepSpeech2", "CMU-ARCTIC", 80, 20, 640, 25.0, 1.2),
+            Application("yolov3", "YOLOv3", "PASCAL-VOC", 50, 8, 512, 80.0, 1.2),
+            Application("imagenet", "ResNet-50", "ImageNet-1k", 90, 200, 12800, 250.0, 1.2),
+            Application("ncf", "neural collaborative filtering", "", 10, 256, 32768, 15.0, 1.5),
+            Application("gpt_pmp", "GPT 2.8B", "", 2, 48, 384, 30.0, 1.0, pipeline=True),
+        )
+    }
+)
+
+#: The profiled machines by suffix (data README, section 1.2).
+GPU_NODES: Mapping[str, GpuNode] = MappingProxyType(
+    {
+        node.name: node
+        for node in (
+            GpuNode("aws", "g4dn.12xlarge", "T4 16 GB", 4, 16),
+            GpuNode("azure", "ND40rs_v2", "V100 32 GB", 8, 5),
+            GpuNode("dgx-ext", "DGX-A100", "A100 40 GB", 8, 2),
+            GpuNode("rtx", "8x RTX 2080 Ti", "RTX 2080 Ti 11 GB", 8, 3),
+            GpuNode("quad", "4x Quadro RTX 6000", "Quadro RTX 6000 24 GB", 4, 1),
+        )
+    }
+)
+
+
+def application_named(name: str) -> Application:
+    """Return what is known about an application."""
+    if name not in APPLICATIONS:
+        raise DataError("application", f"unknown application {name!r}", nearest_name_hint(name, APPLICATIONS))
+    return APPLICATIONS[name]
+
 
 _COLUMNS = ("name", "time", "application")
 _REQUESTS = ("num_replicas", "batch_size")
@@ -99,7 +179,8 @@ def read_workload(
             values.append(parse_whole(path, line, column, text))
     if not names:
         raise DataError(str(path), "the file names its columns and holds no job", "add one row per job")
-    span_s, span_source = _span(path, span_h, latest)
+    nominal_h = NOMINAL_SPANS_H.get(path.resolve().parent.name)
+    hours, span_source = choose_span(path, latest / SECONDS_PER_HOUR, span_h, nominal_h)
     by_name = sorted(seen)
     rank = np.array([by_name.index(application) for application in seen])
     gpus, batches = (freeze(np.array(requests[each])) if each in requests else None for each in _REQUESTS)
@@ -110,7 +191,7 @@ def read_workload(
         job_names=tuple(names),
         requested_gpus=gpus,
         requested_batch_sizes=batches,
-        span_s=span_s,
+        span_s=hours * SECONDS_PER_HOUR,
         span_source=span_source,
     )
 
@@ -149,21 +230,28 @@ def repeat_workload(workload: Workload, times: int, *, seed: int = 0) -> Workloa
     )
 
 
-def _span(path: Path, span_h: float | None, latest_s: float) -> tuple[float, str]:
-    """Return the span in seconds and where it comes from."""
-    family = path.resolve().parent.name
+def choose_span(path: Path, last_h: float, span_h: float | None, nominal_h: float | None = None) -> tuple[float, str]:
+    """Return the hours that a trace spans, given, nominal or up to the last arrival, and where they come from."""
     if span_h is not None:
         if not (math.isfinite(span_h) and span_h > 0.0):
             raise DataError("span_h", f"got {span_h!r}; hours above zero are allowed", "give the length of the trace")
         hours, source = span_h, "given by the caller"
-    elif family in NOMINAL_SPANS_H:
-        hours, source = NOMINAL_SPANS_H[family], f"nominal span of {family}"
+    elif nominal_h is not None:
+        hours, source = nominal_h, f"nominal span of {path.resolve().parent.name}"
     else:
-        hours = max(1.0, float(math.ceil(latest_s / SECONDS_PER_HOUR)))
-        source = "last arrival, rounded up to a full hour"
-    if latest_s > hours * SECONDS_PER_HOUR:
-        problem = (
-            f"the last job arrives at {latest_s / SECONDS_PER_HOUR:.6g} h, after the span of {hours:g} h ({source})"
-        )
+        hours, source = max(1.0, float(math.ceil(last_h))), "last arrival, rounded up to a full hour"
+    if last_h > hours:
+        problem = f"the last job arrives at {last_h:.6g} h, after the span of {hours:g} h ({source})"
         raise DataError(str(path), problem, "give a longer span_h")
-    return hours * SECONDS_PER_HOUR, source
+    return hours, source
+
+
+def list_gpus(field: str, gpus: str | Sequence[str], *, such_as: str) -> tuple[str, ...]:
+    """Return types of GPU, at least one and each once."""
+    listed = (gpus,) if isinstance(gpus, str) else tuple(gpus)
+    if not listed:
+        raise DataError(field, "is empty", f"name at least one type of GPU, such as {such_as}")
+    twice = [gpu for gpu in listed if listed.count(gpu) > 1]
+    if twice:
+        raise DataError(field, f"{twice[0]!r} is given twice", "name each type once")
+    return listed

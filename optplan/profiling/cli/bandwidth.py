@@ -173,7 +173,10 @@ def import_bandwidth(
         source = _read_all([path], "")
     else:
         source = read_model(path, data=data)
-    counts, buffers = sorted(set(ranks or ())), sorted({parse_bytes(text, what="--sizes") for text in _split(sizes)})
+    counts, buffers = (
+        sorted(set(ranks or ())),
+        sorted({parse_bytes(part.strip(), what="--sizes") for part in sizes.split(",") if part.strip()}),
+    )
     chosen = {name: vm_type if equals else name for name, equals, vm_type in (p.partition("=") for p in types)}
     if into is None:
         if name is not None:
@@ -183,10 +186,6 @@ def import_bandwidth(
     instance = fill_bandwidth(_read_srift(into), source, chosen, counts, buffers, region=region)
     instance = instance if name is None else instance.replace(name=name)
     return deliver(instance, outputs)
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _read_all(paths: Sequence[Path], vm_type: str) -> AllreduceData:

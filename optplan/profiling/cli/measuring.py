@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from optplan.profiling.allreduce_data import AllreduceData
 
 _MEGABYTE = 1e6
-_MICROSECONDS_PER_SECOND = 1e6
 
 
 @click.command(
@@ -173,20 +172,11 @@ def allreduce(
     ranks. They follow a latency and a bandwidth, and know nothing of a real network; every row, and whatever is learned
     from them, says that it is synthetic.
     """
-    from optplan.profiling.allreduce_data import format_csv
-
     given = {name: value for name, value in options.items() if value is not None}
-    if synthetic:
-        return deliver_measurements(_make_up(given), outputs)
-    if "seed" in given:
+    if not synthetic and "seed" in given:
         raise UsageError("--seed: goes with --synthetic; nothing that is measured is drawn")
-    data = _measure(given)
-    if data is None:  # not the first rank
-        return 0
-    rows = _list_rows(data)
-    outputs.answer(rows, lambda: [_show_rows(rows)])
-    outputs.save_text("--out", lambda _: format_csv(data))
-    return outputs.exit_code(0)
+    data = _make_up(given) if synthetic else _measure(given)
+    return 0 if data is None else deliver_measurements(data, outputs)  # nothing on ranks that are not the first
 
 
 def _make_up(given: dict[str, Any]) -> AllreduceData:
@@ -224,26 +214,3 @@ def _measure(given: dict[str, Any]) -> AllreduceData | None:
     with Progress("probing"):
         timings = (probe_joined if was_started_by_torchrun() else probe_here)(settings, **how)
     return collect(timings, describe_place(given.pop("vm_type", "here"), **given)) if timings else None
-
-
-def _list_rows(data: AllreduceData) -> list[dict[str, object]]:
-    return [
-        {
-            "vm_type": row.place.vm_type,
-            "ranks": row.ranks,
-            "transfers": row.transfers,
-            "size_bytes": row.size_bytes,
-            "time_us": row.time_s * _MICROSECONDS_PER_SECOND,
-            "bus_gbit_per_s": row.bus_gbit_per_s,
-        }
-        for row in data.rows
-    ]
-
-
-def _show_rows(rows: Sequence[Mapping[str, object]]) -> Shown:
-    from optplan.reporting.tables import record_table
-
-    shown = (
-        {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in row.items()} for row in rows
-    )
-    return record_table("measurements", shown)

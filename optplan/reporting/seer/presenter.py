@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
+from optplan import wings
 from optplan.contracts import ParetoFrontier, ParetoPoint, Result, Solution
+from optplan.contracts.parts import load
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.reporting.pages import Block, Card, Charts, Definitions, Section
 from optplan.reporting.pareto import draw_pareto
@@ -19,15 +21,11 @@ from optplan.reporting.sections import (
 )
 from optplan.reporting.seer import tables, words
 from optplan.reporting.seer.round_figures import draw_rounds
-from optplan.reporting.seer.tables import DELTA, compare_losses, list_guarantees, list_loss_facts
+from optplan.reporting.seer.tables import compare_losses, list_loss_facts
 from optplan.reporting.tables import Column, Shown, Table, numbers, plain_text
 
 _CHECK = "verify trusts no solver: it computes time, spend and every rule again, from the numbers of trials alone."
 _CHECK_LOSS = " It samples the loss again, too; the samples belong to the instance, so the figure is the same."
-_PROMISE = (
-    f"Theorem 2 of the paper bounds the final loss of the published plan with probability {1 - DELTA:g}, where its "
-    "condition, a sum of two terms that must not exceed 1, holds. As printed it promises more than is proven."
-)
 _BUDGET_COLUMNS = (
     *numbers("budget", "trials", "to the end", "ends after", "last round, GPU-min"),
     Column("trials x GPUs"),
@@ -176,11 +174,16 @@ def _split(fact: str) -> tuple[str, str]:
 
 
 def _list_given(instance: SeerInstance) -> list[Shown]:
-    """List the rounds and brackets that follow from an instance, and what theory promises of them."""
-    brackets, promised = tables.list_brackets(instance, None), list_guarantees(instance)
-    said = f"What the paper's Theorem 2 promises of the published plan with probability {1 - DELTA:g}:"
-    given: list[Shown] = [] if brackets is None else [brackets]
-    return given if promised is None else [*given, plain_text(said), promised]
+    """List the rounds and brackets that follow from an instance, and what wings have to say of them."""
+    brackets = tables.list_brackets(instance, None)
+    blocks = [block for section in _list_remarks(instance) for block in section.blocks]
+    said = [plain_text(block) if isinstance(block, str) else cast(Shown, block) for block in blocks]
+    return said if brackets is None else [brackets, *said]
+
+
+def _list_remarks(instance: SeerInstance) -> list[Section]:
+    found = (load(home)(instance) for home in wings.remarks("seer"))
+    return [section for section in found if section is not None]
 
 
 def _compare(instance: SeerInstance, results: Sequence[Result[Solution]]) -> list[Block]:
@@ -194,13 +197,12 @@ def _tell_gathered(instance: SeerInstance, found: Any, results: Sequence[Result[
 
 
 def _tell_background(instance: SeerInstance, result: Result[Solution], beside: Beside) -> list[Section]:
-    quality, promised = words.seeks_quality(instance), list_guarantees(instance)
+    quality = words.seeks_quality(instance)
     supply = _SUPPLY if instance.nodes_paid is None else _NODES
     granted = [*_ASSUMPTIONS, supply, *(_PRIOR if quality else _SPENDING)]
     question, check = [Definitions(tables.list_facts(instance))], _CHECK + (_CHECK_LOSS if quality else "")
     asked, *others = tell_background(instance, result, beside, question, check, granted=granted)
-    promise = [] if promised is None else [Section("promise", "What theory promises", [_PROMISE, promised])]
-    return [asked, *promise, *others]
+    return [asked, *_list_remarks(instance), *others]
 
 
 PRESENTER = Presenter(

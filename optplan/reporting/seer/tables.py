@@ -31,12 +31,6 @@ _QUALITY_COLUMNS = (
     Column("trials x GPUs"),
     Column("solved in", is_number=True),
 )
-_THEOREM_COLUMNS = (
-    Column("Theorem 2"),
-    *numbers("bracket", "share u", "first term", "second term", "sum, at most 1", "final loss at most"),
-)
-#: Probability with which the promise of the theorem that is shown may fail.
-DELTA = 0.1
 
 
 def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
@@ -267,21 +261,6 @@ def list_prior_facts(instance: SeerInstance) -> list[tuple[str, str]]:
     if prior.ranking_noise_loss:
         facts.insert(3, ("rankings", f"see losses with a deviation of {prior.ranking_noise_loss:g}"))
     return facts
-
-
-def list_guarantees(instance: SeerInstance) -> Table | None:
-    """List what Theorem 2 says of the published plan, printed and corrected; None where it says nothing."""
-    from optplan.formulations.seer.study.theory import evaluate_theorem2
-
-    if instance.prior is None or instance.brackets is None:
-        return None
-    found = evaluate_theorem2(instance, delta=DELTA)
-    rows: list[tuple[str, ...]] = []
-    for name, guarantee in (("as printed", found.printed), ("as corrected", found.corrected)):
-        term, bound = guarantee.term, guarantee.bound_loss
-        figures = (f"{figure:.4g}" for figure in (term.share, term.first, term.second, term.condition))
-        rows.append((name, str(term.bracket), *figures, "says nothing" if bound is None else words.format_loss(bound)))
-    return Table("Theorem 2 under this prior", _THEOREM_COLUMNS, rows)
 
 
 def _say_interval(measures: dict[str, float], prefix: str) -> str:

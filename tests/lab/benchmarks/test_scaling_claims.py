@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from optplan.formulations.srift.study.scaling import ScalingMode, ScalingPoint, ScalingStudy
-from optplan.lab.benchmarks.scaling_claims import Finding, check_conclusions
+from optplan.lab.benchmarks.srift import Finding, check_conclusions
 
 
 def study(mode: ScalingMode, *points: tuple[str, int, float, float]) -> ScalingStudy:

@@ -13,7 +13,7 @@ from optplan.errors import UsageError
 from optplan.instances.library import manifest
 from optplan.lab.benchmarks import best_known, sweeps
 from optplan.lab.benchmarks.pages import build_sweep_page
-from optplan.lab.benchmarks.summaries import shifted_geometric_mean, summarise_best_known, summarise_suite
+from optplan.lab.benchmarks.sweeps import shifted_geometric_mean, summarise_best_known, summarise_suite
 from optplan.reporting.pages import build_page
 
 

@@ -12,9 +12,8 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.instances.files import write_json
 from optplan.lab.cluster.jobs import Job, TabledApplication
-from optplan.lab.cluster.policies.boa_online import BoaOnline
+from optplan.lab.cluster.policies.boa import BoaOnline, follow_plan
 from optplan.lab.cluster.policies.naming import make_policy
-from optplan.lab.cluster.policies.width_table import follow_plan
 from optplan.lab.cluster.replaying import replay
 from optplan.solving import solve
 

@@ -8,7 +8,7 @@ import pytest
 
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import read_instance
-from optplan.lab.cluster.policies.width_table import follow_plan
+from optplan.lab.cluster.policies.boa import follow_plan
 from optplan.lab.cluster.profiled_jobs import make_jobs
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.traces.sia_workloads import read_workload

@@ -10,10 +10,8 @@ import pytest
 from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
-from optplan.lab.cluster.jobs import Learner
-from optplan.lab.cluster.policies.pollux import Pollux
-from optplan.lab.cluster.policies.width_table import follow_plan
-from optplan.lab.cluster.pollux.beliefs import Knowledge
+from optplan.lab.cluster.policies.boa import follow_plan
+from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
 from optplan.lab.cluster.profiled_jobs import ProfiledApplication, make_jobs
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.traces.sia import derive_epochs
@@ -60,15 +58,15 @@ def test_fixed_batches(toy_profiles: Path, toy_trace: Path) -> None:
 def test_jobs_that_learn(toy_profiles: Path, toy_trace: Path) -> None:
     """Each job has an agent of its own; nothing is gained by larger batches here, so it stays with the least."""
     jobs, gpus_per_node = make_jobs(read_workload(toy_trace), toy_profiles, "toy", batch="learned")
-    assert jobs[0].truth is not jobs[1].truth
+    assert jobs[0].agent is not jobs[1].agent
     outcome = replay(jobs, Pollux(Knowledge.LEARNED), gpus_per_node=gpus_per_node, nodes=1)
     assert not outcome.problems
     trained = [one.trained_s for one in outcome.jobs]
     assert trained == pytest.approx([1000.0, 1000.0])
-    learner = jobs[0].truth
-    assert isinstance(learner, Learner)
+    agent = jobs[0].agent
+    assert agent is not None
     # Nothing was measured on two nodes: the model of all that was has passes of 1 s.
-    assert learner.choose_batch((2, 1), 0) == pytest.approx(10.0, rel=0.1)
+    assert agent.choose_batch((2, 1), 0) == pytest.approx(10.0, rel=0.1)
     with pytest.raises(UsageError, match=r"^timing: jobs that learn run at measured times"):
         make_jobs(read_workload(toy_trace), toy_profiles, "toy", batch="learned", timing="model")
 

@@ -10,15 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.errors import DataError, InternalError, UsageError
-from optplan.lab.cluster.jobs import Job, Places, Spread, TabledApplication
+from optplan.lab.cluster.jobs import Job, Places, SchedulingPolicy, Sight, Spread, TabledApplication
 from optplan.lab.cluster.nodes import Nodes
 from optplan.lab.cluster.outcome import Outcome
-from optplan.lab.cluster.policies.equal_share import EqualShare
-from optplan.lab.cluster.policies.in_turn import InTurn, hold_one_width, hold_reservations
-from optplan.lab.cluster.policies.least_attained import LeastAttained
-from optplan.lab.cluster.policies.pollux import Pollux
-from optplan.lab.cluster.policy import SchedulingPolicy, Sight
-from optplan.lab.cluster.pollux.beliefs import Knowledge
+from optplan.lab.cluster.policies.in_turn import EqualShare, InTurn, LeastAttained, hold_one_width, hold_reservations
+from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
 from optplan.lab.cluster.replaying import replay
 from optplan.schema import FloatArray
 
@@ -28,9 +24,11 @@ TOY = TabledApplication(
 )
 
 
-def job(name: str = "a", at_s: float = 0.0, *, asks: int = 1, truth: TabledApplication = TOY) -> Job:
+def job(
+    name: str = "a", at_s: float = 0.0, *, asks: int = 1, truth: TabledApplication = TOY, agent: Wiser | None = None
+) -> Job:
     """Return a job of the toy application."""
-    return Job(name, "toy", at_s, truth, asks)
+    return Job(name, "toy", at_s, truth, asks, agent)
 
 
 def jcts(outcome: Outcome) -> dict[str, float]:
@@ -58,7 +56,7 @@ class Wiser(TabledApplication):
 
     def learn(self, *_: object) -> None:
         """Know better from now on."""
-        object.__setattr__(self, "knows", True)
+        self.knows = True
 
     def believe(self, _: int) -> tuple[FloatArray, FloatArray]:
         """Expect one GPU to be of use, and no more."""
@@ -68,14 +66,16 @@ class Wiser(TabledApplication):
 def test_a_job_that_learns() -> None:
     """In rounds of 60 s it has done 50 of 100 s when it learns, at the second round; all that is left takes half."""
     truth = Wiser({1: np.array([100.0, 60.0])}, num_epochs=2, rescale_s=10.0)
-    outcome = replay([job(at_s=60.0, truth=truth)], Pollux(Knowledge.LEARNED), gpus_per_node=4, nodes=1)
+    outcome = replay([job(at_s=60.0, truth=truth, agent=truth)], Pollux(Knowledge.LEARNED), gpus_per_node=4, nodes=1)
     assert jcts(outcome) == {"a": pytest.approx(60 + 25 + 30)}
 
 
 def test_a_job_learns_from_an_epoch() -> None:
     """Without rounds it learns when its first epoch ends: 10 + 100 + 30 s."""
     truth = Wiser({1: np.array([100.0, 60.0])}, num_epochs=2, rescale_s=10.0)
-    assert jcts(replay([job(truth=truth)], hold_one_width(1), gpus_per_node=4)) == {"a": pytest.approx(140.0)}
+    assert jcts(replay([job(truth=truth, agent=truth)], hold_one_width(1), gpus_per_node=4)) == {
+        "a": pytest.approx(140.0)
+    }
 
 
 def test_a_width_that_changes_pauses_again() -> None:

@@ -13,8 +13,8 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import write_json
 from optplan.lab.cluster.jobs import Job, TabledApplication
+from optplan.lab.cluster.policies.boa import Autoscaled, Scheduled
 from optplan.lab.cluster.policies.naming import make_policy
-from optplan.lab.cluster.policies.scheduled import Autoscaled, Scheduled
 from optplan.lab.cluster.replaying import replay
 from optplan.solving import solve
 

@@ -10,7 +10,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_instance
 from optplan.lab.cluster.jobs import Job, TabledApplication
-from optplan.lab.cluster.policies.width_table import follow_plan
+from optplan.lab.cluster.policies.boa import follow_plan
 from optplan.lab.cluster.replaying import replay
 from optplan.solving import solve
 

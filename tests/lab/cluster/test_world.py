@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.errors import DataError
-from optplan.lab.cluster.jobs import Job, Places, TabledApplication
-from optplan.lab.cluster.policies.equal_share import EqualShare
-from optplan.lab.cluster.policies.in_turn import InTurn, hold_one_width
-from optplan.lab.cluster.policy import Sight
+from optplan.lab.cluster.jobs import Job, Places, Sight, TabledApplication
+from optplan.lab.cluster.policies.in_turn import EqualShare, InTurn, hold_one_width
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.world import Law, World
 

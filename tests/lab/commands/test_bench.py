@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optplan.lab.benchmarks import suites
-from optplan.lab.benchmarks.summaries import summarise_best_known, summarise_suite
+from optplan.lab.benchmarks.sweeps import summarise_best_known, summarise_suite
 from optplan.progress import Event
 
 if TYPE_CHECKING:

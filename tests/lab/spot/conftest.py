@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from optplan.lab.spot.market import SpotJob, SpotMarket
-from optplan.lab.spot.replaying import Situation, SpotPolicy
+from optplan.lab.spot.replaying import Situation, SpotJob, SpotMarket, SpotPolicy
 
 #: Steps are of an hour, and cost a dollar on spot and three on demand unless a test says otherwise.
 STEP_S = 3600.0

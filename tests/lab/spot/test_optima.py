@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 
 from optplan.errors import UsageError
-from optplan.lab.spot.market import IDLE, ON_DEMAND, SpotJob, SpotMarket
-from optplan.lab.spot.policies.cant_be_late import Greedy, OnDemand, UniformProgress
-from optplan.lab.spot.policies.hindsight import Hindsight
-from optplan.lab.spot.policies.planned import Planned, estimate_hazards
-from optplan.lab.spot.replaying import replay
+from optplan.lab.spot.policies import Greedy, Hindsight, OnDemand, Planned, UniformProgress, estimate_hazards
+from optplan.lab.spot.replaying import IDLE, ON_DEMAND, SpotJob, SpotMarket, replay
 
 if TYPE_CHECKING:
     from tests.lab.spot.conftest import Drawer, Follower, Writer

@@ -115,7 +115,7 @@ def test_a_span_and_some_job_types(files: tuple[Path, Path]) -> None:
         ({"gpus": ("k80",), "consolidated": False}, r"has no throughputs of 'k80_unconsolidated'; .*v100_unconsolid"),
         (
             {"span_h": 1.0},
-            r"small\.trace: the last job arrives at 1\.94444 h, after the span of 1 h; give a longer span_h",
+            r"trace: the last job arrives at 1\.94444 h, after the span of 1 h \(given by the caller\); give a longer",
         ),
         ({"span_h": 0.0}, r"^span_h: got 0\.0; hours above zero are allowed"),
         ({"job_types": ("LM",)}, r"^job_types: 'LM' has no job in small\.trace; known: LM \(batch size 5\), A3C"),

@@ -8,10 +8,8 @@ import pytest
 
 from optplan.errors import DataError, UsageError
 from optplan.lab.traces.sia import EpochProfile, derive_epochs
-from optplan.lab.traces.sia_applications import APPLICATIONS, Application
-from optplan.lab.traces.sia_curves import read_learning_curves
-from optplan.lab.traces.sia_profiles import read_profile_tables
-from optplan.lab.traces.sia_workloads import read_workload
+from optplan.lab.traces.sia_profiles import read_learning_curves, read_profile_tables
+from optplan.lab.traces.sia_workloads import APPLICATIONS, Application, read_workload
 from optplan.schema import FloatArray
 from optplan.speedup.goodput import GoodputSpeedup
 

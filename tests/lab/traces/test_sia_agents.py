@@ -9,7 +9,7 @@ import pytest
 
 from optplan.lab.traces.sia import derive_epochs
 from optplan.lab.traces.sia_agents import Agent
-from optplan.lab.traces.sia_applications import APPLICATIONS
+from optplan.lab.traces.sia_workloads import APPLICATIONS
 
 CIFAR = APPLICATIONS["cifar10"]
 
@@ -20,9 +20,8 @@ def test_an_agent_begins_with_the_least_batch(data_pack: Path) -> None:
     within, across = agent.believe(8)
     assert within.tolist() == list(range(9))
     assert across.tolist() == [0, 0, *range(2, 9)]
-    agent.choose((1,))
     profile = derive_epochs(data_pack / "sia" / "traces", "cifar10", "aws", [1], fixed_batch=128)
-    assert agent.time_epoch((1,), 0) == pytest.approx(profile.sizes_s[0], rel=0.01)  # progress against iterations
+    assert agent.choose_batch((1,), 0) == pytest.approx(profile.sizes_s[0], rel=0.01)  # progress against iterations
 
 
 def test_an_agent_finds_the_best_batch(data_pack: Path) -> None:
@@ -30,12 +29,11 @@ def test_an_agent_finds_the_best_batch(data_pack: Path) -> None:
     agent = Agent(data_pack / "sia" / "traces", CIFAR, "aws", slowdown=1.8)
     for spread in [(1,), (2,), (4,), (4, 4)]:
         for _ in range(4):
-            agent.choose(spread)
+            agent.choose_batch(spread, 50)
             agent.learn(spread, 50)
-    agent.choose((4, 4))
     best = derive_epochs(data_pack / "sia" / "traces", "cifar10", "aws", [1, 8], slowdown=True)
     best_s = float(best.sizes_s[50] / best.speedup[50, 1])
-    assert best_s * (1 - 1e-9) <= agent.time_epoch((4, 4), 50) <= 1.15 * best_s
+    assert best_s * (1 - 1e-9) <= agent.choose_batch((4, 4), 50) <= 1.15 * best_s
     within, across = agent.believe(64)
     assert np.all(np.diff(within[1:5]) > 0)
     # It has seen that two nodes synchronise more slowly than one.

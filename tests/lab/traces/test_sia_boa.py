@@ -177,8 +177,8 @@ def test_times_do_not_depend_on_the_reference(data_pack: Path) -> None:
 @pytest.mark.parametrize(
     ("gpus", "options", "message"),
     [
-        ((), {}, r"^gpu: is empty; name at least one suffix of the profiles, such as aws$"),
-        (("aws", "aws"), {}, r"^gpu: 'aws' is given twice; name each suffix once$"),
+        ((), {}, r"^gpu: is empty; name at least one type of GPU, such as aws$"),
+        (("aws", "aws"), {}, r"^gpu: 'aws' is given twice; name each type once$"),
         (
             ("aws", "rtxx"),
             {},

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from optplan.lab.traces.sia_applications import APPLICATIONS
-from optplan.lab.traces.sia_learning import fit_speeds
+from optplan.lab.traces.sia_agents import fit_speeds
+from optplan.lab.traces.sia_workloads import APPLICATIONS
 
 CIFAR10 = APPLICATIONS["cifar10"]
 

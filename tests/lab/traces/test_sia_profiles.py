@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.errors import DataError
-from optplan.lab.traces.sia_applications import APPLICATIONS, GPU_NODES, Application, application_named
-from optplan.lab.traces.sia_curves import read_learning_curves
 from optplan.lab.traces.sia_profiles import (
     consolidated_placement,
     passes_to_fit,
+    read_learning_curves,
     read_profile_tables,
     smallest_rotation,
 )
+from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Application, application_named
 
 TOY = Application("toy", "linear", "none", 2, 8, 64, rescale_s=10.0, slowdown=1.5)
 

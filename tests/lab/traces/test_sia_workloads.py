@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError, UsageError
-from optplan.lab.traces.sia_applications import APPLICATIONS
-from optplan.lab.traces.sia_workloads import read_workload, repeat_workload
+from optplan.lab.traces.sia_workloads import APPLICATIONS, read_workload, repeat_workload
 
 HEADER = "name,time,application,num_replicas,batch_size\n"
 

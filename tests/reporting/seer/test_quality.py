@@ -1,4 +1,4 @@
-"""Plans with an expected loss in words, tables and on the page; the prior, and Theorem 2."""
+"""Plans with an expected loss in words, tables and on the page; and the prior."""
 
 from __future__ import annotations
 
@@ -103,25 +103,18 @@ def test_solvers_are_compared_by_loss(informed: SeerInstance, found: Sequence[Re
     assert "infeasible" in shown
 
 
-def test_an_instance_shows_its_prior_and_theorem_2(informed: SeerInstance) -> None:
-    """Both kinds of prior; both readings of the theorem, also where it says nothing."""
+def test_an_instance_shows_its_prior(informed: SeerInstance) -> None:
+    """Of either kind, beside the rounds that follow."""
     shown = show(*PRESENTER.present_instance(informed))
     assert "exponential, from 1 to an end between 0.05 and 0.9 (uniform); rates 0.1 to 2 per min, rank" in shown
     assert "1, 1.8, 3 times as fast on 1, 2, 4 GPUs" in shown
     assert "see losses with a deviation of 0.01" in shown
     assert "100 to choose, 500 others to judge" in shown
     assert "published rounds" in shown
-    assert "promises of the published plan with probability 0.9:" in shown
-    assert [line.split()[1] for line in shown.splitlines() if line.startswith("as ")] == ["printed", "corrected"]
-    assert "says nothing" in shown
-    fast = informed.replace(
-        prior=PRIOR | {"rate_low_per_min": 1e4, "rate_high_per_min": 1e4, "ranking_noise_loss": 0.0}
-    )
-    assert "says nothing" not in show(*PRESENTER.present_instance(fast))
     table = {"form": "table", "start_loss": 1.0, "losses": [[0.5, 0.4]], "scaling": PRIOR["scaling"]}
     shown = show(*PRESENTER.present_instance(informed.replace(prior=table)))
     assert "those of a past run, up to 2 min 00 s on one GPU" in shown
-    assert "promises" not in show(*PRESENTER.present_instance(informed.replace(deadline_min=0.5)))
+    assert "published rounds" not in show(*PRESENTER.present_instance(informed.replace(deadline_min=0.5)))
 
 
 @pytest.mark.parametrize("limit", ["budget", "deadline"])
@@ -140,7 +133,7 @@ def test_frontiers_have_intervals(informed: SeerInstance, limit: str) -> None:
 
 
 def test_the_page(informed: SeerInstance, found: Sequence[Result[Solution]], tmp_path: Path) -> None:
-    """Loss and gain as cards, other budgets by loss, the theorem, and what is assumed of trials."""
+    """Loss and gain as cards, other budgets by loss, and what is assumed of trials."""
     path = tmp_path / "report.html"
     background = gather_background(informed, found[0], found[1:])
     write_text(build_report(informed, found[0], Beside(found[1:], background, verify(informed, found[0]))), path)
@@ -148,8 +141,6 @@ def test_the_page(informed: SeerInstance, found: Sequence[Result[Solution]], tmp
     for words in (
         "Expected final loss",
         "gain over published",
-        "Theorem 2 under this prior",
-        "as corrected",
         "Trials are drawn from the prior",
         "for each the best plan found",
         "It samples the loss again, too",

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from optplan.errors import DataWarning, OptplanError
-from optplan.lab.benchmarks.machine import count_processors
 from optplan.lab.benchmarks.paper.gathering import gather_all
 from optplan.lab.benchmarks.paper.pages import write_page
 from optplan.lab.benchmarks.paper.running import Runner
 from optplan.lab.benchmarks.paper.setting import QUICK, Scope, Setting
+from optplan.lab.benchmarks.sweeps import count_processors
 from optplan.progress import Event
 from optplan.units import parse_duration
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from optplan.lab.benchmarks.paper.curves import Curve, compare, largest_factor
 from optplan.lab.benchmarks.paper.experiments import (
     AUTOSCALED,
     EXACT,
@@ -19,7 +18,7 @@ from optplan.lab.benchmarks.paper.experiments import (
     with_pollux_there,
 )
 from optplan.lab.benchmarks.paper.gathering import FIGURE7_GPUS, Gathered
-from optplan.lab.benchmarks.paper.running import Curves
+from optplan.lab.benchmarks.paper.running import Curve, Curves, compare, largest_factor
 from optplan.units import SECONDS_PER_HOUR
 
 _NAMES = {

@@ -14,20 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from optplan.instances.files import format_json, write_text
-from optplan.instances.plain_data import read_data
-from optplan.lab.benchmarks.paper.curves import Curve, Point
-from optplan.lab.benchmarks.paper.plans import GPU, SOLVERS
-from optplan.lab.benchmarks.paper.running import Curves, Runner, gather
-from optplan.lab.benchmarks.paper.setting import Setting
-from optplan.lab.benchmarks.paper.traces import Trace, make_bursts, measure_variation
-from optplan.lab.benchmarks.paper.watching import watch
-from optplan.lab.cluster.cells import REVISION, Cell
+from optplan.lab.benchmarks.paper.running import Curve, Curves, Point, Runner, gather, keep, watch
+from optplan.lab.benchmarks.paper.setting import GPU, SOLVERS, Setting, Trace, make_bursts, measure_variation
 from optplan.lab.cluster.policies.in_turn import InTurn
-from optplan.lab.cluster.pollux.beliefs import Knowledge
+from optplan.lab.cluster.policies.pollux import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch, make_jobs
 from optplan.lab.cluster.replaying import replay
-from optplan.lab.traces.sia_choices import Timing
+from optplan.lab.sweeps import REVISION, Cell
+from optplan.lab.traces.sia import Timing
 from optplan.lab.traces.sia_workloads import Workload, read_workload
 
 EXACT, PUBLISHED, SINGLE = SOLVERS
@@ -206,9 +200,8 @@ class Experiments:
             for name in ("least attained service", POLLUX):
                 cells[name] = self.setting.cell(bursts, FIXED[name], nodes=nodes)
             cells[AUTOSCALED] = self.setting.cell(bursts, f"{_AUTOSCALED_NAME}:{_TARGET}")
-            self.runner.run("figure 9", cells.values())
+            told = self.runner.run("figure 9", cells)
             measured = measure_variation(bursts)
-            told = {name: self.runner.get(cell) for name, cell in cells.items()}
             rows.append({"variation": variation, "seed": seed, "measured": measured, "policies": told})
         return rows
 
@@ -220,8 +213,7 @@ class Experiments:
             if planned is None:
                 continue
             cells = {one.name: self.setting.cell(one, planned) for one in replayed}
-            self.runner.run("predictions", cells.values())
-            told = {name: self.runner.get(cell) for name, cell in cells.items()}
+            told = self.runner.run("predictions", cells)
             spans = {one.name: one.span_h for one in replayed}
             rows.append({"planned": planned, "told": told, "spans_h": spans})
         return rows
@@ -235,20 +227,19 @@ class Experiments:
         cells = {name: self.setting.cell(trace, planned) for name, planned in plans.items() if planned is not None}
         for name in ("least attained service", POLLUX):
             cells[name] = self.setting.cell(trace, FIXED[name], nodes=max(1, round(gpus / 4)))
-        self.runner.run("over time", cells.values())
-        own = self.runner.get(cells[EXACT]) if EXACT in cells else None
+        told = self.runner.run("over time", cells)
+        own = told.get(EXACT)
         if own is not None and AUTOSCALED in curves:
             target = curves[AUTOSCALED].nearest(own["node_gpu_hours"]).label
             cells[AUTOSCALED] = self.setting.cell(trace, f"{_AUTOSCALED_NAME}:{target}")
+            told |= self.runner.run("over time", {AUTOSCALED: cells[AUTOSCALED]})
         found = {}
         for name, cell in cells.items():
-            told = self.runner.get(cell)
-            if told is None:
-                continue
-            folder, begin = self.setting.folder / "watched", not self.runner.is_over()
-            watched = watch(cell, folder, self.setting.checksums, begin=begin)
-            if watched is not None:
-                found[name] = {"cell": told, **watched}
+            begin = not self.runner.is_over()
+            if (one := told[name]) is not None:
+                watched = watch(cell, self.setting.folder / "watched", self.setting.checksums, begin=begin)
+                if watched is not None:
+                    found[name] = {"cell": one, **watched}
         return found
 
 
@@ -261,13 +252,11 @@ def replay_sia_tables(setting: Setting) -> list[dict[str, Any]]:
     folder = setting.data / "sia" / "replays"
     workload = setting.newtrace().path  # of the quick form the first jobs: nobody waits, so the others change nothing
     sums = setting.checksums
-    read = [sums.of_file(str(path)) for path in (folder / "widths.json", folder / "jobs.csv", workload)]
-    parts = (REVISION, setting.scope.jobs is None, sums.of_folder(str(setting.profiles)), *read)
+    read = [sums.of(str(path)) for path in (folder / "widths.json", folder / "jobs.csv", workload)]
+    parts = (REVISION, setting.scope.jobs is None, sums.of(str(setting.profiles)), *read)
     path = setting.folder / f"sia-replays-{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}.json"
-    if not path.is_file():
-        told = {"rows": _replay_sia_tables(setting, folder, read_workload(workload))}
-        write_text(format_json(told) + "\n", path, overwrite=True)
-    rows: list[dict[str, Any]] = read_data(path)["rows"]
+    told = keep(path, lambda: {"rows": _replay_sia_tables(setting, folder, read_workload(workload))})
+    rows: list[dict[str, Any]] = told["rows"]
     return rows
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from optplan.lab.benchmarks.machine import describe_machine, describe_versions
 from optplan.lab.benchmarks.paper.experiments import Experiments, replay_sia_tables
 from optplan.lab.benchmarks.paper.running import Curves, Runner
-from optplan.lab.benchmarks.paper.traces import Trace, measure_variation, read_rows
-from optplan.lab.cluster.pollux.beliefs import Knowledge
+from optplan.lab.benchmarks.paper.setting import Trace, measure_variation, read_rows
+from optplan.lab.benchmarks.sweeps import describe_machine, describe_versions
+from optplan.lab.cluster.policies.pollux import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch
 
 #: GPUs of the figures over time: 55 in figure 5, 112 in figure 7 (sections 6.2, 6.4); of figure 9, 120.

@@ -1,18 +1,95 @@
-"""Running cells: in pieces, so that a run can be stopped after a time, and gathering curves from them."""
+"""Running cells in pieces, so that a run can stop after a time; curves of what they reach; replays that are watched."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
+import numpy as np
+
+from optplan.instances.files import format_json, write_text
 from optplan.instances.plain_data import read_data
-from optplan.lab.benchmarks.paper.curves import Curve, Point
 from optplan.lab.benchmarks.paper.setting import Setting
-from optplan.lab.cluster.cells import Cell
-from optplan.lab.sweeps import run
+from optplan.lab.cluster.jobs import Sight
+from optplan.lab.cluster.policies.naming import make_policy
+from optplan.lab.cluster.replaying import replay
+from optplan.lab.sweeps import Cell, Checksums, run
 from optplan.progress import Event, Listener
+
+Decided = TypeVar("Decided")
+_Name = TypeVar("_Name")
+
+#: What a replay tells of a point.
+_MEASURES = ("gpu_hours", "node_gpu_hours", "mean_jct_s", "p95_jct_s", "most_gpus")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One replay of what ``label`` says: what was held and rented, completion times, the most GPUs at once."""
+
+    label: str
+    gpu_hours: float
+    node_gpu_hours: float
+    mean_s: float
+    p95_s: float
+    most_gpus: int
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A policy's replays on one trace, at least one, by what they used."""
+
+    name: str
+    points: Sequence[Point]
+
+    def at(self, hours: float, what: str = "mean_s", use: str = "node_gpu_hours") -> float | None:
+        """Return a figure at so many GPU-hours: the least that the policy reaches with as many or fewer.
+
+        Between two points both completion times and hours follow a line of powers; None where all points need more.
+        """
+        ordered = sorted((getattr(point, use), getattr(point, what)) for point in self.points)
+        hours_of = np.array([one for one, _ in ordered])
+        values = np.minimum.accumulate(np.array([value for _, value in ordered]))
+        if not hours_of.size or hours < hours_of[0] * (1 - 1e-9):
+            return None
+        return float(np.exp(np.interp(np.log(hours), np.log(hours_of), np.log(values))))
+
+    def hours_for(self, seconds: float) -> float | None:
+        """Return the GPU-hours for a mean completion time; None where the policy does not reach it."""
+        ordered = sorted((point.node_gpu_hours, point.mean_s) for point in self.points)
+        values = np.minimum.accumulate(np.array([value for _, value in ordered]))
+        if not values.size or seconds < values[-1] or seconds > values[0]:
+            return None
+        hours_of = np.array([one for one, _ in ordered])
+        return float(np.exp(np.interp(-np.log(seconds), -np.log(values), np.log(hours_of))))
+
+    def nearest(self, hours: float) -> Point:
+        """Return the point whose GPU-hours are nearest, as a factor."""
+        return min(self.points, key=lambda point: abs(np.log(point.node_gpu_hours / hours)))
+
+
+def compare(curve: Curve, rival: Curve, what: str = "mean_s", use: str = "node_gpu_hours") -> list[tuple[Point, float]]:
+    """Return by which factor each point of a rival is above the curve at the same GPU-hours.
+
+    Points at which the curve has none as cheap are left out, and those that a cheaper one of the rival's beats: nobody
+    would choose them.
+    """
+    found = []
+    for point in rival.points:
+        hours, value = getattr(point, use), getattr(point, what)
+        own, best = curve.at(hours, what, use), rival.at(hours, what, use)
+        if own is not None and best is not None and value <= best * (1 + 1e-9):
+            found.append((point, value / own))
+    return found
+
+
+def largest_factor(curve: Curve, rival: Curve) -> float | None:
+    """Return the largest of :func:`compare`; None without any."""
+    return max((factor for _, factor in compare(curve, rival)), default=None)
+
 
 #: Cells to each processor between two looks at the clock.
 _AT_ONCE = 2
@@ -36,14 +113,14 @@ class Runner:
         """Whether no more cells are to be begun."""
         return self.limit_s is not None and time.perf_counter() - self._start > self.limit_s
 
-    def run(self, what: str, cells: Iterable[Cell]) -> None:
-        """Run cells, for a part of the page."""
+    def run(self, what: str, cells: Mapping[_Name, Cell]) -> dict[_Name, dict[str, Any] | None]:
+        """Run cells, for a part of the page; return what came of each, None where it was not run."""
         waiting = []
-        for cell in cells:
+        for cell in cells.values():
             digest = cell.digest(self.setting.checksums)
-            known = self._find(digest)
-            if known is not None:
-                self.done[digest] = known
+            path = next(self.setting.cells_folder.glob(f"*-{digest[:12]}.json"), None)
+            if path is not None:
+                self.done[digest] = read_data(path)
             elif cell.policy.startswith(tuple(self.without)):
                 self.left += 1
             elif digest not in self.done:
@@ -55,41 +132,70 @@ class Runner:
             if self.on_event is not None:
                 self.on_event(Event(f"{what}: {len(waiting)} cells to come", time.perf_counter() - self._start))
         self.left += len(waiting)
-
-    def get(self, cell: Cell) -> dict[str, Any] | None:
-        """Return what came of a cell; None where it was not run."""
-        return self.done.get(cell.digest(self.setting.checksums))
-
-    def curve(self, name: str, cells: Mapping[str, Cell]) -> Curve:
-        """Gather a policy's replays, by what was set; those that did not complete every job are left out."""
-        points = []
-        for label, cell in cells.items():
-            told = self.get(cell)
-            if told is not None and told["completed"] == told["num_jobs"]:
-                points.append(
-                    Point(
-                        label,
-                        told["gpu_hours"],
-                        told["node_gpu_hours"],
-                        told["mean_jct_s"],
-                        told["p95_jct_s"],
-                        told["most_gpus"],
-                    )
-                )
-        return Curve(name, points)
-
-    def _find(self, digest: str) -> dict[str, Any] | None:
-        for path in self.setting.cells_folder.glob(f"*-{digest[:12]}.json"):
-            told: dict[str, Any] = read_data(path)
-            return told
-        return None
+        return {name: self.done.get(cell.digest(self.setting.checksums)) for name, cell in cells.items()}
 
 
 Curves = dict[str, Curve]
 
 
 def gather(runner: Runner, what: str, groups: Mapping[str, Mapping[str, Cell]]) -> Curves:
-    """Run the cells of several policies and return the curves of those that have points."""
-    runner.run(what, [cell for cells in groups.values() for cell in cells.values()])
-    curves = {name: runner.curve(name, cells) for name, cells in groups.items()}
-    return {name: curve for name, curve in curves.items() if curve.points}
+    """Run the cells of several policies and return the curves of those that have points, by what was set.
+
+    Cells that did not complete every job are left out.
+    """
+    told = runner.run(what, {(name, label): cell for name, cells in groups.items() for label, cell in cells.items()})
+    points: dict[str, list[Point]] = {}
+    for (name, label), one in told.items():
+        if one is not None and one["completed"] == one["num_jobs"]:
+            points.setdefault(name, []).append(Point(label, *(one[measure] for measure in _MEASURES)))
+    return {name: Curve(name, own) for name, own in points.items()}
+
+
+#: Raised whenever what is kept changes.
+_REVISION = 2
+
+
+def watch(cell: Cell, folder: Path, checksums: Checksums, *, begin: bool = True) -> dict[str, Any] | None:
+    """Replay a cell and watch it, unless nothing is to be begun; what was watched before is read.
+
+    Returns ``decisions``, ``decision_mean_s``, ``decision_most_s`` (processor time), and ``releases``, nodes given
+    back.
+    """
+    path = folder / f"watched-{_REVISION}-{cell.digest(checksums)[:16]}.json"
+    return keep(path, lambda: _watch(cell)) if begin or path.is_file() else None
+
+
+def keep(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what a file has, which is made where it is not there yet."""
+    if not path.is_file():
+        write_text(format_json(make()) + "\n", path, overwrite=True)
+    told: dict[str, Any] = read_data(path)
+    return told
+
+
+def _watch(cell: Cell) -> dict[str, Any]:
+    policy = make_policy(cell.policy)
+    jobs, gpus_per_node = cell.make_jobs()
+    took_s: list[float] = []
+    for name in ("choose_nodes", "allocate"):
+        if hasattr(policy, name):
+            setattr(policy, name, _time(getattr(policy, name), took_s))
+    outcome = replay(jobs, policy, gpus_per_node=gpus_per_node, nodes=cell.nodes, start_s=cell.node_start_s)
+    return {
+        "decisions": len(took_s),
+        "decision_mean_s": float(np.mean(took_s)),
+        "decision_most_s": float(np.max(took_s)),
+        "releases": int(-np.minimum(np.diff(outcome.nodes_rented), 0).sum()),
+    }
+
+
+def _time(decide: Callable[[Sight], Decided], took_s: list[float]) -> Callable[[Sight], Decided]:
+    """Return the same decision, which notes the processor time that it takes."""
+
+    def decide_and_note(sight: Sight) -> Decided:
+        begun = time.process_time()
+        decided = decide(sight)
+        took_s.append(time.process_time() - begun)
+        return decided
+
+    return decide_and_note

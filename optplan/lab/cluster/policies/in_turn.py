@@ -1,4 +1,4 @@
-"""First come, first served: each job holds what it wants, or waits until those before it have got theirs."""
+"""Policies that look at no speeds: fixed widths, first come, first served; equal shares; least attained service."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from optplan.errors import DataError, UsageError
-from optplan.lab.cluster.jobs import Job
-from optplan.lab.cluster.policy import Sight
+from optplan.lab.cluster.jobs import ROUND_S, Job, Sight
+from optplan.units import SECONDS_PER_HOUR
 
 
 class InTurn:
@@ -63,3 +63,67 @@ def requested(job: Job) -> int:
         problem = "this policy gives what users asked for, and the workload does not say it"
         raise DataError(f"jobs.{job.name}.num_replicas", problem, "add the column num_replicas, or take another policy")
     return job.requested_gpus
+
+
+class EqualShare:
+    """Divide all GPUs of a cluster of fixed size evenly, round by round.
+
+    What does not come out even goes one GPU each to those who came first; with more jobs than GPUs, these hold one and
+    the others wait. A job that cannot run on its share holds the most below it on which it can; where there is nothing
+    below it, the least on which it can, at the expense of those who came later, or it waits for the next round.
+    """
+
+    name, interval_s = "equal-share", ROUND_S
+
+    def need(self, job: Job) -> int:
+        """Return the least on which it runs: where the share is less, it gets that."""
+        return job.truth.least_width
+
+    def allocate(self, sight: Sight) -> Mapping[Job, int]:
+        """Divide what is left among those who are left."""
+        left = sight.require_fixed(self.name, "divides")
+        held = {}
+        for place, job in enumerate(sight.jobs):
+            share = -(-left // (len(sight.jobs) - place))
+            gpus = job.truth.largest_width(share)
+            if not gpus and job.truth.least_width <= left:
+                gpus = job.truth.least_width
+            held[job] = gpus
+            left -= max(share, gpus)
+        return held
+
+
+class LeastAttained:
+    """Tiresias' least attained service: whoever has had little comes before whoever has had much.
+
+    Two queues, as in the simulator published with Pollux (``simulator/tiresias.py`` of petuum/adaptdl, branch
+    osdi21-artifact): a job is in the first until it has attained the threshold, and in the second from then on. Each is
+    in the order of arrival in it. In every round, jobs get the GPUs that they asked for, first queue first, as long as
+    GPUs are left; smaller ones may overtake those that do not fit, and whoever gets none is stopped.
+
+    Gu et al., "Tiresias: A GPU cluster manager for distributed deep learning", NSDI 2019.
+    """
+
+    name, interval_s = "least-attained", ROUND_S
+
+    def __init__(self, threshold_gpu_hours: float = 16.0) -> None:
+        self._threshold_gpu_s = threshold_gpu_hours * SECONDS_PER_HOUR
+        self._second: dict[Job, None] = {}
+
+    def need(self, job: Job) -> int:
+        """Return what its user asked for."""
+        return requested(job)
+
+    def allocate(self, sight: Sight) -> Mapping[Job, int]:
+        """Serve both queues."""
+        free = sight.require_fixed(self.name, "shares")
+        for job in sight.jobs:
+            if job not in self._second and job.attained_gpu_s(sight.now_s) >= self._threshold_gpu_s:
+                self._second[job] = None
+        self._second = {job: None for job in self._second if job in sight.jobs}
+        first = [job for job in sight.jobs if job not in self._second]
+        held = {}
+        for job in (*first, *self._second):
+            held[job] = requested(job) if requested(job) <= free else 0
+            free -= held[job]
+        return held

@@ -11,17 +11,10 @@ from optplan.execution.online.jobs import Order
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import read_instance, read_plan
-from optplan.lab.cluster.policies.boa_online import BoaOnline
-from optplan.lab.cluster.policies.equal_share import EqualShare
-from optplan.lab.cluster.policies.in_turn import hold_one_width, hold_reservations
-from optplan.lab.cluster.policies.least_attained import LeastAttained
-from optplan.lab.cluster.policies.pollux import Pollux
-from optplan.lab.cluster.policies.pollux_autoscaled import PolluxAutoscaled
-from optplan.lab.cluster.policies.pollux_nsga2 import PolluxNsga2, read_size
-from optplan.lab.cluster.policies.scheduled import Autoscaled, Scheduled
-from optplan.lab.cluster.policies.width_table import follow_plan
-from optplan.lab.cluster.policy import SchedulingPolicy
-from optplan.lab.cluster.pollux.beliefs import Knowledge
+from optplan.lab.cluster.jobs import SchedulingPolicy
+from optplan.lab.cluster.policies.boa import Autoscaled, BoaOnline, Scheduled, follow_plan
+from optplan.lab.cluster.policies.in_turn import EqualShare, LeastAttained, hold_one_width, hold_reservations
+from optplan.lab.cluster.policies.pollux import Knowledge, Pollux, PolluxAutoscaled, PolluxNsga2, read_size
 
 #: What is followed by a number of GPUs, as in ``one-width:8``.
 ONE_WIDTH = "one-width"

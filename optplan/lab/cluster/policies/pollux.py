@@ -1,26 +1,123 @@
-"""Pollux on a cluster of fixed size: in every round, the division of its GPUs that is best by Pollux' fitness.
+"""Pollux: in every round, the division of the cluster's GPUs that is best by Pollux' fitness, and what it believes.
 
 As in the simulators published with Pollux and with Sia: rounds of 60 s; a job may hold at most twice the GPUs that it
 has been seen to run on, one at first, and 64 in all. The division is the one of
-:func:`~optplan.lab.cluster.pollux.dividing.divide`, where these draw a hundred divisions at random and change
-them a hundred times (NSGA-II).
+:func:`~optplan.lab.cluster.pollux.dividing.divide`, or the one that NSGA-II finds, as it was published. The cluster is
+of fixed size, or of as many nodes as keep its efficiency near a target. How fast a job is, in its present epoch, is
+known or learned.
 
-Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI 2021.
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI 2021. The autoscaling is
+its section 4.3, with the band of "BOA Constrictor", section 6.1: a target efficiency c has the band c - d to c + d with
+d = min(0.3 c, 0.3 (1 - c)); one of two numbers, around their mean, is that of the simulator published with Pollux.
 """
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
-from optplan.lab.cluster.jobs import Application, Job, Places
-from optplan.lab.cluster.policy import ROUND_S, Sight
-from optplan.lab.cluster.pollux.beliefs import BELIEFS, MOST_GPUS, Beliefs, Knowledge, Speeds
-from optplan.lab.cluster.pollux.dividing import divide
+from optplan.errors import UsageError
+from optplan.lab.cluster.jobs import ROUND_S, Application, Job, Places, Sight, Spread, consolidate, spread_of
+from optplan.lab.cluster.pollux.dividing import divide, share_gpus, trace
 from optplan.lab.cluster.pollux.fitness import Prospect, Round, restart_factor
+from optplan.lab.cluster.pollux.genetic import GENERATIONS, POPULATION, States, carry_over, search, state_of
 from optplan.schema import FloatArray
+
+#: The most GPUs of a job, as in the simulators published with Pollux and Sia.
+MOST_GPUS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Speeds:
+    """Speeds (K + 1,) on 0 to K GPUs of one node, of any size, and of several, in any unit; zero: cannot run."""
+
+    within: FloatArray
+    across: FloatArray
+
+
+class Knowledge(StrEnum):
+    """What a policy knows about speeds."""
+
+    #: All, as it was measured.
+    TRUTH = "truth"
+    #: What a model says that each job fits to what it has run on.
+    LEARNED = "learned"
+
+
+class Truth:
+    """What is true, on as few nodes as possible; where that is several, one node is not believed to be faster."""
+
+    def __init__(self, gpus_per_node: int) -> None:
+        self._gpus_per_node = gpus_per_node
+        self._known: dict[Application, tuple[FloatArray, FloatArray]] = {}
+
+    def watch(self, job: Job) -> None:
+        """Nothing is new."""
+
+    def look_up(self, job: Job) -> Speeds:
+        """Look the present epoch up."""
+        if job.truth not in self._known:
+            self._known[job.truth] = self._derive(job.truth)
+        within, across = self._known[job.truth]
+        return Speeds(within[job.epochs_done], across[job.epochs_done])
+
+    def _derive(self, truth: Application) -> tuple[FloatArray, FloatArray]:
+        """Return the speeds of every epoch, both (epochs, K + 1)."""
+        within, across = np.zeros((2, truth.num_epochs, truth.largest_width(MOST_GPUS) + 1))
+        for gpus in range(1, within.shape[1]):
+            within[:, gpus] = across[:, gpus] = _speeds(truth, consolidate(gpus, self._gpus_per_node))
+            if 1 < gpus <= self._gpus_per_node:
+                across[:, gpus] = _speeds(truth, (gpus - gpus // 2, gpus // 2))
+        return within, across
+
+
+class Learned:
+    """What each job has learned: the model fitted to the spreads that it has run on, and linear speedups before.
+
+    Pollux' agents fit it to all that they have seen, at the local batches that they have used. Here a job knows a
+    spread at all local batches that were measured there; and since the model is a straight line in GPUs, on one node
+    and on several, it remembers the spreads with the fewest and with the most GPUs of either, on as few nodes as
+    possible. A job that learns by itself is believed instead.
+    """
+
+    def __init__(self, gpus_per_node: int) -> None:
+        self._gpus_per_node = gpus_per_node
+        self._seen: dict[Job, frozenset[Spread]] = {}
+        self._runs: dict[Application, FloatArray] = {}
+
+    def watch(self, job: Job) -> None:
+        """Remember how its GPUs are spread."""
+        is_alone = job.gpus <= self._gpus_per_node
+        spread = spread_of(job.places) if is_alone else consolidate(job.gpus, self._gpus_per_node)
+        seen = self._seen.get(job, frozenset())
+        alike = sorted({spread, *(one for one in seen if (len(one) > 1) is (len(spread) > 1))}, key=sum)
+        others = {one for one in seen if (len(one) > 1) is not (len(spread) > 1)}
+        self._seen[job] = frozenset({alike[0], alike[-1], *others})
+
+    def look_up(self, job: Job) -> Speeds:
+        """Return what the model says; widths on which a job can truly not run are known to it."""
+        truth = job.truth
+        if job.agent is not None:
+            return Speeds(*job.agent.believe(MOST_GPUS))
+        fit_speeds = getattr(truth, "fit_speeds", None)
+        if fit_speeds is None:
+            raise UsageError(f"knowledge: nothing can be learned about {job.application}; choose {Knowledge.TRUTH}")
+        within, across = fit_speeds(self._seen.get(job, frozenset()), MOST_GPUS)
+        if truth not in self._runs:
+            self._runs[truth] = np.array([not gpus or truth.runs_on(gpus) for gpus in range(within.shape[1])], float)
+        return Speeds(within[job.epochs_done] * self._runs[truth], across[job.epochs_done] * self._runs[truth])
+
+
+def _speeds(truth: Application, spread: Spread) -> FloatArray | float:
+    """Return the speed of every epoch, in epochs per second; 0 where it cannot run."""
+    times_s = truth.epoch_times_s(spread)
+    return 0.0 if times_s is None else 1.0 / np.maximum(times_s, np.finfo(float).tiny)
+
 
 #: At age 0 a start would be worth nothing, and nobody would start while nothing else happens: it is worth this.
 _LEAST_FACTOR = 1e-9
@@ -34,16 +131,12 @@ class Pollux:
     def __init__(self, knowledge: Knowledge = Knowledge.TRUTH) -> None:
         self._knowledge = knowledge
         self.rounds = self.proven = 0
-        self._beliefs: Beliefs | None = None
+        self._beliefs: Truth | Learned | None = None
         self._widest: dict[Job, int] = {}
-        self._least: dict[Application, int] = {}
 
     def need(self, job: Job) -> int:
         """Return the least number of GPUs on which it runs; 1 where there is none."""
-        if job.truth not in self._least:
-            widths = range(1, MOST_GPUS + 1)
-            self._least[job.truth] = next((gpus for gpus in widths if job.truth.largest_width(gpus) == gpus), 1)
-        return self._least[job.truth]
+        return job.truth.least_width or 1
 
     def allocate(self, sight: Sight) -> Mapping[Job, Places]:
         """Divide; those who have had least come first where nothing else decides."""
@@ -67,7 +160,8 @@ class Pollux:
     def _watch(self, sight: Sight) -> None:
         """Remember the most GPUs on which each job has been seen to run, and what else that teaches."""
         if self._beliefs is None:
-            self._beliefs = BELIEFS[self._knowledge](sight.gpus_per_node)
+            believe = Truth if self._knowledge is Knowledge.TRUTH else Learned
+            self._beliefs = believe(sight.gpus_per_node)
         for job in sight.jobs:
             self._widest.setdefault(job, 0)
             if job.gpus and job.goes_on_s < sight.now_s:
@@ -100,3 +194,119 @@ def speed_on(speeds: FloatArray, gpus: int) -> float:
     if not runs.size:
         return 1.0
     return float(speeds[runs[max(int(np.searchsorted(runs, gpus, side="right")) - 1, 0)]])
+
+
+#: Half of the band, as a share of the target and of what is above it.
+_HALF_BAND = 0.3
+
+
+def read_band(text: str) -> tuple[float, float, float]:
+    """Read a target efficiency, ``0.5``, or a band, ``0.35:0.65``: the least, the target and the largest one."""
+    try:
+        numbers = [float(part) for part in text.split(":")]
+    except ValueError:
+        numbers = []
+    if len(numbers) == 1 and 0.0 < numbers[0] < 1.0:
+        target = numbers[0]
+        half = _HALF_BAND * min(target, 1.0 - target)
+        return target - half, target, target + half
+    if len(numbers) == 2 and 0.0 < numbers[0] < numbers[1] < 1.0:
+        return numbers[0], sum(numbers) / 2.0, numbers[1]
+    message = f"target: got {text!r}; give an efficiency between 0 and 1, such as 0.5, or a band, such as 0.35:0.65"
+    raise UsageError(message)
+
+
+class PolluxAutoscaled(Pollux):
+    """Divide all GPUs by Pollux' fitness, of as many nodes as suit a target efficiency.
+
+    The efficiency is the sum of the jobs' speedups over one GPU, divided by the GPUs of the cluster. In every round in
+    which it is outside the band, the number of nodes becomes the one at which the best division's efficiency, without
+    regard to where GPUs are, is closest to the target; by bisection, since more nodes are used less efficiently.
+    """
+
+    def __init__(self, target: str, knowledge: Knowledge = Knowledge.TRUTH) -> None:
+        super().__init__(knowledge)
+        self.name = f"pollux-autoscaled:{target}"
+        self._low, self._target, self._high = read_band(target)
+
+    def choose_nodes(self, sight: Sight) -> int:
+        """Return the number of nodes: the present one, unless its efficiency is outside the band."""
+        if not sight.jobs:
+            return 1
+        self._watch(sight)
+        jobs, now = list(sight.jobs), len(sight.nodes)
+        held = [(job.gpus, len(job.places)) for job in jobs]
+        if self._low <= self._measure(jobs, held, now * sight.gpus_per_node) <= self._high:
+            return now
+        return self._search_nodes(jobs, sight)
+
+    def _search_nodes(self, jobs: Sequence[Job], sight: Sight) -> int:
+        """Return the number of nodes whose efficiency is closest to the target."""
+        size = sight.gpus_per_node
+        most = max(sum(claim.most_gpus for claim in self._claim(jobs, sight, size)) // size, 1)
+        found: dict[int, float] = {}
+
+        def miss(nodes: int) -> float:
+            if nodes not in found:
+                claims = self._claim(jobs, sight, nodes * size)
+                _, shared = share_gpus(claims, nodes * size)
+                counts = trace(claims, shared, nodes * size)
+                held = [(count, 1 if count <= size else 2) for count in counts]
+                found[nodes] = self._measure(jobs, held, nodes * size) - self._target
+            return found[nodes]
+
+        few = bisect.bisect_right(range(1, most + 1), 0.0, key=lambda nodes: -miss(nodes))
+        return min((max(few, 1), min(few + 1, most)), key=lambda nodes: abs(miss(nodes)))
+
+    def _measure(self, jobs: Sequence[Job], held: Sequence[tuple[int, int]], gpus: int) -> float:
+        """Return the efficiency of a cluster on which jobs hold numbers of GPUs on numbers of nodes."""
+        total = 0.0
+        for job, (count, nodes) in zip(jobs, held, strict=True):
+            speeds = self._look_up(job)
+            alone = speed_on(speeds.within, 1) / self.need(job)
+            total += float((speeds.within if nodes <= 1 else speeds.across)[count]) / alone
+        return total / gpus
+
+
+def read_size(text: str) -> tuple[int, int]:
+    """Read how large a search is: ``20x50`` is 20 divisions that change 50 times."""
+    population, _, generations = text.partition("x")
+    if population.isdecimal() and generations.isdecimal() and int(population) >= 2 and int(generations) >= 1:
+        return int(population), int(generations)
+    raise UsageError(f"pollux-nsga2: got {text!r}; give divisions (2 or more) and how often they change, such as 20x50")
+
+
+class PolluxNsga2(Pollux):
+    """Divide all GPUs by Pollux' fitness, as far as NSGA-II finds it with so many divisions that change so often.
+
+    It goes on from the last round's divisions, takes seconds a round, and finds what :class:`Pollux` finds or less: it
+    is there to be compared.
+    """
+
+    name = "pollux-nsga2"
+
+    def __init__(
+        self,
+        knowledge: Knowledge = Knowledge.TRUTH,
+        population: int = POPULATION,
+        generations: int = GENERATIONS,
+    ) -> None:
+        super().__init__(knowledge)
+        if (population, generations) != (POPULATION, GENERATIONS):
+            self.name = f"{self.name}:{population}x{generations}"
+        self._population, self._generations, self._seed = population, generations, 0
+        self._states: States | None = None
+        self._rows: dict[Job, int] = {}
+
+    def _search(self, jobs: Sequence[Job], task: Round) -> Sequence[Places]:
+        """Go on from the divisions of the round before."""
+        beginning = state_of(task)[None]
+        if self._states is not None and self._states.shape[2] == len(task.nodes):
+            known = {place: self._rows[job] for place, job in enumerate(jobs) if job in self._rows}
+            beginning = carry_over(self._states, known, len(jobs))
+        self._seed += 1
+        best, self._states = search(
+            task, beginning, seed=self._seed, population=self._population, generations=self._generations
+        )
+        self._rows = {job: place for place, job in enumerate(jobs)}
+        return best

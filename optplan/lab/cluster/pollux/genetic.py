@@ -11,7 +11,7 @@ Qiao et al., OSDI 2021, section 4.2; the operators and their chances are those o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -78,7 +78,8 @@ def search(
     found = minimize(problem, algorithm, ("n_gen", generations), seed=seed, copy_algorithm=False)
     states = evolution.unflatten(np.atleast_2d(found.X).astype(np.int64))
     best = states[np.atleast_2d(found.F)[:, 0].argmin()]
-    return tuple(_read(row, task.nodes) for row in best), states
+    places = [[(task.nodes[place], int(row[place])) for place in np.flatnonzero(row).tolist()] for row in best]
+    return tuple(map(tuple, places)), states
 
 
 def state_of(task: Round) -> States:
@@ -100,10 +101,6 @@ def carry_over(states: States, rows: Mapping[int, int], jobs: int) -> States:
     carried = np.zeros((len(states), jobs, states.shape[2]), dtype=np.int64)
     carried[:, list(rows)] = states[:, list(rows.values())]
     return carried
-
-
-def _read(row: IntArray, nodes: Sequence[int]) -> Places:
-    return tuple((nodes[place], int(row[place])) for place in np.flatnonzero(row).tolist())
 
 
 class _Evolution:

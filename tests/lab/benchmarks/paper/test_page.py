@@ -13,15 +13,13 @@ import pytest
 from optplan.errors import UsageError
 from optplan.lab.benchmarks.paper import running, setting
 from optplan.lab.benchmarks.paper.__main__ import main
-from optplan.lab.benchmarks.paper.charts import Axis, Line, draw
 from optplan.lab.benchmarks.paper.claims import list_claims
-from optplan.lab.benchmarks.paper.curves import Curve, Point
 from optplan.lab.benchmarks.paper.experiments import AUTOSCALED, EXACT, EXACT_ALIKE
+from optplan.lab.benchmarks.paper.figures import Axis, Line, draw
 from optplan.lab.benchmarks.paper.gathering import Gathered, add_up
-from optplan.lab.benchmarks.paper.pages import write_page
-from optplan.lab.benchmarks.paper.sections import percent, write_table
-from optplan.lab.cluster.policies.pollux import Pollux
-from optplan.lab.cluster.pollux.beliefs import Knowledge
+from optplan.lab.benchmarks.paper.pages import percent, write_page, write_table
+from optplan.lab.benchmarks.paper.running import Curve, Point
+from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
 
 #: Smaller still than the quick form.
 _LEAST = dataclasses.replace(
@@ -75,7 +73,7 @@ def test_the_page_is_made_and_resumed(data_pack: Path, tmp_path: Path, monkeypat
         raise AssertionError(message)
 
     monkeypatch.setattr(running, "run", refuse)
-    monkeypatch.setattr("optplan.lab.benchmarks.paper.watching.replay", refuse)
+    monkeypatch.setattr("optplan.lab.benchmarks.paper.running.replay", refuse)
     monkeypatch.setattr("optplan.lab.benchmarks.paper.experiments.replay", refuse)
     assert main([*asked, "--processes", "1"]) == 0
     again = (tmp_path / "docs" / "paper.md").read_text(encoding="utf-8")

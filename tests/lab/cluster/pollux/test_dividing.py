@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.lab.cluster.jobs import Places
-from optplan.lab.cluster.pollux.dividing import divide, share_gpus, trace
+from optplan.lab.cluster.pollux.dividing import Floor, divide, share_gpus, trace
 from optplan.lab.cluster.pollux.fitness import MOST_NODES, Prospect, Round, restart_factor
 from optplan.lab.cluster.pollux.genetic import search, state_of
-from optplan.lab.cluster.pollux.placing import Floor
 
 #: Speeds on 0 to 4 GPUs of one node, and of several.
 WITHIN, ACROSS = np.array([0.0, 1.0, 1.8, 2.4, 2.8]), np.array([0.0, 0.0, 1.2, 1.5, 1.6])

@@ -10,9 +10,7 @@ import pytest
 from optplan.errors import UsageError
 from optplan.lab.cluster.jobs import Job, Spread, TabledApplication
 from optplan.lab.cluster.policies.naming import make_policy
-from optplan.lab.cluster.policies.pollux import Pollux
-from optplan.lab.cluster.policies.pollux_nsga2 import read_size
-from optplan.lab.cluster.pollux.beliefs import Knowledge
+from optplan.lab.cluster.policies.pollux import Knowledge, Pollux, read_size
 from optplan.lab.cluster.replaying import replay
 from optplan.schema import FloatArray
 

@@ -8,7 +8,7 @@ import pytest
 from optplan.errors import UsageError
 from optplan.lab.cluster.jobs import Job, TabledApplication
 from optplan.lab.cluster.policies.naming import make_policy
-from optplan.lab.cluster.policies.pollux_autoscaled import PolluxAutoscaled, read_band
+from optplan.lab.cluster.policies.pollux import PolluxAutoscaled, read_band
 from optplan.lab.cluster.replaying import replay
 
 #: Speedups 1, 1.6, 2, 2.4 on 1, 2, 4 and 8 GPUs; no pause.

@@ -39,7 +39,20 @@ from optplan.formulations.seer.data.brackets import ROUNDING, SearchBrackets, fl
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
 from optplan.formulations.seer.laws.expectation import require_prior
+from optplan.reporting.pages import Section
+from optplan.reporting.seer.words import format_loss
+from optplan.reporting.tables import Column, Table, numbers
 
+#: Probability with which the promise that is shown may fail.
+_DELTA = 0.1
+_PROMISE = (
+    f"Theorem 2 of the paper bounds the final loss of the published plan with probability {1 - _DELTA:g}, where its "
+    "condition, a sum of two terms that must not exceed 1, holds. As printed it promises more than is proven."
+)
+_COLUMNS = (
+    Column("Theorem 2"),
+    *numbers("bracket", "share u", "first term", "second term", "sum, at most 1", "final loss at most"),
+)
 #: Panels of the integral, each with so many points, in equal ratios from u to 1.
 _PANELS, _POINTS = 64, 12
 
@@ -100,6 +113,20 @@ class Theorem2:
     corrected: Guarantee
 
 
+def tell_theorem2(instance: SeerInstance) -> Section | None:
+    """Say what the theorem promises of the published plan, printed and corrected; None where it says nothing."""
+    if instance.prior is None or instance.brackets is None:
+        return None
+    found = evaluate_theorem2(instance, delta=_DELTA)
+    rows: list[tuple[str, ...]] = []
+    for name, guarantee in (("as printed", found.printed), ("as corrected", found.corrected)):
+        term, bound = guarantee.term, guarantee.bound_loss
+        figures = (f"{figure:.4g}" for figure in (term.share, term.first, term.second, term.condition))
+        rows.append((name, str(term.bracket), *figures, "says nothing" if bound is None else format_loss(bound)))
+    table = Table("Theorem 2 under this prior", _COLUMNS, rows)
+    return Section("promise", "What theory promises", [_PROMISE, table])
+
+
 def evaluate_theorem2(instance: SeerInstance, *, delta: float = 0.1) -> Theorem2:
     """Evaluate Theorem 2, which may fail with probability ``delta``, for the published search of an instance.
 
@@ -123,27 +150,15 @@ def _list_printed(
 ) -> tuple[GuaranteeTerm, ...]:
     """Evaluate (1) as printed, with times in units of t_min; p_min multiplies the GPUs."""
     levels, eta, nu = published.levels, instance.eta, instance.nu
-    logarithm = math.log(2.0 * levels / delta)
-    share = min(1.0, logarithm / published.ratio)
-    integral, tail = _integrate(prior, share), _tail(prior, share)
-    quantile = float(prior.quantile(np.array(share)))
+    logarithm, unit_min = math.log(2.0 * levels / delta), instance.least_round_min
     terms = []
     for j in range(1, levels + 1):
         wide = nu ** (levels - j)
-        first = 2.0 * eta / prior.scaling.of(instance.least_gpus * wide) * integral
+        first = 2.0 * eta / prior.scaling.of(instance.least_gpus * wide)
         second = 20.0 * eta**2 / (3.0 * published.ratio * wide * prior.scaling.of(instance.least_gpus * nu**j))
-        terms.append(
-            GuaranteeTerm(
-                bracket=j,
-                groups=floor_loosely(wide),
-                share=share,
-                quantile_loss=quantile,
-                integral_min=integral,
-                tail_min=tail,
-                first=first / instance.least_round_min,
-                second=_times(second * logarithm, tail) / instance.least_round_min,
-            )
-        )
+        share = min(1.0, logarithm / published.ratio)
+        factors = first / unit_min, second * logarithm / unit_min
+        terms.append(_make_term(prior, j, floor_loosely(wide), share, *factors))
     return tuple(terms)
 
 
@@ -153,33 +168,26 @@ def _list_corrected(
     """Evaluate the condition that the lemmas give, for every bracket that trains a trial to the end."""
     levels, eta = published.levels, instance.eta
     group = eta ** (published.rounds - 1)
-    logarithm = math.log(2.0 * levels / delta)
     terms = []
     for number, bracket in enumerate(published.brackets, start=1):
         groups = floor_loosely(bracket.trials[0] * (1.0 + ROUNDING) / group)
-        if groups < 1:
-            continue
-        share = min(1.0, math.log(2.0 * groups * levels / delta) / group)
-        integral, tail = _integrate(prior, share), _tail(prior, share)
-        pace = prior.scaling.of(bracket.gpus) * published.round_min
-        terms.append(
-            GuaranteeTerm(
-                bracket=number,
-                groups=groups,
-                share=share,
-                quantile_loss=float(prior.quantile(np.array(share))),
-                integral_min=integral,
-                tail_min=tail,
-                first=2.0 * eta * integral / pace,
-                second=_times(10.0 * eta * logarithm / (3.0 * groups * group * pace), tail),
-            )
-        )
+        if groups >= 1:
+            share = min(1.0, math.log(2.0 * groups * levels / delta) / group)
+            pace = prior.scaling.of(bracket.gpus) * published.round_min
+            second = 10.0 * eta * math.log(2.0 * levels / delta) / (3.0 * groups * group * pace)
+            terms.append(_make_term(prior, number, groups, share, 2.0 * eta / pace, second))
     return tuple(terms)
 
 
-def _tail(prior: ParametricPrior | TablePrior, share: float) -> float:
-    """Return gamma^-1((F^-1(u) - l*)/4)."""
-    return float(prior.minutes_within((prior.quantile(np.array(share)) - prior.best_loss) / 4.0))
+def _make_term(
+    prior: ParametricPrior | TablePrior, bracket: int, groups: int, share: float, first: float, second: float
+) -> GuaranteeTerm:
+    """Return the condition of a bracket, whose terms are factors of the integral and of gamma^-1((F^-1(u) - l*)/4)."""
+    quantile = prior.quantile(np.array(share))
+    tail = float(prior.minutes_within((quantile - prior.best_loss) / 4.0))
+    integral = _integrate(prior, share)
+    last = second * tail if second else 0.0  # an infinite time times nothing is nothing
+    return GuaranteeTerm(bracket, groups, share, float(quantile), integral, tail, first * integral, last)
 
 
 def _integrate(prior: ParametricPrior | TablePrior, share: float) -> float:
@@ -192,8 +200,3 @@ def _integrate(prior: ParametricPrior | TablePrior, share: float) -> float:
     half = np.diff(ends)[:, None] / 2.0
     shares = (ends[:-1, None] + ends[1:, None]) / 2.0 + half * nodes
     return float((half * weights * prior.minutes_within((prior.quantile(shares) - prior.best_loss) / 4.0)).sum())
-
-
-def _times(factor: float, minutes: float) -> float:
-    """Multiply, where an infinite time times nothing is nothing."""
-    return factor * minutes if factor else 0.0

@@ -1,26 +1,51 @@
-"""BOA's scheduler as it runs (paper, section 5.2): a table of widths, and decisions about jobs and nodes.
+"""BOA's policies (paper, section 5.2): a plan's widths as they are, its scheduler, widths that are calculated again.
 
-On a cluster of fixed size jobs queue in the order that is given. BOA's optimum holds for nodes that are rented as they
-are needed: on a fixed cluster its widths are a heuristic. Autoscaled, nodes are asked for in rounds and come after
-their start, as the paper's cluster expander does it.
+A plan may be of any solver: the exact ones, the paper's Algorithm 1, or the best single width per class. Classes of the
+plan are applications of the workload; jobs of others hold one GPU, as plans of streams have it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from optplan.errors import UsageError
+from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.decisions import Allocator, Decision
+from optplan.execution.online.events import Arrival, Completion, OnlineEvent, Run
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
 from optplan.execution.online.rows import RemainingTimes, Rows
+from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
-from optplan.lab.cluster.jobs import Job, Places
-from optplan.lab.cluster.policies.width_table import require_one_type
-from optplan.lab.cluster.policy import ROUND_S, Sight
+from optplan.lab.cluster.jobs import ROUND_S, Job, Places, Sight
+from optplan.lab.cluster.policies.in_turn import InTurn
+
+
+def follow_plan(plan: BoaPlan) -> InTurn:
+    """Return the policy that a plan on one type of GPU is; where a class has several ways, jobs are dealt out."""
+    require_one_type(plan)
+    table, rows = WidthTable.from_plan(plan), Rows()
+    return InTurn(f"{plan.solver} plan", lambda job: _look_up(job, table, rows))
+
+
+def _look_up(job: Job, table: WidthTable, rows: Rows) -> int:
+    """Return what a job holds by a table, along the way that it was dealt."""
+    return table.held_at(job.application, job.epochs_done, rows.row_of(job.name, job.application, table)).gpus
+
+
+def require_one_type(plan: BoaPlan) -> str:
+    """Return the type of GPU that a plan rents; raises as :func:`follow_plan`."""
+    if len(plan.resources) > 1:
+        raise UsageError(f"the plan rents {', '.join(plan.resources)}; a replay has nodes of one type: plan on one")
+    return next(iter(plan.resources))
 
 
 class Scheduled:
-    """Follow the widths of a plan on one type of GPU, on a cluster of fixed size."""
+    """Follow the widths of a plan on one type of GPU, on a cluster of fixed size, where jobs queue in an order.
+
+    BOA's optimum holds for nodes that are rented as they are needed: here its widths are a heuristic.
+    """
 
     interval_s: float | None = None
 
@@ -86,7 +111,7 @@ class Scheduled:
             rows = self._table.classes.get(name, ())
             most = max((int(row.gpus.max()) for row in rows), default=1)
             widths = range(1, most + 1)
-            self._runnable[name] = tuple(width for width in widths if job.truth.largest_width(width) == width)
+            self._runnable[name] = tuple(filter(job.truth.runs_on, widths))
 
     def _count_most(self, sight: Sight) -> int | None:
         """Return the most GPUs that there will ever be; None where as many come as are asked for."""
@@ -113,7 +138,10 @@ class Scheduled:
 
 
 class Autoscaled(Scheduled):
-    """Follow the widths of a plan on one type of GPU, on a cluster that grows and shrinks in rounds."""
+    """Follow the widths of a plan on one type of GPU, on a cluster that grows and shrinks in rounds.
+
+    Nodes are asked for in rounds and come after their start, as the paper's cluster expander does it.
+    """
 
     interval_s = ROUND_S
 
@@ -131,3 +159,62 @@ class Autoscaled(Scheduled):
     def _count_most(self, sight: Sight) -> None:
         """Say that as many come as are asked for."""
         del sight
+
+
+#: Seconds between two calculations, as in the paper.
+INTERVAL_S = 900.0
+
+
+class BoaOnline(InTurn):
+    """Follow a table that follows the jobs; by default it is calculated every 15 minutes and never in between.
+
+    What is known at the start is an instance: rates, sizes and speeds as somebody planned with them, perhaps on another
+    week. The width calculator is told of arrivals and completions; jobs take their new widths when their next epoch
+    begins. Speeds stay those of the instance.
+    """
+
+    def __init__(self, instance: BoaInstance, terms: Terms | None = None) -> None:
+        super().__init__("boa-online", self._find_width)
+        terms = terms or Terms(every_s=INTERVAL_S, settle_s=INTERVAL_S)
+        self._calculator = WidthCalculator(instance, terms, now_s=0.0)
+        self._calculator.consider(0.0)
+        self._rows = Rows()
+        self._there: dict[Job, None] = {}
+        # By job: where it trained for how long, and what it held and had trained when it was last looked at.
+        self._ran: dict[Job, list[Run]] = {}
+        self._looked: dict[Job, tuple[int, float]] = {}
+
+    def allocate(self, sight: Sight) -> Mapping[Job, int]:
+        """Tell the calculator what has happened, and serve jobs by the table that holds now."""
+        now_s = sight.now_s
+        events: list[OnlineEvent] = []
+        for job in sight.changed:
+            if job not in self._there:
+                self._there[job] = None
+                self._ran[job], self._looked[job] = [], (0, 0.0)
+                events.append(Arrival(id=job.name, at_s=now_s, job_class=job.application))
+            self._look(job)
+        for job in [job for job in self._there if job.is_over]:
+            self._look(job)
+            del self._there[job], self._looked[job]
+            ran = tuple(self._ran.pop(job))
+            events.append(Completion(id=f"{job.name} ended", at_s=now_s, job_class=job.application, ran=ran))
+        self._calculator.take(events, now_s)
+        self._calculator.consider(now_s)
+        wishes = super().allocate(sight)
+        for job, gpus in wishes.items():
+            self._looked[job] = (gpus, self._looked[job][1])
+        return wishes
+
+    def _look(self, job: Job) -> None:
+        """Note what a job has trained since it was last looked at, and where."""
+        gpus, trained_s = self._looked[job]
+        if job.trained_s > trained_s:
+            self._ran[job].append(Run(gpus=gpus, seconds=job.trained_s - trained_s))
+            self._looked[job] = (gpus, job.trained_s)
+
+    def _find_width(self, job: Job) -> int:
+        table = self._calculator.table
+        if table is None:  # no plan could be made: as for a class that is not known
+            return 1
+        return job.truth.largest_width(_look_up(job, table, self._rows))

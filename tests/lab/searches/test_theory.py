@@ -13,7 +13,11 @@ from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
 from optplan.formulations.seer.laws.expectation import Search, require_prior, sample_report
-from optplan.formulations.seer.study.theory import evaluate_theorem2
+from optplan.lab.searches.theory import evaluate_theorem2, tell_theorem2
+from optplan.reporting.presenters import Beside
+from optplan.reporting.seer.presenter import PRESENTER
+from optplan.reporting.tables import Table
+from optplan.solving import solve
 
 MakeInstance = Callable[..., SeerInstance]
 
@@ -30,6 +34,17 @@ HARMONIC: dict[str, Any] = {
     "exponent": 1.0,
     "scaling": {"gpus": [1, 2, 4], "speedup": [1.0, 1.8, 3.0]},
 }
+
+
+@pytest.fixture(scope="module")
+def make_instance() -> MakeInstance:
+    """Return a maker of instances: the paper's example (section 3.4) with some fields changed."""
+
+    def make(**fields: object) -> SeerInstance:
+        example = {"formulation": "seer", "deadline_min": 10, "budget": "80gpu-min", "eta": 2, "resize_s": 0}
+        return SeerInstance.parse(example | fields)
+
+    return make
 
 
 def integral(share: float, rate: float) -> float:
@@ -168,9 +183,30 @@ def test_delta_is_a_probability(make_instance: MakeInstance, delta: float) -> No
         evaluate_theorem2(make_instance(prior=HARMONIC), delta=delta)
 
 
-def test_there_must_be_a_prior_and_a_search(make_instance: MakeInstance, example: SeerInstance) -> None:
+def test_there_must_be_a_prior_and_a_search(make_instance: MakeInstance) -> None:
     """Both are named."""
     with pytest.raises(UsageError, match="add the field prior"):
-        evaluate_theorem2(example)
+        evaluate_theorem2(make_instance())
     with pytest.raises(UsageError, match=r"is infeasible: there is no search whose loss could be bounded$"):
         evaluate_theorem2(make_instance(prior=HARMONIC, deadline_min=0.5))
+
+
+def test_an_instance_is_shown_with_both_readings(make_instance: MakeInstance) -> None:
+    """By `optplan show` and in a page's background, also where the theorem says nothing; none without a prior."""
+    instance = make_instance(objective="quality", prior={**HARMONIC, "samples": 500, "choice_samples": 100})
+    section = tell_theorem2(instance)
+    assert section is not None
+    promise, table = section.blocks
+    assert "final loss of the published plan with probability 0.9" in str(promise)
+    assert isinstance(table, Table)
+    assert [row[0] for row in table.rows] == ["as printed", "as corrected"]
+    assert "says nothing" not in {row[-1] for row in table.rows}
+    slow = make_instance(prior=HARMONIC | {"rate_low_per_min": 0.1, "rate_high_per_min": 0.1})
+    told = tell_theorem2(slow)
+    assert told is not None
+    assert isinstance(told.blocks[1], Table)
+    assert {row[-1] for row in told.blocks[1].rows} == {"says nothing"}
+    assert tell_theorem2(make_instance()) is None
+    assert tell_theorem2(make_instance(prior=HARMONIC, deadline_min=0.5)) is None
+    assert str(promise) in map(str, PRESENTER.present_instance(instance))
+    assert section in PRESENTER.background(instance, solve(instance), Beside())

@@ -1,0 +1,326 @@
+"""Simulated clusters, spot VMs and rules of starting for readers: tables, and pages with charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from optplan.lab.cluster.outcome import Outcome
+from optplan.lab.spot.replaying import SpotOutcome, name_place
+from optplan.lab.spot.trials import Score
+from optplan.lab.starts.study import RuleOutcome, StartStudy
+from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
+from optplan.reporting.phrases import NOTHING, format_seconds, format_share
+from optplan.reporting.style import BLUE, VERMILLION, Figure, new_figure
+from optplan.reporting.tables import Column, Table, numbers
+from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
+
+#: Points of a chart over time.
+_MOST_POINTS = 1000
+
+
+def list_facts(outcome: Outcome) -> list[tuple[str, str]]:
+    """List the main figures, each with its name."""
+    told = outcome.summarise()
+    completed = f"{told['completed']:,} of {told['num_jobs']:,}"
+    return [
+        ("policy", outcome.policy),
+        ("jobs completed", completed),
+        ("mean completion time", _say_seconds(told["mean_jct_s"])),
+        ("P95 and P99", f"{_say_seconds(told['p95_jct_s'])}, {_say_seconds(told['p99_jct_s'])}"),
+        ("mean time in the queue", _say_seconds(told["mean_queued_s"])),
+        ("GPU-hours held by jobs", f"{outcome.gpu_hours:,.1f}"),
+        ("GPU-hours of rented nodes", f"{outcome.node_gpu_hours:,.1f}"),
+        ("GPUs in use, mean and P95", f"{_say(told['mean_gpus'], '.1f')}, {told['p95_gpus']:,}"),
+        ("most GPUs in use at once", f"{outcome.most_gpus:,} (most nodes rented: {outcome.most_nodes:,})"),
+        ("rented GPUs in use", _say(told["utilisation"], ".1%")),
+        ("efficiency of GPUs in use", _say(told["efficiency"], ".1%")),
+        ("changes of what jobs hold", f"{told['rescales']:,}"),
+        ("time until the last job was over", f"{outcome.span_s / SECONDS_PER_HOUR:.2f} h"),
+    ]
+
+
+def list_applications(outcome: Outcome) -> Table:
+    """List what came of the jobs of each application."""
+    rows = [
+        [name, f"{told['num_jobs']:,}", _say_seconds(told["mean_jct_s"]), f"{told['gpu_hours']:,.1f}"]
+        for name, told in outcome.summarise_classes().items()
+    ]
+    return Table("Applications", [Column("application"), *numbers("jobs", "mean completion time", "GPU-hours")], rows)
+
+
+def compare_simulations(results: Sequence[Mapping[str, Any]]) -> Table:
+    """Show the main figures of several simulations, as their JSON has them, one row each."""
+    columns = ("nodes", "seed", "jobs", "mean time", "P95", "GPU-hours", "node GPU-hours", "P95 of GPUs", "efficiency")
+    rows = [
+        [
+            told["workload"],
+            told["plan"] or told["policy"],
+            "as needed" if told["nodes"] is None else f"{told['nodes']:,}",
+            str(told["seed"]),
+            f"{told['completed']:,} of {told['num_jobs']:,}",
+            _say_seconds(told["mean_jct_s"]),
+            _say_seconds(told["p95_jct_s"]),
+            f"{told['gpu_hours']:,.1f}",
+            f"{told['node_gpu_hours']:,.1f}",
+            f"{told['p95_gpus']:,}",
+            _say(told["efficiency"], ".1%"),
+        ]
+        for told in results
+    ]
+    return Table("Simulations", [Column("workload"), Column("policy"), *numbers(*columns)], rows, 2)
+
+
+def say_problems(told: Outcome | StartStudy) -> list[str]:
+    """Say which jobs could not be completed, and why."""
+    return [f"{name}: {problem}" for name, problem in told.problems.items()]
+
+
+def build_cluster_page(outcome: Outcome, name: str) -> Page:
+    """Gather the report of a simulated trace."""
+    facts = list_facts(outcome)
+    reading = "The most in each stretch of time. What is between the lines is paid for and not used."
+    blocks: list[Block] = [Charts([("GPUs in use and rented over time", _draw_gpus(outcome))], reading)]
+    sections = [Section("gpus", "GPUs over time", blocks)]
+    efficiency = "Work over GPU-time held, in GPU-seconds on the fewest GPUs on which a job runs; pauses count as held."
+    sections.append(
+        Section("efficiency", "Efficiency over time", [Charts([("Efficiency", _draw_efficiency(outcome))], efficiency)])
+    )
+    sections.append(Section("applications", "Applications", [list_applications(outcome)]))
+    problems = say_problems(outcome)
+    if problems:
+        sections.append(Section("problems", "Jobs that were not completed", [Items(problems)]))
+    return Page(
+        name=name,
+        title=f"{name} under {outcome.policy}",
+        lead="Simulated event by event; every GPU-second is accounted for.",
+        warnings=[f"{len(problems)} of {len(outcome.jobs):,} jobs were not completed"] if problems else [],
+        cards=[Card(what, said) for what, said in facts[1:]],
+        sections=sections,
+    )
+
+
+def _say_seconds(seconds: float | None) -> str:
+    return "none" if seconds is None else format_seconds(seconds)
+
+
+def _say(number: float | None, form: str) -> str:
+    return "none" if number is None else format(number, form)
+
+
+def _draw_efficiency(outcome: Outcome) -> Figure:
+    """Draw what each stretch of time did with the GPUs in use."""
+    figure = new_figure(height=260)
+    told = outcome.tell_over_time()
+    hours = [place * told["stretch_s"] / SECONDS_PER_HOUR for place in range(len(told["efficiency"]))]
+    step = -(-len(hours) // _MOST_POINTS)
+    figure.add_scatter(x=hours[::step], y=told["efficiency"][::step], mode="lines", line={"shape": "hv", "color": BLUE})
+    figure.update_xaxes(title_text="time since the start (hours)")
+    figure.update_yaxes(title_text="efficiency of GPUs in use", rangemode="tozero")
+    return figure
+
+
+def _draw_gpus(outcome: Outcome) -> Figure:
+    """Draw GPUs in use and rented: of each stretch of time the most."""
+    figure = new_figure(height=340, top=36)
+    firsts = np.arange(0, outcome.times_s.size, -(-outcome.times_s.size // _MOST_POINTS))
+    hours = outcome.times_s[firsts] / SECONDS_PER_HOUR
+    rented = outcome.nodes_rented * outcome.gpus_per_node
+    for name, color, counts in (("rented", BLUE, rented), ("in use", VERMILLION, outcome.gpus_used)):
+        most = np.maximum.reduceat(counts, firsts)
+        figure.add_scatter(
+            x=hours.tolist(), y=most.tolist(), name=name, mode="lines", line={"shape": "hv", "color": color}
+        )
+    figure.update_xaxes(title_text="time since the start (hours)")
+    figure.update_yaxes(title_text="GPUs", rangemode="tozero")
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"})
+    return figure
+
+
+def compare_policies(scores: Sequence[Score]) -> Table:
+    """Show how policies did, one row each for each deadline."""
+    columns = numbers("cost", "to hindsight", "P95", "kept", "spot h", "on demand h", "starts", "losses")
+    rows = [
+        [
+            format_duration(told.deadline_s),
+            told.policy,
+            f"${told.cost_usd:,.2f}",
+            f"{told.ratio:.3f}",
+            f"{told.high_ratio:.3f}",
+            f"{told.kept:.0%}",
+            f"{told.spot_hours:,.1f}",
+            f"{told.on_demand_hours:,.1f}",
+            f"{told.starts:.1f}",
+            f"{told.losses:.1f}",
+        ]
+        for told in scores
+    ]
+    return Table("Policies", [Column("deadline"), Column("policy"), *columns], rows, 2)
+
+
+def list_segments(outcome: SpotOutcome) -> Table:
+    """Show where a job was when."""
+    step_s = outcome.job.step_s
+    rows = [
+        [
+            f"{stretch.start * step_s / SECONDS_PER_HOUR:.2f}",
+            f"{stretch.stop * step_s / SECONDS_PER_HOUR:.2f}",
+            name_place(stretch.place, outcome.zones),
+            f"{stretch.trained * step_s / SECONDS_PER_HOUR:.2f}",
+            f"${stretch.cost_usd:,.2f}",
+            "lost" if stretch.is_lost else "",
+        ]
+        for stretch in outcome.stretches
+    ]
+    columns = [*numbers("from h", "to h"), Column("where"), *numbers("trained h", "cost"), Column("")]
+    return Table(outcome.policy, columns, rows, 1)
+
+
+#: Rows of the trade-off that are shown.
+_ROWS = 8
+#: What is proven, and of what.
+PROVEN = (
+    "Proven, for these jobs on these widths, without interruption, on GPUs that are rented as needed and paid as jobs "
+    "hold them: no rule that keeps the allowances costs less than the last row, and none that waits as long in all "
+    "costs less than the line of the trade-off."
+)
+NOT_PROVEN = (
+    "Not proven: what fewer or other widths by the hour would cost, jobs that stop and go on later, a limit on the "
+    "cluster, whole nodes (their cost is as replayed), or lengths and prices that nobody knows beforehand."
+)
+
+
+def compare_rules(study: StartStudy) -> Table:
+    """Show the rules, one row each."""
+    at_once = study.summarise(study.rules[0])["cost_usd"]
+    rows = []
+    for each in study.rules:
+        told = study.summarise(each)
+        rows.append(
+            [
+                each.rule,
+                f"${told['cost_usd']:,.2f}",
+                _write_saving(told["cost_usd"], at_once),
+                f"${each.node_cost_usd:,.2f}",
+                format_seconds(told["mean_wait_s"]),
+                format_seconds(told["mean_jct_s"]),
+            ]
+        )
+    columns = numbers("cost of GPUs", "saved", "of whole nodes", "mean wait", "mean completion time")
+    return Table("What each rule costs, and how long jobs wait", [Column("start"), *columns], rows)
+
+
+def list_classes(study: StartStudy) -> Table:
+    """Show the applications whose jobs may wait: at once, and at the least cost."""
+    first, last = study.rules[0], study.rules[-1]
+    rows = [_write_class(study, name, first, last) for name in sorted(study.may_wait_s)]
+    columns = numbers("jobs", "may wait", "at once", "least cost", "saved", "mean wait", "mean completion time")
+    return Table("What they cost at once, and at least", [Column("application"), *columns], rows)
+
+
+def _write_class(study: StartStudy, name: str, first: RuleOutcome, last: RuleOutcome) -> list[str]:
+    if not any(use.application == name for use in study.uses):
+        return [name, "0", format_seconds(study.may_wait_s[name]), *[NOTHING] * 5]
+    before, after = (study.summarise(each, name) for each in (first, last))
+    return [
+        name,
+        f"{before['num_jobs']:,}",
+        format_seconds(study.may_wait_s[name]),
+        f"${before['cost_usd']:,.2f}",
+        f"${after['cost_usd']:,.2f}",
+        _write_saving(after["cost_usd"], before["cost_usd"]),
+        format_seconds(after["mean_wait_s"]),
+        format_seconds(after["mean_jct_s"]),
+    ]
+
+
+def list_trade_off(study: StartStudy) -> Table:
+    """Show the trade-off of money and waiting at a few points, the first and the last among them."""
+    points = study.list_trade_off()
+    shown = sorted({round(row * (len(points) - 1) / (_ROWS - 1)) for row in range(_ROWS)})
+    rows = []
+    for number in shown:
+        point = points[number]
+        saved, wait_s, jct_s, cost = (point[name] for name in point)
+        rows.append(
+            [
+                format_seconds(wait_s or 0.0),
+                format_seconds(jct_s or 0.0),
+                f"${cost:,.2f}",
+                NOTHING if saved is None else f"${saved:,.3f}",
+            ]
+        )
+    columns = numbers("mean wait", "mean completion time", "least cost", "an hour waited saves")
+    return Table("The least cost for a mean wait", columns, rows)
+
+
+def build_starts_page(study: StartStudy, name: str) -> Page:
+    """Gather the report of a study of starts."""
+    first, last = (study.summarise(study.rules[place]) for place in (0, -1))
+    problems = say_problems(study)
+    line = "Each point is the least cost with that much waiting; crosses are the rules."
+    sections = [
+        Section("rules", "Rules of starting", [compare_rules(study), PROVEN, NOT_PROVEN]),
+        Section(
+            "trade-off",
+            "Money against waiting",
+            [Charts([("Least cost by mean wait", _draw_trade_off(study))], line), list_trade_off(study)],
+        ),
+        Section("classes", "Jobs that may wait", [list_classes(study)]),
+        Section("prices", "Prices", [Charts([("Price of a GPU by hour of the day", _draw_prices(study))])]),
+    ]
+    if problems:
+        sections.append(Section("problems", "Jobs that were not completed", [Items(problems)]))
+    saved = _write_saving(last["cost_usd"], first["cost_usd"])
+    return Page(
+        name=name,
+        title=f"{name} under {study.policy}: jobs that wait for cheaper hours save {saved}",
+        lead="Prices are the same every day and known; each job's length follows from its widths.",
+        warnings=[f"{len(problems)} jobs were not completed and are left out"] if problems else [],
+        cards=[
+            Card("cost, all at once", f"${first['cost_usd']:,.2f}"),
+            Card("least cost", f"${last['cost_usd']:,.2f}", f"{saved} saved"),
+            Card("mean wait there", format_seconds(last["mean_wait_s"])),
+        ],
+        sections=sections,
+    )
+
+
+def _write_saving(cost: float, at_once: float) -> str:
+    return NOTHING if at_once <= 0.0 else format_share(1.0 - cost / at_once)
+
+
+def _draw_trade_off(study: StartStudy) -> Figure:
+    figure = new_figure(height=340, top=36)
+    points = study.list_trade_off()
+    figure.add_scatter(
+        x=[(point["mean_wait_s"] or 0.0) / SECONDS_PER_MINUTE for point in points],
+        y=[point["cost_usd"] for point in points],
+        name="least cost",
+        mode="lines",
+        line={"color": BLUE},
+    )
+    told = [(each.rule, study.summarise(each)) for each in study.rules]
+    figure.add_scatter(
+        x=[each["mean_wait_s"] / SECONDS_PER_MINUTE for _, each in told],
+        y=[each["cost_usd"] for _, each in told],
+        text=[rule for rule, _ in told],
+        name="rules",
+        mode="markers",
+        marker={"color": VERMILLION, "symbol": "x"},
+    )
+    figure.update_xaxes(title_text="mean wait (minutes)", rangemode="tozero")
+    figure.update_yaxes(title_text="cost of GPUs ($)")
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"})
+    return figure
+
+
+def _draw_prices(study: StartStudy) -> Figure:
+    figure = new_figure(height=240)
+    prices = study.prices.usd_per_gpu_hour.tolist()
+    figure.add_scatter(x=list(range(25)), y=[*prices, prices[-1]], mode="lines", line={"shape": "hv", "color": BLUE})
+    figure.update_xaxes(title_text="hour of the day", dtick=3)
+    figure.update_yaxes(title_text="price of a GPU ($ an hour)", rangemode="tozero")
+    return figure

@@ -1,1 +1,0 @@
-"""Simulated clusters, spot VMs and starts for readers."""

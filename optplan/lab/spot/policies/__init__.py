@@ -1,1 +1,0 @@
-"""Policies that say where a job runs next, one file each."""
