@@ -16,7 +16,7 @@ from optplan.reporting import style
 from optplan.reporting.boa import phrases
 from optplan.reporting.boa.phrases import BUDGET_WORDS, name_objective, say_amount, say_budget, usd_per_unit
 from optplan.reporting.phrases import compare_durations, format_gpus, format_share
-from optplan.reporting.style import Figure, TimeScale, escape_text, new_figure, time_scale
+from optplan.reporting.style import Figure, TimeScale, add_points, escape_text, new_figure, time_scale
 from optplan.schema import FloatArray
 from optplan.units import BudgetUnit, format_duration
 
@@ -167,9 +167,8 @@ def draw_frontiers(
     figure.update_yaxes(title_text=f"{objective} ({scale.unit})", **_range(*times, alone=alone and not first.sweeps))
     # One line falls, so the corner above right is free at any width of the page; many names are longer than that.
     corner = {"x": 1, "xanchor": "right", "y": 1, "yanchor": "top", "bgcolor": "rgba(255, 255, 255, 0.8)"}
-    above = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
     # Half of a label may stand beyond the last tick.
-    figure.update_layout(legend=corner if alone else above, margin_r=24, showlegend=True)
+    figure.update_layout(legend=corner if alone else style.LEGEND_ABOVE, margin_r=24, showlegend=True)
     if priced:
         _add_money_axis(figure, first.instance, low, high)
     return figure
@@ -285,24 +284,19 @@ def _add_curve(
     budgets = _choose_budgets(curve.frontier, high / factor)
     points = [curve.frontier.at(float(budget)) for budget in budgets]
     label = escape_text(curve.label)
-    figure.add_scatter(
-        name=f"{label}: best possible (proven)" if named else "best possible (proven)",
-        x=(factor * budgets).tolist(),
-        y=[point.objective / scale.seconds for point in points],
-        mode="lines",
-        line={
-            "color": style.COLORS[number % len(style.COLORS)],
-            "width": 3,
-            "dash": _DASHES[number // len(style.COLORS) % len(_DASHES)],
-        },
-        hoverinfo="text",
-        hovertext=[
-            f"{f'<b>{label}</b><br>' if named else ''}{say_budget(curve.instance, float(budget))}<br>"
+    drawn = [
+        (
+            factor * budget,
+            point.objective / scale.seconds,
+            f"{f'<b>{label}</b><br>' if named else ''}{say_budget(curve.instance, budget)}<br>"
             f"best possible: {format_duration(point.objective)}<br>"
-            f"{phrases.say_worth(curve.instance, point.shadow_price)}"
-            for budget, point in zip(budgets, points, strict=True)
-        ],
-    )
+            f"{phrases.say_worth(curve.instance, point.shadow_price)}",
+        )
+        for budget, point in zip(budgets.tolist(), points, strict=True)
+    ]
+    round_, place = divmod(number, len(style.COLORS))
+    line = {"color": style.COLORS[place], "width": 3, "dash": _DASHES[round_ % len(_DASHES)]}
+    add_points(figure, f"{label}: best possible (proven)" if named else "best possible (proven)", drawn, line=line)
 
 
 def _choose_budgets(frontier: Frontier, high: float) -> FloatArray:
@@ -317,16 +311,8 @@ def _choose_budgets(frontier: Frontier, high: float) -> FloatArray:
 def _add_marks(
     figure: Figure, name: str, marks: Sequence[_Mark], scale: TimeScale, marker: dict[str, Any], **more: object
 ) -> None:
-    figure.add_scatter(
-        name=name,
-        x=[at for at, _, _ in marks],
-        y=[objective_s / scale.seconds for _, objective_s, _ in marks],
-        mode="markers",
-        marker=marker,
-        hoverinfo="text",
-        hovertext=[words for _, _, words in marks],
-        **more,
-    )
+    points = [(at, objective_s / scale.seconds, words) for at, objective_s, words in marks]
+    add_points(figure, name, points, mode="markers", marker=marker, **more)
 
 
 def _shade_infeasible(figure: Figure, instance: BoaInstance, low: float, least: float) -> None:
@@ -345,15 +331,9 @@ def _shade_infeasible(figure: Figure, instance: BoaInstance, low: float, least: 
 
 def _mark_budget(figure: Figure, instance: BoaInstance, bottom: float, top: float) -> None:
     amount = instance.budget_amount()
-    figure.add_scatter(
-        name="the budget",
-        x=[amount, amount],
-        y=[bottom, top],
-        mode="lines",
-        line={"color": style.VERMILLION, "width": 2, "dash": "dash"},
-        hoverinfo="text",
-        hovertext=f"the budget: {phrases.describe_budget(instance)}",
-    )
+    said = f"the budget: {phrases.describe_budget(instance)}"
+    line = {"color": style.VERMILLION, "width": 2, "dash": "dash"}
+    add_points(figure, "the budget", [(amount, bottom, said), (amount, top, said)], line=line)
 
 
 def _add_plan(figure: Figure, instance: BoaInstance, plan: _Mark, window: _Window, scale: TimeScale) -> None:

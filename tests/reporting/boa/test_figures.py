@@ -97,7 +97,7 @@ def test_infeasible_part_is_shaded_up_to_the_least_budget(
     assert shade.x1 == pytest.approx(6.2)
     assert shade.x0 < 5.0
     assert by_name(figure)["the budget"].x == (5.0, 5.0)
-    assert by_name(figure)["the budget"].hovertext == "the budget: 5 GPUs on average"
+    assert by_name(figure)["the budget"].hovertext == ("the budget: 5 GPUs on average",) * 2
     assert "this plan" not in by_name(figure)
 
 
