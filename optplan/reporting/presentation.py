@@ -146,8 +146,6 @@ class Presenter(Generic[InstanceT]):
     first: Callable[[InstanceT, Result[Solution]], Sequence[Shown]] = _nothing  #: Shown before what was found.
     decided: Callable[[InstanceT, Result[Solution]], Sequence[Shown]] = lambda _, result: [list_decisions(result)]
     compared: Callable[[InstanceT, Sequence[Result[Solution]]], Sequence[Block]] = _compare
-    #: Compared on a terminal; as on a page unless given.
-    listed: Callable[[InstanceT, Sequence[Result[Solution]]], list[Shown]] | None = None
     objective: Callable[[InstanceT], str] = name_objective
     cards: Callable[[InstanceT, Result[Solution]], list[Card]] = _list_cards
     rivals: str = "Other solvers"  #: What stands above those compared.
@@ -177,10 +175,13 @@ class Presenter(Generic[InstanceT]):
 
     def present_comparison(self, instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
         """Set the results of several solvers side by side, ours first."""
-        own = self.require(instance)
-        if self.listed is not None:
-            return self.listed(own, results)
-        return [block for block in self.compared(own, results) if isinstance(block, Table)]
+        shown: list[Shown] = []
+        for block in self.compared(self.require(instance), results):
+            if isinstance(block, Table):
+                shown.append(block)
+            elif isinstance(block, Definitions) and block.pairs:
+                shown += ["", fact_table(block.pairs)]
+        return shown
 
     def draw_plan(self, instance: Instance, result: Result[Solution]) -> Figure:
         """Draw a plan over time, where it has a picture of its own."""

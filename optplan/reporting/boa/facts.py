@@ -10,7 +10,7 @@ from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, Bo
 from optplan.reporting.boa import phrases
 from optplan.reporting.boa.breakdown import has_types, load_gpus, price_usd_per_hour
 from optplan.reporting.boa.demand import list_extras
-from optplan.reporting.boa.explanations import describe_type
+from optplan.reporting.boa.explanations import state_sources
 from optplan.reporting.pages import Card
 from optplan.reporting.phrases import NOTHING, count_gpus, format_gpus, format_share, format_small_duration, format_usd
 from optplan.reporting.sections import bounds_nothing, list_origin, list_status
@@ -24,7 +24,6 @@ TOTAL = "all types"
 
 def list_facts(instance: BoaInstance) -> list[tuple[str, str]]:
     """List what an instance asks for."""
-    types = instance.gpu_types.items()
     return [
         ("instance", instance.name),
         ("formulation", "boa"),
@@ -34,8 +33,7 @@ def list_facts(instance: BoaInstance) -> list[tuple[str, str]]:
         ("budget", phrases.describe_budget(instance) if instance.budget is not None else NOTHING),
         *list_extras(instance),
         ("load", count_gpus(load_gpus(instance)) + (", where sizes were measured" if has_types(instance) else "")),
-        *((f"price of {name}", phrases.price_words(gpu_type)) for name, gpu_type in types),
-        *(fact for name, gpu_type in types for fact in describe_type(name, gpu_type)),
+        *state_sources(instance),
         *((f"source: {kind}", text) for kind, text in instance.source.items()),
         ("hash", instance.content_hash()),
     ]

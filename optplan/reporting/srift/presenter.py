@@ -24,7 +24,7 @@ from optplan.reporting.sections import (
 from optplan.reporting.srift import tables, words
 from optplan.reporting.srift.continuations import draw_timeline, list_segments, say_continuation, say_segments
 from optplan.reporting.srift.iteration_figures import draw_iteration
-from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers
+from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
@@ -169,13 +169,6 @@ def _compare(_: SriftInstance, results: Sequence[Result[Solution]]) -> list[Bloc
     return [tables.compare_results(results), Definitions(tables.list_notes(results))]
 
 
-def _list_compared(_: SriftInstance, results: Sequence[Result[Solution]]) -> list[Shown]:
-    """List results with fleets, which are long, and notes below."""
-    table, fleets = tables.take_fleets(tables.compare_results(results))
-    notes = [*fleets, *tables.list_notes(results)]
-    return [table, "", fact_table(notes)] if notes else [table]
-
-
 def _tell_gathered(instance: SriftInstance, found: Background, results: Sequence[Result[Solution]]) -> list[Section]:
     loss = [] if found.loss is None else [_tell_loss(found.loss)]
     return [*_tell_frontier(instance, found.frontier, results), *_tell_more(instance, found.one_more), *loss]
@@ -202,7 +195,6 @@ PRESENTER = Presenter(
     found=tables.list_result_facts,
     decided=lambda job, result: [tables.list_fleet(job, tables.plan_of(job, result))],
     compared=_compare,
-    listed=_list_compared,
     objective=words.name_objective,
     cards=_list_cards,
     rivals="Other planners",

@@ -17,7 +17,6 @@ from optplan.reporting.srift import words
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
 
-_FLEET = "fleet"
 _OFFER_COLUMNS = (
     Column("VM"),
     Column("GPUs"),
@@ -32,7 +31,7 @@ _FLEET_COLUMNS = (
     Column("ranks"),
     *numbers("samples on a VM", "on a GPU", "forward", "backward", "waits", "cost"),
 )
-_COMPARED = (*numbers("cost", "time", "difference"), Column(_FLEET))
+_COMPARED = (*numbers("cost", "time", "difference"), Column("fleet"))
 
 
 def plan_of(instance: SriftInstance, result: Result[Solution]) -> SriftPlan:
@@ -147,15 +146,6 @@ def compare_results(results: Sequence[Result[Solution]]) -> Table:
         return cost, time, difference, write_fleet(words.require_fleet(result.solution).groups)
 
     return compare_objectives(results, _COMPARED, write)
-
-
-def take_fleets(table: Table) -> tuple[Table, list[tuple[str, str]]]:
-    """Take the fleets out of a table of results, and list them by solver."""
-    place = [column.name for column in table.columns].index(_FLEET)
-    rows = [[str(cell) for cell in row.cells] for row in table.set_rows]
-    columns = [column for column in table.columns if column.name != _FLEET]
-    rest = Table(table.caption, columns, [[*row[:place], *row[place + 1 :]] for row in rows])
-    return rest, [(row[0], row[place]) for row in rows if row[place] != NOTHING]
 
 
 def list_notes(results: Sequence[Result[Solution]]) -> list[tuple[str, str]]:
