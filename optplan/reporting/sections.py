@@ -48,11 +48,6 @@ def say_bound(
     return f"No {plan} can be better than {bound}, so {lower}. The bound {checked}."
 
 
-def list_status(result: Result[Solution]) -> list[tuple[str, str]]:
-    """List what is known of a result, as the first of its facts."""
-    return [("status", f"{name_status(result)[0]} (stopped: {result.termination.value})")]
-
-
 def list_bound(result: Result[Solution], format_objective: Callable[[float], str]) -> list[tuple[str, str]]:
     """List the bound of a result, if it has one."""
     if result.bound is None:
@@ -132,16 +127,22 @@ def relaxations_of(result: Result[Solution]) -> Sequence[Relaxation]:
 def list_help(result: Result[Solution], write: Callable[[Relaxation], str]) -> list[tuple[str, str]]:
     """List what would help where there is no plan; ``write`` says what a limit has to be."""
     return [
-        ("may help" if one.enough is None else "would help", f"a {one.limit.replace('_', ' ')} of {write(one)}")
+        ("may help" if one.enough is None else "would help", f"a {one.limit.replace('_', ' ')} of {said}")
         for one in relaxations_of(result)
+        if (said := write(one))
     ]
 
 
 def list_knowledge(
-    result: Result[Solution], format_objective: Callable[[float], str], write: Callable[[Relaxation], str]
+    result: Result[Solution],
+    cards: Iterable[Card],
+    format_objective: Callable[[float], str],
+    write: Callable[[Relaxation], str],
 ) -> list[tuple[str, str]]:
-    """List what is known of a result: its status and bound, what would help, and who found it."""
-    known = [*list_status(result), *list_bound(result, format_objective)]
+    """List what is known of a result: its status, its main figures, its bound, what would help, and who found it."""
+    status = f"{name_status(result)[0]} (stopped: {result.termination.value})"
+    figures = [(card.name, f"{card.value} ({card.note})" if card.note else card.value) for card in cards]
+    known = [("status", status), *figures, *list_bound(result, format_objective)]
     return [*known, *list_help(result, write), *list_origin(result)]
 
 

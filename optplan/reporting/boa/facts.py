@@ -13,11 +13,11 @@ from optplan.reporting.boa.demand import list_extras
 from optplan.reporting.boa.explanations import state_sources
 from optplan.reporting.pages import Card
 from optplan.reporting.phrases import NOTHING, count_gpus, format_gpus, format_share, format_small_duration, format_usd
-from optplan.reporting.sections import bounds_nothing, list_origin, list_status
+from optplan.reporting.sections import bounds_nothing
 from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_MINUTE, Amount, BudgetUnit, format_duration
 
 if TYPE_CHECKING:
-    from optplan.contracts import Frontier, FrontierPoint, Result, ShadowPrice, Solution
+    from optplan.contracts import Frontier, Result, ShadowPrice, Solution
 #: How the row with the sums is called.
 TOTAL = "all types"
 
@@ -39,51 +39,20 @@ def list_facts(instance: BoaInstance) -> list[tuple[str, str]]:
     ]
 
 
-def list_result_facts(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, str]]:
-    """List what a result says."""
-    measures, objective = result.measures, result.objective
-    facts = list_status(result)
-    if objective is not None:
-        rescaling = f" ({format_gpus(measures['gpus_rescaling'])} of them rescaling)"
-        facts.append((phrases.name_objective(instance), f"{format_duration(objective)} ({objective:.6g} s)"))
-        facts.append(("GPUs on average", f"{format_gpus(measures['gpus'])}{rescaling}"))
-        usd = phrases.cost_usd_per_hour(instance, result)
-        if usd is not None:
-            facts.append(("cost a month", format_usd(usd * HOURS_PER_MONTH)))
-        facts.append(
-            (
-                "pauses a job",
-                f"{measures['rescales_per_job']:.3g}, of these {measures['width_changes_per_job']:.3g} "
-                "changes of width",
-            )
-        )
-    if result.bound is not None:
-        gap = "" if result.gap is None else f", gap {format_share(result.gap)}"
-        proof = result.bound_proof.value
-        facts.append(("bound", f"{format_duration(result.bound)} ({result.bound:.6g} s{gap}; {proof})"))
-    price = phrases.shadow_price(instance, result, None)
-    if price is not None and objective is not None:
-        one = phrases.BUDGET_WORDS[instance.budget_unit].one.partition(" ")[0]
-        facts.append((f"worth of a {one}", phrases.say_worth(instance, price)))
-    return facts + list_origin(result)
-
-
-def list_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
-    """List the main figures of a result; none without a plan."""
+def list_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> list[Card]:
+    """List the main figures of a plan besides its bound; none without a plan."""
     if result.objective is None:
         return []
     measures = result.measures
     cards = [
-        Card(phrases.name_objective(instance), format_duration(result.objective), f"{result.objective:,.1f} s"),
+        Card(phrases.name_objective(instance), format_duration(result.objective), f"{result.objective:,.6g} s"),
         Card("GPUs in use, on average", format_gpus(measures["gpus"]), _split_gpus(instance, measures)),
     ]
     usd = phrases.cost_usd_per_hour(instance, result)
     if usd is not None:
         cards.append(Card("cost a month", format_usd(usd * HOURS_PER_MONTH), _split_cost(instance, usd)))
-    cards.append(_bound_card(result, phrases.look_up(frontier, instance.budget_amount())))
-    if instance.problem is Problem.RESCALING:
-        changes, starts = measures["width_changes_per_job"], measures["rescales_per_job"]
-        cards.append(Card("changes of width a job", f"{changes:.2f}", f"{starts:.2f} pauses with the first start"))
+    changes, starts = measures["width_changes_per_job"], measures["rescales_per_job"]
+    cards.append(Card("changes of width a job", f"{changes:.2f}", f"{starts:.2f} pauses with the first start"))
     price = phrases.shadow_price(instance, result, frontier)
     if price is not None:
         words = phrases.BUDGET_WORDS[instance.budget_unit]
@@ -124,7 +93,9 @@ def _split_cost(instance: BoaInstance, usd_per_hour: float) -> str:
     return f"{format_usd(usd_per_hour)} an hour, {format_usd(usd_per_hour * HOURS_PER_DAY)} a day"
 
 
-def _bound_card(result: Result[Solution], point: FrontierPoint | None) -> Card:
+def make_bound_card(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> Card:
+    """Make the card of what nothing can be better than, by the result or by the frontier."""
+    point = phrases.look_up(frontier, instance.budget_amount())
     label, gap = "nothing can be better than", result.gap
     if result.bound is not None and gap is not None and not bounds_nothing(result):
         return Card(label, format_duration(result.bound), f"gap {format_share(gap)}")

@@ -21,7 +21,7 @@ from optplan.reporting.boa.explanations import (
     state_question,
     state_sources,
 )
-from optplan.reporting.boa.facts import list_cards, say_prices
+from optplan.reporting.boa.facts import list_cards, make_bound_card, say_prices
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.logs import tell_log
 from optplan.reporting.boa.phrases import look_up, name_objective, say_amount, say_answer, say_how_good, use_of_budget
@@ -84,7 +84,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
                 *say_prices(boa, result, frontier)[:1],
             ]
         ),
-        cards=list_cards(boa, result, frontier),
+        cards=[*list_cards(boa, result, frontier), make_bound_card(boa, result, frontier)] if has_plan else [],
         sections=[*sections, *_tell_background(boa, result, beside)],
         window_title=_name_window(boa, result),
     )

@@ -11,7 +11,14 @@ from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandIn
 from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.reporting.pages import Card, Charts, Definitions, Section
 from optplan.reporting.pareto import tell_frontier
-from optplan.reporting.phrases import capitalise, format_amount, format_cost, format_least, format_share
+from optplan.reporting.phrases import (
+    capitalise,
+    format_amount,
+    format_cost,
+    format_least,
+    format_share,
+    format_small_duration,
+)
 from optplan.reporting.presentation import Presenter
 from optplan.reporting.presenters import Beside
 from optplan.reporting.rubberband import tables, words
@@ -136,23 +143,27 @@ def _say_certificate(certificate: Certificate) -> tuple[str, str]:
 
 
 def _list_cards(instance: RubberBandInstance, result: Result[Solution]) -> list[Card]:
-    if result.objective is None:
-        return []
     measures = result.measures
     cards = [
-        Card("expected cost", format_cost(measures["expected_usd"])),
-        Card("expected time", format_duration(measures["expected_s"]), words.describe_limit(instance)),
+        Card("expected time", format_duration(measures["expected_s"]), f"{measures['expected_s']:,.6g} s"),
+        Card("expected cost", format_cost(measures["expected_usd"]), f"{measures['expected_usd']:,.6g} usd"),
         Card("use of held GPUs", format_share(measures["utilisation"]), "trials keep so much of what is held busy"),
         Card(
             "instances at most", f"{measures['most_instances']:,.0f}", f"{measures['instances_started']:,.0f} started"
         ),
     ]
+    if measures["minimum_charge_usd"]:
+        cards.append(Card("minimum charges", format_cost(measures["minimum_charge_usd"]), "part of the cost"))
     price = result.shadow_prices.get(instance.limit_name)
     if price is not None:
         minute = instance.limit_name == DEADLINE
-        saved = format_cost(price.more * SECONDS_PER_MINUTE) if minute else format_duration(price.more)
+        saved = format_cost(price.more * SECONDS_PER_MINUTE) if minute else format_small_duration(price.more)
         cards.append(Card(f"one more {'minute' if minute else 'dollar'} saves", saved, "at the margin, between plans"))
     return cards
+
+
+def _write_help(one: Relaxation) -> str:
+    return f"{format_least(one.limit, one.least_feasible if one.enough is None else one.enough)} or more"
 
 
 def _choose_rivals(beside: Beside) -> Sequence[Result[Solution]]:
@@ -174,7 +185,7 @@ PRESENTER = Presenter(
     answer=words.say_answer,
     title=partial(words.say_answer, in_full=False),
     how_good=words.say_how_good,
-    found=tables.list_result_facts,
+    help=_write_help,
     decided=lambda search, result: [tables.list_stages(tables.plan_of(search, result))],
     compared=lambda search, results: [tables.compare_results(search, results)],
     objective=words.name_objective,

@@ -145,16 +145,16 @@ def _tell_amounts(instance: SeerInstance, found: ParetoFrontier, results: Sequen
 
 
 def _list_cards(instance: SeerInstance, result: Result[Solution]) -> list[Card]:
-    if result.objective is None:
-        return []
     measures = result.measures
     share = format_share(measures["spent_gpu_min"] / instance.budget_gpu_min)
     fixed = instance.budget_gpu_min / instance.deadline_min
-    expected = (
-        [Card(name, *_split(fact)) for name, fact in list_loss_facts(result)] if words.seeks_quality(instance) else []
-    )
     return [
-        *expected,
+        *(
+            [Card(name, *_split(fact)) for name, fact in list_loss_facts(result)]
+            if words.seeks_quality(instance)
+            else []
+        ),
+        Card("training", words.format_gpu_min(measures["training_gpu_min"]), f"{measures['training_gpu_min']:.9g}"),
         Card("trials", f"{measures['trials']:,.0f}", f"{measures['last_round_trials']:,.0f} trained to the end"),
         Card("of the budget", share, f"{tables.say_unused(instance, measures)} left unused"),
         Card("ends after", words.format_minutes(measures["duration_min"]), words.describe_limits(instance)),
@@ -166,6 +166,8 @@ def _list_cards(instance: SeerInstance, result: Result[Solution]) -> list[Card]:
         Card(
             "last round", words.format_gpu_min(measures["last_round_gpu_min"]), "for those that are trained to the end"
         ),
+        *(Card(*each) for each in tables.list_rest_of_spending(instance, measures)),
+        *(Card(*each) for each in tables.list_costs(instance, measures)),
     ]
 
 
@@ -210,7 +212,6 @@ PRESENTER = Presenter(
     given=_list_given,
     answer=words.say_answer,
     how_good=tables.say_quality,
-    found=tables.list_result_facts,
     decided=lambda search, result: [tables.list_rounds_of(search, words.require_brackets(result.solution))],
     compared=_compare,
     objective=words.name_objective,

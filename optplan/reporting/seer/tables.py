@@ -9,8 +9,8 @@ from optplan.formulations.seer.data.instance import MEASURED_RESIZE_S, SeerInsta
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
 from optplan.formulations.seer.data.search_space import Choices, count_configurations
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
-from optplan.reporting.phrases import NOTHING, ROUNDING, format_seconds, format_share, format_usd
-from optplan.reporting.sections import compare_objectives, list_bound, list_origin, list_status
+from optplan.reporting.phrases import NOTHING, ROUNDING, format_seconds, format_usd
+from optplan.reporting.sections import compare_objectives
 from optplan.reporting.seer import words
 from optplan.reporting.tables import Column, Table, numbers
 
@@ -74,23 +74,6 @@ def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
         of = "published rounds" if words.seeks_quality(instance) else "rounds"
         facts += [(of, f"{published.rounds}, of {rounds}"), ("R*", f"{published.ratio:.8g}")]
     return facts + list_prior_facts(instance)
-
-
-def list_result_facts(instance: SeerInstance, result: Result[Solution]) -> list[tuple[str, str]]:
-    """List what a result says, by name."""
-    measures = result.measures
-    facts = list_status(result)
-    if result.objective is not None:
-        share = measures["spent_gpu_min"] / instance.budget_gpu_min
-        if words.seeks_quality(instance):
-            facts += [*list_loss_facts(result), ("training", words.format_gpu_min(measures["training_gpu_min"]))]
-        else:
-            facts.append(("training", f"{words.format_gpu_min(result.objective)} ({result.objective:.9g})"))
-        facts += list_rest_of_spending(instance, measures)
-        facts.append(("of the budget", f"{format_share(share)}, {say_unused(instance, measures)} unused"))
-        facts.append(("in the last round", words.format_gpu_min(measures["last_round_gpu_min"])))
-        facts += list_costs(instance, measures)
-    return [*facts, *list_bound(result, words.format_gpu_min), *list_origin(result)]
 
 
 def say_quality(instance: SeerInstance, result: Result[Solution]) -> str:

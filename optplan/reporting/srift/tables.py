@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import cast
 
 from optplan.contracts import Result, Solution
@@ -11,8 +10,9 @@ from optplan.formulations.srift.data.bandwidth import LatencyBandwidth
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmType, write_fleet
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.formulations.srift.planning import SriftPlan, build_plan
-from optplan.reporting.phrases import NOTHING, format_cost, format_objective, format_share
-from optplan.reporting.sections import compare_objectives, list_bound, list_help, list_origin, list_status
+from optplan.reporting.pages import Card
+from optplan.reporting.phrases import NOTHING, format_cost, format_share
+from optplan.reporting.sections import compare_objectives
 from optplan.reporting.srift import words
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
@@ -75,26 +75,7 @@ def list_offers(instance: SriftInstance) -> Table:
     return Table("VMs on offer", _OFFER_COLUMNS, rows)
 
 
-def list_result_facts(instance: SriftInstance, result: Result[Solution]) -> list[tuple[str, str]]:
-    """List what a result says, by name."""
-    measures = result.measures
-    facts = list_status(result)
-    if result.objective is not None:
-        kind = "expected" if instance.interruptions is not None else "predicted"
-        facts += [
-            (f"{kind} time", f"{format_duration(measures['time_s'])} ({measures['time_s']:.6g} s)"),
-            (f"{kind} cost", f"{format_cost(measures['cost_usd'])} ({measures['cost_usd']:.6g} usd)"),
-            *list_parts(measures),
-            (
-                "throughput",
-                f"{words.format_count(measures['samples_per_s'])} samples a second on {measures['ranks']:,.0f} GPUs",
-            ),
-        ]
-    facts += list_help(result, words.format_relaxation)
-    return [*facts, *list_bound(result, partial(format_objective, instance)), *list_origin(result)]
-
-
-def list_parts(measures: dict[str, float]) -> list[tuple[str, str]]:
+def list_parts(measures: dict[str, float]) -> list[Card]:
     """List what an iteration is made of, and what else takes time."""
     forward, backward, exchange = (measures[f"{part}_s"] for part in ("forward", "backward", "exchange"))
     longer = "backward" if backward >= exchange else "exchange"
@@ -102,13 +83,13 @@ def list_parts(measures: dict[str, float]) -> list[tuple[str, str]]:
         f"forward {words.format_short(forward)}, then backward {words.format_short(backward)} and exchange "
         f"{words.format_short(exchange)} together; the {longer} ends last"
     )
-    facts = [("an iteration", f"{words.format_short(measures['iteration_s'])} ({parts})")]
+    cards = [Card("an iteration", words.format_short(measures["iteration_s"]), parts)]
     if measures["launch_s"]:
-        facts.append(("launch", format_duration(measures["launch_s"])))
+        cards.append(Card("launch", format_duration(measures["launch_s"])))
     lost = measures["training_s"] - measures["work_s"]
     if lost > 0:
-        facts.append(("checkpoints and losses", f"{format_duration(lost)} on average"))
-    return facts
+        cards.append(Card("checkpoints and losses", format_duration(lost), "on average"))
+    return cards
 
 
 def list_fleet(instance: SriftInstance, plan: SriftPlan) -> Table:
