@@ -80,7 +80,9 @@ def _say_value(row: LimitUse) -> str:
 def _split_gpus(instance: BoaInstance, measures: Mapping[str, float]) -> str:
     if has_types(instance):
         used = {name: measures[f"gpus.{name}"] for name in instance.gpu_types}
-        return " + ".join(f"{format_gpus(gpus)} {name}" for name, gpus in used.items() if gpus > 0)
+        by_type = " + ".join(f"{format_gpus(gpus)} {name}" for name, gpus in used.items() if gpus > 0)
+        rescaling = measures["gpus_rescaling"]
+        return f"{by_type}, {format_gpus(rescaling)} of them rescaling" if rescaling else by_type
     if instance.problem is not Problem.RESCALING:
         return "all of them running"
     return f"{format_gpus(measures['gpus_running'])} running + {format_gpus(measures['gpus_rescaling'])} rescaling"

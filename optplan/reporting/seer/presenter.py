@@ -19,7 +19,7 @@ from optplan.reporting.sections import (
 )
 from optplan.reporting.seer import tables, words
 from optplan.reporting.seer.round_figures import draw_rounds
-from optplan.reporting.seer.tables import DELTA, compare_losses, list_guarantees, list_loss_facts
+from optplan.reporting.seer.tables import DELTA, compare_losses, list_guarantees
 from optplan.reporting.tables import Column, Shown, Table, numbers, plain_text
 
 _CHECK = "verify trusts no solver: it computes time, spend and every rule again, from the numbers of trials alone."
@@ -149,11 +149,7 @@ def _list_cards(instance: SeerInstance, result: Result[Solution]) -> list[Card]:
     share = format_share(measures["spent_gpu_min"] / instance.budget_gpu_min)
     fixed = instance.budget_gpu_min / instance.deadline_min
     return [
-        *(
-            [Card(name, *_split(fact)) for name, fact in list_loss_facts(result)]
-            if words.seeks_quality(instance)
-            else []
-        ),
+        *(tables.list_loss_cards(result) if words.seeks_quality(instance) else []),
         Card("training", words.format_gpu_min(measures["training_gpu_min"]), f"{measures['training_gpu_min']:.9g}"),
         Card("trials", f"{measures['trials']:,.0f}", f"{measures['last_round_trials']:,.0f} trained to the end"),
         Card("of the budget", share, f"{tables.say_unused(instance, measures)} left unused"),
@@ -169,12 +165,6 @@ def _list_cards(instance: SeerInstance, result: Result[Solution]) -> list[Card]:
         *(Card(*each) for each in tables.list_rest_of_spending(instance, measures)),
         *(Card(*each) for each in tables.list_costs(instance, measures)),
     ]
-
-
-def _split(fact: str) -> tuple[str, str]:
-    """Divide a fact into its figure and what stands in brackets after it."""
-    figure, _, rest = fact.partition(" (")
-    return figure, rest.replace(")", "", 1)
 
 
 def _list_given(instance: SeerInstance) -> list[Shown]:

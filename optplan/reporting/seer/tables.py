@@ -9,6 +9,7 @@ from optplan.formulations.seer.data.instance import MEASURED_RESIZE_S, SeerInsta
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
 from optplan.formulations.seer.data.search_space import Choices, count_configurations
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
+from optplan.reporting.pages import Card
 from optplan.reporting.phrases import NOTHING, ROUNDING, format_seconds, format_usd
 from optplan.reporting.sections import compare_objectives
 from optplan.reporting.seer import words
@@ -196,17 +197,17 @@ def say_expectation(result: Result[Solution]) -> str:
     return f"{loss}, {words.format_loss(abs(gain))} {word} than the published plan's. Nothing is proven of other plans."
 
 
-def list_loss_facts(result: Result[Solution]) -> list[tuple[str, str]]:
-    """List what was sampled, by name."""
-    measures = result.measures
-    if result.objective is None:
-        return []
+def list_loss_cards(result: Result[Solution]) -> list[Card]:
+    """List what was sampled."""
+    measures, loss = result.measures, result.objective or 0.0
     samples = f"95 % interval {_say_interval(measures, '')}; {measures['samples']:,.0f} samples"
-    facts = [("expected loss", f"{words.format_loss(result.objective)} ({samples})")]
+    cards = [Card("expected loss", words.format_loss(loss), samples)]
     if "gain_loss" in measures:
-        gain = f"{words.format_loss(measures['gain_loss'])} (95 % interval {_say_interval(measures, 'gain_')})"
-        facts.append(("gain over published", f"{gain}, from {words.format_loss(measures['uninformed_loss'])}"))
-    return facts
+        gain, base = words.format_loss(measures["gain_loss"]), words.format_loss(measures["uninformed_loss"])
+        cards.append(
+            Card("gain over published", gain, f"95 % interval {_say_interval(measures, 'gain_')}; from {base}")
+        )
+    return cards
 
 
 def compare_losses(results: Sequence[Result[Solution]]) -> Table:

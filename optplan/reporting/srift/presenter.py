@@ -165,7 +165,7 @@ def _list_cards(instance: SriftInstance, result: Result[Solution]) -> list[Card]
 
 
 def _compare(_: SriftInstance, results: Sequence[Result[Solution]]) -> list[Block]:
-    return [tables.compare_results(results), Definitions(tables.list_notes(results))]
+    return [tables.compare_results(results), Definitions(tables.list_fleets(results))]
 
 
 def _tell_gathered(instance: SriftInstance, found: Background, results: Sequence[Result[Solution]]) -> list[Section]:

@@ -31,7 +31,7 @@ _FLEET_COLUMNS = (
     Column("ranks"),
     *numbers("samples on a VM", "on a GPU", "forward", "backward", "waits", "cost"),
 )
-_COMPARED = (*numbers("cost", "time", "difference"), Column("fleet"))
+_COMPARED = numbers("cost", "time", "difference")
 
 
 def plan_of(instance: SriftInstance, result: Result[Solution]) -> SriftPlan:
@@ -122,16 +122,20 @@ def compare_results(results: Sequence[Result[Solution]]) -> Table:
 
     def write(result: Result[Solution], difference: str) -> tuple[str, ...]:
         if result.solution is None:
-            return result.status.value, NOTHING, difference, NOTHING
-        cost, time = format_cost(result.measures["cost_usd"]), format_duration(result.measures["time_s"])
-        return cost, time, difference, write_fleet(words.require_fleet(result.solution).groups)
+            return result.status.value, NOTHING, difference
+        return format_cost(result.measures["cost_usd"]), format_duration(result.measures["time_s"]), difference
 
     return compare_objectives(results, _COMPARED, write)
 
 
-def list_notes(results: Sequence[Result[Solution]]) -> list[tuple[str, str]]:
-    """List by solver what rivals without a fleet say of that, unless the first result warns of it, too."""
-    return [
+def list_fleets(results: Sequence[Result[Solution]]) -> list[tuple[str, str]]:
+    """List fleets by solver, and what rivals without one say of that, unless the first result warns of it, too."""
+    fleets = [
+        (one.solver, write_fleet(words.require_fleet(one.solution).groups))
+        for one in results
+        if one.solution is not None
+    ]
+    return fleets + [
         (rival.solver, said)
         for rival in results[1:]
         if rival.solution is None
