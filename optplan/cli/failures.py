@@ -20,22 +20,7 @@ EXIT_INTERRUPTED = 130
 
 
 def report(error: Exception, *, as_json: bool = False, with_traceback: bool = False) -> int:
-    """Report an error on stderr.
-
-    Parameters
-    ----------
-    error
-        Whatever was raised.
-    as_json
-        Write one line ``{"error": {"kind", "message", "path"?}}`` instead of text.
-    with_traceback
-        Whether the traceback of an unexpected error is shown.
-
-    Returns
-    -------
-    int
-        The exit code.
-    """
+    """Report an error on stderr, as text or as one line of JSON, and return the exit code."""
     if isinstance(error, ModuleNotFoundError) and error.name == "fcntl":
         error = UsageError("runs lock their folders as POSIX systems do (Linux, macOS); here plans can only be made")
     expected = isinstance(error, OptplanError | click.ClickException) and not isinstance(error, InternalError)

@@ -10,7 +10,7 @@ from optplan.errors import UsageError, VerificationError
 if TYPE_CHECKING:
     from optplan.contracts import Frontier, FrontierPoint
     from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.reporting.boa.frontier_figures import FrontierAnswer
+    from optplan.reporting.boa.figures import FrontierAnswer
     from optplan.units import Amount
 
 #: Relative tolerance between a bound and the one derived again, beside rounding in what the multipliers are worth.
@@ -26,7 +26,7 @@ def answer_questions(
     for_weighted_jct_s: Sequence[float] = (),
 ) -> list[FrontierAnswer]:
     """Answer what budgets buy, and which budgets mean completion times take, in the order of the parameters."""
-    from optplan.reporting.boa.frontier_figures import FrontierAnswer
+    from optplan.reporting.boa.figures import FrontierAnswer
 
     alike, line_of_alike = _count_alike(instance, line) if for_jct_s else (instance, line)
     found: list[tuple[dict[str, str | float], BoaInstance, FrontierPoint]] = []

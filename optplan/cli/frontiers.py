@@ -21,7 +21,7 @@ from optplan.errors import InfeasibleError, OptplanError, UsageError
 if TYPE_CHECKING:
     from optplan.contracts import Instance
     from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.reporting.boa.frontier_figures import FrontierCurve
+    from optplan.reporting.boa.figures import FrontierCurve
     from optplan.units import Amount
 
 
@@ -112,7 +112,7 @@ def frontier(
     With several instances --plot and --report draw one figure. It counts GPUs where all of them cost the same or have
     no price, else US dollars an hour; budgets that cannot be converted are refused.
     """
-    from optplan.reporting.boa.frontier_figures import tell_curves
+    from optplan.reporting.boa.frontier_tables import tell_curves
     from optplan.reporting.pages import Page
 
     read = _read_each(instance_names)
@@ -209,7 +209,7 @@ def _view(
     label: str, instance: BoaInstance, questions: dict[str, Any], most: int, time_limit_s: float | None, *, alone: bool
 ) -> FrontierCurve:
     """Build the frontier of an instance and answer the questions about it."""
-    from optplan.reporting.boa.frontier_figures import FrontierCurve
+    from optplan.reporting.boa.figures import FrontierCurve
     from optplan.solving import frontier as build_frontier
 
     with Progress("frontier" if alone else f"frontier of {label}"):
@@ -229,7 +229,7 @@ def _view(
 def _check_outputs(outputs: Outputs, views: Sequence[FrontierCurve]) -> None:
     """Refuse files that could not be written, before solvers run."""
     if "--plot" in outputs or "--report" in outputs:
-        from optplan.reporting.boa.frontier_figures import choose_unit
+        from optplan.reporting.boa.figures import choose_unit
         from optplan.reporting.style import load_plotly
 
         load_plotly()
@@ -302,15 +302,11 @@ def _list_cells(views: Sequence[FrontierCurve]) -> tuple[list[str], Sequence[Seq
 
 
 def _write_figure(views: Sequence[FrontierCurve]) -> str:
-    from optplan.reporting.boa.frontier_figures import draw_frontiers
-    from optplan.reporting.drawing import build_figures, draw_frontier
+    from optplan.reporting.boa.figures import draw_frontiers
+    from optplan.reporting.drawing import build_figures
 
-    if len(views) == 1 and not views[0].sweeps:
-        figure = draw_frontier(views[0].instance, views[0].frontier)
-    else:
-        figure = draw_frontiers(views)
     names = ", ".join(dict.fromkeys(view.label for view in views))
-    return build_figures(names, f"Frontier of {names}", [("What every budget buys", figure)])
+    return build_figures(names, f"Frontier of {names}", [("What every budget buys", draw_frontiers(views))])
 
 
 def _print_frontier(view: FrontierCurve, *, is_first: bool) -> None:

@@ -103,11 +103,9 @@ Describe = Callable[[Any], Description]
 ListProofs = Callable[[Any], frozenset[BoundProof]]
 
 
-class CheckTree(Protocol):
-    """The judge of :class:`~optplan.contracts.TreeCertificate`."""
-
-    def __call__(self, instance: Any, certificate: TreeCertificate, stopwatch: Stopwatch, /) -> None:  # noqa: ANN401
-        """Raise RefutedError unless the certificate proves its claim; every long loop looks at the stopwatch."""
+#: The judge of :class:`~optplan.contracts.TreeCertificate`: raises RefutedError unless one proves its claim; every long
+#: loop looks at the stopwatch.
+CheckTree = Callable[[Any, TreeCertificate, Stopwatch], None]
 
 
 #: Re-derives a Lagrangian bound, apart from solvers: the dual function at multipliers of all limits.
@@ -131,22 +129,17 @@ class BuildPlan(Protocol):
         """Turn a result with a solution into actions of an executor; an explanation becomes the plan's reasons."""
 
 
-class ContinuePlan(Protocol):
-    """From a run that has not gone as planned to a plan for the rest."""
-
-    def __call__(self, instance: Any, plan: Any, standing: Standing, solve: Solver, /) -> Continuation:  # noqa: ANN401
-        """Plan the rest from an instance that says what was measured; UnsupportedError when the rest is none."""
+#: From a run that has not gone as planned to a plan for the rest, by an instance that says what was measured;
+#: UnsupportedError when the rest is none.
+ContinuePlan = Callable[[Any, Any, "Standing", "Solver"], "Continuation"]
 
 
 #: The same decisions, elsewhere: a plan with what its segments take under another instance's times and prices.
 Retime = Callable[[Any, Any], "Plan"]
 
 
-class Calibrate(Protocol):
-    """From an instance and what was measured to an instance that says so."""
-
-    def __call__(self, instance: Any, plan: Any, standing: Standing, /) -> tuple[Instance, tuple[str, ...]]:  # noqa: ANN401
-        """Return the plan's instance with what was measured, and a line for each change; UsageError without any."""
+#: The plan's instance with what was measured, and a line for each change; UsageError without anything measured.
+Calibrate = Callable[[Any, Any, "Standing"], tuple[Instance, tuple[str, ...]]]
 
 
 class BuildFrontier(Protocol):

@@ -225,14 +225,7 @@ class Plan(FrozenModel):
         raise DataError("segments", f"none is {name!r}", nearest_name_hint(name, [s.id for s in self.segments]))
 
     def totals(self) -> dict[str, float]:
-        """Recompute from the segments alone what the plan takes in all.
-
-        Returns
-        -------
-        dict
-            ``time_s`` (along the longest chain of segments that wait for one another), ``gpu_hours``,
-            ``busy_gpu_hours`` and, where prices are known, ``cost_usd``.
-        """
+        """Recompute from the segments alone what the plan takes in all; its time is that of the longest chain."""
         ends: dict[str, float] = {}
         for segment in self.segments:
             begin_s = max((ends[other] for other in waits_for(segment.enter)), default=0.0)

@@ -9,11 +9,8 @@ from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Sol
 from optplan.reporting import style
 from optplan.reporting.pages import Charts, Section
 from optplan.reporting.presenters import PlanWords
-from optplan.reporting.style import Figure, choose_scale, escape_text, new_figure, title_axis
+from optplan.reporting.style import Figure, Point, add_points, choose_scale, escape_text, new_figure, title_axis
 from optplan.reporting.tables import Column, Table
-
-#: Of results that are drawn together, ours first.
-RESULT_COLORS = (style.BLUE, style.VERMILLION, style.GREEN, style.PURPLE, style.ORANGE)
 
 
 def pareto_table(
@@ -43,50 +40,43 @@ def draw_pareto(
     """Draw a frontier of plans as steps: between two plans, the one before is still the best."""
     # Horizontal: the limit, and the instance's own as a line. Vertical: the objective. Results come each with how much
     # of the limit it takes.
-    figure = new_figure(height=380)
+    figure = new_figure(height=380, top=36)
     points = frontier.points
     drawn = [(result, amount) for result, amount in results if result.solution is not None]
     across = choose_scale(frontier.limit_unit, [*(point.limit for point in points), *(amount for _, amount in drawn)])
     up = choose_scale(frontier.objective_unit, [point.objective for point in points])
 
-    def say(amount: float, objective: float, solution: Solution) -> str:
+    def place(amount: float, objective: float, solution: Solution, *above: str) -> Point:
         lines = (
+            *above,
             words.name_plan(instance, solution),
             f"{frontier.limit_name}: {words.format_limit(instance, amount, frontier.limit_name)}",
             words.format_objective(instance, objective),
         )
-        return "<br>".join(escape_text(line) for line in lines)
+        return amount / across.seconds, objective / up.seconds, "<br>".join(escape_text(line) for line in lines)
 
-    figure.add_scatter(
-        x=[point.limit / across.seconds for point in points],
-        y=[point.objective / up.seconds for point in points],
+    add_points(
+        figure,
+        "best possible" if frontier.exact else "best found",
+        [place(point.limit, point.objective, point.solution) for point in points],
         mode="lines+markers",
-        name="best possible" if frontier.exact else "best found",
         line={"shape": "hv", "color": style.BLUE, "width": 2},
         marker={"size": 6, "color": style.BLUE},
         error_y=_write_intervals(points, up.seconds),
-        hovertext=[say(point.limit, point.objective, point.solution) for point in points],
-        hoverinfo="text",
     )
     for number, (result, amount) in enumerate(drawn):
         if result.solution is None or result.objective is None:
             continue
         # Solvers that found the same plan lie on one another: the first, which is drawn below, is the largest.
         size = max(7, 15 - 3 * number)
-        figure.add_scatter(
-            x=[amount / across.seconds],
-            y=[result.objective / up.seconds],
-            mode="markers",
-            name=escape_text(result.solver),
-            marker={"size": size, "symbol": "diamond", "color": RESULT_COLORS[number % len(RESULT_COLORS)]},
-            hovertext=[f"{escape_text(result.solver)}<br>{say(amount, result.objective, result.solution)}"],
-            hoverinfo="text",
-        )
+        marker = {"size": size, "symbol": "diamond", "color": style.COLORS[number % len(style.COLORS)]}
+        mark = place(amount, result.objective, result.solution, result.solver)
+        add_points(figure, escape_text(result.solver), [mark], mode="markers", marker=marker)
     if limit is not None:
         figure.add_vline(x=limit / across.seconds, line={"color": style.GREY, "dash": "dot", "width": 1})
     figure.update_xaxes(title_text=title_axis(frontier.limit_name, across.unit))
     figure.update_yaxes(title_text=title_axis(words.name_objective(instance), up.unit))
-    figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.12, "x": 0})
+    figure.update_layout(showlegend=True, legend=style.LEGEND_ABOVE)
     return figure
 
 

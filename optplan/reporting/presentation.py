@@ -102,10 +102,6 @@ def _write_relaxation(one: Relaxation) -> tuple[str, str]:
     return f"{one.given:,.6g} {one.unit}", one.describe(lambda amount: f"{amount:,.6g} {one.unit}")
 
 
-def _list_knowledge(instance: Instance, result: Result[Solution]) -> list[tuple[str, str]]:
-    return list_knowledge(result, partial(format_objective, instance), lambda one: _write_relaxation(one)[1])
-
-
 def _list_cards(instance: Instance, result: Result[Solution]) -> list[Card]:
     return [Card("objective", format_objective(instance, result.objective or 0.0))]
 
@@ -142,14 +138,12 @@ class Presenter(Generic[InstanceT]):
     answer: Callable[[InstanceT, Result[Solution]], str] = say_answer
     title: Callable[[InstanceT, Result[Solution]], str] | None = None  #: The answer as a page's title.
     how_good: Callable[[InstanceT, Result[Solution]], str] = say_how_good
-    found: Callable[[InstanceT, Result[Solution]], list[tuple[str, str]]] = _list_knowledge
     first: Callable[[InstanceT, Result[Solution]], Sequence[Shown]] = _nothing  #: Shown before what was found.
     decided: Callable[[InstanceT, Result[Solution]], Sequence[Shown]] = lambda _, result: [list_decisions(result)]
     compared: Callable[[InstanceT, Sequence[Result[Solution]]], Sequence[Block]] = _compare
-    #: Compared on a terminal; as on a page unless given.
-    listed: Callable[[InstanceT, Sequence[Result[Solution]]], list[Shown]] | None = None
     objective: Callable[[InstanceT], str] = name_objective
-    cards: Callable[[InstanceT, Result[Solution]], list[Card]] = _list_cards
+    cards: Callable[[InstanceT, Result[Solution]], list[Card]] = _list_cards  #: The main figures of a plan.
+    help: Callable[[Relaxation], str] = lambda one: _write_relaxation(one)[1]  #: What a limit would have to be.
     rivals: str = "Other solvers"  #: What stands above those compared.
     beside: Callable[[Beside], Sequence[Result[Solution]]] = lambda beside: beside.rivals
     relaxed: Callable[[InstanceT, Result[Solution]], Section] = _tell_relaxations
@@ -173,14 +167,24 @@ class Presenter(Generic[InstanceT]):
         own = self.require(instance)
         tables = () if result.solution is None else self.decided(own, result)
         answer, how_good = self.answer(own, result), self.how_good(own, result)
-        return present_answer(result, answer, how_good, self.found(own, result), *tables, first=self.first(own, result))
+        return present_answer(
+            result, answer, how_good, self.list_found(own, result), *tables, first=self.first(own, result)
+        )
+
+    def list_found(self, own: InstanceT, result: Result[Solution]) -> list[tuple[str, str]]:
+        """List what is known of a result, by name."""
+        cards = [] if result.objective is None else self.cards(own, result)
+        return list_knowledge(result, cards, partial(plan_words_of(own).format_objective, own), self.help)
 
     def present_comparison(self, instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
         """Set the results of several solvers side by side, ours first."""
-        own = self.require(instance)
-        if self.listed is not None:
-            return self.listed(own, results)
-        return [block for block in self.compared(own, results) if isinstance(block, Table)]
+        shown: list[Shown] = []
+        for block in self.compared(self.require(instance), results):
+            if isinstance(block, Table):
+                shown.append(block)
+            elif isinstance(block, Definitions) and block.pairs:
+                shown += ["", fact_table(block.pairs)]
+        return shown
 
     def draw_plan(self, instance: Instance, result: Result[Solution]) -> Figure:
         """Draw a plan over time, where it has a picture of its own."""

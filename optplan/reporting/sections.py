@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from optplan.contracts import BoundProof, Instance, Relaxation, Result, Sense, Solution, Status
 from optplan.contracts.result import CERTIFIED
 from optplan.formulations import formulation_of
-from optplan.reporting.pages import Block, Card, Command, Definitions, Page, Section
+from optplan.reporting.pages import Block, Card, Command, Definitions, Items, Page, Section
 from optplan.reporting.phrases import (
     LEAST_SHARE,
     NOTHING,
@@ -46,11 +46,6 @@ def say_bound(
         return f"No {plan} can be better: proven{proviso}. The proof {checked}."
     lower = f"the best possible is at most {format_gap(gap)} lower"
     return f"No {plan} can be better than {bound}, so {lower}. The bound {checked}."
-
-
-def list_status(result: Result[Solution]) -> list[tuple[str, str]]:
-    """List what is known of a result, as the first of its facts."""
-    return [("status", f"{name_status(result)[0]} (stopped: {result.termination.value})")]
 
 
 def list_bound(result: Result[Solution], format_objective: Callable[[float], str]) -> list[tuple[str, str]]:
@@ -132,16 +127,22 @@ def relaxations_of(result: Result[Solution]) -> Sequence[Relaxation]:
 def list_help(result: Result[Solution], write: Callable[[Relaxation], str]) -> list[tuple[str, str]]:
     """List what would help where there is no plan; ``write`` says what a limit has to be."""
     return [
-        ("may help" if one.enough is None else "would help", f"a {one.limit.replace('_', ' ')} of {write(one)}")
+        ("may help" if one.enough is None else "would help", f"a {one.limit.replace('_', ' ')} of {said}")
         for one in relaxations_of(result)
+        if (said := write(one))
     ]
 
 
 def list_knowledge(
-    result: Result[Solution], format_objective: Callable[[float], str], write: Callable[[Relaxation], str]
+    result: Result[Solution],
+    cards: Iterable[Card],
+    format_objective: Callable[[float], str],
+    write: Callable[[Relaxation], str],
 ) -> list[tuple[str, str]]:
-    """List what is known of a result: its status and bound, what would help, and who found it."""
-    known = [*list_status(result), *list_bound(result, format_objective)]
+    """List what is known of a result: its status, its main figures, its bound, what would help, and who found it."""
+    status = f"{name_status(result)[0]} (stopped: {result.termination.value})"
+    figures = [(card.name, f"{card.value} ({card.note})" if card.note else card.value) for card in cards]
+    known = [("status", status), *figures, *list_bound(result, format_objective)]
     return [*known, *list_help(result, write), *list_origin(result)]
 
 
@@ -159,18 +160,21 @@ def tell_relaxations(
     return Section("help", "What would help", [*said, *tables, Definitions(parts)])
 
 
-def tell_proof(result: Result[Solution], beside: Beside, said: str, *terms: tuple[str, str]) -> Section:
+def tell_proof(
+    result: Result[Solution], beside: Beside, said: str, *terms: tuple[str, str], steps: Sequence[str] = ()
+) -> Section:
     """Tell how a result is checked: ``said`` is what the command does, ``terms`` are the certificates."""
+    # ``steps`` are what the bound follows from, one after the other.
     bound = [] if result.infeasibility is not None else [("the bound", PROOF_WORDS[result.bound_proof])]
     checked = []
     if beside.verification is not None:
         found = beside.verification
-        checked = [("verified", f"{len(found.checks)} checks hold, in {format_seconds(found.seconds)}")]
+        checked = [("verified", f"all {len(found.checks)} checks hold")]
         checked += [("taken on trust", text) for text in found.on_trust]
         checked += [("never checked", text) for text in found.never_checked]
-    return Section(
-        "proof", "How to check this", [said, Definitions([*bound, *terms, *checked]), Command(beside.verify_command)]
-    )
+    known: list[Block] = [said, Command(beside.verify_command), Definitions([*bound, *terms, *checked])]
+    explained: list[Block] = [Items(steps, ordered=True)] if steps else []
+    return Section("proof", "How to check this", [*explained, *known], "The proof")
 
 
 def tell_background(
@@ -204,10 +208,13 @@ def compare_objectives(
     return Table("Solvers side by side", (Column("solver"), *columns, *STANDING_COLUMNS), rows)
 
 
-def tell_sources(instance: Instance, result: Result[Solution]) -> Section:
-    """Tell where the figures come from."""
-    own = ("instance", f"{instance.name}, hash {result.instance_hash}")
-    return Section("provenance", "Where this comes from", [Definitions([*instance.source.items(), own])])
+def tell_sources(instance: Instance, result: Result[Solution], *terms: tuple[str, str]) -> Section:
+    """Tell where the figures come from, ``terms`` among them, and what would reproduce the result."""
+    own = [("instance", f"{instance.name}, hash {result.instance_hash}")]
+    own += [("description", instance.description)] if instance.description else []
+    sources = [(kind.replace("_", " "), text) for kind, text in instance.source.items()]
+    made = [*list_origin(result), ("made with", f"optplan {result.optplan_version}")]
+    return Section("provenance", "Where this comes from", [Definitions([*own, *sources, *terms, *made])], "Provenance")
 
 
 def add_evidence(how_good: str, result: Result[Solution]) -> str:

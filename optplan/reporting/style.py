@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from optplan.errors import MissingExtraError
@@ -78,6 +78,48 @@ def escape_text(text: str) -> str:
 def shorten_name(name: str) -> str:
     """Cut a long name, so that labels leave room for data, and make it safe for figures."""
     return escape_text(name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…")
+
+
+#: A place in a figure, and what hovering says there.
+Point: TypeAlias = tuple[float | None, float | None, str]
+#: Names of traces above the figure, from the left.
+LEGEND_ABOVE = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"}
+
+
+class Block(NamedTuple):
+    """A rectangle over time: from when until when, the height of its middle, how high it is, and what hovering says."""
+
+    start: float
+    end: float
+    middle: float
+    height: float
+    words: str
+
+
+def add_points(figure: Figure, name: str, points: Iterable[Point], *, mode: str = "lines", **settings: object) -> None:
+    """Add points, or a line through them; name and words are safe already."""
+    x, y, words = map(list, zip(*points, strict=True)) if (points := list(points)) else ([], [], [])
+    figure.add_scatter(name=name, x=x, y=y, mode=mode, hoverinfo="text", hovertext=words, **settings)
+
+
+def add_blocks(
+    figure: Figure, name: str, blocks: Sequence[Block], marker: Mapping[str, Any], **settings: object
+) -> None:
+    """Add rectangles over time as one trace, if there are any; name and words are safe already."""
+    if not blocks:
+        return
+    figure.add_bar(
+        orientation="h",
+        base=[block.start for block in blocks],
+        x=[block.end - block.start for block in blocks],
+        y=[block.middle for block in blocks],
+        width=[block.height for block in blocks],
+        name=name,
+        marker=marker,
+        hoverinfo="text",
+        hovertext=[block.words for block in blocks],
+        **settings,
+    )
 
 
 def load_plotly() -> Any:  # noqa: ANN401 - a module of a library without types

@@ -42,24 +42,22 @@ def draw_trajectory(result: Result[Solution], objective: str = "objective") -> s
         ("best plan", style.BLUE, [event.objective for event in events]),
         ("best bound", style.VERMILLION, [event.bound for event in events]),
     ):
-        drawn = [(event, value) for event, value in zip(events, values, strict=True) if value is not None]
-        if not drawn:
-            continue
-        figure.add_scatter(
-            x=[event.elapsed_s / across.seconds for event, _ in drawn],
-            y=[value / up.seconds for _, value in drawn],
-            mode="lines+markers",
-            name=name,
-            line={"shape": "hv", "color": color, "width": 2},
-            marker={"size": 5, "color": color},
-            hovertext=[
-                f"{name}: {style.escape_text(_write(value, unit))}<br>{_say_when(event)}" for event, value in drawn
-            ],
-            hoverinfo="text",
-        )
+        drawn = [
+            (
+                event.elapsed_s / across.seconds,
+                value / up.seconds,
+                f"{name}: {style.escape_text(_write(value, unit))}<br>after {format_seconds(event.elapsed_s)}, "
+                f"{style.escape_text(event.stage)}",
+            )
+            for event, value in zip(events, values, strict=True)
+            if value is not None
+        ]
+        look = {"line": {"shape": "hv", "color": color, "width": 2}, "marker": {"size": 5, "color": color}}
+        if drawn:
+            style.add_points(figure, name, drawn, mode="lines+markers", **look)
     figure.update_xaxes(title_text=f"time since the solve began ({across.unit})", rangemode="tozero")
     figure.update_yaxes(title_text=style.title_axis(objective, up.unit))
-    figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"})
+    figure.update_layout(showlegend=True, legend=style.LEGEND_ABOVE)
     return figure
 
 
@@ -81,10 +79,6 @@ def _list_step(event: SolveEvent, result: Result[Solution]) -> tuple[str, ...]:
         NOTHING if value is None else _write(value, result.objective_unit) for value in (event.objective, event.bound)
     )
     return (format_seconds(event.elapsed_s), event.stage, *values, NOTHING if gap is None else format_share(gap))
-
-
-def _say_when(event: SolveEvent) -> str:
-    return f"after {format_seconds(event.elapsed_s)}, {style.escape_text(event.stage)}"
 
 
 def _write(value: float, unit: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from optplan.contracts import (
     Answer,
@@ -29,47 +29,14 @@ from optplan.solving.results import Trajectory, assemble_result
 from optplan.verification import verify
 
 if TYPE_CHECKING:
+    from optplan.solvers.programs.convex import CvxpyModel
     from optplan.solvers.programs.program import ProgramOutcome
-    from optplan.solvers.programs.statement import Changes
+    from optplan.solvers.programs.statement import PyomoModel
 
 #: Fleets, or plans, that are cut off one by one because they do not keep in truth what a relaxation lets pass.
 _MOST_CUTS = 1_000
 #: Up to how far, relatively, a bound of an engine may lie beyond the objective by the engine's tolerances.
 _ENGINE_TOLERANCE = 1e-6
-
-
-class HeldModel(Protocol):
-    """What a model in Pyomo or CVXPY can do, whichever it is."""
-
-    native: Any
-    leaves_out: str
-    index: dict[str, list[Any]]
-    expressions: dict[str, Any]
-    default_engine: str
-
-    def compare(self) -> Changes:
-        """Say what its user has changed."""
-
-    def run(self, engine: str, request: SolveRequest) -> ProgramOutcome:
-        """Solve it as it is; its variables have the values."""
-
-    def read(self) -> Solution | None:
-        """Return the decisions that the values stand for; None where they stand for none."""
-
-    def cut_off(self) -> None:
-        """Forbid the decisions that the values stand for, until :meth:`forget_cuts`."""
-
-    def forget_cuts(self) -> None:
-        """Forbid nothing any more."""
-
-    def write(self, form: Literal["lp", "mps"]) -> str:
-        """Write it as text."""
-
-    def has_none_without_own(self, request: SolveRequest) -> bool:
-        """Whether the problem as stated is infeasible."""
-
-    def find_violations(self, request: SolveRequest) -> dict[str, float] | None:
-        """Return the least amounts by which one's own constraints have to be missed; None where that is not known."""
 
 
 class Model:
@@ -93,7 +60,7 @@ class Model:
         another one, of the same variables, with what is to be added.
     """
 
-    def __init__(self, instance: Instance, engine: str, held: HeldModel) -> None:
+    def __init__(self, instance: Instance, engine: str, held: PyomoModel | CvxpyModel) -> None:
         self.instance = instance
         self.engine = engine
         self.native = held.native

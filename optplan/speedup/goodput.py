@@ -217,13 +217,7 @@ class GoodputSpeedup(Law):
         )
 
     def at(self, widths: IntArray) -> FloatArray:
-        """Return the speedup; see :meth:`optplan.speedup.curves.SpeedupCurve.at`.
-
-        Raises
-        ------
-        DataError
-            As :meth:`goodput`.
-        """
+        """Return the speedup; see :meth:`optplan.speedup.curves.SpeedupCurve.at`."""
         return self.goodput(widths) / self.goodput(np.array([1]))
 
     def goodput(self, widths: IntArray) -> FloatArray:

@@ -30,7 +30,7 @@ def test_an_answer_for_people(run: Runner) -> None:
     lines = told.out.splitlines()
     assert "10 GPUs" in lines[0]
     assert "46 min 57 s" in lines[0]
-    for part in ("proven", "bound", "worth of a GPU", "rescaling", "verified in", "1 to 2"):
+    for part in ("proven", "bound", "one more GPU on average saves", "rescaling", "verified in", "1 to 2"):
         assert part in told.out
     (mixing,) = (line for line in lines if line.startswith("A mixed plan"))
     assert "5.6 %" in mixing
@@ -58,7 +58,7 @@ def test_an_answer_with_types(run: Runner) -> None:
     lines = told.out.splitlines()
     for part in ("$65,700 a month", "$90.00 an hour", "24 rtx-2080-ti", "16 a100"):
         assert part in lines[0]
-    parts = ("worth of a dollar", "8 a100", "by type", "share of the cost", "all types", "price an hour")
+    parts = ("one more dollar an hour saves", "8 a100", "by type", "share of the cost", "all types", "price an hour")
     for part in parts:
         assert part in told.out
     (quota,) = (line for line in lines if line.startswith("quota of a100"))
@@ -250,7 +250,7 @@ def test_an_output_that_cannot_be_written_still_prints_the_answer(
     monkeypatch.setattr(Path, "replace", fill_disk)
     told = run("solve", "boa-one-table", "-o", lost, "--plan", plan, "--force", *json_flag)
     assert told.code == 1
-    assert "2250" in told.out
+    assert "2250" in told.out.replace(",", "")
     assert f"{lost} cannot be written" in told.err
     assert read_plan(plan).objective == pytest.approx(2250.0)
 

@@ -36,7 +36,7 @@ def test_a_frontier_of_mixed_plans_is_a_line() -> None:
     """Of BOA's plans: one GPU for each hour of an hour's work at least, then faster with more."""
     instance = optplan.read_instance("boa-one-table")
     figure = optplan.draw_frontier(instance, optplan.frontier(instance))
-    assert figure.layout.xaxis.title.text == "GPUs in use, time average"
+    assert figure.layout.xaxis.title.text == "GPUs on average (the budget)"
     assert figure.layout.yaxis.title.text.startswith("mean completion time (")
 
 

@@ -8,13 +8,16 @@ jobs that have not ended yet are counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from operator import itemgetter
+from pathlib import Path
 from typing import NamedTuple
 
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+from optplan.instances.csv_tables import open_rows
 from optplan.instances.job_logs.times import Clock, find_zone
 from optplan.schema import LARGEST_COUNT
 
@@ -171,6 +174,43 @@ class LeftOut:
             problem = f"{lost:,} of {max(rows, lost):,} rows cannot be used: {self}"
             fix = "check --from, --columns, --time-format and the log's language (LC_ALL=C SLURM_TIME_FORMAT=standard)"
             raise DataError(file, problem, fix)
+
+
+def read_fields(
+    path: Path,
+    place: Callable[[list[str]], Sequence[int]],
+    read: Callable[[Sequence[str], int], Row | None],
+    left_out: LeftOut,
+    *,
+    delimiter: str,
+    quoted: bool = True,
+) -> Iterator[Row]:
+    """Yield the rows of a table that can be used; what is left out is counted, and what is read as None is no row."""
+    # ``place`` gets the header and returns the places of what is read; the one after the last is always empty. ``read``
+    # gets those fields and the line, and raises ValueError saying what is wrong with them.
+    rows_read = 0
+    with open_rows(path, delimiter=delimiter, quoted=quoted) as lines:
+        header = [name.strip() for name in next((line for line in lines if line), [])]
+        pick, width = itemgetter(*place(header)), len(header)
+        for fields in lines:
+            if not fields:
+                continue
+            rows_read += 1
+            where = lines.line_num
+            if len(fields) != width:
+                left_out.add(WRONG_FIELDS, where)
+                continue
+            fields.append("")
+            try:
+                row = read(pick(fields), where)
+            except ValueError as error:
+                left_out.add(BROKEN, where, str(error))
+                continue
+            if row is None:
+                rows_read -= 1
+            elif left_out.is_usable(row):
+                yield row
+    left_out.require_readable(str(path), rows_read)
 
 
 class LogFormat(StrEnum):

@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from operator import itemgetter
 from pathlib import Path
 
 from optplan.errors import DataError, show_value
-from optplan.instances.csv_tables import open_rows
-from optplan.instances.job_logs.records import BROKEN, WRONG_FIELDS, LeftOut, Row, read_count, read_ending
+from optplan.instances.job_logs.records import BROKEN, LeftOut, Row, read_count, read_ending, read_fields
 from optplan.instances.job_logs.times import Clock, read_seconds
 
 #: What prints a log that can be read.
@@ -38,42 +36,24 @@ def read_sacct(
     path: Path, *, clock: Clock, class_column: str | None, left_out: LeftOut, delimiter: str | None = None
 ) -> Iterator[Row]:
     """Yield the rows of a log, with times of the cluster's zone; what is left out is counted."""
-    rows_read = 0
-    with open_rows(path, delimiter=delimiter or "|", quoted=False) as lines:
-        header = [name.strip() for name in next(lines, [])]
-        pick = itemgetter(*_find_columns(path, header, class_column))
-        width = len(header)
-        for fields in lines:
-            if not fields:
-                continue
-            where = lines.line_num
-            if len(fields) != width:
-                rows_read += 1
-                left_out.add(WRONG_FIELDS, where)
-                continue
-            fields.append("")  # what columns that are not there say
-            picked = pick(fields)
-            id_ = picked[0]
-            if "." in id_:
-                continue
-            rows_read += 1
-            try:
-                row = _read_row(picked, clock, where)
-            except ValueError as error:
-                left_out.add(BROKEN, where, str(error))
-                continue
-            if not left_out.is_usable(row):
-                continue
-            waiting = _WAITING.fullmatch(id_) if "[" in id_ else None
-            if waiting is None:
-                yield row
-                continue
-            tasks = _count_tasks(waiting["tasks"])
-            if tasks is None:
-                left_out.add(BROKEN, where, f"{show_value(id_)} is no list of tasks")
-            for number in range(tasks or 0):
-                yield row._replace(id=f"{row.id}/{number}")
-    left_out.require_readable(str(path), rows_read)
+    rows = read_fields(
+        path,
+        lambda header: _find_columns(path, header, class_column),
+        lambda fields, where: _read_row(fields, clock, where),
+        left_out,
+        delimiter=delimiter or "|",
+        quoted=False,
+    )
+    for row in rows:
+        waiting = _WAITING.fullmatch(row.id) if "[" in row.id else None
+        if waiting is None:
+            yield row
+            continue
+        tasks = _count_tasks(waiting["tasks"])
+        if tasks is None:
+            left_out.add(BROKEN, row.where, f"{show_value(row.id.partition('/')[2])} is no list of tasks")
+        for number in range(tasks or 0):
+            yield row._replace(id=f"{row.id}/{number}")
 
 
 def _find_columns(path: Path, header: list[str], class_column: str | None) -> list[int]:
@@ -94,9 +74,11 @@ def _find_columns(path: Path, header: list[str], class_column: str | None) -> li
     return [header.index(name) if name in header else len(header) for name in (*_READ, class_column or "")]
 
 
-def _read_row(fields: Sequence[str], clock: Clock, where: int) -> Row:
-    """Read a row; raise ValueError saying what is wrong with it."""
+def _read_row(fields: Sequence[str], clock: Clock, where: int) -> Row | None:
+    """Read a row, None of a step of a job; raise ValueError saying what is wrong with it."""
     id_, state, name, submit, start, end, elapsed, allocated, requested, cluster, label = fields
+    if "." in id_:
+        return None
     start_s, ending = clock.read(start), read_ending(state)
     run_s = read_seconds(elapsed) if elapsed else None
     if run_s is None and start_s is not None:

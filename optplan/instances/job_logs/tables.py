@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 from pathlib import Path
 
 from optplan.errors import DataError, nearest_name_hint
 from optplan.instances.csv_tables import open_rows
-from optplan.instances.job_logs.records import BROKEN, WRONG_FIELDS, LeftOut, LogReading, Row, read_count, read_ending
+from optplan.instances.job_logs.records import LeftOut, LogReading, Row, read_count, read_ending, read_fields
 from optplan.instances.job_logs.times import Clock, read_seconds
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
@@ -36,28 +35,14 @@ _NOWHERE = "\x1f"
 def read_table(path: Path, reading: LogReading, *, clock: Clock, left_out: LeftOut) -> Iterator[Row]:
     """Yield the rows of a table, with or without a byte order mark; what is left out is counted."""
     delimiter = reading.delimiter or _find_delimiter(path)
-    rows_read = 0
-    with open_rows(path, delimiter=delimiter) as lines:
-        header = [name.strip() for name in next((line for line in lines if line), [])]
+
+    def place(header: list[str]) -> list[int]:
         places = _find_columns(path, header, reading)
-        pick = itemgetter(*(places.get(role, len(header)) for role in _ROLES))
-        for fields in lines:
-            if not fields:
-                continue
-            rows_read += 1
-            where = lines.line_num
-            if len(fields) != len(header):
-                left_out.add(WRONG_FIELDS, where)
-                continue
-            try:
-                fields.append("")  # what columns that are not there say
-                row = _read_row(pick(fields), reading, clock, where)
-            except ValueError as error:
-                left_out.add(BROKEN, where, str(error))
-                continue
-            if left_out.is_usable(row):
-                yield row
-    left_out.require_readable(str(path), rows_read)
+        return [places.get(role, len(header)) for role in _ROLES]
+
+    return read_fields(
+        path, place, lambda fields, where: _read_row(fields, reading, clock, where), left_out, delimiter=delimiter
+    )
 
 
 def _find_delimiter(path: Path) -> str:

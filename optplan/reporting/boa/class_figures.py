@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +12,16 @@ from optplan.reporting import style
 from optplan.reporting.boa.breakdown import ClassBreakdown, JobPath, break_down, has_types
 from optplan.reporting.boa.phrases import name_objective
 from optplan.reporting.phrases import count_gpus, format_gpus, format_share
-from optplan.reporting.style import Figure, color_types, escape_text, new_figure, shorten_name, time_scale
+from optplan.reporting.style import (
+    Figure,
+    Point,
+    add_points,
+    color_types,
+    escape_text,
+    new_figure,
+    shorten_name,
+    time_scale,
+)
 from optplan.units import format_duration
 
 #: Classes that get a bar or a chart of their own; the others are taken together, or are in the tables only.
@@ -171,19 +180,13 @@ def _add_steps(figure: Figure, part: ClassBreakdown, label: str, line: dict[str,
     for path in part.paths:
         epochs = path.widths.size
         shared = "" if len(part.paths) == 1 else f"<br>{format_share(path.share)} of the jobs"
-        hover = [
-            f"<b>{escape_text(label)}</b>, epoch {epoch}: {_name_held(path, epoch)}{shared}"
-            for epoch in range(1, epochs + 1)
+        steps = [
+            (epoch, width, f"<b>{escape_text(label)}</b>, epoch {epoch}: {_name_held(path, epoch)}{shared}")
+            for epoch, width in enumerate(path.widths.tolist(), start=1)
         ]
-        figure.add_scatter(
-            name=escape_text(label),
-            x=[0.5, *range(1, epochs + 1), epochs + 0.5],
-            y=[float(path.widths[0]), *path.widths.tolist(), float(path.widths[-1])],
-            mode="lines",
-            line={**line, "width": thickness * (1.5 + 2.0 * path.share), "shape": "hvh"},
-            hoverinfo="text",
-            hovertext=[hover[0], *hover, hover[-1]],
-        )
+        drawn = [(0.5, *steps[0][1:]), *steps, (epochs + 0.5, *steps[-1][1:])]
+        look = {**line, "width": thickness * (1.5 + 2.0 * path.share), "shape": "hvh"}
+        add_points(figure, escape_text(label), drawn, line=look)
 
 
 def _name_held(path: JobPath, epoch: int) -> str:
@@ -208,31 +211,19 @@ def _add_colored_steps(figure: Figure, part: ClassBreakdown, colors: Mapping[str
             hoverinfo="skip",
         )
         for gpu_type in dict.fromkeys(r.gpu_type for r in path.ranges):
-            x, y, hover = _list_steps(path, gpu_type)
-            figure.add_scatter(
-                name=escape_text(gpu_type),
-                x=x,
-                y=y,
-                mode="lines",
-                line={"color": colors[gpu_type], "width": width},
-                hoverinfo="text",
-                hovertext=hover,
-            )
+            line = {"color": colors[gpu_type], "width": width}
+            add_points(figure, escape_text(gpu_type), _list_steps(path, gpu_type), line=line)
 
 
-def _list_steps(path: JobPath, gpu_type: str) -> tuple[list[float | None], list[float | None], list[str]]:
-    """List the points of all ranges of epochs on a type, with a gap behind each, and what hovering says there."""
-    x: list[float | None] = []
-    y: list[float | None] = []
-    hover: list[str] = []
+def _list_steps(path: JobPath, gpu_type: str) -> Iterator[Point]:
+    """List the points of all ranges of epochs on a type, with a gap behind each."""
     shared = "" if path.share == 1.0 else f"<br>{format_share(path.share)} of the jobs"
     for held in (r for r in path.ranges if r.gpu_type == gpu_type):
-        epochs = [held.first, *range(held.first, held.last + 1), held.last]
-        x += [held.first - 0.5, *range(held.first, held.last + 1), held.last + 0.5, None]
-        y += [*([held.gpus] * len(epochs)), None]
         said = f"{format_gpus(held.gpus)} {escape_text(gpu_type)}{shared}"
-        hover += [*(f"<b>this plan</b>, epoch {epoch}: {said}" for epoch in epochs), ""]
-    return x, y, hover
+        for place in (held.first - 0.5, *range(held.first, held.last + 1), held.last + 0.5):
+            epoch = min(max(int(place), held.first), held.last)
+            yield place, held.gpus, f"<b>this plan</b>, epoch {epoch}: {said}"
+        yield None, None, ""
 
 
 def _finish_steps(figure: Figure, part: ClassBreakdown, lowest: float, highest: float) -> None:

@@ -12,7 +12,7 @@ from optplan.formulations.boa.laws.demand import FIGURES, STEADY, Demand, has_pa
 from optplan.formulations.boa.study.node_rounding import estimate_rounding
 from optplan.reporting.pages import Block, Charts, Items, Section
 from optplan.reporting.phrases import NOTHING, format_gpus, format_share
-from optplan.reporting.style import BLUE, GREY, Figure, color_types, escape_text, new_figure
+from optplan.reporting.style import BLUE, GREY, LEGEND_ABOVE, Figure, color_types, escape_text, new_figure
 from optplan.reporting.tables import Column, Table, numbers
 
 if TYPE_CHECKING:
@@ -144,8 +144,7 @@ def draw_demand(instance: BoaInstance, solution: BoaSolution) -> Figure:
         figure.add_vline(x=instance.most_gpus.gpus, line={"color": GREY, "dash": "dot"})
     figure.update_xaxes(title_text="GPUs", rangemode="tozero")
     figure.update_yaxes(title_text="share of the time with more", type="log", tickformat=".2~p")
-    legend = {"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"}
-    figure.update_layout(showlegend=len(lines) > 1, legend=legend)
+    figure.update_layout(showlegend=len(lines) > 1, legend=LEGEND_ABOVE)
     return figure
 
 

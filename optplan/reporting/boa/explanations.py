@@ -13,10 +13,8 @@ from optplan.reporting.boa.breakdown import has_types, load_gpus
 from optplan.reporting.boa.demand import list_extras
 from optplan.reporting.phrases import (
     PROOF_WORDS,
-    capitalise,
     count_gpus,
     format_gpus,
-    format_seconds,
     format_small_duration,
     join_words,
 )
@@ -219,30 +217,11 @@ def list_glossary(instance: BoaInstance) -> list[tuple[str, str]]:
     ]
 
 
-def state_provenance(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, str]]:
-    """State where the figures come from and what would reproduce them."""
-    engine = f"{result.engine} {result.engine_version}".strip()
-    terms = [("Instance", instance.name)]
-    if instance.description:
-        terms.append(("Description", instance.description))
-    terms += [(capitalise(kind.replace("_", " ")), text) for kind, text in instance.source.items()]
-    terms += [(f"Price of {name}", phrases.price_words(gpu_type)) for name, gpu_type in instance.gpu_types.items()]
-    terms += [
-        (capitalise(fact), text)
-        for name, gpu_type in instance.gpu_types.items()
-        for fact, text in describe_type(name, gpu_type)
-    ]
-    terms += [
-        ("Hash of the instance", result.instance_hash),
-        ("Solver", f"{result.solver} (engine: {engine}; seed {result.seed})"),
-        ("Made with", f"optplan {result.optplan_version}"),
-        (
-            "Time",
-            f"{format_seconds(result.solve_seconds)} to solve, "
-            + (f"{format_seconds(result.verify_seconds)} to verify" if result.verify_seconds else "not yet verified"),
-        ),
-    ]
-    return terms
+def state_sources(instance: BoaInstance) -> list[tuple[str, str]]:
+    """State where prices come from, and what else is given of GPU types."""
+    types = instance.gpu_types.items()
+    prices = [(f"price of {name}", phrases.price_words(gpu_type)) for name, gpu_type in types]
+    return [*prices, *(fact for name, gpu_type in types for fact in describe_type(name, gpu_type))]
 
 
 def explain_proof(instance: BoaInstance, result: Result[Solution]) -> list[str]:
@@ -273,14 +252,13 @@ def explain_proof(instance: BoaInstance, result: Result[Solution]) -> list[str]:
 
 def explain_check(result: Result[Solution]) -> str:
     """Say what the command that verifies the result does."""
-    if result.solution is None:
-        return (
-            "This command checks what the result states, by code that shares nothing with the solver, and names what "
-            "it has to take on trust:"
-        )
+    what = (
+        "checks what the result states" if result.solution is None else "computes everything again from the decisions"
+    )
     return (
-        "Nobody has to trust the solver. This command computes everything again from the decisions, and the bound from "
-        "its certificate where it has one, by code that shares nothing with the solver:"
+        f"Nobody has to trust the solver. This command {what}, and the bound from its certificate where it has one, by "
+        "code that shares nothing with the solver. It ends with exit code 0 when everything holds, and names what does "
+        "not, and what it takes on trust."
     )
 
 

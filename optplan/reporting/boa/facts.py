@@ -10,21 +10,20 @@ from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, Bo
 from optplan.reporting.boa import phrases
 from optplan.reporting.boa.breakdown import has_types, load_gpus, price_usd_per_hour
 from optplan.reporting.boa.demand import list_extras
-from optplan.reporting.boa.explanations import describe_type
+from optplan.reporting.boa.explanations import state_sources
 from optplan.reporting.pages import Card
 from optplan.reporting.phrases import NOTHING, count_gpus, format_gpus, format_share, format_small_duration, format_usd
-from optplan.reporting.sections import bounds_nothing, list_origin, list_status
+from optplan.reporting.sections import bounds_nothing
 from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_MINUTE, Amount, BudgetUnit, format_duration
 
 if TYPE_CHECKING:
-    from optplan.contracts import Frontier, FrontierPoint, Result, ShadowPrice, Solution
+    from optplan.contracts import Frontier, Result, ShadowPrice, Solution
 #: How the row with the sums is called.
 TOTAL = "all types"
 
 
 def list_facts(instance: BoaInstance) -> list[tuple[str, str]]:
     """List what an instance asks for."""
-    types = instance.gpu_types.items()
     return [
         ("instance", instance.name),
         ("formulation", "boa"),
@@ -34,58 +33,26 @@ def list_facts(instance: BoaInstance) -> list[tuple[str, str]]:
         ("budget", phrases.describe_budget(instance) if instance.budget is not None else NOTHING),
         *list_extras(instance),
         ("load", count_gpus(load_gpus(instance)) + (", where sizes were measured" if has_types(instance) else "")),
-        *((f"price of {name}", phrases.price_words(gpu_type)) for name, gpu_type in types),
-        *(fact for name, gpu_type in types for fact in describe_type(name, gpu_type)),
+        *state_sources(instance),
         *((f"source: {kind}", text) for kind, text in instance.source.items()),
         ("hash", instance.content_hash()),
     ]
 
 
-def list_result_facts(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, str]]:
-    """List what a result says."""
-    measures, objective = result.measures, result.objective
-    facts = list_status(result)
-    if objective is not None:
-        rescaling = f" ({format_gpus(measures['gpus_rescaling'])} of them rescaling)"
-        facts.append((phrases.name_objective(instance), f"{format_duration(objective)} ({objective:.6g} s)"))
-        facts.append(("GPUs on average", f"{format_gpus(measures['gpus'])}{rescaling}"))
-        usd = phrases.cost_usd_per_hour(instance, result)
-        if usd is not None:
-            facts.append(("cost a month", format_usd(usd * HOURS_PER_MONTH)))
-        facts.append(
-            (
-                "pauses a job",
-                f"{measures['rescales_per_job']:.3g}, of these {measures['width_changes_per_job']:.3g} "
-                "changes of width",
-            )
-        )
-    if result.bound is not None:
-        gap = "" if result.gap is None else f", gap {format_share(result.gap)}"
-        proof = result.bound_proof.value
-        facts.append(("bound", f"{format_duration(result.bound)} ({result.bound:.6g} s{gap}; {proof})"))
-    price = phrases.shadow_price(instance, result, None)
-    if price is not None and objective is not None:
-        one = phrases.BUDGET_WORDS[instance.budget_unit].one.partition(" ")[0]
-        facts.append((f"worth of a {one}", phrases.say_worth(instance, price)))
-    return facts + list_origin(result)
-
-
-def list_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
-    """List the main figures of a result; none without a plan."""
+def list_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> list[Card]:
+    """List the main figures of a plan besides its bound; none without a plan."""
     if result.objective is None:
         return []
     measures = result.measures
     cards = [
-        Card(phrases.name_objective(instance), format_duration(result.objective), f"{result.objective:,.1f} s"),
+        Card(phrases.name_objective(instance), format_duration(result.objective), f"{result.objective:,.6g} s"),
         Card("GPUs in use, on average", format_gpus(measures["gpus"]), _split_gpus(instance, measures)),
     ]
     usd = phrases.cost_usd_per_hour(instance, result)
     if usd is not None:
         cards.append(Card("cost a month", format_usd(usd * HOURS_PER_MONTH), _split_cost(instance, usd)))
-    cards.append(_bound_card(result, phrases.look_up(frontier, instance.budget_amount())))
-    if instance.problem is Problem.RESCALING:
-        changes, starts = measures["width_changes_per_job"], measures["rescales_per_job"]
-        cards.append(Card("changes of width a job", f"{changes:.2f}", f"{starts:.2f} pauses with the first start"))
+    changes, starts = measures["width_changes_per_job"], measures["rescales_per_job"]
+    cards.append(Card("changes of width a job", f"{changes:.2f}", f"{starts:.2f} pauses with the first start"))
     price = phrases.shadow_price(instance, result, frontier)
     if price is not None:
         words = phrases.BUDGET_WORDS[instance.budget_unit]
@@ -113,7 +80,9 @@ def _say_value(row: LimitUse) -> str:
 def _split_gpus(instance: BoaInstance, measures: Mapping[str, float]) -> str:
     if has_types(instance):
         used = {name: measures[f"gpus.{name}"] for name in instance.gpu_types}
-        return " + ".join(f"{format_gpus(gpus)} {name}" for name, gpus in used.items() if gpus > 0)
+        by_type = " + ".join(f"{format_gpus(gpus)} {name}" for name, gpus in used.items() if gpus > 0)
+        rescaling = measures["gpus_rescaling"]
+        return f"{by_type}, {format_gpus(rescaling)} of them rescaling" if rescaling else by_type
     if instance.problem is not Problem.RESCALING:
         return "all of them running"
     return f"{format_gpus(measures['gpus_running'])} running + {format_gpus(measures['gpus_rescaling'])} rescaling"
@@ -126,7 +95,9 @@ def _split_cost(instance: BoaInstance, usd_per_hour: float) -> str:
     return f"{format_usd(usd_per_hour)} an hour, {format_usd(usd_per_hour * HOURS_PER_DAY)} a day"
 
 
-def _bound_card(result: Result[Solution], point: FrontierPoint | None) -> Card:
+def make_bound_card(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> Card:
+    """Make the card of what nothing can be better than, by the result or by the frontier."""
+    point = phrases.look_up(frontier, instance.budget_amount())
     label, gap = "nothing can be better than", result.gap
     if result.bound is not None and gap is not None and not bounds_nothing(result):
         return Card(label, format_duration(result.bound), f"gap {format_share(gap)}")

@@ -1,196 +1,345 @@
-"""The chart of what every budget buys, with a plan and its rivals in it."""
+"""The chart of what every budget buys: one frontier with a plan and its rivals, or several, with what solvers reach."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from optplan.contracts import Frontier, Result, Solution
+from optplan.contracts import Frontier, FrontierPoint, Result, Solution
+from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting import style
 from optplan.reporting.boa import phrases
-from optplan.reporting.phrases import compare_durations, format_gpus, relative_difference
-from optplan.reporting.style import Figure, TimeScale, escape_text, new_figure, time_scale
+from optplan.reporting.boa.phrases import BUDGET_WORDS, name_objective, say_amount, say_budget, usd_per_unit
+from optplan.reporting.phrases import compare_durations, format_gpus, format_share
+from optplan.reporting.style import Figure, TimeScale, add_points, escape_text, new_figure, time_scale
 from optplan.schema import FloatArray
 from optplan.units import BudgetUnit, format_duration
 
-_AXIS_TITLES = {
-    BudgetUnit.GPU: "GPUs in use, time average",
-    BudgetUnit.USD_PER_HOUR: "US dollars an hour, time average",
-}
-_NOUNS = {BudgetUnit.GPU: "GPUs", BudgetUnit.USD_PER_HOUR: "dollars"}
-#: Even steps along the frontier, so that there is something to point at everywhere.
-_EVEN_STEPS = 120
-#: Breakpoints up to which all are drawn; with more, the even steps are close enough together.
+#: More curves than colours differ in their dashes.
+_DASHES = ("solid", "dash", "dot", "dashdot")
+_SYMBOLS = ("square", "triangle-up", "circle", "triangle-down", "pentagon", "cross", "x")
+#: Steps along a curve, so that there is something to point at everywhere.
+_STEPS = 160
+#: Breakpoints up to which all are drawn; with more, the steps are close enough together.
 _MOST_BREAKPOINTS = 300
-#: How far beyond the plan's own GPUs the frontier is drawn, as a factor.
-_BEYOND = 2.0
-#: How far above the plan's own time the frontier is drawn, as a factor.
-_ABOVE = 1.8
-#: Where the vertical axis starts, as a fraction of the least time shown: differences between plans are to be seen.
-_BELOW = 0.75
+#: Budget at which a frontier is looked at when there is no plan, as a multiple of the least.
+_WITHOUT_PLAN = 1.5
+#: How far beyond that budget, or the plan's, and above the time there, curves are drawn, as factors.
+_BEYOND, _ABOVE = 2.0, 1.8
+#: Where the axes start, as a fraction of the least shown: differences between plans are to be seen.
+_LEFT, _BELOW = 0.9, 0.75
+#: Room beyond the outermost marks, as factors.
+_ROOM = (1.08, 1.12)
+#: From this ratio of the largest to the least value shown, an axis of several curves is logarithmic.
+_LOGARITHMIC = 6.0
+_LOGARITHMIC_TICKS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 #: Below this part of the height there is no room for a label under a plan.
 _ROOM_BELOW = 0.4
-#: Room left of the least budget, as a fraction of the room right of it.
-_LEFT_ROOM = 0.1
-#: Budget at which the frontier is looked at when there is no plan, as a multiple of the least.
-_WITHOUT_PLAN = 1.5
-_MARKERS = (
-    ("square", style.VERMILLION),
-    ("triangle-up", style.GREEN),
-    ("circle", style.PURPLE),
-    ("triangle-down", style.ORANGE),
-    ("pentagon", style.SKY),
-    ("cross", style.GREY),
-)
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One solver at one budget: the frontier's point, a bound for every plan, and what the solver found."""
+
+    best: FrontierPoint
+    result: Result[Solution]
+
+    @property
+    def above(self) -> float | None:
+        """How far the solver's plan is above the frontier, as a fraction; None without a plan."""
+        return None if self.result.objective is None else self.result.objective / self.best.objective - 1.0
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return plain data: the budget, and what is known of the plan without its decisions."""
+        kept = ("status", "termination", "objective", "bound", "bound_proof", "measures", "solve_seconds")
+        known = self.result.to_json_data()
+        return {
+            "solver": self.result.solver,
+            "budget": self.best.budget,
+            **{field: known.get(field) for field in kept},
+            "gap": self.result.gap,
+            "frontier": self.best.objective,
+            "above_frontier": self.above,
+        }
+
+
+@dataclass(frozen=True)
+class FrontierAnswer:
+    """One answer to a question as plain data, ``at``, ``for_jct_s`` or ``for_weighted_jct_s``."""
+
+    question: dict[str, str | float]
+    instance: BoaInstance  #: The user's, or the one with all weights equal.
+    point: FrontierPoint
+    proven: float  #: The bound that the certificate proves at that budget, in seconds.
+
+    @property
+    def is_at(self) -> bool:
+        """Whether it was asked what a budget buys."""
+        return "at" in self.question
+
+    def say_question(self) -> str:
+        """Say what was asked: a budget, or a mean completion time."""
+        asked = next(iter(self.question.values()))
+        if isinstance(asked, str):
+            return asked
+        return f"{name_objective(self.instance)} of {format_duration(asked)}"
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return plain data: the point, what was asked, which mean it is and what is proven about it."""
+        asked = {"question": self.question, "objective_name": name_objective(self.instance)}
+        return {**asked, **self.point.to_json_data(), "proven_bound": self.proven}
+
+
+@dataclass(frozen=True)
+class FrontierCurve:
+    """One curve of the chart; ``sweeps``, which fill up while solvers run, are what these reach at some budgets."""
+
+    label: str
+    instance: BoaInstance
+    frontier: Frontier
+    sweeps: dict[str, list[SweepPoint]] = field(default_factory=dict)
+    asked: Sequence[FrontierAnswer] = ()  #: Told beside the chart.
+    shown: Sequence[FrontierPoint] = ()  #: Those of the breakpoints that a terminal lists.
+
+    @property
+    def least(self) -> float:
+        """The least budget for which there is a plan."""
+        return float(self.frontier.budgets[0])
+
+
+#: A plan in the chart: where on the axis of budgets, seconds of the objective, and what hovering says.
+_Mark = tuple[float, float, str]
+#: The range of budgets, and that of seconds.
+_Window = tuple[tuple[float, float], tuple[float, float]]
 
 
 def draw_frontier(
     instance: BoaInstance,
     frontier: Frontier,
     result: Result[Solution] | None = None,
-    comparisons: Sequence[Result[Solution]] = (),
+    rivals: Sequence[Result[Solution]] = (),
 ) -> Figure:
-    """Draw what every budget buys, with the plan and its rivals in it.
+    """Draw what every budget buys, with a plan and its rivals in it; see :func:`draw_frontiers`."""
+    return draw_frontiers([FrontierCurve("", instance, frontier)], result, rivals)
 
-    Horizontal: GPUs on average, with US dollars a month above where there is a price, or US dollars an hour where the
-    frontier counts these; the instance's budget is marked where there is no plan. Vertical: (weighted) mean completion
-    time.
+
+def draw_frontiers(
+    curves: Sequence[FrontierCurve],
+    result: Result[Solution] | None = None,
+    rivals: Sequence[Result[Solution]] = (),
+) -> Figure:
+    """Draw frontiers over one axis of budgets, in the unit of :func:`choose_unit`, and what solvers reach.
+
+    Where there is one, the chart shows, too, from where on there are plans, US dollars a month above where there is a
+    price, and the plan of a result with rivals, or the budget that has none. Vertical: (weighted) mean completion time.
     """
-    plans = [r for r in (result, *comparisons) if r is not None and r.objective is not None]
-    (low, high), (bottom_s, top_s) = _frontier_window(instance, frontier, plans)
-    scale = time_scale(top_s)
-    priced = phrases.cost_of_month(instance, 1.0) is not None
-    figure = new_figure(height=400, top=56 if priced else 12)
-    _add_frontier_line(figure, instance, frontier, high, scale)
-    _shade_infeasible(figure, instance, low, float(frontier.budgets[0]))
-    if instance.budget is not None and (result is None or result.objective is None):
-        _mark_budget(figure, instance, bottom_s / scale.seconds, top_s / scale.seconds)
-    if result is not None and result.objective is not None:
-        _add_plan(figure, instance, result, ((low, high), (bottom_s, top_s)), scale)
-    for number, other in enumerate(r for r in comparisons if r.objective is not None):
-        _add_rival(figure, instance, frontier, other, scale, number)
-    figure.update_xaxes(title_text=_AXIS_TITLES[instance.budget_unit], range=[low, high], separatethousands=True)
-    figure.update_yaxes(
-        title_text=f"{phrases.name_objective(instance)} ({scale.unit})",
-        range=[bottom_s / scale.seconds, top_s / scale.seconds],
+    unit = choose_unit(curves)
+    factors = [convert_unit(curve.instance, unit) for curve in curves]
+    first, alone = curves[0], len(curves) == 1
+    marks = _list_marks(curves, factors, [one for one in rivals if one.objective is not None])
+    plan = None if result is None or result.objective is None else _mark_plan(first.instance, result)
+    every = [*([plan] if plan else []), *(mark for _, _, group in marks for mark in group)]
+    window = _choose_window(curves, factors, every)
+    (low, high), (bottom_s, top_s) = window
+    scale, priced = time_scale(top_s), alone and phrases.cost_of_month(first.instance, 1.0) is not None
+    figure = new_figure(height=420, top=56 if priced else 12)
+    for number, (curve, factor) in enumerate(zip(curves, factors, strict=True)):
+        _add_curve(figure, curve, factor, high, scale, number, named=not alone)
+    for name, look, group in marks:
+        _add_marks(figure, name, group, scale, {**look, "size": 11, "line": {"width": 2}})
+    if alone:
+        _shade_infeasible(figure, first.instance, low, first.least)
+        if plan is not None:
+            _add_plan(figure, first.instance, plan, window, scale)
+        elif first.instance.budget is not None and not marks:
+            _mark_budget(figure, first.instance, bottom_s / scale.seconds, top_s / scale.seconds)
+    objectives = {name_objective(curve.instance) for curve in curves}
+    objective = objectives.pop() if len(objectives) == 1 else "(weighted) mean completion time"
+    times = (bottom_s / scale.seconds, top_s / scale.seconds)
+    figure.update_xaxes(
+        title_text=f"{BUDGET_WORDS[unit].name} (the budget)", separatethousands=True, **_range(low, high, alone=alone)
     )
-    figure.update_layout(
-        # The line falls, so the corner above right is free at any width of the page.
-        legend={"x": 1, "xanchor": "right", "y": 1, "yanchor": "top", "bgcolor": "rgba(255, 255, 255, 0.8)"},
-        margin_r=24,  # half of a label may stand beyond the last tick
-    )
+    figure.update_yaxes(title_text=f"{objective} ({scale.unit})", **_range(*times, alone=alone and not first.sweeps))
+    # One line falls, so the corner above right is free at any width of the page; many names are longer than that.
+    corner = {"x": 1, "xanchor": "right", "y": 1, "yanchor": "top", "bgcolor": "rgba(255, 255, 255, 0.8)"}
+    # Half of a label may stand beyond the last tick.
+    figure.update_layout(legend=corner if alone else style.LEGEND_ABOVE, margin_r=24, showlegend=True)
     if priced:
-        _add_money_axis(figure, instance, low, high)
+        _add_money_axis(figure, first.instance, low, high)
     return figure
 
 
-def _frontier_window(
-    instance: BoaInstance, frontier: Frontier, plans: Sequence[Result[Solution]]
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Choose the range of budgets and the range of seconds that are shown: around the plan, with all rivals in it."""
-    least, far = float(frontier.budgets[0]), float(frontier.budgets[-1])
-    budget = None if instance.budget is None else instance.budget_amount()
-    center = phrases.use_of_budget(instance, plans[0]) if plans else max(_WITHOUT_PLAN * least, budget or 0.0)
-    high = min(max(_BEYOND * center, 1.3 * least), max(1.05 * far, 1.2 * center))
-    high = max([high, *(1.08 * phrases.use_of_budget(instance, plan) for plan in plans)])
-    # Where everything costs the same, there is one point and no room; a tenth of it makes some.
-    high = high if high > least else 1.1 * least
-    low = max(0.0, least - _LEFT_ROOM * (high - least))
-    if budget is not None and not plans:
-        low = min(low, 0.95 * budget)
-    times_s = [plan.objective for plan in plans if plan.objective is not None]
-    reference_s = times_s[0] if times_s else frontier.at(max(center, least)).objective
-    top_s = max([min(_ABOVE * reference_s, 1.08 * float(frontier.objectives[0])), *(1.12 * t for t in times_s)])
-    bottom_s = _BELOW * min([frontier.at(high).objective, *times_s])
-    return (low, high), (bottom_s, top_s)
+def choose_unit(curves: Sequence[FrontierCurve]) -> BudgetUnit:
+    """Choose the unit in which all budgets can be compared; refuse curves that have none in common."""
+    # GPUs, where all budgets count them and they cost the same, or have no price; else US dollars an hour.
+    rates = [usd_per_unit(curve.instance) for curve in curves]
+    in_money = [curve for curve in curves if curve.instance.budget_unit is BudgetUnit.USD_PER_HOUR]
+    if in_money:
+        for curve, rate in zip(curves, rates, strict=True):
+            if rate is None:
+                raise UsageError(
+                    f"{in_money[0].label} counts its budget in US dollars an hour and {curve.label} in GPUs, which "
+                    "cannot be converted; give every GPU type a price, as in --set gpu_types.t4.price=0.978, and ask "
+                    "for money"
+                )
+        return BudgetUnit.USD_PER_HOUR
+    return BudgetUnit.USD_PER_HOUR if None not in rates and len(set(rates)) > 1 else BudgetUnit.GPU
 
 
-def _add_frontier_line(
-    figure: Figure, instance: BoaInstance, frontier: Frontier, high: float, scale: TimeScale
-) -> None:
-    budgets = _choose_points(frontier.budgets[frontier.budgets <= high], high)
-    points = [frontier.at(float(budget)) for budget in budgets]
-    hover = [
-        f"<b>{phrases.say_amount(instance, float(budget))}</b>{phrases.say_money(instance, float(budget))}<br>"
-        f"best possible: {format_duration(point.objective)}<br>{phrases.say_worth(instance, point.shadow_price)}"
-        for budget, point in zip(budgets, points, strict=True)
+def convert_unit(instance: BoaInstance, unit: BudgetUnit) -> float:
+    """Return how much of a unit one unit of an instance's budget is; :func:`choose_unit` finds one that does."""
+    return (usd_per_unit(instance) or 1.0) if unit is BudgetUnit.USD_PER_HOUR else 1.0
+
+
+def _list_marks(
+    curves: Sequence[FrontierCurve], factors: Sequence[float], rivals: Sequence[Result[Solution]]
+) -> list[tuple[str, dict[str, str], list[_Mark]]]:
+    """List by solver, and curve where there are several, what was reached, under its name and with its look."""
+    found: list[tuple[int, str, list[tuple[float, SweepPoint]]]] = [
+        (number, solver, [(point.best.budget, point) for point in points])
+        for number, curve in enumerate(curves)
+        for solver, points in curve.sweeps.items()
     ]
-    figure.add_scatter(
-        name="best possible (proven)",
-        x=budgets.tolist(),
-        y=[point.objective / scale.seconds for point in points],
-        mode="lines",
-        line={"color": style.BLUE, "width": 3},
-        hoverinfo="text",
-        hovertext=hover,
+    for rival in rivals:
+        used = phrases.use_of_budget(curves[0].instance, rival)
+        best = curves[0].frontier.at(max(used, curves[0].least))
+        found.append((0, rival.solver, [(used, SweepPoint(best, rival))]))
+    solvers = list(dict.fromkeys(solver for _, solver, _ in found))
+    marks = []
+    for number, solver, points in found:
+        position, instance = solvers.index(solver), curves[number].instance
+        # One curve: colours tell solvers apart. Several: a solver's points have the colour of their curve.
+        color = style.COLORS[(position + 1 if len(curves) == 1 else number) % len(style.COLORS)]
+        name = escape_text(solver if len(curves) == 1 else f"{curves[number].label}: {solver}")
+        look = {"symbol": f"{_SYMBOLS[position % len(_SYMBOLS)]}-open", "color": color}
+        group = [
+            (factors[number] * used, objective_s, _describe_mark(instance, name, used, point))
+            for used, point in points
+            if (objective_s := point.result.objective) is not None
+        ]
+        marks.append((name, look, group))
+    return marks
+
+
+def _mark_plan(instance: BoaInstance, result: Result[Solution]) -> _Mark:
+    used, objective_s = phrases.use_of_budget(instance, result), result.objective or 0.0
+    words = f"<b>this plan</b> ({escape_text(result.solver)})<br>{name_objective(instance)}: "
+    return used, objective_s, f"{words}{format_duration(objective_s)}<br>{say_budget(instance, used)}"
+
+
+def _describe_mark(instance: BoaInstance, name: str, used: float, point: SweepPoint) -> str:
+    bound, gap = point.result.bound, point.result.gap
+    own = "this solver proves nothing; the frontier is a bound for it"
+    if bound is not None and gap is not None:
+        own = f"its own bound: {format_duration(bound)}, gap {format_share(gap)}"
+    return (
+        f"<b>{name}</b><br>{say_budget(instance, used)}<br>"
+        f"{name_objective(instance)}: {format_duration(point.result.objective or 0.0)}<br>"
+        f"against the frontier: {compare_durations(point.above or 0.0)}<br>{own}"
     )
 
 
-def _choose_points(breakpoints: FloatArray, high: float) -> FloatArray:
-    """Choose budgets at which the line is drawn: breakpoints, and even steps where there is none nearby."""
-    even = np.linspace(breakpoints[0], high, _EVEN_STEPS + 1)
-    if breakpoints.size > _MOST_BREAKPOINTS:
-        return even
-    nearest = np.abs(even[:, None] - breakpoints).min(axis=1)
-    budgets: FloatArray = np.union1d(np.append(even[nearest > (even[1] - even[0]) / 2], high), breakpoints)
-    return budgets
+def _choose_window(curves: Sequence[FrontierCurve], factors: Sequence[float], marks: Sequence[_Mark]) -> _Window:
+    """Choose the ranges of budgets and seconds that are shown: around the first mark, with all of them in it."""
+    lows, highs, tops_s = [], [], []
+    for curve, factor in zip(curves, factors, strict=True):
+        least, far = curve.least, float(curve.frontier.budgets[-1])
+        budget = None if curve.instance.budget is None else curve.instance.budget_amount()
+        center = marks[0][0] / factor if marks else max(_WITHOUT_PLAN * least, budget or 0.0)
+        high = min(max(_BEYOND * center, 1.3 * least), max(1.05 * far, 1.2 * center))
+        # Where everything costs the same, there is one point and no room; a tenth of it makes some.
+        highs.append(factor * max(high, 1.1 * least))
+        lows.append(factor * _LEFT * min(least, budget if budget is not None and not marks else least))
+        reference_s = marks[0][1] if marks else curve.frontier.at(max(center, least)).objective
+        tops_s.append(min(_ABOVE * reference_s, 1.08 * float(curve.frontier.objectives[0])))
+    low, high = min(lows), max([*highs, *(_ROOM[0] * at for at, _, _ in marks)])
+    ends_s = [
+        curve.frontier.at(max(high / factor, curve.least)).objective
+        for curve, factor in zip(curves, factors, strict=True)
+    ]
+    times_s = [objective_s for _, objective_s, _ in marks]
+    return (low, high), (_BELOW * min([*ends_s, *times_s]), max([*tops_s, *(_ROOM[1] * each for each in times_s)]))
+
+
+def _range(low: float, high: float, *, alone: bool) -> dict[str, Any]:
+    """Return the settings of an axis; among several curves logarithmic where much would be squeezed into a corner."""
+    if alone or high <= _LOGARITHMIC * low:
+        return {"type": "linear", "range": [low, high]}
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [tick * 10.0**decade for decade in decades for tick in _LOGARITHMIC_TICKS]
+    shown = [tick for tick in ticks if low <= tick <= high]
+    # plotly's own ticks leave out the decade of all but the first of each.
+    texts = [f"{tick:,.6g}" for tick in shown]
+    return {"type": "log", "range": [math.log10(low), math.log10(high)], "tickvals": shown, "ticktext": texts}
+
+
+def _add_curve(
+    figure: Figure, curve: FrontierCurve, factor: float, high: float, scale: TimeScale, number: int, *, named: bool
+) -> None:
+    budgets = _choose_budgets(curve.frontier, high / factor)
+    points = [curve.frontier.at(float(budget)) for budget in budgets]
+    label = escape_text(curve.label)
+    drawn = [
+        (
+            factor * budget,
+            point.objective / scale.seconds,
+            f"{f'<b>{label}</b><br>' if named else ''}{say_budget(curve.instance, budget)}<br>"
+            f"best possible: {format_duration(point.objective)}<br>"
+            f"{phrases.say_worth(curve.instance, point.shadow_price)}",
+        )
+        for budget, point in zip(budgets.tolist(), points, strict=True)
+    ]
+    round_, place = divmod(number, len(style.COLORS))
+    line = {"color": style.COLORS[place], "width": 3, "dash": _DASHES[round_ % len(_DASHES)]}
+    add_points(figure, f"{label}: best possible (proven)" if named else "best possible (proven)", drawn, line=line)
+
+
+def _choose_budgets(frontier: Frontier, high: float) -> FloatArray:
+    """Choose budgets at which a curve is drawn, in equal ratios: on a logarithmic axis they are even."""
+    least = float(frontier.budgets[0])
+    steps = np.geomspace(least, max(high, least), _STEPS + 1)
+    inside = frontier.budgets[frontier.budgets <= high]
+    budgets: FloatArray = np.union1d(steps, inside) if inside.size <= _MOST_BREAKPOINTS else steps
+    return np.maximum(budgets, least)  # the first step may have been rounded down
+
+
+def _add_marks(
+    figure: Figure, name: str, marks: Sequence[_Mark], scale: TimeScale, marker: dict[str, Any], **more: object
+) -> None:
+    points = [(at, objective_s / scale.seconds, words) for at, objective_s, words in marks]
+    add_points(figure, name, points, mode="markers", marker=marker, **more)
 
 
 def _shade_infeasible(figure: Figure, instance: BoaInstance, low: float, least: float) -> None:
+    in_gpus = instance.budget_unit is BudgetUnit.GPU
     figure.add_vrect(x0=low, x1=least, fillcolor=style.SHADE, line_width=0, layer="below")
     figure.add_annotation(
         x=(low + least) / 2,
         y=0.5,
         yref="paper",
-        text=f"no plan below {_say_least(instance, least)}",
+        text=f"no plan below {f'{format_gpus(least)} GPUs' if in_gpus else say_amount(instance, least)}",
         textangle=-90,
         showarrow=False,
         font={"color": style.GREY, "size": style.FONT_SIZE - 1},
     )
 
 
-def _say_least(instance: BoaInstance, least: float) -> str:
-    return (
-        f"{format_gpus(least)} GPUs" if instance.budget_unit is BudgetUnit.GPU else phrases.say_amount(instance, least)
-    )
-
-
 def _mark_budget(figure: Figure, instance: BoaInstance, bottom: float, top: float) -> None:
     amount = instance.budget_amount()
-    figure.add_scatter(
-        name="the budget",
-        x=[amount, amount],
-        y=[bottom, top],
-        mode="lines",
-        line={"color": style.VERMILLION, "width": 2, "dash": "dash"},
-        hoverinfo="text",
-        hovertext=f"the budget: {phrases.describe_budget(instance)}",
-    )
+    said = f"the budget: {phrases.describe_budget(instance)}"
+    line = {"color": style.VERMILLION, "width": 2, "dash": "dash"}
+    add_points(figure, "the budget", [(amount, bottom, said), (amount, top, said)], line=line)
 
 
-def _add_plan(
-    figure: Figure,
-    instance: BoaInstance,
-    result: Result[Solution],
-    window: tuple[tuple[float, float], tuple[float, float]],
-    scale: TimeScale,
-) -> None:
-    objective_s, used = result.objective or 0.0, phrases.use_of_budget(instance, result)
-    figure.add_scatter(
-        name="this plan",
-        showlegend=False,  # it is labelled where it is
-        x=[used],
-        y=[objective_s / scale.seconds],
-        mode="markers",
-        marker={"symbol": "diamond", "size": 14, "color": style.INK, "line": {"color": "white", "width": 1.5}},
-        hoverinfo="text",
-        hovertext=[
-            f"<b>this plan</b> ({escape_text(result.solver)})<br>{phrases.name_objective(instance)}: "
-            f"{format_duration(objective_s)}<br>{phrases.say_budget(instance, used)}"
-        ],
-    )
+def _add_plan(figure: Figure, instance: BoaInstance, plan: _Mark, window: _Window, scale: TimeScale) -> None:
+    used, objective_s, _ = plan
+    look = {"symbol": "diamond", "size": 14, "color": style.INK, "line": {"color": "white", "width": 1.5}}
+    _add_marks(figure, "this plan", [plan], scale, look, showlegend=False)  # it is labelled where it is
     # The line falls from left to right and rivals lie above it: there is room above right of the plan, or below left.
     # Far down there is none below, but the line is flat there.
     (low, high), (bottom_s, top_s) = window
@@ -199,7 +348,7 @@ def _add_plan(
     figure.add_annotation(
         x=used,
         y=objective_s / scale.seconds,
-        text=f"<b>this plan: {format_duration(objective_s)}</b><br>{phrases.say_amount(instance, used)}",
+        text=f"<b>this plan: {format_duration(objective_s)}</b><br>{say_amount(instance, used)}",
         showarrow=True,
         bgcolor="rgba(255, 255, 255, 0.8)",
         arrowhead=0,
@@ -211,29 +360,6 @@ def _add_plan(
         xanchor="left" if on_the_left else "right",
         yanchor="bottom" if above else "top",
         align="left" if on_the_left else "right",
-    )
-
-
-def _add_rival(
-    figure: Figure, instance: BoaInstance, frontier: Frontier, rival: Result[Solution], scale: TimeScale, number: int
-) -> None:
-    objective_s, used = rival.objective or 0.0, phrases.use_of_budget(instance, rival)
-    symbol, color = _MARKERS[number % len(_MARKERS)]
-    best = phrases.look_up(frontier, used)
-    above = relative_difference(objective_s, best.objective if best is not None else None)
-    with_as_many = f"<br>against the best possible with as many {_NOUNS[instance.budget_unit]}"
-    versus = "" if above is None else f"{with_as_many}: {compare_durations(above)}"
-    figure.add_scatter(
-        name=escape_text(rival.solver),
-        x=[used],
-        y=[objective_s / scale.seconds],
-        mode="markers",
-        marker={"symbol": f"{symbol}-open", "size": 14, "color": color, "line": {"width": 2.5}},
-        hoverinfo="text",
-        hovertext=[
-            f"<b>{escape_text(rival.solver)}</b><br>{phrases.name_objective(instance)}: "
-            f"{format_duration(objective_s)}<br>{phrases.say_budget(instance, used)}{versus}"
-        ],
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.reporting.boa.frontier_figures import SweepPoint
+from optplan.reporting.boa.figures import SweepPoint
 from optplan.solving import frontier, solve
 from optplan.units import Amount
 

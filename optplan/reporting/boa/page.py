@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from optplan.contracts import Frontier, Instance, Result, Solution, Verification
+from optplan.contracts import Frontier, Instance, Result, Solution
 from optplan.contracts.result import relative_gap
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem
@@ -18,18 +18,18 @@ from optplan.reporting.boa.explanations import (
     explain_proof,
     list_assumptions,
     list_glossary,
-    state_provenance,
     state_question,
+    state_sources,
 )
-from optplan.reporting.boa.facts import list_cards, say_prices
+from optplan.reporting.boa.facts import list_cards, make_bound_card, say_prices
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.logs import tell_log
 from optplan.reporting.boa.phrases import look_up, name_objective, say_amount, say_answer, say_how_good, use_of_budget
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
-from optplan.reporting.pages import Block, Charts, Command, Definitions, Items, Page, Section, Swatch
+from optplan.reporting.pages import Block, Charts, Definitions, Items, Page, Section, Swatch
 from optplan.reporting.phrases import count_gpus, format_share
 from optplan.reporting.presenters import Beside
-from optplan.reporting.sections import build_answer_page
+from optplan.reporting.sections import build_answer_page, tell_proof, tell_sources
 from optplan.reporting.style import BLUE, color_types
 from optplan.units import BudgetUnit, format_duration
 
@@ -37,7 +37,6 @@ from optplan.units import BudgetUnit, format_duration
 _MOST_ROWS = 60
 #: Relative tolerance on a plan's being above the frontier; engines stop at such gaps.
 _TOLERANCE = 1e-6
-_CHECKED = "It ends with exit code 0 when everything holds, and names what does not."
 
 
 def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
@@ -85,7 +84,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
                 *say_prices(boa, result, frontier)[:1],
             ]
         ),
-        cards=list_cards(boa, result, frontier),
+        cards=[*list_cards(boa, result, frontier), make_bound_card(boa, result, frontier)] if has_plan else [],
         sections=[*sections, *_tell_background(boa, result, beside)],
         window_title=_name_window(boa, result),
     )
@@ -205,18 +204,12 @@ def _tell_use(instance: BoaInstance, result: Result[Solution]) -> Section:
 def _tell_background(instance: BoaInstance, result: Result[Solution], beside: Beside) -> list[Section]:
     """Tell what was asked, how to check the answer, what it takes for granted, and where it comes from."""
     data = tables.list_class_data(instance, _MOST_ROWS, "in the result's file")
-    proof: list[Block] = [
-        Items(explain_proof(instance, result), ordered=True),
-        explain_check(result),
-        Command(beside.verify_command),
-        " ".join([_CHECKED, *_say_verified(beside.verification)]),
-    ]
     return [
         Section("question", "What was asked", [Definitions(state_question(instance, result)), data]),
-        Section("proof", "How to check this", proof, "The proof"),
+        tell_proof(result, beside, explain_check(result), steps=explain_proof(instance, result)),
         Section("assumptions", "What is taken for granted", [Items(list_assumptions(instance))], "Assumptions"),
         Section("words", "What the words mean", [Definitions(list_glossary(instance))], "Words"),
-        Section("provenance", "Where this comes from", [Definitions(state_provenance(instance, result))], "Provenance"),
+        tell_sources(instance, result, *state_sources(instance)),
     ]
 
 
@@ -247,11 +240,3 @@ def _say_frontier_bound(instance: BoaInstance, result: Result[Solution], frontie
         "This solver proves nothing about its plan, but the frontier below does: nothing within this budget can be "
         f"better than {format_duration(point.objective)}, so the best possible is at most {gap} lower."
     )
-
-
-def _say_verified(verification: Verification | None) -> list[str]:
-    if verification is None:
-        return []
-    trusted = f" Taken on trust: {'; '.join(verification.on_trust)}." if verification.on_trust else ""
-    never = f" Never checked: {'; '.join(verification.never_checked)}." if verification.never_checked else ""
-    return [f"This was done before the report was written: all {len(verification.checks)} checks hold.{trusted}{never}"]

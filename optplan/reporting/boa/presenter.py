@@ -8,7 +8,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, Policy
 from optplan.reporting.boa import tables
 from optplan.reporting.boa.breakdown import has_types, require_boa
 from optplan.reporting.boa.demand import list_demand, say_demand
-from optplan.reporting.boa.facts import list_facts, list_result_facts, say_prices
+from optplan.reporting.boa.facts import list_cards, list_facts, say_prices
 from optplan.reporting.boa.logs import compare_with_log, list_logged
 from optplan.reporting.boa.phrases import say_answer, say_how_good
 from optplan.reporting.pages import Page
@@ -71,7 +71,8 @@ PRESENTER = Presenter(
     given=_list_given,
     answer=say_answer,
     how_good=say_how_good,
-    found=list_result_facts,
+    cards=list_cards,
+    help=lambda _: "",  # a table says it
     first=_list_first,
     decided=_list_decided,
     compared=lambda boa, results: [tables.compare_results(boa, results)],

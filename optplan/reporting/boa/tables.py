@@ -29,7 +29,7 @@ from optplan.units import BudgetUnit, format_duration
 
 if TYPE_CHECKING:
     from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
-    from optplan.reporting.boa.frontier_figures import SweepPoint
+    from optplan.reporting.boa.figures import SweepPoint
 
 #: Classes that a terminal lists before it says how many more there are: laying out tens of thousands takes longer than
 #: solving them.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from optplan.formulations.rubberband.data.distributions import Distribution, EmpiricalDistribution
 from optplan.formulations.rubberband.laws.execution import Node, StageRun, Task
 from optplan.reporting.phrases import count_gpus
-from optplan.reporting.style import BLUE, FONT_SIZE, GREEN, GREY, ORANGE, PURPLE, SHADE, Figure, new_figure
+from optplan.reporting.style import BLUE, FONT_SIZE, GREEN, GREY, ORANGE, PURPLE, SHADE, Figure, add_points, new_figure
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
@@ -114,16 +114,15 @@ def _add_tasks(figure: Figure, folded: DiGraph, kind: Task) -> None:
     tasks = [data for _, data in folded.nodes(data=True) if data["kind"] is kind]
     if not tasks:
         return
-    figure.add_scatter(
-        name=kind.value,
-        x=[data["x"] for data in tasks],
-        y=[data["y"] for data in tasks],
+    runs = folded.graph["runs"]
+    add_points(
+        figure,
+        kind.value,
+        [(data["x"], data["y"], _describe_task(data, runs[data["stage"]])) for data in tasks],
         mode="markers+text",
         marker={"symbol": _SYMBOLS[kind], "size": 15, "color": _COLORS[kind]},
         text=[f"{data['count']} x" if data["count"] > 1 else "" for data in tasks],
         textposition="top center",
-        hoverinfo="text",
-        hovertext=[_describe_task(data, folded.graph["runs"][data["stage"]]) for data in tasks],
     )
 
 

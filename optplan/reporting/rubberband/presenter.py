@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,15 @@ from optplan.contracts import Certificate, ParetoFrontier, Relaxation, Result, S
 from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance
 from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.reporting.pages import Card, Charts, Definitions, Section
-from optplan.reporting.pareto import RESULT_COLORS, tell_frontier
-from optplan.reporting.phrases import capitalise, format_amount, format_cost, format_least, format_share
+from optplan.reporting.pareto import tell_frontier
+from optplan.reporting.phrases import (
+    capitalise,
+    format_amount,
+    format_cost,
+    format_least,
+    format_share,
+    format_small_duration,
+)
 from optplan.reporting.presentation import Presenter
 from optplan.reporting.presenters import Beside
 from optplan.reporting.rubberband import tables, words
@@ -20,7 +27,7 @@ from optplan.reporting.sections import (
     tell_background,
     tell_relaxations,
 )
-from optplan.reporting.style import Figure, escape_text, new_figure, time_scale
+from optplan.reporting.style import COLORS, LEGEND_ABOVE, Figure, add_points, escape_text, new_figure, time_scale
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
 if TYPE_CHECKING:
@@ -49,43 +56,30 @@ def draw_sizes(plans: Sequence[tuple[str, RubberBandPlan]]) -> Figure:
     figure = new_figure(height=340, top=36)
     scale = time_scale(max(stage.end_s for _, plan in plans for stage in plan.stages))
     for number, (name, plan) in enumerate(plans):
-        times, held, hover = _follow_cluster(plan)
-        figure.add_scatter(
-            x=[time / scale.seconds for time in times],
-            y=held,
-            mode="lines",
-            line={
-                "shape": "hv",
-                "color": RESULT_COLORS[number % len(RESULT_COLORS)],
-                "width": 3 if number == 0 else 2,
-                "dash": "solid" if number == 0 else "dot",
-            },
-            name=escape_text(name),
-            hovertext=[f"{escape_text(name)}, {text}" for text in hover],
-            hoverinfo="text",
-        )
+        drawn = [(s / scale.seconds, held, f"{escape_text(name)}, {said}") for s, held, said in _follow_cluster(plan)]
+        look = {"width": 2, "dash": "dot"} if number else {"width": 3, "dash": "solid"}
+        line = {"shape": "hv", "color": COLORS[number % len(COLORS)], **look}
+        add_points(figure, escape_text(name), drawn, line=line)
     figure.update_xaxes(title_text=f"expected time since the start ({scale.unit})", rangemode="tozero")
     figure.update_yaxes(title_text="instances held", rangemode="tozero")
-    figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.14, "x": 0})
+    figure.update_layout(showlegend=True, legend=LEGEND_ABOVE)
     return figure
 
 
-def _follow_cluster(plan: RubberBandPlan) -> tuple[list[float], list[int], list[str]]:
+def _follow_cluster(plan: RubberBandPlan) -> Iterator[tuple[float, int, str]]:
     """List when stages begin and end, the instances held from then on, and what runs on them."""
     several = plan.stages[-1].bracket > 1
     times = sorted({0.0, *(time for stage in plan.stages for time in (stage.expected.start_s, stage.end_s))})
-    held, hover = [], []
     for time in times:
         running = [stage for stage in plan.stages if stage.expected.start_s <= time < stage.end_s]
-        held.append(sum(stage.nodes for stage in running))
-        lines = [f"{format_duration(time) if time else 'at the start'}: {_count(held[-1], 'instance')}"]
+        held = sum(stage.nodes for stage in running)
+        lines = [f"{format_duration(time) if time else 'at the start'}: {_count(held, 'instance')}"]
         lines += [
             f"stage {f'{stage.bracket}.' if several else ''}{stage.stage}: {_count(stage.members, 'trial')} on "
             f"{_count(stage.gpus, 'GPU')} each, on {_count(stage.nodes, 'instance')}"
             for stage in running
         ]
-        hover.append("<br>".join(lines))
-    return times, held, hover
+        yield time, held, "<br>".join(lines)
 
 
 def _count(number: int, noun: str) -> str:
@@ -149,23 +143,27 @@ def _say_certificate(certificate: Certificate) -> tuple[str, str]:
 
 
 def _list_cards(instance: RubberBandInstance, result: Result[Solution]) -> list[Card]:
-    if result.objective is None:
-        return []
     measures = result.measures
     cards = [
-        Card("expected cost", format_cost(measures["expected_usd"])),
-        Card("expected time", format_duration(measures["expected_s"]), words.describe_limit(instance)),
+        Card("expected time", format_duration(measures["expected_s"]), f"{measures['expected_s']:,.6g} s"),
+        Card("expected cost", format_cost(measures["expected_usd"]), f"{measures['expected_usd']:,.6g} usd"),
         Card("use of held GPUs", format_share(measures["utilisation"]), "trials keep so much of what is held busy"),
         Card(
             "instances at most", f"{measures['most_instances']:,.0f}", f"{measures['instances_started']:,.0f} started"
         ),
     ]
+    if measures["minimum_charge_usd"]:
+        cards.append(Card("minimum charges", format_cost(measures["minimum_charge_usd"]), "part of the cost"))
     price = result.shadow_prices.get(instance.limit_name)
     if price is not None:
         minute = instance.limit_name == DEADLINE
-        saved = format_cost(price.more * SECONDS_PER_MINUTE) if minute else format_duration(price.more)
+        saved = format_cost(price.more * SECONDS_PER_MINUTE) if minute else format_small_duration(price.more)
         cards.append(Card(f"one more {'minute' if minute else 'dollar'} saves", saved, "at the margin, between plans"))
     return cards
+
+
+def _write_help(one: Relaxation) -> str:
+    return f"{format_least(one.limit, one.least_feasible if one.enough is None else one.enough)} or more"
 
 
 def _choose_rivals(beside: Beside) -> Sequence[Result[Solution]]:
@@ -187,7 +185,7 @@ PRESENTER = Presenter(
     answer=words.say_answer,
     title=partial(words.say_answer, in_full=False),
     how_good=words.say_how_good,
-    found=tables.list_result_facts,
+    help=_write_help,
     decided=lambda search, result: [tables.list_stages(tables.plan_of(search, result))],
     compared=lambda search, results: [tables.compare_results(search, results)],
     objective=words.name_objective,

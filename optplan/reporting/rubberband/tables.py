@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import cast
 
-from optplan.contracts import Relaxation, Result, Solution
-from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
+from optplan.contracts import Result, Solution
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
-from optplan.reporting.phrases import NOTHING, format_cost, format_least, format_objective, format_share
+from optplan.reporting.phrases import NOTHING, format_cost
 from optplan.reporting.rubberband.words import describe_experiment, describe_limit, name_objective, name_sizes
-from optplan.reporting.sections import compare_objectives, list_bound, list_help, list_origin, list_status
+from optplan.reporting.sections import compare_objectives
 from optplan.reporting.tables import Column, Table, numbers
-from optplan.units import SECONDS_PER_MINUTE, format_duration
+from optplan.units import format_duration
 
 _STAGE_COLUMNS = (
     Column("stage"),
@@ -47,37 +46,6 @@ def list_facts(instance: RubberBandInstance) -> list[tuple[str, str]]:
     if cloud.price_source:
         facts.append(("source of the price", f"{cloud.price_source} ({cloud.price_date})".replace(" ()", "")))
     return facts
-
-
-def list_result_facts(instance: RubberBandInstance, result: Result[Solution]) -> list[tuple[str, str]]:
-    """List what a result says, by name."""
-    measures = result.measures
-    facts = list_status(result)
-    if result.objective is not None:
-        facts.append(("expected time", f"{format_duration(measures['expected_s'])} ({measures['expected_s']:.6g} s)"))
-        facts.append(("expected cost", f"{format_cost(measures['expected_usd'])} ({measures['expected_usd']:.6g} usd)"))
-        if measures["minimum_charge_usd"]:
-            facts.append(("minimum charges", f"{format_cost(measures['minimum_charge_usd'])} of it"))
-        facts.append(("use of held GPUs", format_share(measures["utilisation"])))
-    facts += list_help(result, _write_help)
-    facts += list_bound(result, partial(format_objective, instance))
-    price = result.shadow_prices.get(instance.limit_name)
-    if price is not None:
-        facts.append(("worth of the limit", say_price(instance, price.more)))
-    return facts + list_origin(result)
-
-
-def _write_help(one: Relaxation) -> str:
-    return f"{format_least(one.limit, one.least_feasible if one.enough is None else one.enough)} or more"
-
-
-def say_price(instance: RubberBandInstance, more: float) -> str:
-    """Say what a little more of the limit saves."""
-    if more == 0:
-        return f"a little more {'time' if instance.limit_name == DEADLINE else 'money'} saves nothing"
-    if instance.limit_name == DEADLINE:
-        return f"one more minute saves {format_cost(more * SECONDS_PER_MINUTE)}, at the margin"
-    return f"one more dollar saves {format_duration(more)}, at the margin"
 
 
 def list_asked(instance: RubberBandInstance) -> Table:

@@ -21,7 +21,7 @@ from optplan.reporting.sections import (
 )
 from optplan.reporting.seer import tables, words
 from optplan.reporting.seer.round_figures import draw_rounds
-from optplan.reporting.seer.tables import compare_losses, list_loss_facts
+from optplan.reporting.seer.tables import compare_losses
 from optplan.reporting.tables import Column, Shown, Table, numbers, plain_text
 
 _CHECK = "verify trusts no solver: it computes time, spend and every rule again, from the numbers of trials alone."
@@ -143,16 +143,12 @@ def _tell_amounts(instance: SeerInstance, found: ParetoFrontier, results: Sequen
 
 
 def _list_cards(instance: SeerInstance, result: Result[Solution]) -> list[Card]:
-    if result.objective is None:
-        return []
     measures = result.measures
     share = format_share(measures["spent_gpu_min"] / instance.budget_gpu_min)
     fixed = instance.budget_gpu_min / instance.deadline_min
-    expected = (
-        [Card(name, *_split(fact)) for name, fact in list_loss_facts(result)] if words.seeks_quality(instance) else []
-    )
     return [
-        *expected,
+        *(tables.list_loss_cards(result) if words.seeks_quality(instance) else []),
+        Card("training", words.format_gpu_min(measures["training_gpu_min"]), f"{measures['training_gpu_min']:.9g}"),
         Card("trials", f"{measures['trials']:,.0f}", f"{measures['last_round_trials']:,.0f} trained to the end"),
         Card("of the budget", share, f"{tables.say_unused(instance, measures)} left unused"),
         Card("ends after", words.format_minutes(measures["duration_min"]), words.describe_limits(instance)),
@@ -164,13 +160,9 @@ def _list_cards(instance: SeerInstance, result: Result[Solution]) -> list[Card]:
         Card(
             "last round", words.format_gpu_min(measures["last_round_gpu_min"]), "for those that are trained to the end"
         ),
+        *(Card(*each) for each in tables.list_rest_of_spending(instance, measures)),
+        *(Card(*each) for each in tables.list_costs(instance, measures)),
     ]
-
-
-def _split(fact: str) -> tuple[str, str]:
-    """Divide a fact into its figure and what stands in brackets after it."""
-    figure, _, rest = fact.partition(" (")
-    return figure, rest.replace(")", "", 1)
 
 
 def _list_given(instance: SeerInstance) -> list[Shown]:
@@ -212,7 +204,6 @@ PRESENTER = Presenter(
     given=_list_given,
     answer=words.say_answer,
     how_good=tables.say_quality,
-    found=tables.list_result_facts,
     decided=lambda search, result: [tables.list_rounds_of(search, words.require_brackets(result.solution))],
     compared=_compare,
     objective=words.name_objective,

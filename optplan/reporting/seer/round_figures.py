@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
 from optplan.reporting import style
 from optplan.reporting.seer.words import format_minutes, format_number, name_gpus
-from optplan.reporting.style import Figure, new_figure, time_scale
+from optplan.reporting.style import Block, Figure, add_blocks, add_points, new_figure, time_scale
 from optplan.units import SECONDS_PER_MINUTE
 
 _COLORS = (style.SKY, style.BLUE, style.VERMILLION, style.GREEN, style.PURPLE, style.ORANGE)
@@ -16,18 +14,6 @@ _COLORS = (style.SKY, style.BLUE, style.VERMILLION, style.GREEN, style.PURPLE, s
 _PALE = 0.35
 #: Most trials of a round that get a bar each; of more, those of a bracket are one bar.
 MOST_BARS = 300
-
-
-@dataclass(frozen=True)
-class _Bar:
-    """A bar: who, when, from which height on and how high."""
-
-    start_min: float
-    minutes: float
-    base_gpus: float
-    gpus: float
-    words: str
-    goes_on: bool
 
 
 def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
@@ -39,45 +25,31 @@ def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
     scale = time_scale(instance.deadline_min * SECONDS_PER_MINUTE)
     minutes = scale.seconds / SECONDS_PER_MINUTE
     for number, bracket in enumerate(solution.brackets):
-        bars = [bar for each in rounds for bar in _list_bars(each, rounds, solution, bracket.gpus)]
-        bars.sort(key=lambda bar: not bar.goes_on)  # the legend shows the colour of the first one
+        bars = [bar for each in rounds for bar in _list_bars(each, rounds, solution, bracket.gpus, minutes)]
+        bars.sort(key=lambda bar: not bar[0])  # the legend shows the colour of the first one
         color = _COLORS[number % len(_COLORS)]
-        figure.add_bar(
-            x=[(bar.start_min + bar.minutes / 2) / minutes for bar in bars],
-            width=[bar.minutes / minutes for bar in bars],
-            base=[bar.base_gpus for bar in bars],
-            y=[bar.gpus for bar in bars],
-            name=f"{name_gpus(bracket.gpus)} a trial",
-            marker={
-                "color": [color if bar.goes_on else _fade(color) for bar in bars],
-                "line": {"color": "white", "width": 1},
-            },
-            hovertext=[bar.words for bar in bars],
-            hoverinfo="text",
-        )
+        colors = [color if goes_on else _fade(color) for goes_on, _ in bars]
+        marker = {"color": colors, "line": {"color": "white", "width": 1}}
+        add_blocks(figure, f"{name_gpus(bracket.gpus)} a trial", [block for _, block in bars], marker)
     _draw_pauses(figure, rounds, minutes)
     fixed = instance.budget_gpu_min / instance.deadline_min
-    figure.add_scatter(
-        x=[0.0, instance.deadline_min / minutes],
-        y=[fixed, fixed],
-        mode="lines",
-        name="a constant cluster for the same budget",
-        line={"color": style.INK, "dash": "dot", "width": 1.5},
-        hovertext=f"{format_number(fixed)} GPUs until the deadline take the whole budget",
-        hoverinfo="text",
-    )
+    said = f"{format_number(fixed)} GPUs until the deadline take the whole budget"
+    ends = [(end, fixed, said) for end in (0.0, instance.deadline_min / minutes)]
+    line = {"color": style.INK, "dash": "dot", "width": 1.5}
+    add_points(figure, "a constant cluster for the same budget", ends, line=line)
     figure.add_vline(x=instance.deadline_min / minutes, line={"color": style.GREY, "width": 1})
     most = instance.deadline_min / minutes
     figure.update_xaxes(title_text=f"time since the start ({scale.unit})", range=[0.0, most * 1.02])
     figure.update_yaxes(title_text="GPUs", rangemode="tozero")
     title = {"text": "pale: eliminated at the end of the round", "side": "top", "font": {"size": style.FONT_SIZE}}
-    legend = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom", "title": title}
-    figure.update_layout(barmode="overlay", showlegend=True, legend=legend)
+    figure.update_layout(barmode="overlay", showlegend=True, legend={**style.LEGEND_ABOVE, "title": title})
     return figure
 
 
-def _list_bars(now: Round, rounds: list[Round], solution: SeerSolution, gpus: float) -> list[_Bar]:
-    """List the bars of a bracket in a round, those who go on first; trials of wider brackets lie below them."""
+def _list_bars(
+    now: Round, rounds: list[Round], solution: SeerSolution, gpus: float, minutes: float
+) -> list[tuple[bool, Block]]:
+    """List the bars of a bracket in a round, and whether who they are goes on; wider brackets lie below them."""
     trials = next((bracket.trials for bracket in solution.brackets if bracket.gpus == gpus), ())
     here = trials[now.number - 1]
     kept = trials[now.number] if now.number < len(rounds) else here
@@ -95,7 +67,8 @@ def _list_bars(now: Round, rounds: list[Round], solution: SeerSolution, gpus: fl
             f"{who} on {name_gpus(gpus)} {fate}<br>round {now.number}: {format_minutes(now.training_min)} of training, "
             f"until {format_minutes(now.stop_min)}"
         )
-        bars.append(_Bar(start, now.training_min, base + done * gpus, size * gpus, words, goes_on))
+        middle, height = base + (done + size / 2) * gpus, size * gpus
+        bars.append((goes_on, Block(start / minutes, now.stop_min / minutes, middle, height, words)))
         done += size
     return bars
 
@@ -108,15 +81,15 @@ def _fade(color: str) -> str:
 
 def _draw_pauses(figure: Figure, rounds: list[Round], minutes: float) -> None:
     """Draw the time in which GPUs are held and nothing trains."""
-    paused = [each for each in rounds if each.pause_min]
-    if not paused:
-        return
-    figure.add_bar(
-        x=[(each.start_min + each.pause_min / 2) / minutes for each in paused],
-        width=[each.pause_min / minutes for each in paused],
-        y=[each.gpus for each in paused],
-        name="resizing",
-        marker={"color": style.SHADE, "line": {"color": style.GREY, "width": 1}},
-        hovertext=[f"resizing before round {each.number}: {format_minutes(each.pause_min)}" for each in paused],
-        hoverinfo="text",
-    )
+    paused = [
+        Block(
+            each.start_min / minutes,
+            (each.start_min + each.pause_min) / minutes,
+            each.gpus / 2,
+            each.gpus,
+            f"resizing before round {each.number}: {format_minutes(each.pause_min)}",
+        )
+        for each in rounds
+        if each.pause_min
+    ]
+    add_blocks(figure, "resizing", paused, {"color": style.SHADE, "line": {"color": style.GREY, "width": 1}})

@@ -9,8 +9,9 @@ from optplan.formulations.seer.data.instance import MEASURED_RESIZE_S, SeerInsta
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
 from optplan.formulations.seer.data.search_space import Choices, count_configurations
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
-from optplan.reporting.phrases import NOTHING, ROUNDING, format_seconds, format_share, format_usd
-from optplan.reporting.sections import compare_objectives, list_bound, list_origin, list_status
+from optplan.reporting.pages import Card
+from optplan.reporting.phrases import NOTHING, ROUNDING, format_seconds, format_usd
+from optplan.reporting.sections import compare_objectives
 from optplan.reporting.seer import words
 from optplan.reporting.tables import Column, Table, numbers
 
@@ -68,23 +69,6 @@ def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
         of = "published rounds" if words.seeks_quality(instance) else "rounds"
         facts += [(of, f"{published.rounds}, of {rounds}"), ("R*", f"{published.ratio:.8g}")]
     return facts + list_prior_facts(instance)
-
-
-def list_result_facts(instance: SeerInstance, result: Result[Solution]) -> list[tuple[str, str]]:
-    """List what a result says, by name."""
-    measures = result.measures
-    facts = list_status(result)
-    if result.objective is not None:
-        share = measures["spent_gpu_min"] / instance.budget_gpu_min
-        if words.seeks_quality(instance):
-            facts += [*list_loss_facts(result), ("training", words.format_gpu_min(measures["training_gpu_min"]))]
-        else:
-            facts.append(("training", f"{words.format_gpu_min(result.objective)} ({result.objective:.9g})"))
-        facts += list_rest_of_spending(instance, measures)
-        facts.append(("of the budget", f"{format_share(share)}, {say_unused(instance, measures)} unused"))
-        facts.append(("in the last round", words.format_gpu_min(measures["last_round_gpu_min"])))
-        facts += list_costs(instance, measures)
-    return [*facts, *list_bound(result, words.format_gpu_min), *list_origin(result)]
 
 
 def say_quality(instance: SeerInstance, result: Result[Solution]) -> str:
@@ -207,17 +191,17 @@ def say_expectation(result: Result[Solution]) -> str:
     return f"{loss}, {words.format_loss(abs(gain))} {word} than the published plan's. Nothing is proven of other plans."
 
 
-def list_loss_facts(result: Result[Solution]) -> list[tuple[str, str]]:
-    """List what was sampled, by name."""
-    measures = result.measures
-    if result.objective is None:
-        return []
+def list_loss_cards(result: Result[Solution]) -> list[Card]:
+    """List what was sampled."""
+    measures, loss = result.measures, result.objective or 0.0
     samples = f"95 % interval {_say_interval(measures, '')}; {measures['samples']:,.0f} samples"
-    facts = [("expected loss", f"{words.format_loss(result.objective)} ({samples})")]
+    cards = [Card("expected loss", words.format_loss(loss), samples)]
     if "gain_loss" in measures:
-        gain = f"{words.format_loss(measures['gain_loss'])} (95 % interval {_say_interval(measures, 'gain_')})"
-        facts.append(("gain over published", f"{gain}, from {words.format_loss(measures['uninformed_loss'])}"))
-    return facts
+        gain, base = words.format_loss(measures["gain_loss"]), words.format_loss(measures["uninformed_loss"])
+        cards.append(
+            Card("gain over published", gain, f"95 % interval {_say_interval(measures, 'gain_')}; from {base}")
+        )
+    return cards
 
 
 def compare_losses(results: Sequence[Result[Solution]]) -> Table:

@@ -10,7 +10,17 @@ from optplan.formulations.srift.study.timelines import Happening, Timeline, Time
 from optplan.reporting import style
 from optplan.reporting.phrases import format_amount, format_cost
 from optplan.reporting.srift.words import format_relaxation, require_fleet, say_condition
-from optplan.reporting.style import Figure, TimeScale, escape_text, new_figure, shorten_name, time_scale
+from optplan.reporting.style import (
+    Block,
+    Figure,
+    TimeScale,
+    add_blocks,
+    add_points,
+    escape_text,
+    new_figure,
+    shorten_name,
+    time_scale,
+)
 from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
 from optplan.units import format_duration
 
@@ -115,7 +125,7 @@ def draw_timeline(timeline: Timeline) -> Figure:
         "anchor": "x",
     }
     figure.update_layout(yaxis2=progress, barmode="overlay", showlegend=True)
-    figure.update_layout(legend={"orientation": "h", "x": 0.0, "y": 1.0 + 28 / plot, "yanchor": "bottom"})
+    figure.update_layout(legend={**style.LEGEND_ABOVE, "y": 1.0 + 28 / plot})
     longest = max(timeline.end_s, timeline.limits.get(DEADLINE, 0.0)) / scale.seconds
     title = f"time since the beginning ({scale.unit})"
     figure.update_xaxes(title_text=title, range=[0.0, 1.04 * longest], anchor="y2")
@@ -177,19 +187,12 @@ def _add_bars(
     marker = {"color": _COLORS[happening], "line": {"color": "white", "width": 1}}
     if predicted:
         marker["pattern"] = {"shape": "/", "size": 7, "solidity": 0.25, "fgcolor": "white", "fillmode": "overlay"}
-    figure.add_bar(
-        orientation="h",
-        base=[segment.start_s / scale.seconds for segment, _ in chosen],
-        x=[(segment.end_s - segment.start_s) / scale.seconds for segment, _ in chosen],
-        y=[names.index(name) for _, name in chosen],
-        width=_FILLED,
-        name=_WORDS[happening],
-        legendgroup=happening.value,
-        showlegend=not any(trace.legendgroup == happening.value for trace in figure.data),
-        marker=marker,
-        hovertext=[_describe(segment, name) for segment, name in chosen],
-        hoverinfo="text",
-    )
+    blocks = [
+        Block(s.start_s / scale.seconds, s.end_s / scale.seconds, names.index(name), _FILLED, _describe(s, name))
+        for s, name in chosen
+    ]
+    is_first = not any(trace.legendgroup == happening.value for trace in figure.data)
+    add_blocks(figure, _WORDS[happening], blocks, marker, legendgroup=happening.value, showlegend=is_first)
     if happening is Happening.TRAIN:
         for segment, name in chosen:
             figure.add_annotation(
@@ -219,23 +222,12 @@ def _describe(segment: TimelineSegment, name: str) -> str:
 
 def _add_progress(figure: Figure, timeline: Timeline, scale: TimeScale) -> None:
     """Draw how many iterations are done over time."""
-    times, done = [], []
-    for segment in timeline.segments:
-        times += [segment.start_s / scale.seconds, segment.end_s / scale.seconds]
-        done += [segment.iterations_from, segment.iterations_to]
-    figure.add_scatter(
-        x=times,
-        y=done,
-        mode="lines",
-        yaxis="y2",
-        name="iterations done",
-        line={"color": style.GREEN, "width": 2},
-        hovertext=[
-            f"{format_duration(time * scale.seconds)}: {iterations:,} iterations done"
-            for time, iterations in zip(times, done, strict=True)
-        ],
-        hoverinfo="text",
-    )
+    points = [
+        (seconds / scale.seconds, done, f"{format_duration(seconds)}: {done:,} iterations done")
+        for s in timeline.segments
+        for seconds, done in ((s.start_s, s.iterations_from), (s.end_s, s.iterations_to))
+    ]
+    add_points(figure, "iterations done", points, yaxis="y2", line={"color": style.GREEN, "width": 2})
 
 
 def _mark(figure: Figure, place: float, words: str, color: str, *, anchor: str) -> None:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, write_fleet
 from optplan.formulations.srift.laws.iteration import Iteration, IterationModel, Transfer
 from optplan.reporting import style
 from optplan.reporting.srift.words import format_short
-from optplan.reporting.style import Figure, TimeScale, escape_text, new_figure, shorten_name, time_scale
+from optplan.reporting.style import (
+    Block,
+    Figure,
+    TimeScale,
+    add_blocks,
+    escape_text,
+    new_figure,
+    shorten_name,
+    time_scale,
+)
 
 #: Below so many seconds an axis counts milliseconds.
 _SHORT_S = 1.0
@@ -23,17 +31,6 @@ _FILLED = 0.7
 _LANE_FILLED = 0.85
 #: Rows below all bars, for what the iteration takes.
 _FOOT = 1.0
-
-
-@dataclass(frozen=True)
-class _Bar:
-    """A bar: from when until when, its place, and what is said of it."""
-
-    start_s: float
-    end_s: float
-    row: float
-    height: float
-    words: str
 
 
 def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> Figure:
@@ -62,8 +59,7 @@ def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> Figure:
         range=[-lanes - _FOOT, len(solution.groups) + 1.1],
         showgrid=False,
     )
-    legend = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"}
-    figure.update_layout(barmode="overlay", showlegend=True, legend=legend)
+    figure.update_layout(barmode="overlay", showlegend=True, legend=style.LEGEND_ABOVE)
     return figure
 
 
@@ -80,19 +76,19 @@ def _draw_compute(
         name = escape_text(write_fleet([group]))
         names[row] = shorten_name(write_fleet([group]))
         said = f"{name}, each VM as profiled<br>forward {format_short(forward_s)}, backward {format_short(backward_s)}"
-        forward.append(_Bar(0.0, forward_s, row, _FILLED, said))
-        backward.append(_Bar(forward_s, forward_s + backward_s, row, _FILLED, said))
+        forward.append(Block(0.0, forward_s, row, _FILLED, said))
+        backward.append(Block(forward_s, forward_s + backward_s, row, _FILLED, said))
         idle_s = max(0.0, computed_s - forward_s - backward_s)
         said = f"{name} waits for the slowest VM: {format_short(idle_s)} of {format_short(computed_s)}"
-        waiting.append(_Bar(forward_s + backward_s, computed_s, row, _FILLED, said))
+        waiting.append(Block(forward_s + backward_s, computed_s, row, _FILLED, said))
     count = sum(group.count for group in solution.groups)
     said = (
         f"slowest of {count:,} VMs, on average<br>forward {format_short(found.forward_s)}, "
         f"backward {format_short(found.backward_s)}"
     )
     names[0.5] = "slowest VM, expected"
-    forward.append(_Bar(0.0, found.forward_s, 0.5, _FILLED, said))
-    backward.append(_Bar(found.forward_s, computed_s, 0.5, _FILLED, said))
+    forward.append(Block(0.0, found.forward_s, 0.5, _FILLED, said))
+    backward.append(Block(found.forward_s, computed_s, 0.5, _FILLED, said))
     _add_bars(figure, "forward", style.SKY, forward, scale)
     _add_bars(figure, "backward", style.BLUE, backward, scale)
     _add_bars(figure, "waits for the slowest", style.SHADE, waiting, scale, border=style.GREY)
@@ -114,27 +110,21 @@ def _draw_transfers(
         )
         if transfer.start_s < computed_s:
             end_s = min(transfer.end_s, computed_s)
-            during.append(_Bar(transfer.start_s, end_s, row, _LANE_FILLED * each, said))
+            during.append(Block(transfer.start_s, end_s, row, _LANE_FILLED * each, said))
         if transfer.end_s > computed_s:
             start_s = max(transfer.start_s, computed_s)
-            after.append(_Bar(start_s, transfer.end_s, row, _LANE_FILLED * each, said))
+            after.append(Block(start_s, transfer.end_s, row, _LANE_FILLED * each, said))
     _add_bars(figure, "exchanged meanwhile", style.GREEN, during, scale)
     _add_bars(figure, "exchanged after the backward pass", style.VERMILLION, after, scale, border=style.VERMILLION)
 
 
 def _add_bars(
-    figure: Figure, name: str, color: str, bars: Sequence[_Bar], scale: TimeScale, *, border: str | None = None
+    figure: Figure, name: str, color: str, bars: Sequence[Block], scale: TimeScale, *, border: str | None = None
 ) -> None:
-    if not bars:
-        return
-    figure.add_bar(
-        orientation="h",
-        base=[bar.start_s / scale.seconds for bar in bars],
-        x=[(bar.end_s - bar.start_s) / scale.seconds for bar in bars],
-        y=[bar.row for bar in bars],
-        width=[bar.height for bar in bars],
-        name=name,
-        marker={"color": color, "line": {"color": border or color, "width": 1 if border else 0}},
-        hovertext=[bar.words for bar in bars],
-        hoverinfo="text",
+    marker = {"color": color, "line": {"color": border or color, "width": 1 if border else 0}}
+    add_blocks(
+        figure,
+        name,
+        [bar._replace(start=bar.start / scale.seconds, end=bar.end / scale.seconds) for bar in bars],
+        marker,
     )

@@ -24,7 +24,7 @@ from optplan.reporting.sections import (
 from optplan.reporting.srift import tables, words
 from optplan.reporting.srift.continuations import draw_timeline, list_segments, say_continuation, say_segments
 from optplan.reporting.srift.iteration_figures import draw_iteration
-from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers
+from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def build_continuation_page(continuation: FleetContinuation, timeline: Timeline,
 
 def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Section]:
     fleet, plan, measures = words.require_fleet(result.solution), tables.plan_of(instance, result), result.measures
-    label = f"One iteration of {write_fleet(fleet.groups)}: {tables.list_parts(measures)[0][1]}."
+    _, time, parts = tables.list_parts(measures)[0]
+    label = f"One iteration of {write_fleet(fleet.groups)}: {time} ({parts})."
     reading = (
         "Gradients travel while the backward pass goes on. What is still on its way when the slowest VM is done "
         "is what the exchange adds to the iteration; the paler part of a row is time that a VM waits for the slowest."
@@ -150,13 +151,11 @@ def _say_loss(lost: str, continuation: FleetContinuation) -> list[str]:
 
 
 def _list_cards(instance: SriftInstance, result: Result[Solution]) -> list[Card]:
-    if result.objective is None:
-        return []
-    measures, average = result.measures, "on average" if instance.interruptions is not None else ""
+    measures, kind = result.measures, "expected" if instance.interruptions is not None else "predicted"
     cards = [
-        Card("cost", format_cost(measures["cost_usd"]), average or words.describe_limits(instance)),
-        Card("time", format_duration(measures["time_s"]), average or words.describe_limits(instance)),
-        Card("an iteration", words.format_short(measures["iteration_s"]), f"{instance.iterations:,} of them"),
+        Card(f"{kind} time", format_duration(measures["time_s"]), f"{measures['time_s']:,.6g} s"),
+        Card(f"{kind} cost", format_cost(measures["cost_usd"]), f"{measures['cost_usd']:,.6g} usd"),
+        *tables.list_parts(measures),
         Card("samples a second", words.format_count(measures["samples_per_s"]), f"on {measures['ranks']:,.0f} GPUs"),
     ]
     if DEADLINE in instance.limits:
@@ -166,14 +165,7 @@ def _list_cards(instance: SriftInstance, result: Result[Solution]) -> list[Card]
 
 
 def _compare(_: SriftInstance, results: Sequence[Result[Solution]]) -> list[Block]:
-    return [tables.compare_results(results), Definitions(tables.list_notes(results))]
-
-
-def _list_compared(_: SriftInstance, results: Sequence[Result[Solution]]) -> list[Shown]:
-    """List results with fleets, which are long, and notes below."""
-    table, fleets = tables.take_fleets(tables.compare_results(results))
-    notes = [*fleets, *tables.list_notes(results)]
-    return [table, "", fact_table(notes)] if notes else [table]
+    return [tables.compare_results(results), Definitions(tables.list_fleets(results))]
 
 
 def _tell_gathered(instance: SriftInstance, found: Background, results: Sequence[Result[Solution]]) -> list[Section]:
@@ -199,10 +191,9 @@ PRESENTER = Presenter(
     answer=words.say_answer,
     title=partial(words.say_answer, in_full=False),
     how_good=words.say_how_good,
-    found=tables.list_result_facts,
+    help=words.format_relaxation,
     decided=lambda job, result: [tables.list_fleet(job, tables.plan_of(job, result))],
     compared=_compare,
-    listed=_list_compared,
     objective=words.name_objective,
     cards=_list_cards,
     rivals="Other planners",

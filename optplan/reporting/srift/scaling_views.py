@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from optplan.formulations.srift.study.scaling import (
     ScalingMode,
@@ -13,7 +13,7 @@ from optplan.formulations.srift.study.scaling import (
 from optplan.reporting.pages import Block, Charts, Definitions, Page, Section
 from optplan.reporting.phrases import format_share
 from optplan.reporting.srift.words import format_count, format_short
-from optplan.reporting.style import Figure, color_types, escape_text, new_figure, shorten_name
+from optplan.reporting.style import LEGEND_ABOVE, Figure, add_points, color_types, escape_text, new_figure, shorten_name
 from optplan.reporting.tables import Column, Table, numbers
 
 _COLUMNS = (
@@ -64,14 +64,9 @@ def draw_efficiency(studies: Sequence[ScalingStudy]) -> Figure:
     colors = color_types(names)
     for name in names:
         own = sorted((one for one in found if one.type == name), key=lambda one: one.vms)
-        _add_line(
-            figure,
-            name,
-            colors[name],
-            [one.vms for one in own],
-            [100.0 * one.relative_efficiency for one in own],
-            [f"{one.vms} {name}: {format_share(one.relative_efficiency)} of the best" for one in own],
-        )
+        said = (f"{one.vms} {name}: {format_share(one.relative_efficiency)} of the best" for one in own)
+        places = [(one.vms, 100.0 * one.relative_efficiency) for one in own]
+        _add_line(figure, name, colors[name], places, said)
     jobs = "" if len(studies) == 1 else f", mean of {len(studies)} jobs"
     figure.update_yaxes(title_text=f"samples for a dollar, % of the best{jobs}", rangemode="tozero")
     return figure
@@ -83,14 +78,7 @@ def draw_points(study: ScalingStudy, what: str, measure: Callable[[ScalingPoint]
     colors = color_types(study.types)
     for name in study.types:
         own = study.points_of(name)
-        _add_line(
-            figure,
-            name,
-            colors[name],
-            [point.vms for point in own],
-            [measure(point) for point in own],
-            [_describe(point) for point in own],
-        )
+        _add_line(figure, name, colors[name], [(point.vms, measure(point)) for point in own], map(_describe, own))
     figure.update_yaxes(title_text=what, type="log", dtick="D2")
     return figure
 
@@ -155,23 +143,15 @@ def _new_chart(sizes: Sequence[int]) -> Figure:
     figure.update_xaxes(
         title_text="VMs", type="log", tickmode="array", tickvals=list(sizes), ticktext=[f"{size:,}" for size in sizes]
     )
-    figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"})
+    figure.update_layout(showlegend=True, legend=LEGEND_ABOVE)
     return figure
 
 
-def _add_line(
-    figure: Figure, name: str, color: str, vms: Sequence[int], values: Sequence[float], hover: Sequence[str]
-) -> None:
-    figure.add_scatter(
-        x=list(vms),
-        y=list(values),
-        mode="lines+markers",
-        name=shorten_name(name),
-        line={"color": color, "width": 2},
-        marker={"size": 7, "color": color},
-        hovertext=[escape_text(text).replace("\n", "<br>") for text in hover],
-        hoverinfo="text",
-    )
+def _add_line(figure: Figure, name: str, color: str, places: Sequence[tuple[int, float]], hover: Iterable[str]) -> None:
+    words = (escape_text(text).replace("\n", "<br>") for text in hover)
+    points = [(vms, value, said) for (vms, value), said in zip(places, words, strict=True)]
+    look = {"line": {"color": color, "width": 2}, "marker": {"size": 7, "color": color}}
+    add_points(figure, shorten_name(name), points, mode="lines+markers", **look)
 
 
 def _describe(point: ScalingPoint) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import cast
 
 from optplan.contracts import Result, Solution
@@ -11,13 +10,13 @@ from optplan.formulations.srift.data.bandwidth import LatencyBandwidth
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmType, write_fleet
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.formulations.srift.planning import SriftPlan, build_plan
-from optplan.reporting.phrases import NOTHING, format_cost, format_objective, format_share
-from optplan.reporting.sections import compare_objectives, list_bound, list_help, list_origin, list_status
+from optplan.reporting.pages import Card
+from optplan.reporting.phrases import NOTHING, format_cost, format_share
+from optplan.reporting.sections import compare_objectives
 from optplan.reporting.srift import words
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
 
-_FLEET = "fleet"
 _OFFER_COLUMNS = (
     Column("VM"),
     Column("GPUs"),
@@ -32,7 +31,7 @@ _FLEET_COLUMNS = (
     Column("ranks"),
     *numbers("samples on a VM", "on a GPU", "forward", "backward", "waits", "cost"),
 )
-_COMPARED = (*numbers("cost", "time", "difference"), Column(_FLEET))
+_COMPARED = numbers("cost", "time", "difference")
 
 
 def plan_of(instance: SriftInstance, result: Result[Solution]) -> SriftPlan:
@@ -76,26 +75,7 @@ def list_offers(instance: SriftInstance) -> Table:
     return Table("VMs on offer", _OFFER_COLUMNS, rows)
 
 
-def list_result_facts(instance: SriftInstance, result: Result[Solution]) -> list[tuple[str, str]]:
-    """List what a result says, by name."""
-    measures = result.measures
-    facts = list_status(result)
-    if result.objective is not None:
-        kind = "expected" if instance.interruptions is not None else "predicted"
-        facts += [
-            (f"{kind} time", f"{format_duration(measures['time_s'])} ({measures['time_s']:.6g} s)"),
-            (f"{kind} cost", f"{format_cost(measures['cost_usd'])} ({measures['cost_usd']:.6g} usd)"),
-            *list_parts(measures),
-            (
-                "throughput",
-                f"{words.format_count(measures['samples_per_s'])} samples a second on {measures['ranks']:,.0f} GPUs",
-            ),
-        ]
-    facts += list_help(result, words.format_relaxation)
-    return [*facts, *list_bound(result, partial(format_objective, instance)), *list_origin(result)]
-
-
-def list_parts(measures: dict[str, float]) -> list[tuple[str, str]]:
+def list_parts(measures: dict[str, float]) -> list[Card]:
     """List what an iteration is made of, and what else takes time."""
     forward, backward, exchange = (measures[f"{part}_s"] for part in ("forward", "backward", "exchange"))
     longer = "backward" if backward >= exchange else "exchange"
@@ -103,13 +83,13 @@ def list_parts(measures: dict[str, float]) -> list[tuple[str, str]]:
         f"forward {words.format_short(forward)}, then backward {words.format_short(backward)} and exchange "
         f"{words.format_short(exchange)} together; the {longer} ends last"
     )
-    facts = [("an iteration", f"{words.format_short(measures['iteration_s'])} ({parts})")]
+    cards = [Card("an iteration", words.format_short(measures["iteration_s"]), parts)]
     if measures["launch_s"]:
-        facts.append(("launch", format_duration(measures["launch_s"])))
+        cards.append(Card("launch", format_duration(measures["launch_s"])))
     lost = measures["training_s"] - measures["work_s"]
     if lost > 0:
-        facts.append(("checkpoints and losses", f"{format_duration(lost)} on average"))
-    return facts
+        cards.append(Card("checkpoints and losses", format_duration(lost), "on average"))
+    return cards
 
 
 def list_fleet(instance: SriftInstance, plan: SriftPlan) -> Table:
@@ -142,25 +122,20 @@ def compare_results(results: Sequence[Result[Solution]]) -> Table:
 
     def write(result: Result[Solution], difference: str) -> tuple[str, ...]:
         if result.solution is None:
-            return result.status.value, NOTHING, difference, NOTHING
-        cost, time = format_cost(result.measures["cost_usd"]), format_duration(result.measures["time_s"])
-        return cost, time, difference, write_fleet(words.require_fleet(result.solution).groups)
+            return result.status.value, NOTHING, difference
+        return format_cost(result.measures["cost_usd"]), format_duration(result.measures["time_s"]), difference
 
     return compare_objectives(results, _COMPARED, write)
 
 
-def take_fleets(table: Table) -> tuple[Table, list[tuple[str, str]]]:
-    """Take the fleets out of a table of results, and list them by solver."""
-    place = [column.name for column in table.columns].index(_FLEET)
-    rows = [[str(cell) for cell in row.cells] for row in table.set_rows]
-    columns = [column for column in table.columns if column.name != _FLEET]
-    rest = Table(table.caption, columns, [[*row[:place], *row[place + 1 :]] for row in rows])
-    return rest, [(row[0], row[place]) for row in rows if row[place] != NOTHING]
-
-
-def list_notes(results: Sequence[Result[Solution]]) -> list[tuple[str, str]]:
-    """List by solver what rivals without a fleet say of that, unless the first result warns of it, too."""
-    return [
+def list_fleets(results: Sequence[Result[Solution]]) -> list[tuple[str, str]]:
+    """List fleets by solver, and what rivals without one say of that, unless the first result warns of it, too."""
+    fleets = [
+        (one.solver, write_fleet(words.require_fleet(one.solution).groups))
+        for one in results
+        if one.solution is not None
+    ]
+    return fleets + [
         (rival.solver, said)
         for rival in results[1:]
         if rival.solution is None

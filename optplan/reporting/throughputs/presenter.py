@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from optplan.contracts import Result, Solution
 from optplan.formulations.throughputs.data import ThroughputsInstance
 from optplan.reporting.pages import Card, Definitions, Section
-from optplan.reporting.phrases import format_amount, format_cost, format_objective
+from optplan.reporting.phrases import format_amount, format_cost
 from optplan.reporting.presentation import Presenter
-from optplan.reporting.sections import (
-    list_knowledge,
-    tell_background,
-    tell_relaxations,
-)
+from optplan.reporting.sections import tell_background, tell_relaxations
 from optplan.reporting.srift.words import format_count, format_relaxation, write_relaxation
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.reporting.throughputs.words import require_choice, require_job, say_answer, say_how_good
@@ -74,7 +68,7 @@ PRESENTER = Presenter(
     given=lambda job: [_list_speeds(job)],
     answer=say_answer,
     how_good=say_how_good,
-    found=lambda job, result: list_knowledge(result, partial(format_objective, job), format_relaxation),
+    help=format_relaxation,
     decided=lambda job, result: [_list_choice(job, result)],
     cards=_list_cards,
     relaxed=lambda job, result: tell_relaxations(result, write_relaxation, say_answer(job, result)),

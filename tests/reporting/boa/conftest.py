@@ -62,7 +62,8 @@ from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.formulations.boa.judge.evaluation import evaluate
-from optplan.reporting.boa.frontier_figures import FrontierCurve, SweepPoint, tell_curves
+from optplan.reporting.boa.figures import FrontierCurve, SweepPoint
+from optplan.reporting.boa.frontier_tables import tell_curves
 from optplan.reporting.comparison import Compared, Comparison, compare, tell_comparison
 from optplan.reporting.pages import build_page
 from optplan.reporting.presentation import presenter_of

@@ -19,7 +19,8 @@ pytest.importorskip("plotly", reason='plotly is not installed; pip install "optp
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("playwright", reason='playwright is not installed; pip install "optplan[test]" brings it')
 
-from optplan.reporting.boa.frontier_figures import FrontierCurve, tell_curves
+from optplan.reporting.boa.figures import FrontierCurve
+from optplan.reporting.boa.frontier_tables import tell_curves
 from optplan.reporting.comparison import Comparison, tell_comparison
 from optplan.reporting.pages import Page, build_page
 from optplan.reporting.presenters import Beside

@@ -70,7 +70,7 @@ def test_hovering_says_time_money_and_marginal_value(instance: BoaInstance, fron
     """At 7.4 GPUs: 7.4 x $2 x 730 h = $10,804, 4,440 s, and 480 / 0.4 s for one more, 900 / 0.6 s for one fewer."""
     line = by_name(draw_frontier(instance, frontier))["best possible (proven)"]
     assert line.hovertext[line.x.index(7.4)] == (
-        "<b>7.40 GPUs on average</b>, $10,804 a month<br>best possible: 1 h 14 min<br>"
+        "7.40 GPUs on average, $10,804 a month<br>best possible: 1 h 14 min<br>"
         "one more GPU on average saves 20 min 00 s, one fewer costs 25 min 00 s"
     )
 
@@ -97,7 +97,7 @@ def test_infeasible_part_is_shaded_up_to_the_least_budget(
     assert shade.x1 == pytest.approx(6.2)
     assert shade.x0 < 5.0
     assert by_name(figure)["the budget"].x == (5.0, 5.0)
-    assert by_name(figure)["the budget"].hovertext == "the budget: 5 GPUs on average"
+    assert by_name(figure)["the budget"].hovertext == ("the budget: 5 GPUs on average",) * 2
     assert "this plan" not in by_name(figure)
 
 
@@ -186,7 +186,7 @@ def test_frontier_in_money(
     """Plans stand at what they cost an hour, below a month's cost."""
     figure = draw_frontier(typed_instance, typed_frontier, typed_result)
     assert (*by_name(figure)["this plan"].x, *by_name(figure)["this plan"].y) == pytest.approx((7.2, 38.25))
-    assert figure.layout.xaxis.title.text == "US dollars an hour, time average"
+    assert figure.layout.xaxis.title.text == "US dollars an hour (the budget)"
     assert figure.layout.xaxis2.range == pytest.approx([730.0 * x for x in figure.layout.xaxis.range])
 
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 
-from optplan.reporting.boa.figures import draw_frontier
-from optplan.reporting.boa.frontier_figures import FrontierCurve, SweepPoint, choose_unit, draw_frontiers
+from optplan.reporting.boa.figures import FrontierCurve, SweepPoint, choose_unit, draw_frontier, draw_frontiers
 from optplan.reporting.boa.gathering import sweep_budgets
 
 
@@ -145,10 +144,10 @@ def test_names_are_escaped(instance: BoaInstance, frontier: Frontier) -> None:
 def test_one_frontier_in_dollars(in_dollars: BoaInstance, doubled: Frontier) -> None:
     """Axis, shade and hover say dollars: 14.8 dollars an hour are $10,804 a month."""
     figure = draw_frontier(in_dollars, doubled)
-    assert figure.layout.xaxis.title.text == "US dollars an hour, time average"
+    assert figure.layout.xaxis.title.text == "US dollars an hour (the budget)"
     assert figure.layout.annotations[0].text == "no plan below $12.40 an hour"
     line = by_name(figure)["best possible (proven)"]
-    assert line.hovertext[line.x.index(14.8)].startswith("<b>$14.80 an hour</b>, $10,804 a month<br>")
+    assert line.hovertext[line.x.index(14.8)].startswith("$14.80 an hour, $10,804 a month<br>")
     assert "dollar an hour" in line.hovertext[0]
 
 

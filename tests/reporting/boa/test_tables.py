@@ -98,12 +98,12 @@ def test_result_summary(instance: BoaInstance, result: Result[Solution]) -> None
     facts = {row[0]: row[1] for row in rows if len(row) == 2}
     assert facts == {
         "status": "within 1.7 % of the bound (stopped: completed)",
-        "mean completion time": "1 h 06 min (3960 s)",
-        "GPUs on average": "7.80 (0.80 of them rescaling)",
-        "cost a month": "$11,388",
-        "pauses a job": "1.67, of these 0.667 changes of width",
-        "bound": "1 h 05 min (3895.38 s, gap 1.6 %; lagrangian)",
-        "worth of a GPU": "one more GPU on average saves 5 min 23 s, one fewer costs 20 min 00 s",
+        "mean completion time": "1 h 06 min (3,960 s)",
+        "GPUs in use, on average": "7.80 (7 running + 0.80 rescaling)",
+        "cost a month": "$11,388 (at $2.00 per GPU-hour)",
+        "changes of width a job": "0.67 (1.67 pauses with the first start)",
+        "one more GPU on average saves": "5 min 23 s (one fewer costs 20 min 00 s)",
+        "bound": "3,895.38 s (gap 1.6 %; lagrangian)",
         "solver": "layered-paths (engine optplan 1.2.3, seed 7)",
         "time": "123 ms, verified in 4 ms",
     }
@@ -177,8 +177,8 @@ def test_summary_of_a_result_with_types(typed_instance: BoaInstance, typed_resul
         "With $5,256 a month ($7.20 an hour) and at most 1.30 a100 on average, jobs finish in 38 min 15 s on average."
     ]
     facts = {row[0]: row[1] for row in rows if len(row) == 2}
-    assert facts["cost a month"] == "$5,256"
-    assert facts["worth of a dollar"] == "one more dollar an hour saves 1 min 30 s, one less costs 2 min 00 s"
+    assert facts["cost a month"] == "$5,256 ($7.20 an hour, $173 a day)"
+    assert facts["one more dollar an hour saves"] == "1 min 30 s (one less costs 2 min 00 s)"
 
 
 def test_comparison_by_cost(

@@ -14,14 +14,8 @@ from optplan.contracts import Explanation, Result, Sensitivity, Solution
 from optplan.errors import OutputError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.reporting.boa.explanation_tables import list_places, tell_explanation
-from optplan.reporting.boa.frontier_figures import (
-    FrontierAnswer,
-    FrontierCurve,
-    list_asked,
-    list_budgets,
-    list_reached,
-    tell_curves,
-)
+from optplan.reporting.boa.figures import FrontierAnswer, FrontierCurve
+from optplan.reporting.boa.frontier_tables import list_asked, list_budgets, list_reached, tell_curves
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
 from optplan.reporting.comparison import Compared, Comparison, compare, tell_comparison
 from optplan.reporting.pages import Page, build_page, write_page

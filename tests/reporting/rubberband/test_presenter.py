@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from optplan.contracts import Result, Solution, Status
+from optplan.contracts import Result, ShadowPrice, Solution, Status
 from optplan.errors import UsageError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.instances.library import build_named
@@ -21,10 +21,8 @@ from optplan.reporting.rubberband.presenter import PRESENTER
 from optplan.reporting.rubberband.tables import (
     compare_results,
     list_facts,
-    list_result_facts,
     list_stages,
     plan_of,
-    say_price,
 )
 from optplan.reporting.rubberband.words import describe_experiment, describe_limit, name_plan, say_answer, say_how_good
 from optplan.reporting.sections import name_status
@@ -52,7 +50,7 @@ def test_the_answer_of_the_textbook(search: RubberBandInstance, found: Result[So
     text = shown(PRESENTER.present_result(search, found))
     assert "The search takes 4 min 40 s and costs $0.380 on average; the deadline is 4 min 40 s." in text
     assert "No plan of stage sizes can be better: proven." in text
-    assert "expected time       4 min 40 s (280 s)" in text
+    assert "4 min 40 s (280 s)" in text
     assert "$0.380 (gap 0 %; lagrangian)" in text
     assert list_stages(plan_of(search, found)).rows == [
         ("1", "4", "10", "2", "1", "all", "0 s", "1 min 40 s", "$0.200"),
@@ -63,10 +61,10 @@ def test_the_answer_of_the_textbook(search: RubberBandInstance, found: Result[So
 def test_use_and_minimum_charges_are_told(search: RubberBandInstance) -> None:
     """All GPUs are in use all the time: 4 x 100 + 2 x 180 GPU-seconds. The one that goes is charged for 50 s more."""
     charged = search.replace(cloud=search.cloud.replace(minimum_charge_s=150.0))
-    facts = dict(list_result_facts(charged, solve(charged)))
-    assert facts["minimum charges"] == "$0.050 of it"
-    assert facts["use of held GPUs"] == "100 %"
-    assert "minimum charges" not in dict(list_result_facts(search, solve(search)))
+    facts = dict(PRESENTER.list_found(charged, solve(charged)))
+    assert facts["minimum charges"] == "$0.050 (part of the cost)"
+    assert facts["use of held GPUs"] == "100 % (trials keep so much of what is held busy)"
+    assert "minimum charges" not in dict(PRESENTER.list_found(search, solve(search)))
 
 
 def test_no_plan_says_why_and_what_would_help(search: RubberBandInstance, infeasible: Result[Solution]) -> None:
@@ -80,7 +78,7 @@ def test_no_plan_says_why_and_what_would_help(search: RubberBandInstance, infeas
     broke = solve(poor)
     assert broke.status is Status.INFEASIBLE
     assert say_how_good(poor, broke) == "That is proven: every plan costs more, however long it takes."
-    assert dict(list_result_facts(poor, broke))["would help"] == "a budget of $0.380 or more"
+    assert dict(PRESENTER.list_found(poor, broke))["would help"] == "a budget of $0.380 or more"
 
 
 @pytest.mark.parametrize(
@@ -114,10 +112,12 @@ def test_a_budget_turns_the_question_around(search: RubberBandInstance) -> None:
     assert say_answer(fastest, result).endswith("4 min 40 s and costs $0.380 on average; the budget is $0.400.")
     assert describe_limit(fastest) == "within $0.400"
     assert format_limit(fastest, 0.42) == "$0.420"
-    assert say_price(fastest, 12.0) == "one more dollar saves 12 s, at the margin"
-    assert say_price(fastest, 0.0) == "a little more money saves nothing"
-    assert say_price(search, 0.001) == "one more minute saves $0.060, at the margin"
-    assert say_price(search, 0.0) == "a little more time saves nothing"
+    for asked, more, saved in ((fastest, 12.0, ("dollar", "12 s")), (search, 0.001, ("minute", "$0.060"))):
+        prices = {asked.limit_name: ShadowPrice(more=more, unit="a unit")}
+        assert PRESENTER.cards(asked, result.replace(shadow_prices=prices))[-1][:2] == (
+            f"one more {saved[0]} saves",
+            saved[1],
+        )
 
 
 def test_proofs_are_told_apart(search: RubberBandInstance, found: Result[Solution], static: Result[Solution]) -> None:

@@ -33,10 +33,10 @@ def test_every_trial_is_a_bar(example: SeerInstance, result: Result[Solution]) -
     assert [trace.name for trace in bars] == ["1 GPU a trial", "2 GPUs a trial", "4 GPUs a trial"]
     assert [len(trace.y) for trace in bars] == [17, 7, 1]
     # The axis is in minutes: 10 min are more than three of them, and less than three hours.
-    area = sum(height * width for trace in bars for height, width in zip(trace.y, trace.width, strict=True))
+    area = sum(height * width for trace in bars for height, width in zip(trace.width, trace.x, strict=True))
     assert area == pytest.approx(80.0)
     # In round 1 the widest bracket lies at the bottom: 1 x 4, then 4 x 2 from 4 on, then 10 x 1 from 12 to 22.
-    first = [sorted(b for b, x in zip(t.base, t.x, strict=True) if x < 10 / 7) for t in bars]
+    first = [sorted(y - w / 2 for b, y, w in zip(t.base, t.y, t.width, strict=True) if b == 0) for t in bars]
     assert first == [[*map(float, range(12, 22))], [4.0, 6.0, 8.0, 10.0], [0.0]]
     (line,) = (trace for trace in figure.data if trace.type == "scatter")
     assert list(line.y) == [8.0, 8.0]
@@ -63,7 +63,7 @@ def test_pauses_are_drawn(pausing: SeerInstance) -> None:
     """Before every round but the first."""
     (pauses,) = (trace for trace in PRESENTER.draw_plan(pausing, solve(pausing)).data if trace.name == "resizing")
     assert len(pauses.y) == 2
-    assert list(pauses.width) == pytest.approx([0.1, 0.1])
+    assert list(pauses.x) == pytest.approx([0.1, 0.1])
 
 
 def make_page(folder: Path, instance: SeerInstance, found: Result[Solution], *rivals: Result[Solution]) -> Path:

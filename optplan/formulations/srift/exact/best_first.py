@@ -297,7 +297,8 @@ class FleetSearch:
 
     def offer(self, judged: JudgedFleet) -> None:
         """Keep a fleet that reaches the batch if it is better than the best one and keeps the limits."""
-        if judged.keeps_limits and judged.objective < (math.inf if self.best is None else self.best.objective):
+        ends = judged.keeps_limits and math.isfinite(judged.objective)
+        if ends and (self.best is None or judged.objective < self.best.objective):
             self.best = judged
 
     def look_at(

@@ -24,7 +24,7 @@ from optplan.contracts.result import (
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.exact.best_first import FleetSearch, answer_without_fleet
-from optplan.formulations.srift.exact.goals import TOLERANCE, FleetJudge, JudgedFleet
+from optplan.formulations.srift.exact.goals import TOLERANCE
 from optplan.formulations.srift.models.statement import ROUNDING, find_least_share, list_cells, list_volumes
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
@@ -289,28 +289,13 @@ def solve_enumeration(instance: SriftInstance, request: SolveRequest) -> Answer[
     if choices > MOST_CHOICES:
         raise refuse_to_enumerate(MOST_CHOICES, choices)
     request.stopwatch.emit("enumeration")
-    best: JudgedFleet | None = None
-    judge, looked_at = FleetJudge(instance), 0
-    for fleet in _list_fleets(instance, options):
-        looked_at += 1
-        priced = judge.judge(fleet)
-        ends = priced.keeps_limits and math.isfinite(priced.objective)
-        if ends and (best is None or priced.objective < best.objective):
-            best = priced
-    counters = {"choices": float(choices), "fleets": float(looked_at)}
-    if best is None:
-        return answer_without_fleet(
-            instance, request, "no fleet reaches the batch within the limits", counters=counters
-        )
-    return Answer(
-        Status.OPTIMAL,
-        Termination.COMPLETED,
-        solution=SriftSolution(groups=best.groups),
-        objective=best.objective,
-        bound=best.objective,
-        bound_proof=BoundProof.SEARCHED,
-        counters=counters,
-    )
+    search = FleetSearch(instance, Stopwatch())
+    search.look_at(_list_fleets(instance, options))
+    answer = search.answer(request, "fleet", Termination.COMPLETED)
+    answer = replace(answer, counters={"choices": float(choices), **answer.counters})
+    if search.objective is None:
+        return answer
+    return replace(answer, status=Status.OPTIMAL, bound=search.objective, bound_proof=BoundProof.SEARCHED)
 
 
 def _list_groups(instance: SriftInstance, name: str) -> list[tuple[VmGroup, ...]]:
