@@ -40,13 +40,7 @@ _LOOK_S = 0.05
 
 
 def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
-    """Run the command of an operation in its folder, and return its exit code.
-
-    Raises
-    ------
-    DataError
-        When there is no such program, or a line of its metrics is none.
-    """
+    """Run the command of an operation in its folder, and return its exit code."""
     root, save = Path(operation["root"]), folder / "save"
     shutil.rmtree(save, ignore_errors=True)
     save.mkdir()

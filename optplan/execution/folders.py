@@ -12,9 +12,10 @@ import json
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError, OutputError
@@ -23,7 +24,6 @@ from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.protocol import Event, Executor, NodeRequest, Observation, Operation
 from optplan.execution.records import Checkpoint, OperationEnded, OperationFailed, Progressed
 from optplan.execution.setups import Setup
-from optplan.execution.step_limits import limit_step
 from optplan.execution.supervision import is_running
 from optplan.execution.trial_files import (
     ENDED,
@@ -45,6 +45,15 @@ from optplan.units import format_duration
 _TAIL = 2000
 #: Seconds between two signs of life of a driver.
 _SHOW_S = 1.0
+#: How many times what is planned an iteration may take, and how many seconds it may take at least.
+_TIMES, _LEAST_STEP_S = 20, 300.0
+#: Those who run operations in folders, by the name that users choose them by.
+_EXECUTORS = {
+    "local": "optplan.execution.local:LocalExecutor",
+    "command": "optplan.execution.command_executor:CommandExecutor",
+    "slurm": "optplan.execution.slurm:SlurmExecutor",
+    "ray": "optplan.execution.ray_cluster:RayExecutor",
+}
 #: By what an executor knows the processes of an operation.
 Handle = TypeVar("Handle")
 
@@ -333,6 +342,36 @@ class FolderExecutor(Executor, Generic[Handle]):
             metrics=stored.get("metrics", {}),
             checkpoint=kept,
         )
+
+
+def make_executor(
+    name: str, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0
+) -> Executor:
+    """Make the executor ``local``, ``command``, ``ray`` or ``slurm``."""
+    made: Executor = resolve_name(_EXECUTORS[name])(gpus_per_node, settings, now_s=now_s)
+    return made
+
+
+def limit_step(planned_s: float | None, asked_s: float | None) -> float | None:
+    """Return the seconds after which an iteration hangs that is planned to take so long; None where nobody knows.
+
+    What is asked for counts, or else many times what is planned.
+    """
+    if asked_s is not None or planned_s is None:
+        return asked_s
+    return max(_LEAST_STEP_S, _TIMES * planned_s)
+
+
+def tell_step_limit(planned_s: Iterable[float | None], asked_s: float | None) -> str:
+    """Say beforehand after what time trials are taken to hang, whose iterations are planned to take so long."""
+    limits = [limit_step(each, asked_s) for each in planned_s]
+    known = [each for each in limits if each is not None]
+    if not known:
+        return "nobody knows how long iterations take: trials that hang are not noticed; --step-timeout limits them"
+    span = " to ".join(dict.fromkeys(format_duration(each) for each in (min(known), max(known))))
+    rule = f"{_TIMES} times what is planned, at least {format_duration(_LEAST_STEP_S)}; " if asked_s is None else ""
+    rest = "" if len(known) == len(limits) else ", where that is planned"
+    return f"a trial fails when an iteration takes longer than {span}{rest} ({rule}--step-timeout)"
 
 
 def explain_code(code: int | None) -> Ending:

@@ -73,15 +73,7 @@ class _Actors:
 
 
 class RayExecutor(FolderExecutor[_Actors]):
-    """Runs operations as actors.
-
-    Raises
-    ------
-    MissingExtraError
-        When Ray is not installed.
-    UsageError
-        When there is no cluster at the address.
-    """
+    """Runs operations as actors."""
 
     capabilities = Capabilities("ray", lateness=0.01)
     look_s = 0.1
@@ -336,13 +328,7 @@ class RayExecutor(FolderExecutor[_Actors]):
 
 
 def connect(address: str, namespace: str, scratch: Path | None = None, slots: int = 1) -> None:
-    """Connect this process to a cluster; without an address to one that is made here, with its files in ``scratch``.
-
-    Raises
-    ------
-    UsageError
-        When there is none at the address, or the process is connected to another one.
-    """
+    """Connect this process to a cluster; without an address to one that is made here, with its files in ``scratch``."""
     import ray
 
     quiet: dict[str, Any] = {"namespace": namespace, "log_to_driver": False, "logging_level": "ERROR"}

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from optplan.errors import OutputError, UsageError
+from optplan.execution.command_executor import QueueExecutor
 from optplan.execution.folders import Ending, FolderSettings, Running, explain_code
 from optplan.execution.protocol import Capabilities, Operation
-from optplan.execution.queues import QueueExecutor
 from optplan.execution.supervision import read_code, write_command
 
 #: Seconds that one of Slurm's commands has, and for which squeue may fail, as while Slurm is started anew.
@@ -126,15 +126,7 @@ def cancel(number: str) -> None:
 
 
 def _call(*words: str) -> str:
-    """Run one of Slurm's commands and return what it printed.
-
-    Raises
-    ------
-    UsageError
-        When it is not installed.
-    OutputError
-        When it fails.
-    """
+    """Run one of Slurm's commands and return what it printed; UsageError if it is missing, OutputError if it fails."""
     try:
         done = subprocess.run(words, timeout=_PATIENCE_S, capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -27,16 +27,8 @@ def choose_unneeded(
 ) -> list[str]:
     """Return the paths of checkpoints that may be deleted: all but these, and droppable ones that take too much space.
 
-    Parameters
-    ----------
-    sizes
-        Bytes of each one that is there, by its path below the run's folder: ``trials/TRIAL/CHECKPOINT``.
-    keep, droppable
-        Those that stay, and that stay while there is room; the first goes first.
-    most_bytes
-        What these together may take.
-    busy
-        Trials that run: what they have stored a moment ago nobody else knows yet.
+    ``sizes`` are the bytes of each one that is there, by its path below the run's folder, ``trials/TRIAL/CHECKPOINT``;
+    of the droppable ones the first goes first. What ``busy`` trials have stored a moment ago nobody else knows yet.
     """
     known = {each.path for each in (*keep, *droppable)}
     unneeded = [path for path in sizes if path not in known and path.split("/")[1] not in busy]
@@ -50,15 +42,7 @@ def choose_unneeded(
 
 
 class Storage:
-    """What a run stores at a URL.
-
-    Raises
-    ------
-    MissingExtraError
-        When PyArrow is not installed, which Ray's own storage needs as well.
-    UsageError
-        When the URL is none, or has a password.
-    """
+    """What a run stores at a URL, by PyArrow, which Ray's own storage needs as well."""
 
     def __init__(self, url: str) -> None:
         try:

@@ -48,15 +48,7 @@ _PDEATHSIG, _SUBREAPER = 1, 36
 
 
 def require_support() -> None:
-    """Say beforehand that groups of processes cannot be supervised here.
-
-    Raises
-    ------
-    MissingExtraError
-        When psutil is not installed.
-    UsageError
-        On another system than Linux.
-    """
+    """Say beforehand that groups of processes cannot be supervised here: on another system, or without psutil."""
     if sys.platform != "linux":
         message = f"executor: processes are supervised on Linux only, and this is {sys.platform}"
         raise UsageError(f"{message}; use another machine, or a virtual run")
@@ -75,27 +67,11 @@ def launch(
     variables: Mapping[str, str] | None = None,
     tied: bool = False,
 ) -> subprocess.Popen[bytes] | None:
-    """Start a supervised group of processes.
+    """Start a supervised group of processes and return its supervisor; None where it is running already.
 
-    Parameters
-    ----------
-    home
-        Where it is known: its lock, who it is, and how it ended.
-    folder
-        Of the operation.
-    command
-        What does the work; empty for :mod:`optplan.execution.worker`.
-    log
-        What it writes is appended there.
-    variables
-        Of its environment, beside those of this process.
-    tied
-        Whether it ends with this process.
-
-    Returns
-    -------
-    Popen or None
-        The supervisor; None where the group is running already.
+    In ``home`` are its lock, who it is, and how it ended. Without a ``command`` :mod:`optplan.execution.worker` does
+    what the operation in ``folder`` says. What it writes is appended to the ``log``; ``variables`` of its environment
+    are beside those of this process, and where it is ``tied`` it ends with this one.
     """
     lock = take_lock(home / LOCK)
     if lock is None:
@@ -275,13 +251,7 @@ class _Duty:
 
 
 def supervise(home: Path, folder: Path, lock: int | None, owner: int) -> int | None:
-    """Become the supervisor of what this function returns None in.
-
-    Returns
-    -------
-    int or None
-        None in the process that is to do the work; in its supervisors, once everything has ended, its exit code.
-    """
+    """Return None in the process that is to do the work, and its exit code in its supervisors, once all has ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, exit codes are lost
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     if owner:

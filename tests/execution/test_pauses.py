@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from optplan.contracts import Plan
-from optplan.execution.folders import FolderSettings
+from optplan.execution.folders import FolderSettings, tell_step_limit
 from optplan.execution.local import LocalExecutor
 from optplan.execution.locks import DRIVER_LOCK, hold_lock
 from optplan.execution.measuring import search_profile
@@ -28,7 +28,6 @@ from optplan.execution.protocol import NodeRequest, Operation
 from optplan.execution.records import OperationFailed, Progressed
 from optplan.execution.running import run
 from optplan.execution.runs import interruptible, read_run, resume
-from optplan.execution.step_limits import tell_step_limit
 from optplan.execution.trial_files import OUTCOME, PROGRESS
 
 PlanOf = Callable[..., Plan]
