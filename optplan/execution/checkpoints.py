@@ -15,7 +15,7 @@ from optplan.execution.records import Checkpoint
 from optplan.execution.storage import Storage, choose_unneeded
 
 
-def store(root: Path, path: str, write: Callable[[Path], None], url: str = "") -> Checkpoint:
+def store(root: Path, path: str, write: Callable[[Path], object], url: str = "") -> Checkpoint:
     """Write a checkpoint: synchronised, and renamed to its name below ``root``; sent to a URL, where there is one.
 
     ``write`` writes the state into a folder that is there and empty; a checkpoint that had the name is replaced.

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import UsageError
-from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Handle, Running, explain_code
+from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Handle, Running
 from optplan.execution.protocol import Capabilities, NodeRequest, Operation
 from optplan.execution.records import NodeChanged
 from optplan.execution.run_state import Phase
@@ -130,7 +130,6 @@ class CommandExecutor(QueueExecutor[LockWatch]):
         running.handle = None
 
     def _explain(self, running: Running[LockWatch]) -> Ending:
-        code = read_code(running.folder)
-        if code is None and running.handle is not None:
+        if read_code(running.folder) is None and running.handle is not None:
             return Ending(f"has shown no sign of life for {format_duration(_SILENCE_S)}", blameless=True)
-        return explain_code(code)
+        return super()._explain(running)

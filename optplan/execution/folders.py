@@ -24,7 +24,7 @@ from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.protocol import Event, Executor, NodeRequest, Observation, Operation
 from optplan.execution.records import Checkpoint, OperationEnded, OperationFailed, Progressed
 from optplan.execution.setups import Setup
-from optplan.execution.supervision import is_running
+from optplan.execution.supervision import is_running, read_code
 from optplan.execution.trial_files import (
     ENDED,
     HOPELESS,
@@ -223,9 +223,9 @@ class FolderExecutor(Executor, Generic[Handle]):
     def _kill(self, running: Running[Handle]) -> None:
         """Kill the processes of an operation."""
 
-    @abstractmethod
     def _explain(self, running: Running[Handle]) -> Ending:
         """Say why the processes of an operation have ended; asked once they have."""
+        return explain_code(read_code(running.folder))
 
     def _look_around(self) -> None:
         """Report what has happened to nodes."""
@@ -243,18 +243,11 @@ class FolderExecutor(Executor, Generic[Handle]):
         until = None if operation.until_s is None else now + operation.until_s - self.now_s()
         return {
             **asdict(operation),
+            **asdict(settings),
             "gpus": operation.workers * operation.gpus_per_worker,
-            "train": settings.train,
-            "command": settings.command,
             "folder": str(Path(settings.folder).resolve()),
             "root": str(settings.root.resolve()),
             "log": str(log.resolve()),
-            "metric": settings.metric,
-            "storage": settings.storage,
-            "step_wait_s": settings.step_wait_s,
-            "checkpoint_every_s": settings.checkpoint_every_s,
-            "grace_s": settings.grace_s,
-            "orphan_after_s": settings.orphan_after_s,
             "setup": list(settings.setup.commands),
             "wanted_wall": now - (self.now_s() - operation.wanted_s),
             "until_wall": until,
@@ -333,11 +326,8 @@ class FolderExecutor(Executor, Generic[Handle]):
         return OperationFailed(
             now_s,
             operation.id,
-            ending.why,
+            **asdict(ending),
             tail=_read_tail(self._log_of(operation.trial)),
-            blameless=ending.blameless,
-            hopeless=ending.hopeless,
-            no_room=ending.no_room,
             iterations=stored.get("iterations"),
             metrics=stored.get("metrics", {}),
             checkpoint=kept,

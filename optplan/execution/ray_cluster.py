@@ -24,7 +24,7 @@ from optplan.execution.ray_worker import LOG, UNSEEN, Worker
 from optplan.execution.records import Checkpoint, NodeChanged
 from optplan.execution.run_state import Phase
 from optplan.execution.storage import Storage
-from optplan.execution.supervision import is_running, list_homes, read_code
+from optplan.execution.supervision import is_running, list_homes
 from optplan.execution.trial_files import OPERATION, OUTCOME, PROGRESS, STORED, bound_log, read, write
 
 #: Bytes that a local cluster sets aside for objects; checkpoints go by files, so that hardly any are needed.
@@ -324,7 +324,7 @@ class RayExecutor(FolderExecutor[_Actors]):
 
     def _explain(self, running: Running[_Actors]) -> Ending:
         own = running.handle
-        return explain_code(read_code(running.folder)) if own is None or own.ending is None else own.ending
+        return super()._explain(running) if own is None or own.ending is None else own.ending
 
 
 def connect(address: str, namespace: str, scratch: Path | None = None, slots: int = 1) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from optplan.errors import OutputError, UsageError
 from optplan.execution.command_executor import QueueExecutor
-from optplan.execution.folders import Ending, FolderSettings, Running, explain_code
+from optplan.execution.folders import Ending, FolderSettings, Running
 from optplan.execution.protocol import Capabilities, Operation
 from optplan.execution.supervision import read_code, write_command
 
@@ -87,14 +87,13 @@ class SlurmExecutor(QueueExecutor[str]):
         cancel(str(running.handle))
 
     def _explain(self, running: Running[str]) -> Ending:
-        code = read_code(running.folder)
-        if code is None and running.handle is not None:
+        if read_code(running.folder) is None and running.handle is not None:
             with suppress(OutputError):  # Slurm forgets jobs some minutes after they have ended
                 said = re.search(r"JobState=(\w+)", _call("scontrol", "show", "job", running.handle))
                 if said is not None and said[1] != "COMPLETED":
                     why = f"left nothing behind; Slurm says {said[1]} of its job {running.handle}"
                     return Ending(why, blameless=said[1] in _BLAMELESS)
-        return explain_code(code)
+        return super()._explain(running)
 
 
 def _divide(place: Mapping[str, int]) -> tuple[int, int]:

@@ -26,6 +26,7 @@ import traceback
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,19 +125,15 @@ def end(home: Path) -> None:
     known = _read_identity(home)
     if known is None:
         return
-    handle = None
-    with contextlib.suppress(OSError):  # it is not there any more; or the system has none, as in some sandboxes
-        handle = os.pidfd_open(known["pid"])
-    try:
+    send = partial(os.kill, known["pid"])
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):  # it is not there any more; or the system has none, as in some sandboxes
+            handle = os.pidfd_open(known["pid"])
+            held.callback(os.close, handle)
+            send = partial(signal.pidfd_send_signal, handle)
         if _identify(known["pid"]) == known["identity"]:
             with contextlib.suppress(ProcessLookupError):
-                if handle is None:
-                    os.kill(known["pid"], END_NOW)
-                else:
-                    signal.pidfd_send_signal(handle, END_NOW)
-    finally:
-        if handle is not None:
-            os.close(handle)
+                send(END_NOW)
 
 
 def clear(home: Path) -> None:
@@ -296,46 +293,40 @@ def _stand_by(child: int, home: Path, duty: _Duty | None) -> int:
     while code is None:
         said = signal.sigtimedwait(_WATCHED, duty.look_s) if duty is not None else signal.sigwaitinfo(_WATCHED)
         number = None if said is None else said.si_signo
-        code = _reap(child)
+        code, _ = _reap(child, None)
         if number == END_NOW or (duty is not None and duty.is_over()):
             break
         if number == signal.SIGTERM and duty is not None:
             duty.ask()
-    code = _end_all(child) if code is None else code
-    _end_all(child)
+    code = _end_all(child, code)
     if not (home / ENDED).exists():
         with contextlib.suppress(OSError):  # no room: the exit code says it as well
             write(home / ENDED, {"code": code})
     return code if code >= 0 else 128 - code
 
 
-def _reap(child: int) -> int | None:
-    """Take note of all processes below this one that have ended; return the exit code of one of them."""
-    code = None
+def _reap(child: int, code: int | None) -> tuple[int | None, bool]:
+    """Take note of all processes below this one that have ended: the exit code of one of them; whether none is left."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == child:
                 code = os.waitstatus_to_exitcode(ended[1])
-    return code
+        return code, False
+    return code, True
 
 
-def _end_all(child: int) -> int:
+def _end_all(child: int, code: int | None) -> int:
     """Kill everything below this process until nothing is left; return the exit code of one of them, or -9."""
-    code = -signal.SIGKILL
     while True:
-        try:
-            found = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return int(code)
-        if found[0] == child:
-            code = os.waitstatus_to_exitcode(found[1])
-        if not found[0]:
-            import psutil
+        code, is_over = _reap(child, code)
+        if is_over:
+            return -signal.SIGKILL.value if code is None else code
+        import psutil
 
-            for process in psutil.Process().children(recursive=True):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
-            signal.sigtimedwait([signal.SIGCHLD], _LOOK_S)
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        signal.sigtimedwait([signal.SIGCHLD], _LOOK_S)
 
 
 def _die_with(owner: int, number: int) -> None:
