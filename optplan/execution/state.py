@@ -91,7 +91,8 @@ class State(RunState):
         """Return what an intent asks the executor to start."""
         segment, trial = self.segments[wanted.segment].segment, self.trials[wanted.trial]
         until = self.segments[wanted.segment].ends_at_s
-        partners = self.partners(segment)
+        # All segments of a fleet train one job together.
+        partners = self.plan.segments if self.plan.units[0].kind is UnitKind.FLEET_GROUP else (segment,)
         return Operation(
             id=wanted.operation,
             segment=wanted.segment,
@@ -117,12 +118,6 @@ class State(RunState):
             position=self.segments[wanted.segment].positions[wanted.trial],
             members=len(self.segments[wanted.segment].members),
         )
-
-    def partners(self, segment: Segment) -> list[Segment]:
-        """Return the segments that train one job together with a segment; of a search, the segment alone."""
-        if self.plan.units[0].kind is UnitKind.FLEET_GROUP:
-            return list(self.plan.segments)
-        return [segment]
 
     @property
     def running(self) -> list[OperationState]:
