@@ -33,17 +33,13 @@ from optplan.execution.trial_files import OUTCOME, PROGRESS
 PlanOf = Callable[..., Plan]
 Processes = Any  # the fixture's
 pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
+pytestmark = pytest.mark.usefixtures("processes")
 
 FOLDER = Path(__file__).parent / "trainables"
 QUADRATIC = f"{FOLDER / 'quadratic.py'}:Quadratic"
 FORKING = f"{sys.executable} {FOLDER / 'forking.py'}"
 RATES = [{"rate": rate, "wait_s": 0.1} for rate in (0.01, 0.3, 0.1, 0.02)]
 FAST = "b1-s1-trials-0002"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left(processes: Processes) -> None:
-    """Nothing that a test has started is there when it ends."""
 
 
 def fork(act: Callable[[], int]) -> int:
