@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import MissingExtraError, UsageError
+from optplan.execution.checkpoints import Storage
 from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
 from optplan.execution.protocol import Capabilities, NodeRequest, Operation
 from optplan.execution.ray_worker import LOG, UNSEEN, Worker
 from optplan.execution.records import Checkpoint, NodeChanged
 from optplan.execution.run_state import Phase
-from optplan.execution.storage import Storage
 from optplan.execution.supervision import is_running, list_homes
 from optplan.execution.trial_files import OPERATION, OUTCOME, PROGRESS, STORED, bound_log, read, write
 

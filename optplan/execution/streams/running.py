@@ -24,7 +24,7 @@ from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
 from optplan.execution.runs import Run, name_training
 from optplan.execution.streams.arrivals import StreamJob, order_jobs
-from optplan.execution.streams.driving import StreamDriver, StreamTerms
+from optplan.execution.streams.driver import StreamDriver, StreamTerms
 from optplan.execution.streams.expanders import ask_command, ask_ray
 from optplan.execution.streams.learning import Learner, Reporter, ServiceReporter
 from optplan.execution.streams.outcomes import StreamOutcome, describe_stream
