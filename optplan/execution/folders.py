@@ -15,7 +15,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError, OutputError
@@ -47,13 +46,6 @@ _TAIL = 2000
 _SHOW_S = 1.0
 #: How many times what is planned an iteration may take, and how many seconds it may take at least.
 _TIMES, _LEAST_STEP_S = 20, 300.0
-#: Those who run operations in folders, by the name that users choose them by.
-_EXECUTORS = {
-    "local": "optplan.execution.local:LocalExecutor",
-    "command": "optplan.execution.command_executor:CommandExecutor",
-    "slurm": "optplan.execution.slurm:SlurmExecutor",
-    "ray": "optplan.execution.ray_cluster:RayExecutor",
-}
 #: By what an executor knows the processes of an operation.
 Handle = TypeVar("Handle")
 
@@ -332,14 +324,6 @@ class FolderExecutor(Executor, Generic[Handle]):
             metrics=stored.get("metrics", {}),
             checkpoint=kept,
         )
-
-
-def make_executor(
-    name: str, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0
-) -> Executor:
-    """Make the executor ``local``, ``command``, ``ray`` or ``slurm``."""
-    made: Executor = resolve_name(_EXECUTORS[name])(gpus_per_node, settings, now_s=now_s)
-    return made
 
 
 def limit_step(planned_s: float | None, asked_s: float | None) -> float | None:

@@ -16,7 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from optplan.errors import MeasurementError, UsageError
-from optplan.execution.folders import FolderSettings, make_executor
+from optplan.execution.executors import make_executor
+from optplan.execution.folders import FolderSettings
 from optplan.execution.locks import DRIVER_LOCK, hold_lock
 from optplan.execution.measuring.trial_timings import TrialTiming
 from optplan.execution.protocol import Executor, Metrics, NodeRequest, Operation

@@ -13,7 +13,8 @@ from pydantic import Field
 
 from optplan.contracts.plan import require_size, span
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.execution.folders import make_executor, tell_step_limit
+from optplan.execution.executors import make_executor
+from optplan.execution.folders import tell_step_limit
 from optplan.execution.loop import Listener
 from optplan.execution.online.jobs import Order, Rules
 from optplan.execution.online.rows import RemainingTimes

@@ -1,0 +1,24 @@
+"""Executors that start processes, by the name that users choose them by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pkgutil import resolve_name
+
+from optplan.execution.folders import FolderSettings
+from optplan.execution.protocol import Executor
+
+_EXECUTORS = {
+    "local": "optplan.execution.local:LocalExecutor",
+    "command": "optplan.execution.command_executor:CommandExecutor",
+    "slurm": "optplan.execution.slurm:SlurmExecutor",
+    "ray": "optplan.execution.ray_cluster:RayExecutor",
+}
+
+
+def make_executor(
+    name: str, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0
+) -> Executor:
+    """Make the executor ``local``, ``command``, ``ray`` or ``slurm``; parameters as of their common base."""
+    made: Executor = resolve_name(_EXECUTORS[name])(gpus_per_node, settings, now_s=now_s)
+    return made
