@@ -19,6 +19,14 @@ _EXECUTORS = {
 def make_executor(
     name: str, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0
 ) -> Executor:
-    """Make the executor ``local``, ``command``, ``ray`` or ``slurm``; parameters as of their common base."""
+    """Make the executor ``local``, ``command``, ``ray`` or ``slurm``; parameters as of their common base.
+
+    Raises
+    ------
+    MissingExtraError
+        When what it needs is not installed.
+    UsageError
+        When there is no Ray cluster at the address.
+    """
     made: Executor = resolve_name(_EXECUTORS[name])(gpus_per_node, settings, now_s=now_s)
     return made
