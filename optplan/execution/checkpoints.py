@@ -1,4 +1,8 @@
-"""Checkpoints: written beside and renamed, so that one with its name is whole, and known by a hash."""
+"""Checkpoints: written beside and renamed, so that one with its name is whole, and known by a hash.
+
+For runs whose machines share no folder they are stored by URL as well, in files of PyArrow, such as those of S3: sent
+file by file, and what names the hash last, so that what has that is whole.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,21 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from optplan.errors import MissingExtraError, OutputError, UsageError
 from optplan.execution import trial_files
 from optplan.execution.records import Checkpoint
-from optplan.execution.storage import Storage, choose_unneeded
+
+#: Beside a checkpoint's folder: the hash that it was sent with.
+_WHOLE = ".sha256"
 
 
-def store(root: Path, path: str, write: Callable[[Path], None], url: str = "") -> Checkpoint:
+def store(root: Path, path: str, write: Callable[[Path], object], url: str = "") -> Checkpoint:
     """Write a checkpoint: synchronised, and renamed to its name below ``root``; sent to a URL, where there is one.
 
     ``write`` writes the state into a folder that is there and empty; a checkpoint that had the name is replaced.
@@ -79,10 +88,33 @@ def prune(
     most_bytes: float,
     busy: Collection[str] = (),
 ) -> None:
-    """Delete checkpoints below ``root``, as :func:`optplan.execution.storage.choose_unneeded` says."""
+    """Delete checkpoints below ``root``, as :func:`choose_unneeded` says."""
     sizes = {folder.relative_to(root).as_posix(): _size(folder) for folder in root.glob("trials/*/checkpoint-*")}
     for path in choose_unneeded(sizes, keep, droppable, most_bytes, busy):
         shutil.rmtree(root / path, ignore_errors=True)
+
+
+def choose_unneeded(
+    sizes: Mapping[str, int],
+    keep: Sequence[Checkpoint],
+    droppable: Sequence[Checkpoint],
+    most_bytes: float,
+    busy: Collection[str],
+) -> list[str]:
+    """Return the paths of checkpoints that may be deleted: all but these, and droppable ones that take too much space.
+
+    ``sizes`` are the bytes of each one that is there, by its path below the run's folder, ``trials/TRIAL/CHECKPOINT``;
+    of the droppable ones the first goes first. What ``busy`` trials have stored a moment ago nobody else knows yet.
+    """
+    known = {each.path for each in (*keep, *droppable)}
+    unneeded = [path for path in sizes if path not in known and path.split("/")[1] not in busy]
+    total = sum(sizes.get(path, 0) for path in known)
+    for each in droppable:
+        if total <= most_bytes:
+            break
+        unneeded.append(each.path)
+        total -= sizes.get(each.path, 0)
+    return unneeded
 
 
 def _list_files(folder: Path) -> list[Path]:
@@ -100,3 +132,101 @@ def synchronise(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class Storage:
+    """What a run stores at a URL, by PyArrow, which Ray's own storage needs as well."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            from pyarrow import fs
+        except ModuleNotFoundError:
+            raise MissingExtraError("pyarrow", "ray") from None
+        self._module: Any = fs
+        if urlsplit(url).password is not None:
+            raise UsageError("storage: the URL has a password, and is written down; give credentials by environment")
+        whole = url
+        if url.startswith("s3:") and "allow_delayed_open" not in url:
+            # One request writes a small file: the last of several fails where it is sent again after it was done.
+            whole += f"{'&' if '?' in url else '?'}allow_delayed_open=true"
+        try:
+            self._system, path = fs.FileSystem.from_uri(whole)
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise UsageError(f"storage: got {url!r} ({reason}); give a URL, as in s3://bucket/runs/first") from None
+        self._url, self._root = url, path.rstrip("/")
+
+    def is_empty(self) -> bool:
+        """Whether nothing is stored there yet."""
+        return not self._list("")
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file, whole or not at all."""
+        path = f"{self._root}/{name}"
+        with self._reporting():
+            self._system.create_dir(path.rpartition("/")[0], recursive=True)
+            with self._system.open_output_stream(path) as file:
+                file.write(text.encode())
+
+    def read(self, name: str) -> str | None:
+        """Read a file; None where there is none."""
+        with self._reporting():
+            try:
+                with self._system.open_input_stream(f"{self._root}/{name}") as file:
+                    return bytes(file.read()).decode()
+            except FileNotFoundError:
+                return None
+
+    def send(self, root: Path, checkpoint: Checkpoint) -> None:
+        """Send a checkpoint that lies below a folder of this machine."""
+        with self._reporting():
+            target = f"{self._root}/{checkpoint.path}"
+            self._system.create_dir(target, recursive=True)
+            self._module.copy_files(str(root / checkpoint.path), target, self._module.LocalFileSystem(), self._system)
+        self.write(checkpoint.path + _WHOLE, checkpoint.sha256)
+
+    def fetch(self, checkpoint: Checkpoint, root: Path) -> None:
+        """Bring a checkpoint to a folder of this machine."""
+        target = root / checkpoint.path
+        target.mkdir(parents=True, exist_ok=True)
+        with self._reporting():
+            source = f"{self._root}/{checkpoint.path}"
+            self._module.copy_files(source, str(target), self._system, self._module.LocalFileSystem())
+
+    def is_whole(self, checkpoint: Checkpoint) -> bool:
+        """Whether a checkpoint was sent, all of it."""
+        return self.read(checkpoint.path + _WHOLE) == checkpoint.sha256
+
+    def prune(
+        self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint], most_bytes: float, busy: Collection[str]
+    ) -> None:
+        """Delete checkpoints, as :func:`choose_unneeded` says."""
+        sizes: dict[str, int] = {}
+        for info in self._list("trials"):
+            place = info.path[len(self._root) + 1 :].split("/")
+            if len(place) > 3 and place[2].startswith("checkpoint-"):
+                name = "/".join(place[:3])
+                sizes[name] = sizes.get(name, 0) + max(0, info.size or 0)
+        for path in choose_unneeded(sizes, keep, droppable, most_bytes, busy):
+            self._drop(path)
+
+    def _drop(self, path: str) -> None:
+        with self._reporting():
+            for delete, name in ((self._system.delete_file, path + _WHOLE), (self._system.delete_dir, path)):
+                with suppress(FileNotFoundError):
+                    delete(f"{self._root}/{name}")
+
+    def _list(self, name: str) -> list[Any]:
+        with self._reporting():
+            selector = self._module.FileSelector(f"{self._root}/{name}", recursive=True, allow_not_found=True)
+            return [each for each in self._system.get_file_info(selector) if each.is_file]
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Say of what a file system refuses where that was."""
+        try:
+            yield
+        except OSError as error:
+            reason = str(error).strip().splitlines()[0]
+            message = f"storage: {self._url} cannot be used ({reason}); is it there, and may it be written?"
+            raise OutputError(message) from None

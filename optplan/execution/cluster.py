@@ -90,9 +90,12 @@ def spent_usd(state: State, now_s: float, *, minima: bool = True) -> float | Non
     """
     if any(resource.price_usd_per_hour is None for resource in state.plan.resources.values()):
         return None
-    resources = state.plan.resources
-    nodes = sum(_node_usd(node, resources[node.resource], now_s, minima=minima) for node in state.nodes.values())
-    return nodes + sum(_busy_usd(state, segment, now_s) for segment in state.segments.values())
+    usd = sum(_busy_usd(state, segment, now_s) for segment in state.segments.values())
+    for node in state.nodes.values():
+        resource = state.plan.resources[node.resource]
+        usd += 0.0 if _paid_from(node, resource) is None else resource.start_usd
+        usd += _paid_s(node, resource, now_s, minima=minima or node.end_s is not None) * _usd_per_s(node, resource)
+    return usd
 
 
 def meter(state: State, now_s: float) -> tuple[float, float]:
@@ -100,11 +103,8 @@ def meter(state: State, now_s: float) -> tuple[float, float]:
     usd = gpu_s = 0.0
     for node in state.nodes.values():
         resource = state.plan.resources[node.resource]
-        begin_s = _paid_from(node, resource)
-        if resource.billing is Billing.NODES and begin_s is not None:
-            held_s = (now_s if node.end_s is None else node.end_s) - begin_s
-            gpu_s += resource.gpus_per_node * held_s
-            usd += _price(node, resource) * held_s / SECONDS_PER_HOUR
+        held_s = _paid_s(node, resource, now_s, minima=False)
+        gpu_s, usd = gpu_s + resource.gpus_per_node * held_s, usd + held_s * _usd_per_s(node, resource)
     for segment in state.segments.values():
         resource = state.plan.resources[segment.segment.resource]
         if resource.billing is Billing.GPUS:
@@ -125,7 +125,7 @@ def rate_usd_per_s(state: State) -> float:
         for node in map(state.nodes.__getitem__, names):
             resource = state.plan.resources[node.resource]
             if resource.billing is Billing.NODES and _paid_from(node, resource) is not None:
-                rate += _price(node, resource) / SECONDS_PER_HOUR
+                rate += _usd_per_s(node, resource)
     for name in state.active:
         running = state.operations[name].operation
         resource = state.plan.resources[state.segments[running.segment].segment.resource]
@@ -154,7 +154,7 @@ def committed_usd(state: State, segment: SegmentState, now_s: float) -> float | 
         paid_s = what.expected.seconds if begin_s is None else now_s + what.expected.seconds - begin_s
         charged_s = 0.0 if begin_s is None else max(now_s - begin_s, resource.minimum_charge_s)
         own_s = max(paid_s, resource.minimum_charge_s) - charged_s
-        spent += own_s * _price(node, resource) / SECONDS_PER_HOUR
+        spent += own_s * _usd_per_s(node, resource)
     unpaid_s = resource.request_s if resource.launch_billed else what.expected.launch_s
     new_s = max(what.expected.seconds - unpaid_s, resource.minimum_charge_s)
     return spent + (what.nodes - len(held)) * (resource.start_usd + usd_per_s * new_s)
@@ -195,7 +195,7 @@ def segment_usd(state: State, segment: SegmentState, now_s: float, *, minima: bo
                 held_s += end_s - gone_s
                 if minima or node.end_s is not None:
                     held_s += max(0.0, resource.minimum_charge_s - (end_s - begin_s))
-            usd += held_s * _price(node, resource) / SECONDS_PER_HOUR
+            usd += held_s * _usd_per_s(node, resource)
     return usd
 
 
@@ -218,20 +218,17 @@ def _gpu_usd_per_s(resource: Resource) -> float:
     return (resource.price_usd_per_hour or 0.0) / resource.gpus_per_node / SECONDS_PER_HOUR
 
 
-def _node_usd(node: NodeState, resource: Resource, now_s: float, *, minima: bool = True) -> float:
+def _paid_s(node: NodeState, resource: Resource, now_s: float, *, minima: bool) -> float:
+    """Return for how long a node is paid: where GPUs are billed, not at all."""
     begin_s = _paid_from(node, resource)
-    if begin_s is None:
+    if begin_s is None or resource.billing is Billing.GPUS:
         return 0.0
-    if resource.billing is Billing.GPUS:
-        return resource.start_usd
-    paid_s = (now_s if node.end_s is None else node.end_s) - begin_s
-    if minima or node.end_s is not None:
-        paid_s = max(paid_s, resource.minimum_charge_s)
-    return resource.start_usd + paid_s * _price(node, resource) / SECONDS_PER_HOUR
+    held_s = (now_s if node.end_s is None else node.end_s) - begin_s
+    return max(held_s, resource.minimum_charge_s) if minima else held_s
 
 
-def _price(node: NodeState, resource: Resource) -> float:
-    return node.usd_per_hour or resource.price_usd_per_hour or 0.0
+def _usd_per_s(node: NodeState, resource: Resource) -> float:
+    return (node.usd_per_hour or resource.price_usd_per_hour or 0.0) / SECONDS_PER_HOUR
 
 
 def _paid_from(node: NodeState, resource: Resource) -> float | None:

@@ -18,14 +18,16 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from optplan.errors import UsageError
-from optplan.execution.folders import Ending, Running, explain_code
-from optplan.execution.protocol import Capabilities, Operation
-from optplan.execution.queues import QueueExecutor
-from optplan.execution.supervision import LockWatch, is_running, read_code, write_command
+from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Handle, Running
+from optplan.execution.protocol import Capabilities, NodeRequest, Operation
+from optplan.execution.records import NodeChanged
+from optplan.execution.run_state import Phase
+from optplan.execution.supervision import LockWatch, is_running, read_code, require_support, write_command
 from optplan.execution.trial_files import ENDED, LOCK, PROCESS, STARTED, write
 from optplan.units import format_duration
 
@@ -36,13 +38,7 @@ _SILENCE_S = 60.0
 
 
 def call_command(command: str, root: Path, action: str, **variables: str) -> None:
-    """Run a command of the user's to its end; what it writes goes to the folder of the run.
-
-    Raises
-    ------
-    UsageError
-        When it cannot be started, or fails.
-    """
+    """Run a command of the user's to its end; what it writes goes to the folder of the run."""
     words = shlex.split(command)
     try:
         with (root / COMMANDS).open("ab") as output:
@@ -60,6 +56,36 @@ def call_command(command: str, root: Path, action: str, **variables: str) -> Non
     if ended.returncode:
         message = f"command: ended with exit code {ended.returncode} on {action} (see {root / COMMANDS})"
         raise UsageError(f"{message}; mend it, then go on with --resume")
+
+
+class QueueExecutor(FolderExecutor[Handle]):
+    """Hands operations to somebody who chooses machines: nodes are there at once, and bound how many it hands over.
+
+    The folder of the run has to be one that all machines share.
+    """
+
+    def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
+        require_support()
+        super().__init__(gpus_per_node, settings, now_s=now_s)
+        #: By node, its resource.
+        self._nodes: dict[str, str] = {}
+
+    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+        """Let operations be handed over for them."""
+        for request in requests:
+            if request.node not in self._nodes:
+                self._nodes[request.node] = request.resource
+                self._events.append(NodeChanged(self.now_s(), request.node, Phase.READY))
+
+    def release_nodes(self, nodes: Sequence[str]) -> None:
+        """Let no more be handed over for them."""
+        for node in nodes:
+            self._nodes.pop(node, None)
+
+    def _find_nodes(self, nodes: Sequence[NodeRequest]) -> frozenset[str]:
+        self.ensure_nodes(nodes)
+        self._look_around()
+        return frozenset(self._nodes)
 
 
 class CommandExecutor(QueueExecutor[LockWatch]):
@@ -104,7 +130,6 @@ class CommandExecutor(QueueExecutor[LockWatch]):
         running.handle = None
 
     def _explain(self, running: Running[LockWatch]) -> Ending:
-        code = read_code(running.folder)
-        if code is None and running.handle is not None:
+        if read_code(running.folder) is None and running.handle is not None:
             return Ending(f"has shown no sign of life for {format_duration(_SILENCE_S)}", blameless=True)
-        return explain_code(code)
+        return super()._explain(running)

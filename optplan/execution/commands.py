@@ -27,6 +27,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,7 @@ _LOOK_S = 0.05
 
 
 def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
-    """Run the command of an operation in its folder, and return its exit code.
-
-    Raises
-    ------
-    DataError
-        When there is no such program, or a line of its metrics is none.
-    """
+    """Run the command of an operation in its folder, and return its exit code."""
     root, save = Path(operation["root"]), folder / "save"
     shutil.rmtree(save, ignore_errors=True)
     save.mkdir()
@@ -80,7 +75,8 @@ def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
     checkpoint = operation["checkpoint"]
     if any(save.iterdir()):
         name = f"trials/{operation['trial']}/checkpoint-{lines.iterations:06d}-{operation['attempt']:03d}"
-        checkpoint = asdict(store(root, name, lambda place: _copy(save, place), operation["storage"]))
+        copy = partial(shutil.copytree, save, dirs_exist_ok=True)
+        checkpoint = asdict(store(root, name, copy, operation["storage"]))
     target = operation["to_iterations"]
     complete = not ended or operation["until_wall"] is not None or (target is not None and lines.iterations >= target)
     outcome = {
@@ -92,10 +88,6 @@ def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
     }
     leave(folder, OUTCOME, outcome, operation)
     return 0
-
-
-def _copy(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, dirs_exist_ok=True)
 
 
 class Lines:

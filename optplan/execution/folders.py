@@ -12,7 +12,7 @@ import json
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -23,8 +23,7 @@ from optplan.execution.locks import DRIVER_LOCK
 from optplan.execution.protocol import Event, Executor, NodeRequest, Observation, Operation
 from optplan.execution.records import Checkpoint, OperationEnded, OperationFailed, Progressed
 from optplan.execution.setups import Setup
-from optplan.execution.step_limits import limit_step
-from optplan.execution.supervision import is_running
+from optplan.execution.supervision import is_running, read_code
 from optplan.execution.trial_files import (
     ENDED,
     HOPELESS,
@@ -45,6 +44,8 @@ from optplan.units import format_duration
 _TAIL = 2000
 #: Seconds between two signs of life of a driver.
 _SHOW_S = 1.0
+#: How many times what is planned an iteration may take, and how many seconds it may take at least.
+_TIMES, _LEAST_STEP_S = 20, 300.0
 #: By what an executor knows the processes of an operation.
 Handle = TypeVar("Handle")
 
@@ -214,9 +215,9 @@ class FolderExecutor(Executor, Generic[Handle]):
     def _kill(self, running: Running[Handle]) -> None:
         """Kill the processes of an operation."""
 
-    @abstractmethod
     def _explain(self, running: Running[Handle]) -> Ending:
         """Say why the processes of an operation have ended; asked once they have."""
+        return explain_code(read_code(running.folder))
 
     def _look_around(self) -> None:
         """Report what has happened to nodes."""
@@ -234,18 +235,11 @@ class FolderExecutor(Executor, Generic[Handle]):
         until = None if operation.until_s is None else now + operation.until_s - self.now_s()
         return {
             **asdict(operation),
+            **asdict(settings),
             "gpus": operation.workers * operation.gpus_per_worker,
-            "train": settings.train,
-            "command": settings.command,
             "folder": str(Path(settings.folder).resolve()),
             "root": str(settings.root.resolve()),
             "log": str(log.resolve()),
-            "metric": settings.metric,
-            "storage": settings.storage,
-            "step_wait_s": settings.step_wait_s,
-            "checkpoint_every_s": settings.checkpoint_every_s,
-            "grace_s": settings.grace_s,
-            "orphan_after_s": settings.orphan_after_s,
             "setup": list(settings.setup.commands),
             "wanted_wall": now - (self.now_s() - operation.wanted_s),
             "until_wall": until,
@@ -324,15 +318,34 @@ class FolderExecutor(Executor, Generic[Handle]):
         return OperationFailed(
             now_s,
             operation.id,
-            ending.why,
+            **asdict(ending),
             tail=_read_tail(self._log_of(operation.trial)),
-            blameless=ending.blameless,
-            hopeless=ending.hopeless,
-            no_room=ending.no_room,
             iterations=stored.get("iterations"),
             metrics=stored.get("metrics", {}),
             checkpoint=kept,
         )
+
+
+def limit_step(planned_s: float | None, asked_s: float | None) -> float | None:
+    """Return the seconds after which an iteration hangs that is planned to take so long; None where nobody knows.
+
+    What is asked for counts, or else many times what is planned.
+    """
+    if asked_s is not None or planned_s is None:
+        return asked_s
+    return max(_LEAST_STEP_S, _TIMES * planned_s)
+
+
+def tell_step_limit(planned_s: Iterable[float | None], asked_s: float | None) -> str:
+    """Say beforehand after what time trials are taken to hang, whose iterations are planned to take so long."""
+    limits = [limit_step(each, asked_s) for each in planned_s]
+    known = [each for each in limits if each is not None]
+    if not known:
+        return "nobody knows how long iterations take: trials that hang are not noticed; --step-timeout limits them"
+    span = " to ".join(dict.fromkeys(format_duration(each) for each in (min(known), max(known))))
+    rule = f"{_TIMES} times what is planned, at least {format_duration(_LEAST_STEP_S)}; " if asked_s is None else ""
+    rest = "" if len(known) == len(limits) else ", where that is planned"
+    return f"a trial fails when an iteration takes longer than {span}{rest} ({rule}--step-timeout)"
 
 
 def explain_code(code: int | None) -> Ending:

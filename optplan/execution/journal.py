@@ -1,13 +1,15 @@
 """The journal: an append-only SQLite file, one transaction for each decision of the loop.
 
 Write-ahead logging with full synchronisation: what was committed survives the loss of power. The records are a hash
-chain (:mod:`optplan.execution.chain`), and a file beside the journal says how it begins and how many there are:
-whatever was changed, moved or is missing is noticed before anything follows from it, and what can still be read is
-said. One driver at a time holds the folder, by a lock that the system drops when the process ends, however it ends.
+chain, each with a digest of itself and of the digest before it (linked time-stamps: S. Haber and W. S. Stornetta, "How
+to time-stamp a digital document", Journal of Cryptology 3, 1991), and a file beside the journal says how it begins and
+how many there are: whatever was changed, moved or is missing is noticed before anything follows from it, and what can
+still be read is said. One driver at a time holds the folder, by a lock that the system drops when its process ends.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -16,12 +18,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from optplan.errors import DataError, OptplanError, OutputError, UsageError
-from optplan.execution.chain import NOTHING_LEFT, Row, digest_of, follow, say_readable
 from optplan.execution.locks import DRIVER_LOCK, hold_lock
 from optplan.execution.records import OperationWanted, Record, decode, encode
+from optplan.units import format_duration
 
 #: Version of the tables; a reader migrates older ones, or refuses them by name.
 SCHEMA_VERSION = 3
@@ -55,6 +57,9 @@ _DISK = tuple(
 )
 
 
+_NOTHING_LEFT = "none of its records can be read"
+
+
 @dataclass(frozen=True)
 class Beginning:
     """What a run is made from, as plain data, the first record of its journal."""
@@ -63,6 +68,15 @@ class Beginning:
     plan: dict[str, Any]
     options: dict[str, Any]
     own: dict[str, Any]
+
+
+class _Row(NamedTuple):
+    """A record as it is stored: its number from 0, seconds since 1970, JSON, and the digest."""
+
+    number: int
+    wall: float
+    body: str
+    digest: str
 
 
 class Journal:
@@ -169,7 +183,7 @@ class Journal:
         if not (rows or trouble):
             return []
         count, first = known or (len(rows), "")
-        whole, found = follow(rows)
+        whole, found = _follow(rows)
         if not found:
             found = trouble
         if not found and known is None:
@@ -179,15 +193,15 @@ class Journal:
         if whole and first not in ("", rows[0].digest):
             found, whole = f"it is another run's: {_COUNT} beside it is of one with another beginning", 0
         if found:
-            raise _describe_damage(self._path, found, say_readable(rows[:whole], max(count, len(rows))))
+            raise _describe_damage(self._path, found, _say_readable(rows[:whole], max(count, len(rows))))
         return [row.body for row in rows]
 
-    def _read_rows(self) -> tuple[list[Row], str]:
+    def _read_rows(self) -> tuple[list[_Row], str]:
         """Return the rows that can be read, in their order, and why there are no more; nothing where these are all."""
-        rows: list[Row] = []
+        rows: list[_Row] = []
         try:
             found = self._connection.execute("SELECT number, wall, body, digest FROM records ORDER BY number")
-            rows.extend(Row(*row) for row in found)
+            rows.extend(_Row(*row) for row in found)
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorname", "").startswith(_DISK):
                 raise
@@ -207,8 +221,8 @@ class Journal:
         (number, digest), wall, rows = last or (-1, ""), time.time(), []
         for body in bodies:
             number += 1
-            digest = digest_of(digest, number, wall, body)
-            rows.append(Row(number, wall, body, digest))
+            digest = _digest(digest, number, wall, body)
+            rows.append(_Row(number, wall, body, digest))
         self._connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?)", rows)
         first = self._connection.execute("SELECT digest FROM records WHERE number = 0").fetchone()[0]
         return f"{number + 1:0{_DIGITS}d} {first}"
@@ -227,6 +241,44 @@ class Journal:
             raise _describe_trouble(self._path, error, "give another folder") from None
         except UnicodeDecodeError as error:  # of its tables' own description
             raise _describe_damage(self._path, str(error)) from None
+
+
+def _digest(before: str, number: int, wall: float, body: str) -> str:
+    """Return the digest of a record that follows one with the digest ``before``; the first follows an empty one."""
+    return hashlib.sha256(f"{before} {number} {wall!r} {body}".encode()).hexdigest()
+
+
+def _follow(rows: Sequence[_Row]) -> tuple[int, str]:
+    """Return how many records from the first one on are as they were written, and why no more; empty for all."""
+    before = ""
+    for at, row in enumerate(rows):
+        if row.number != at or row.digest != _digest(before, *row[:3]):
+            return at, _explain_break(rows, at, before)
+        before = row.digest
+    return len(rows), ""
+
+
+def _explain_break(rows: Sequence[_Row], at: int, before: str) -> str:
+    """Say why the record at a place is not the one that was written there."""
+    row = rows[at]
+    twice = next((each.number for each in rows[:at] if each.digest == row.digest), None)
+    if twice is not None:
+        return f"record {row.number} is record {twice} again"
+    follows = [each.number for each in rows[at:] if each.digest == _digest(before, at, each.wall, each.body)]
+    if follows:
+        return f"records are out of order: record {at} stands as record {follows[0]}"
+    if row.number == at:
+        return f"record {at} is not as it was written"
+    missing = f"record {at} is" if row.number == at + 1 else f"records {at} to {row.number - 1} are"
+    return f"{missing} missing"
+
+
+def _say_readable(rows: Sequence[_Row], count: int) -> str:
+    """Say what can still be read of so many records: how many, and up to when on the run's clock."""
+    if not rows:
+        return _NOTHING_LEFT
+    until_s = json.loads(rows[-1].body).get("t", 0.0)
+    return f"of {count} records the first {len(rows)} can be read, up to {format_duration(until_s)} of the run"
 
 
 def _open_count(path: Path) -> int:
@@ -269,7 +321,7 @@ def _list_started(folder: Path) -> set[str]:
     return {before + path.parent.name for pattern, before in _STARTED.items() for path in folder.glob(pattern)}
 
 
-def _describe_damage(path: Path, what: str, readable: str = NOTHING_LEFT) -> DataError:
+def _describe_damage(path: Path, what: str, readable: str = _NOTHING_LEFT) -> DataError:
     fix = "put it and what lies beside it back from a copy, or begin anew in another folder; what trials stored stays"
     return DataError(str(path), f"is damaged ({what}; {readable})", fix)
 

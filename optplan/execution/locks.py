@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from pathlib import Path
@@ -62,8 +61,6 @@ def _try(handle: int, kind: int) -> bool:
     """Try to lock an open file; False where another process is in the way."""
     try:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EAGAIN, errno.EACCES):
-            return False
-        raise
+    except (BlockingIOError, PermissionError):
+        return False
     return True

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import MissingExtraError, UsageError
+from optplan.execution.checkpoints import Storage
 from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
 from optplan.execution.protocol import Capabilities, NodeRequest, Operation
 from optplan.execution.ray_worker import LOG, UNSEEN, Worker
 from optplan.execution.records import Checkpoint, NodeChanged
 from optplan.execution.run_state import Phase
-from optplan.execution.storage import Storage
-from optplan.execution.supervision import is_running, list_homes, read_code
+from optplan.execution.supervision import is_running, list_homes
 from optplan.execution.trial_files import OPERATION, OUTCOME, PROGRESS, STORED, bound_log, read, write
 
 #: Bytes that a local cluster sets aside for objects; checkpoints go by files, so that hardly any are needed.
@@ -73,15 +73,7 @@ class _Actors:
 
 
 class RayExecutor(FolderExecutor[_Actors]):
-    """Runs operations as actors.
-
-    Raises
-    ------
-    MissingExtraError
-        When Ray is not installed.
-    UsageError
-        When there is no cluster at the address.
-    """
+    """Runs operations as actors."""
 
     capabilities = Capabilities("ray", lateness=0.01)
     look_s = 0.1
@@ -332,17 +324,11 @@ class RayExecutor(FolderExecutor[_Actors]):
 
     def _explain(self, running: Running[_Actors]) -> Ending:
         own = running.handle
-        return explain_code(read_code(running.folder)) if own is None or own.ending is None else own.ending
+        return super()._explain(running) if own is None or own.ending is None else own.ending
 
 
 def connect(address: str, namespace: str, scratch: Path | None = None, slots: int = 1) -> None:
-    """Connect this process to a cluster; without an address to one that is made here, with its files in ``scratch``.
-
-    Raises
-    ------
-    UsageError
-        When there is none at the address, or the process is connected to another one.
-    """
+    """Connect this process to a cluster; without an address to one that is made here, with its files in ``scratch``."""
     import ray
 
     quiet: dict[str, Any] = {"namespace": namespace, "log_to_driver": False, "logging_level": "ERROR"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import singledispatchmethod
 from typing import Literal
 
 from optplan.execution.protocol import NodeRequest, Operation
@@ -133,24 +132,36 @@ class RunState:
         self.t = max(self.t, record.t)
         self._apply(record)
 
-    @singledispatchmethod
     def _apply(self, record: Record) -> None:
-        message = f"no rule for {type(record).__name__}"
-        raise NotImplementedError(message)
+        match record:
+            case Resumed():
+                self.paused = None
+            case NodeWanted():
+                known = (record.node, record.pool, record.resource, record.segment, record.t, record.replacement)
+                self.nodes[record.node] = NodeState(len(self.nodes), *known)
+                self.pools.setdefault(record.pool, set()).add(record.node)
+            case NodeChanged():
+                self._change(self.nodes[record.node], record)
+            case NodeReleasing():
+                node = self.nodes[record.node]
+                node.phase, node.releasing_s = Phase.RELEASING, record.t
+                self.pools[node.pool].discard(node.name)
+            case OperationStarted():
+                self.operations[record.operation].phase = Phase.RUNNING
+            case StopWanted():
+                operation = self.operations[record.operation]
+                operation.phase, operation.stop_why = Phase.STOPPING, record.why
+            case Noted():
+                self.notes.append(record.text)
+            case Paused():
+                self.paused = record
+            case Ended():
+                self.ended = record
+            case _:
+                message = f"no rule for {type(record).__name__}"
+                raise NotImplementedError(message)
 
-    @_apply.register
-    def _(self, record: Resumed) -> None:  # noqa: ARG002 - the time alone counts
-        self.paused = None
-
-    @_apply.register
-    def _(self, record: NodeWanted) -> None:
-        known = (record.node, record.pool, record.resource, record.segment, record.t, record.replacement)
-        self.nodes[record.node] = NodeState(len(self.nodes), *known)
-        self.pools.setdefault(record.pool, set()).add(record.node)
-
-    @_apply.register
-    def _(self, record: NodeChanged) -> None:
-        node = self.nodes[record.node]
+    def _change(self, node: NodeState, record: NodeChanged) -> None:
         was, node.phase = node.phase, Phase(record.phase)
         node.usd_per_hour = node.usd_per_hour if record.usd_per_hour is None else record.usd_per_hour
         match node.phase:
@@ -164,30 +175,3 @@ class RunState:
             case Phase.RELEASED | Phase.LOST:
                 node.end_s = record.t
                 self.pools[node.pool].discard(node.name)
-
-    @_apply.register
-    def _(self, record: NodeReleasing) -> None:
-        node = self.nodes[record.node]
-        node.phase, node.releasing_s = Phase.RELEASING, record.t
-        self.pools[node.pool].discard(node.name)
-
-    @_apply.register
-    def _(self, record: OperationStarted) -> None:
-        self.operations[record.operation].phase = Phase.RUNNING
-
-    @_apply.register
-    def _(self, record: StopWanted) -> None:
-        operation = self.operations[record.operation]
-        operation.phase, operation.stop_why = Phase.STOPPING, record.why
-
-    @_apply.register
-    def _(self, record: Noted) -> None:
-        self.notes.append(record.text)
-
-    @_apply.register
-    def _(self, record: Paused) -> None:
-        self.paused = record
-
-    @_apply.register
-    def _(self, record: Ended) -> None:
-        self.ended = record

@@ -11,6 +11,7 @@ from optplan.contracts.plan import Plan, UnitKind, require_size
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.driver import Driver
 from optplan.execution.executors import make_executor
+from optplan.execution.folders import tell_step_limit
 from optplan.execution.loop import Listener
 from optplan.execution.options import SearchOptions, make_limits, make_rules
 from optplan.execution.outcomes import RunOutcome, describe
@@ -21,7 +22,6 @@ from optplan.execution.runs import Run, name_training
 from optplan.execution.scheduler import Rules, list_trials
 from optplan.execution.spaces import draw_configurations
 from optplan.execution.state import State
-from optplan.execution.step_limits import tell_step_limit
 
 
 def run(
@@ -121,8 +121,7 @@ class SearchRun(Run[Plan, SearchOptions, State, Executor, RunOutcome]):
         return make_executor(options.executor, gpus, self._gather_settings(**own), now_s=self._clock_s())
 
     def _make_virtual(self, plan: Plan) -> Executor:
-        from optplan.execution.rehearsal import Rehearsal
-        from optplan.execution.virtual import Reality, VirtualExecutor
+        from optplan.execution.virtual import Reality, Rehearsal, VirtualExecutor
 
         options, training = self.options, None
         if options.train:

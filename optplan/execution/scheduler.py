@@ -14,7 +14,6 @@ from typing import Protocol, Self
 from optplan.contracts.conditions import Mode, Promoted, waits_for
 from optplan.contracts.plan import Plan, UnitKind, last_of_each_unit
 from optplan.execution.cluster import choose_surplus, place_trials, ready_nodes, release_all, want_nodes
-from optplan.execution.ranking import rank, read_metric
 from optplan.execution.records import (
     Ended,
     NodeReleasing,
@@ -69,6 +68,32 @@ def list_trials(plan: Plan) -> list[str]:
     return [name_trial(unit.id, number) for unit in plan.units for number in range(1, unit.members + 1)]
 
 
+def read_metric(value: object) -> float:
+    """Return what a trial showed as a number; NaN where it is none, or not finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    try:
+        number = float(value)
+    except OverflowError:  # whole numbers of JSON have no end
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def rank_trials(
+    trials: Iterable[str], value_of: Callable[[str], float], mode: Mode, dropped: Callable[[str], bool]
+) -> list[str]:
+    """Return trials, the best first; equal ones stay in order.
+
+    Those without a number (NaN) are behind the others, those that were dropped behind all.
+    """
+
+    def merit(trial: str) -> tuple[bool, float]:
+        value = value_of(trial)
+        return dropped(trial), math.inf if math.isnan(value) else value if mode is Mode.MIN else -value
+
+    return sorted(trials, key=merit)
+
+
 #: Says of a segment at a time why it must not begin; nothing where it may.
 Gate = Callable[[SegmentState, float], str]
 
@@ -118,7 +143,9 @@ class Scheduler:
 
     def rank(self, trials: Iterable[str]) -> list[str]:
         """Return trials, the best first; those without a number for the metric are last, equal ones stay in order."""
-        return rank(trials, self.value_of, self._rules.mode, lambda trial: bool(self._state.trials[trial].why_dropped))
+        return rank_trials(
+            trials, self.value_of, self._rules.mode, lambda trial: bool(self._state.trials[trial].why_dropped)
+        )
 
     def value_of(self, trial: str) -> float:
         """Return what a trial showed last; NaN where that is no number."""

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from optplan.errors import OutputError, UsageError
-from optplan.execution.folders import Ending, FolderSettings, Running, explain_code
+from optplan.execution.command_executor import QueueExecutor
+from optplan.execution.folders import Ending, FolderSettings, Running
 from optplan.execution.protocol import Capabilities, Operation
-from optplan.execution.queues import QueueExecutor
 from optplan.execution.supervision import read_code, write_command
 
 #: Seconds that one of Slurm's commands has, and for which squeue may fail, as while Slurm is started anew.
@@ -87,14 +87,13 @@ class SlurmExecutor(QueueExecutor[str]):
         cancel(str(running.handle))
 
     def _explain(self, running: Running[str]) -> Ending:
-        code = read_code(running.folder)
-        if code is None and running.handle is not None:
+        if read_code(running.folder) is None and running.handle is not None:
             with suppress(OutputError):  # Slurm forgets jobs some minutes after they have ended
                 said = re.search(r"JobState=(\w+)", _call("scontrol", "show", "job", running.handle))
                 if said is not None and said[1] != "COMPLETED":
                     why = f"left nothing behind; Slurm says {said[1]} of its job {running.handle}"
                     return Ending(why, blameless=said[1] in _BLAMELESS)
-        return explain_code(code)
+        return super()._explain(running)
 
 
 def _divide(place: Mapping[str, int]) -> tuple[int, int]:
@@ -126,15 +125,7 @@ def cancel(number: str) -> None:
 
 
 def _call(*words: str) -> str:
-    """Run one of Slurm's commands and return what it printed.
-
-    Raises
-    ------
-    UsageError
-        When it is not installed.
-    OutputError
-        When it fails.
-    """
+    """Run one of Slurm's commands and return what it printed; UsageError if it is missing, OutputError if it fails."""
     try:
         done = subprocess.run(words, timeout=_PATIENCE_S, capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import singledispatchmethod
 from typing import Any
 
 from optplan.contracts.conditions import Elapsed, IterationsDone
@@ -92,7 +91,8 @@ class State(RunState):
         """Return what an intent asks the executor to start."""
         segment, trial = self.segments[wanted.segment].segment, self.trials[wanted.trial]
         until = self.segments[wanted.segment].ends_at_s
-        partners = self.partners(segment)
+        # All segments of a fleet train one job together.
+        partners = self.plan.segments if self.plan.units[0].kind is UnitKind.FLEET_GROUP else (segment,)
         return Operation(
             id=wanted.operation,
             segment=wanted.segment,
@@ -119,12 +119,6 @@ class State(RunState):
             members=len(self.segments[wanted.segment].members),
         )
 
-    def partners(self, segment: Segment) -> list[Segment]:
-        """Return the segments that train one job together with a segment; of a search, the segment alone."""
-        if self.plan.units[0].kind is UnitKind.FLEET_GROUP:
-            return list(self.plan.segments)
-        return [segment]
-
     @property
     def running(self) -> list[OperationState]:
         """The operations that have their GPUs, by name."""
@@ -134,31 +128,42 @@ class State(RunState):
         """Whether an operation has its GPUs."""
         return operation in self.active
 
-    @singledispatchmethod
     def _apply(self, record: Record) -> None:
-        super()._apply(record)
+        match record:
+            case Began():
+                self.trials = {name: TrialState(name, values) for name, values in record.configurations.items()}
+            case SegmentOpened():
+                state = self.segments[record.segment]
+                state.phase, state.opened_s = Phase.OPEN, record.t
+                state.members, state.queue = list(record.members), deque(record.members)
+                state.positions = {trial: position for position, trial in enumerate(record.members)}
+                self.open.add(record.segment)
+            case SegmentBegan():
+                state = self.segments[record.segment]
+                state.phase, state.began_s = Phase.RUNNING, record.t
+                self.origin_s = record.t if self.origin_s is None else self.origin_s
+            case SegmentEnded():
+                state = self.segments[record.segment]
+                state.phase, state.ended_s, state.ranking = Phase.ENDED, record.t, list(record.ranking)
+                if state.opened_s is None:
+                    state.opened_s = state.began_s = record.t
+                self.open.discard(record.segment)
+            case TrialDropped():
+                self.trials[record.trial].why_dropped = record.why
+                for state in map(self.segments.__getitem__, self.open):
+                    if record.trial in state.queue:
+                        state.queue.remove(record.trial)
+                        state.through.add(record.trial)
+            case OperationWanted():
+                self._start(record)
+            case OperationEnded() | OperationFailed():
+                self._end(record)
+            case Replanned():
+                self._follow(record)
+            case _:
+                super()._apply(record)
 
-    @_apply.register
-    def _(self, record: Began) -> None:
-        self.trials = {name: TrialState(name, values) for name, values in record.configurations.items()}
-
-    @_apply.register
-    def _(self, record: SegmentOpened) -> None:
-        state = self.segments[record.segment]
-        state.phase, state.opened_s = Phase.OPEN, record.t
-        state.members, state.queue = list(record.members), deque(record.members)
-        state.positions = {trial: position for position, trial in enumerate(record.members)}
-        self.open.add(record.segment)
-
-    @_apply.register
-    def _(self, record: SegmentBegan) -> None:
-        state = self.segments[record.segment]
-        state.phase, state.began_s = Phase.RUNNING, record.t
-        if self.origin_s is None:
-            self.origin_s = record.t
-
-    @_apply.register
-    def _(self, record: OperationWanted) -> None:
+    def _start(self, record: OperationWanted) -> None:
         state, trial = self.segments[record.segment], self.trials[record.trial]
         self.operations[record.operation] = OperationState(self.operation_of(record), Phase.WANTED, record.t)
         self.active.add(record.operation)
@@ -171,59 +176,31 @@ class State(RunState):
         state.queue.remove(record.trial)
         state.running.add(record.operation)
 
-    @_apply.register
-    def _(self, record: OperationEnded) -> None:
-        state, trial = self._end(record.operation, record.t, record.busy_s, Phase.ENDED)
-        self.operations[record.operation].timings = record.timings
-        trial.iterations, trial.metrics, trial.failures = record.iterations, record.metrics, 0
-        if record.checkpoint is not None:
-            trial.checkpoint = record.checkpoint
-        if record.complete:
+    def _end(self, record: OperationEnded | OperationFailed) -> None:
+        ended = self.operations[record.operation]
+        operation, ended.end_s = ended.operation, record.t
+        state, trial = self.segments[operation.segment], self.trials[operation.trial]
+        if isinstance(record, OperationEnded):
+            ended.phase, ended.busy_s, ended.timings = Phase.ENDED, record.busy_s, record.timings
+            trial.iterations, trial.metrics, trial.failures = record.iterations, record.metrics, 0
+            trial.checkpoint = record.checkpoint or trial.checkpoint
+        else:
+            ended.phase, ended.busy_s = Phase.FAILED, record.t - ended.wanted_s
+            trial.failures += not record.blameless
+            trial.last_failure, trial.is_hopeless = record.why, record.hopeless
+            if record.iterations is not None and record.checkpoint is not None:
+                trial.iterations, trial.metrics = record.iterations, record.metrics
+                trial.checkpoint = record.checkpoint
+        if isinstance(record, OperationEnded) and record.complete:
             state.through.add(trial.name)
         else:
             state.queue.appendleft(trial.name)
+        self.active.discard(record.operation)
+        state.running.discard(record.operation)
+        state.free.append(operation.place)
+        state.busy_gpu_s += ended.busy_s * operation.workers * operation.gpus_per_worker
 
-    @_apply.register
-    def _(self, record: OperationFailed) -> None:
-        busy_s = record.t - self.operations[record.operation].wanted_s
-        state, trial = self._end(record.operation, record.t, busy_s, Phase.FAILED)
-        trial.failures += not record.blameless
-        trial.last_failure, trial.is_hopeless = record.why, record.hopeless
-        if record.iterations is not None and record.checkpoint is not None:
-            trial.iterations, trial.metrics = record.iterations, record.metrics
-            trial.checkpoint = record.checkpoint
-        state.queue.appendleft(trial.name)
-
-    def _end(self, name: str, t: float, busy_s: float, phase: Phase) -> tuple[SegmentState, TrialState]:
-        ended = self.operations[name]
-        ended.phase, ended.end_s, ended.busy_s = phase, t, busy_s
-        state = self.segments[ended.operation.segment]
-        state.running.discard(name)
-        state.free.append(ended.operation.place)
-        state.busy_gpu_s += busy_s * ended.operation.workers * ended.operation.gpus_per_worker
-        self.active.discard(name)
-        return state, self.trials[ended.operation.trial]
-
-    @_apply.register
-    def _(self, record: TrialDropped) -> None:
-        trial = self.trials[record.trial]
-        trial.why_dropped = record.why
-        for name in self.open:
-            state = self.segments[name]
-            if record.trial in state.queue:
-                state.queue.remove(record.trial)
-                state.through.add(record.trial)
-
-    @_apply.register
-    def _(self, record: SegmentEnded) -> None:
-        state = self.segments[record.segment]
-        state.phase, state.ended_s, state.ranking = Phase.ENDED, record.t, list(record.ranking)
-        if state.opened_s is None:
-            state.opened_s = state.began_s = record.t
-        self.open.discard(record.segment)
-
-    @_apply.register
-    def _(self, record: Replanned) -> None:
+    def _follow(self, record: Replanned) -> None:
         from optplan.instances.parsing import parse_plan
 
         self.replans.append(record)

@@ -26,6 +26,7 @@ import traceback
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +49,7 @@ _PDEATHSIG, _SUBREAPER = 1, 36
 
 
 def require_support() -> None:
-    """Say beforehand that groups of processes cannot be supervised here.
-
-    Raises
-    ------
-    MissingExtraError
-        When psutil is not installed.
-    UsageError
-        On another system than Linux.
-    """
+    """Say beforehand that groups of processes cannot be supervised here: on another system, or without psutil."""
     if sys.platform != "linux":
         message = f"executor: processes are supervised on Linux only, and this is {sys.platform}"
         raise UsageError(f"{message}; use another machine, or a virtual run")
@@ -75,27 +68,11 @@ def launch(
     variables: Mapping[str, str] | None = None,
     tied: bool = False,
 ) -> subprocess.Popen[bytes] | None:
-    """Start a supervised group of processes.
+    """Start a supervised group of processes and return its supervisor; None where it is running already.
 
-    Parameters
-    ----------
-    home
-        Where it is known: its lock, who it is, and how it ended.
-    folder
-        Of the operation.
-    command
-        What does the work; empty for :mod:`optplan.execution.worker`.
-    log
-        What it writes is appended there.
-    variables
-        Of its environment, beside those of this process.
-    tied
-        Whether it ends with this process.
-
-    Returns
-    -------
-    Popen or None
-        The supervisor; None where the group is running already.
+    In ``home`` are its lock, who it is, and how it ended. Without a ``command`` :mod:`optplan.execution.worker` does
+    what the operation in ``folder`` says. What it writes is appended to the ``log``; ``variables`` of its environment
+    are beside those of this process, and where it is ``tied`` it ends with this one.
     """
     lock = take_lock(home / LOCK)
     if lock is None:
@@ -148,19 +125,15 @@ def end(home: Path) -> None:
     known = _read_identity(home)
     if known is None:
         return
-    handle = None
-    with contextlib.suppress(OSError):  # it is not there any more; or the system has none, as in some sandboxes
-        handle = os.pidfd_open(known["pid"])
-    try:
+    send = partial(os.kill, known["pid"])
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):  # it is not there any more; or the system has none, as in some sandboxes
+            handle = os.pidfd_open(known["pid"])
+            held.callback(os.close, handle)
+            send = partial(signal.pidfd_send_signal, handle)
         if _identify(known["pid"]) == known["identity"]:
             with contextlib.suppress(ProcessLookupError):
-                if handle is None:
-                    os.kill(known["pid"], END_NOW)
-                else:
-                    signal.pidfd_send_signal(handle, END_NOW)
-    finally:
-        if handle is not None:
-            os.close(handle)
+                send(END_NOW)
 
 
 def clear(home: Path) -> None:
@@ -275,13 +248,7 @@ class _Duty:
 
 
 def supervise(home: Path, folder: Path, lock: int | None, owner: int) -> int | None:
-    """Become the supervisor of what this function returns None in.
-
-    Returns
-    -------
-    int or None
-        None in the process that is to do the work; in its supervisors, once everything has ended, its exit code.
-    """
+    """Return None in the process that is to do the work, and its exit code in its supervisors, once all has ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, exit codes are lost
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     if owner:
@@ -326,46 +293,40 @@ def _stand_by(child: int, home: Path, duty: _Duty | None) -> int:
     while code is None:
         said = signal.sigtimedwait(_WATCHED, duty.look_s) if duty is not None else signal.sigwaitinfo(_WATCHED)
         number = None if said is None else said.si_signo
-        code = _reap(child)
+        code, _ = _reap(child, None)
         if number == END_NOW or (duty is not None and duty.is_over()):
             break
         if number == signal.SIGTERM and duty is not None:
             duty.ask()
-    code = _end_all(child) if code is None else code
-    _end_all(child)
+    code = _end_all(child, code)
     if not (home / ENDED).exists():
         with contextlib.suppress(OSError):  # no room: the exit code says it as well
             write(home / ENDED, {"code": code})
     return code if code >= 0 else 128 - code
 
 
-def _reap(child: int) -> int | None:
-    """Take note of all processes below this one that have ended; return the exit code of one of them."""
-    code = None
+def _reap(child: int, code: int | None) -> tuple[int | None, bool]:
+    """Take note of all processes below this one that have ended: the exit code of one of them; whether none is left."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == child:
                 code = os.waitstatus_to_exitcode(ended[1])
-    return code
+        return code, False
+    return code, True
 
 
-def _end_all(child: int) -> int:
+def _end_all(child: int, code: int | None) -> int:
     """Kill everything below this process until nothing is left; return the exit code of one of them, or -9."""
-    code = -signal.SIGKILL
     while True:
-        try:
-            found = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return int(code)
-        if found[0] == child:
-            code = os.waitstatus_to_exitcode(found[1])
-        if not found[0]:
-            import psutil
+        code, is_over = _reap(child, code)
+        if is_over:
+            return -signal.SIGKILL.value if code is None else code
+        import psutil
 
-            for process in psutil.Process().children(recursive=True):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
-            signal.sigtimedwait([signal.SIGCHLD], _LOOK_S)
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        signal.sigtimedwait([signal.SIGCHLD], _LOOK_S)
 
 
 def _die_with(owner: int, number: int) -> None:

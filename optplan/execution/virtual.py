@@ -4,7 +4,7 @@ Without luck every segment takes exactly what the plan expects. With it, launche
 around their means with the plan's standard deviations (normal, cut off at zero), each from a stream named by what it
 is, so that a run that was interrupted goes on with the same luck.
 
-Trials show nothing, unless there is something to train.
+Trials show nothing, unless there is something to train: here and at once, whatever the clock shows.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from optplan.contracts.conditions import IterationsDone, waits_for
+from optplan.contracts.conditions import Elapsed, IterationsDone, waits_for
 from optplan.contracts.plan import Plan
-from optplan.errors import DataError
+from optplan.errors import DataError, UsageError
+from optplan.execution.checkpoints import store
 from optplan.execution.clock import VirtualClock
 from optplan.execution.protocol import Capabilities, Event, Executor, Metrics, NodeRequest, Observation, Operation
-from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded
+from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, plain
 from optplan.execution.run_state import Phase
+from optplan.execution.trainables import Session, import_trainable, make_trainer
 
 #: What a trial shows, and where its state is stored, once it has done so many iterations in an operation.
 Training = Callable[[Operation, int], tuple[Metrics, Checkpoint | None]]
@@ -225,3 +228,34 @@ class VirtualExecutor(ClockExecutor):
         """Open the stream of random numbers that has a name."""
         key = [zlib.crc32(part.encode()) for part in name]
         return np.random.Generator(np.random.Philox(np.random.SeedSequence(self._seed, spawn_key=key)))
+
+
+class Rehearsal:
+    """Trains in this process what a virtual executor reports, and stores checkpoints below ``root``.
+
+    Where segments end by the clock the plan has to know how many iterations that is.
+    """
+
+    def __init__(self, plan: Plan, train: str, folder: Path, root: Path) -> None:
+        if any(isinstance(each.exit, Elapsed) and each.expected.iteration_s is None for each in plan.segments):
+            raise UsageError(
+                "train: segments end by the clock, and the plan does not know how long an iteration takes; leave it "
+                "out on the virtual clock, or use --executor local"
+            )
+        self._trainable = import_trainable(train, folder)
+        self._root = root
+
+    def __call__(self, operation: Operation, iterations: int) -> tuple[Metrics, Checkpoint | None]:
+        """Train a trial up to so many iterations, and store it."""
+        checkpoint = None if operation.checkpoint is None else self._root / operation.checkpoint.path
+        session = Session(checkpoint=checkpoint, iterations=operation.from_iterations, gpus=operation.workers)
+        trainer = make_trainer(self._trainable, operation.configuration, session)
+        metrics: Metrics = operation.metrics
+        for _ in range(operation.from_iterations, iterations):
+            shown = trainer.step()
+            if shown is None:
+                break
+            metrics = plain(dict(shown))
+        stored = store(self._root, f"trials/{operation.trial}/checkpoint-{iterations:06d}-000", trainer.save)
+        trainer.close()
+        return metrics, stored

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from optplan.errors import DataError, OptplanError, OutputError
 from optplan.execution.checkpoints import bring, leave, store
@@ -28,25 +28,6 @@ from optplan.execution.records import plain
 from optplan.execution.setups import set_up
 from optplan.execution.trainables import Session, import_trainable, make_trainer, time_steps
 from optplan.execution.trial_files import HOPELESS, OPERATION, OUTCOME, PROGRESS, STOP, STORED, judge
-
-
-class _Team(Protocol):
-    """The workers of one trial."""
-
-    is_first: bool
-
-    def agree(self, *, stop: bool) -> bool:
-        """Return the first worker's word, whether all stop here."""
-        ...
-
-
-class _Alone:
-    """One worker, which agrees with itself."""
-
-    is_first = True
-
-    def agree(self, *, stop: bool) -> bool:
-        return stop
 
 
 class _Joined:
@@ -62,6 +43,7 @@ class _Joined:
         self.is_first = torch.distributed.get_rank() == 0
 
     def agree(self, *, stop: bool) -> bool:
+        """Return the first worker's word, whether all stop here."""
         device = "cuda" if self._torch.cuda.is_available() else "cpu"
         word = self._torch.tensor([int(stop)], device=device)
         self._torch.distributed.broadcast(word, src=0)
@@ -77,11 +59,9 @@ def main(folder: Path) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which asks in good order
     operation: dict[str, Any] = json.loads((folder / OPERATION).read_text(encoding="utf-8"))
     try:
-        if "TORCHELASTIC_RUN_ID" in os.environ:
-            team: _Team = _Joined()
-        else:
+        team = _Joined() if "TORCHELASTIC_RUN_ID" in os.environ else None
+        if team is None:
             _heed_termination(folder)
-            team = _Alone()
         set_up(Path(operation["root"]), operation.get("setup", ()))
         (folder / PROGRESS).touch()
         if operation["command"]:
@@ -118,10 +98,11 @@ def _heed_termination(folder: Path) -> None:
 class _Training:
     """The iterations of one operation."""
 
-    def __init__(self, folder: Path, operation: Mapping[str, Any], team: _Team) -> None:
+    def __init__(self, folder: Path, operation: Mapping[str, Any], team: _Joined | None) -> None:
         self._folder = folder
         self._operation = operation
         self._team = team
+        self._is_first = team is None or team.is_first
         self._root = Path(operation["root"])
         self._iterations: int = operation["from_iterations"]
         self._metrics: Mapping[str, Any] = operation["metrics"]
@@ -144,21 +125,21 @@ class _Training:
         with (self._folder / PROGRESS).open("a", encoding="utf-8") as progress:
             while target is None or self._iterations < target:
                 is_up = self._is_time_up()
-                if self._team.agree(stop=is_up or (self._folder / STOP).exists()):
+                stop = is_up or (self._folder / STOP).exists()
+                if stop if self._team is None else self._team.agree(stop=stop):
                     complete = is_up
                     break
                 shown = self._step()
                 if shown is None:
                     break
-                if self._team.is_first:
+                if self._is_first:
                     self._report(progress, shown)
-        if self._team.is_first:
-            if self._iterations > self._operation["from_iterations"] or self._checkpoint is None:
-                self._save()
-            self._trainer.close()
+        has_news = self._iterations > self._operation["from_iterations"] or self._checkpoint is None
+        if self._is_first and has_news:
+            self._save()
+        self._trainer.close()
+        if self._is_first:
             leave(self._folder, OUTCOME, self._describe(complete=complete), self._operation)
-        else:
-            self._trainer.close()
 
     def _is_time_up(self) -> bool:
         """Whether the clock ends the segment before another iteration would be over."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from optplan.contracts import Plan
-from optplan.execution.budget_watch import BudgetWatch
 from optplan.execution.cluster import spent_usd
+from optplan.execution.driver import BudgetWatch
 from optplan.execution.records import NodeChanged, NodeWanted
 from optplan.execution.running import run
 from optplan.execution.state import State
@@ -70,7 +70,7 @@ def test_a_run_adds_up_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(now_s)
         return spent_usd(state, now_s)
 
-    monkeypatch.setattr("optplan.execution.budget_watch.spent_usd", count)
+    monkeypatch.setattr("optplan.execution.driver.spent_usd", count)
     plan, _ = plan_search(64, 4)
     outcome = run(plan, lucky=True, budget_usd=1e6)
     assert (outcome.code, sum(segment.members for segment in plan.segments)) == (0, 85)

@@ -303,7 +303,7 @@ def test_checkpoints_are_whole_or_not_there(tmp_path: Path) -> None:
     _write(tmp_path / first.path, "y")
     assert not is_whole(tmp_path, first)
     with pytest.raises(ZeroDivisionError):
-        store(tmp_path, "trials/a/checkpoint-2", lambda _: 1 / 0)  # type: ignore[arg-type]
+        store(tmp_path, "trials/a/checkpoint-2", lambda _: 1 / 0)
     assert not (tmp_path / "trials/a/checkpoint-2").exists()
     assert not is_whole(tmp_path, Checkpoint("trials/a/checkpoint-2", ""))
 

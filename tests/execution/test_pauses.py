@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from optplan.contracts import Plan
-from optplan.execution.folders import FolderSettings
+from optplan.execution.folders import FolderSettings, tell_step_limit
 from optplan.execution.local import LocalExecutor
 from optplan.execution.locks import DRIVER_LOCK, hold_lock
 from optplan.execution.measuring import search_profile
@@ -28,23 +28,18 @@ from optplan.execution.protocol import NodeRequest, Operation
 from optplan.execution.records import OperationFailed, Progressed
 from optplan.execution.running import run
 from optplan.execution.runs import interruptible, read_run, resume
-from optplan.execution.step_limits import tell_step_limit
 from optplan.execution.trial_files import OUTCOME, PROGRESS
 
 PlanOf = Callable[..., Plan]
 Processes = Any  # the fixture's
 pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
+pytestmark = pytest.mark.usefixtures("processes")
 
 FOLDER = Path(__file__).parent / "trainables"
 QUADRATIC = f"{FOLDER / 'quadratic.py'}:Quadratic"
 FORKING = f"{sys.executable} {FOLDER / 'forking.py'}"
 RATES = [{"rate": rate, "wait_s": 0.1} for rate in (0.01, 0.3, 0.1, 0.02)]
 FAST = "b1-s1-trials-0002"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left(processes: Processes) -> None:
-    """Nothing that a test has started is there when it ends."""
 
 
 def fork(act: Callable[[], int]) -> int:

@@ -20,20 +20,13 @@ from optplan.execution.slurm import SlurmExecutor
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 
 pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
+pytestmark = pytest.mark.usefixtures("processes")
 
 PlanOf = Callable[..., Plan]
 
 QUADRATIC = f"{Path(__file__).parent / 'trainables' / 'quadratic.py'}:Quadratic"
 RATES = [{"rate": rate} for rate in (0.01, 0.3, 0.1, 0.02)]
 FAST = "b1-s1-trials-0002"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left(request: pytest.FixtureRequest) -> None:
-    """Nothing that a test has started is there when it ends; Slurm's daemons were there before."""
-    if "slurm" in request.fixturenames:
-        request.getfixturevalue("slurm")
-    request.getfixturevalue("processes")
 
 
 def test_a_search_keeps_its_budget_and_is_gone_on_with(plan_chain: PlanOf, tmp_path: Path, played_slurm: Path) -> None:

@@ -33,17 +33,13 @@ from optplan.execution.trial_files import OPERATION, PROCESS, STOP
 PlanOf = Callable[..., Plan]
 Processes = Any  # the fixture's
 psutil = pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
+pytestmark = pytest.mark.usefixtures("processes")
 
 FOLDER = Path(__file__).parent / "trainables"
 FORKING = f"{sys.executable} {FOLDER / 'forking.py'}"
 QUADRATIC = f"{FOLDER / 'quadratic.py'}:Quadratic"
 RATES = (0.01, 0.3, 0.1, 0.02)
 FAST = "b1-s1-trials-0002"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left(processes: Processes) -> None:
-    """Nothing that a test has started is there when it ends."""
 
 
 def run_forking(plan: Plan, folder: Path, processes: Processes, **config: Any) -> RunOutcome:  # noqa: ANN401 - whatever goes wrong

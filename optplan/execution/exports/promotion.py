@@ -19,7 +19,7 @@ from optplan.contracts.conditions import Mode, Promoted
 from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION
 from optplan.execution.exports.steps import Kind, Outline, Step, hard_deadline, outline
-from optplan.execution.ranking import rank, read_metric
+from optplan.execution.scheduler import rank_trials, read_metric
 from optplan.instances.files import format_json, read_plan, write_text
 from optplan.instances.plain_data import parse_json, read_text
 
@@ -243,7 +243,7 @@ def _ended(exported: Exported, step: Step, trial: str) -> bool:
 
 
 def _rank(exported: Exported, values: Mapping[str, float]) -> list[str]:
-    return rank(values, values.__getitem__, exported.mode, lambda _: False)
+    return rank_trials(values, values.__getitem__, exported.mode, lambda _: False)
 
 
 def _nobody_showed(exported: Exported, step: Step) -> NoMetricError:

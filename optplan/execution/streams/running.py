@@ -14,6 +14,7 @@ from pydantic import Field
 from optplan.contracts.plan import require_size, span
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.executors import make_executor
+from optplan.execution.folders import tell_step_limit
 from optplan.execution.loop import Listener
 from optplan.execution.online.jobs import Order, Rules
 from optplan.execution.online.rows import RemainingTimes
@@ -23,9 +24,8 @@ from optplan.execution.options import REAL, AtLeastOne, TrainingOptions
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Noted, Record
 from optplan.execution.runs import Run, name_training
-from optplan.execution.step_limits import tell_step_limit
 from optplan.execution.streams.arrivals import StreamJob, order_jobs
-from optplan.execution.streams.driving import StreamDriver, StreamTerms
+from optplan.execution.streams.driver import StreamDriver, StreamTerms
 from optplan.execution.streams.expanders import ask_command, ask_ray
 from optplan.execution.streams.learning import Learner, Reporter, ServiceReporter
 from optplan.execution.streams.outcomes import StreamOutcome, describe_stream

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import singledispatchmethod
 from typing import Any
 
 from optplan.execution.online.rows import RemainingTimes
@@ -108,30 +107,37 @@ class StreamState(RunState):
             step_s=None if self.remaining is None else self.remaining.epoch_s(job.job_class, job.epochs_done, job.row),
         )
 
-    @singledispatchmethod
     def _apply(self, record: Record) -> None:
-        super()._apply(record)
-        if isinstance(record, NodeChanged | NodeReleasing):
-            self.changed_nodes[record.node] = None
+        match record:
+            case JobArrived():
+                known = (record.job, record.job_class, record.epochs, record.row, record.t, record.configuration)
+                self.jobs[record.job] = self.active[record.job] = JobState(len(self.jobs), *known)
+                self.changed_jobs[record.job] = None
+            case TablePublished():
+                self.table, self.tables = WidthTable.parse(record.table, path="table"), self.tables + 1
+            case OperationWanted():
+                self._start(self.jobs[record.trial], record)
+            case OperationEnded() | OperationFailed():
+                self._end(self.operations.pop(record.operation), record)
+            case EpochDone():
+                job = self.jobs[self.operations[record.operation].operation.trial]
+                job.epochs_done = record.epochs
+                self.changed_jobs[job.name] = None
+            case PlaceLeft():
+                self.jobs[record.job].place = {}
+                self.changed_jobs[record.job] = None
+            case TrialDropped():
+                job = self.active.pop(record.trial)
+                job.why_dropped, job.ended_s, job.place = record.why, record.t, {}
+                self.changed_jobs[job.name] = None
+            case _:
+                super()._apply(record)
+                if isinstance(record, NodeWanted):
+                    self.made[record.resource] = self.made.get(record.resource, 0) + 1
+                elif isinstance(record, NodeChanged | NodeReleasing):
+                    self.changed_nodes[record.node] = None
 
-    @_apply.register
-    def _(self, record: NodeWanted) -> None:
-        super()._apply(record)
-        self.made[record.resource] = self.made.get(record.resource, 0) + 1
-
-    @_apply.register
-    def _(self, record: JobArrived) -> None:
-        known = (record.job, record.job_class, record.epochs, record.row, record.t, record.configuration)
-        self.jobs[record.job] = self.active[record.job] = JobState(len(self.jobs), *known)
-        self.changed_jobs[record.job] = None
-
-    @_apply.register
-    def _(self, record: TablePublished) -> None:
-        self.table, self.tables = WidthTable.parse(record.table, path="table"), self.tables + 1
-
-    @_apply.register
-    def _(self, record: OperationWanted) -> None:
-        job = self.jobs[record.trial]
+    def _start(self, job: JobState, record: OperationWanted) -> None:
         self.operations[record.operation] = OperationState(self.operation_of(record), Phase.WANTED, record.t)
         job.operation, job.place, job.attempts = record.operation, record.place, record.attempt
         for name, held in record.place.items():
@@ -141,52 +147,24 @@ class StreamState(RunState):
         if not job.widths or job.widths[-1] != gpus:
             job.widths.append(gpus)
 
-    @_apply.register
-    def _(self, record: OperationEnded) -> None:
-        job = self._end(record.operation, record.t)
-        job.epochs_done, job.metrics, job.failures = record.iterations, record.metrics, 0
-        if record.checkpoint is not None:
-            job.checkpoint = record.checkpoint
-        if job.epochs_done >= job.epochs:
-            job.ended_s = record.t
-            del self.active[job.name]
-
-    @_apply.register
-    def _(self, record: OperationFailed) -> None:
-        job = self._end(record.operation, record.t)
+    def _end(self, ended: OperationState, record: OperationEnded | OperationFailed) -> None:
+        operation = ended.operation
+        job = self.jobs[operation.trial]
+        job.operation = ""
+        for node, gpus in operation.place.items():
+            self.taken[node] -= gpus
+        self.changed_jobs[job.name] = None
+        job.gpu_s += (record.t - ended.wanted_s) * operation.workers
+        if isinstance(record, OperationEnded):
+            job.epochs_done, job.metrics, job.failures = record.iterations, record.metrics, 0
+            job.checkpoint = record.checkpoint or job.checkpoint
+            if job.epochs_done >= job.epochs:
+                job.ended_s = record.t
+                del self.active[job.name]
+            return
         job.failures += not record.blameless
         job.last_failure, job.is_hopeless = record.why, record.hopeless
         if record.iterations is not None and record.checkpoint is not None:
-            job.metrics, job.checkpoint = record.metrics, record.checkpoint
-            job.epochs_done = record.iterations
-        elif job.checkpoint is None:
-            job.epochs_done = 0
-
-    def _end(self, name: str, t: float) -> JobState:
-        ended = self.operations.pop(name)
-        job = self.jobs[ended.operation.trial]
-        job.operation = ""
-        for node, gpus in ended.operation.place.items():
-            self.taken[node] -= gpus
-        self.changed_jobs[job.name] = None
-        job.gpu_s += (t - ended.wanted_s) * ended.operation.workers
-        job.epochs_done = ended.operation.from_iterations
-        return job
-
-    @_apply.register
-    def _(self, record: EpochDone) -> None:
-        job = self.jobs[self.operations[record.operation].operation.trial]
-        job.epochs_done = record.epochs
-        self.changed_jobs[job.name] = None
-
-    @_apply.register
-    def _(self, record: PlaceLeft) -> None:
-        self.jobs[record.job].place = {}
-        self.changed_jobs[record.job] = None
-
-    @_apply.register
-    def _(self, record: TrialDropped) -> None:
-        job = self.jobs[record.trial]
-        job.why_dropped, job.ended_s, job.place = record.why, record.t, {}
-        del self.active[job.name]
-        self.changed_jobs[job.name] = None
+            job.epochs_done, job.metrics, job.checkpoint = record.iterations, record.metrics, record.checkpoint
+        else:
+            job.epochs_done = 0 if job.checkpoint is None else operation.from_iterations

@@ -22,11 +22,10 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from optplan.execution.checkpoints import is_whole
+from optplan.execution.checkpoints import Storage, is_whole
 from optplan.execution.fleets.running import watch
 from optplan.execution.running import run
 from optplan.execution.runs import read_run
-from optplan.execution.storage import Storage
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.instances.files import read_instance
 from optplan.solving import build_plan, solve

@@ -24,7 +24,7 @@ from optplan.execution.protocol import Executor, NodeRequest, Observation
 from optplan.execution.records import NodeChanged, NodeReleasing, NodeWanted, OperationWanted, Record, TablePublished
 from optplan.execution.runs import read_run, resume
 from optplan.execution.streams.arrivals import StreamJob, read_jobs
-from optplan.execution.streams.driving import StreamDriver, StreamTerms
+from optplan.execution.streams.driver import StreamDriver, StreamTerms
 from optplan.execution.streams.running import run_stream
 from optplan.execution.streams.state import StreamState
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
