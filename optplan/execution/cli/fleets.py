@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 from optplan.errors import DataError, UsageError
 from optplan.execution.cli.kinds import RunKind, Told
 from optplan.execution.cli.run_view import Teller
+from optplan.execution.fleets.running import FleetOutcome, watch
+from optplan.execution.fleets.virtual import Course, Loss
+from optplan.execution.pages.fleets import build_fleet_page, describe_record, list_facts
+from optplan.formulations.srift.planning import SriftPlan
+from optplan.reporting.tables import fact_table
 
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
-    from optplan.execution.fleets.running import FleetOutcome
-    from optplan.execution.fleets.virtual import Course
     from optplan.execution.loop import Listener
     from optplan.reporting.pages import Page
 
@@ -25,9 +28,6 @@ class _Fleets(RunKind):
     OWN = frozenset({"lose", "notice", "back", "boots", "iteration_takes"})  # what happens on the virtual clock
 
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> FleetOutcome:
-        from optplan.execution.fleets.running import watch
-        from optplan.formulations.srift.planning import SriftPlan
-
         assert isinstance(plan, SriftPlan)  # as the kind of the plan says
         if not plan.segments:
             raise DataError("plan.segments", "has none, so that nothing would run", "make the plan anew")
@@ -35,20 +35,13 @@ class _Fleets(RunKind):
         return watch(plan, out=out, course=_read_course(own), listener=listener, **fields)
 
     def telling(self, *_: object) -> Teller:
-        from optplan.execution.pages.fleets import describe_record
-
         return Teller(describe_record)
 
     def present(self, outcome: FleetOutcome) -> list[Shown]:
-        from optplan.execution.pages.fleets import list_facts
-        from optplan.reporting.tables import fact_table
-
         told = ["virtual fleet: nothing was trained; what happened is what was asked for"] if outcome.virtual else []
         return [*told, fact_table(list_facts(outcome))]
 
     def build_page(self, told: Told) -> Page:
-        from optplan.execution.pages.fleets import build_fleet_page
-
         return build_fleet_page(told.outcome)
 
     def stop(self, folder: Path, process: int | None) -> tuple[str, bool]:
@@ -63,8 +56,6 @@ class _Fleets(RunKind):
 
 def _read_course(given: dict[str, Any]) -> Course | None:
     """Return what happens on the virtual clock; None where nothing was said."""
-    from optplan.execution.fleets.virtual import Course, Loss
-
     if not given:
         return None
     useless = sorted(given.keys() & {"notice", "back"})

@@ -17,7 +17,6 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from optplan.errors import UsageError
-from optplan.units import BudgetUnit
 
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
@@ -36,8 +35,6 @@ _KINDS = {
 }
 #: Parameters of `optplan run` that fill a field of another name.
 _PARAMETERS = {
-    "budget_usd": ("budget",),
-    "deadline_s": ("deadline",),
     "gpus_per_node": ("node_gpus",),
     "terms": ("every_s", "window_s"),
 }
@@ -180,22 +177,11 @@ def _listening(teller: Any, events: Path | None) -> Iterator[Listener]:  # noqa:
 
 def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
     """Return the fields of a record of options that were given as parameters."""
-    from optplan.instances.plain_data import read_data
-
     fields, terms = dict(given), dict[str, float]()
-    budget = fields.pop("budget", None)
-    if budget is not None:
-        if budget.unit is not BudgetUnit.USD:
-            raise UsageError(f"--budget: got {budget}; a run is limited in money, as in 25usd")
-        fields["budget_usd"] = budget.value
-    if "deadline" in fields:
-        fields["deadline_s"] = fields.pop("deadline")
     if fields.get("replan_above") == math.inf:
         fields["replan_above"] = None
-    if "setup" in fields:
-        fields["setup"] = read_data(fields["setup"])
     if "sbatch" in fields:
-        fields["sbatch"] = dict(map(_split, fields["sbatch"]))
+        fields["sbatch"] = dict(fields["sbatch"])
     if "node_gpus" in fields:
         fields["gpus_per_node"] = dict.fromkeys(plan.resources, fields.pop("node_gpus"))
     if "every_s" in fields:
@@ -204,10 +190,3 @@ def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
     if "window_s" in fields:
         terms["window_h"] = fields.pop("window_s") / 3600.0
     return fields | ({"terms": terms} if terms else {})
-
-
-def _split(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise UsageError(f"--sbatch: got {text!r}; an option and its value are needed, as in partition=gpu")
-    return name, value

@@ -16,12 +16,12 @@ from optplan.contracts.plan import Plan, UnitKind
 from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint
 from optplan.execution.exports.commands import placeholders
 from optplan.execution.exports.entries import ExporterEntry, Workdir, exporter_named
-from optplan.execution.exports.folder import MANIFEST, describe, write_common, write_launcher
+from optplan.execution.exports.folder import MANIFEST, VERSION, describe, write_launcher
 from optplan.execution.exports.request import ExportOptions, ExportRequest, Template
 from optplan.execution.exports.steps import Kind, Outline, outline
 from optplan.execution.scheduler import Rules, list_trials
 from optplan.execution.spaces import draw_configurations
-from optplan.instances.files import write_text
+from optplan.instances.files import format_json, write_text
 
 
 def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, str]:  # noqa: ANN401 - fields of ExportOptions
@@ -39,6 +39,7 @@ def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, 
         raise UsageError(f"overlay: jobs of {to} are no pods; leave it out")
     rules = Rules.of(plan, given.metric, given.mode)
     request = ExportRequest(
+        **vars(taken),
         command=command,
         options=given,
         template=_read_template(entry, given.template),
@@ -48,10 +49,12 @@ def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, 
         metric=rules.metric,
         mode=rules.mode,
     )
-    manifest = describe(taken, request, to)
-    request = replace(request, export_id=_identify(manifest, request))
-    launcher = write_launcher(taken, request) if entry.launched else {}
-    files = {**write_common(taken, request, manifest), **launcher, **entry.write(taken, request)}
+    said = describe(request, to)
+    request = replace(request, export_id=_identify(said, request))
+    manifest = {"version": VERSION, "export_id": request.export_id, **said}
+    common = {"plan.json": plan.to_json_data(), MANIFEST: manifest}
+    files = {name: format_json(data) + "\n" for name, data in common.items()}
+    files |= {**(write_launcher(request) if entry.launched else {}), **entry.write(request)}
     return dict(sorted(files.items()))
 
 
@@ -184,8 +187,8 @@ def _find_workdir(entry: ExporterEntry, given: str | None) -> str | None:
     return str(folder.resolve())
 
 
-def _identify(manifest: Mapping[str, Any], request: ExportRequest) -> str:
+def _identify(said: Mapping[str, Any], request: ExportRequest) -> str:
     """Return the id of an export: the same for the same plan and options, and another one for another folder."""
-    said = [manifest, request.command, request.options.model_dump(mode="json", exclude={"space"})]
-    text = json.dumps(said, sort_keys=True)
+    asked = [said, request.command, request.options.model_dump(mode="json", exclude={"space"})]
+    text = json.dumps(asked, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

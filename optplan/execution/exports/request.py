@@ -11,6 +11,7 @@ from pydantic import Field
 
 from optplan.contracts.conditions import Mode
 from optplan.errors import DataError, nearest_name_hint
+from optplan.execution.exports.steps import Outline
 from optplan.schema import ByName, FrozenModel
 
 
@@ -72,9 +73,9 @@ class ExportOptions(FrozenModel):
     sizes_known: bool = False
 
 
-@dataclass(frozen=True)
-class ExportRequest:
-    """What an exporter is given.
+@dataclass(frozen=True, kw_only=True)
+class ExportRequest(Outline):
+    """What an exporter is given: an outline, and what is asked of its export.
 
     ``command`` is empty where each class of a stream has its own; ``export_id`` is of the plan, of all that was asked,
     and of the folder, and names what is made elsewhere; ``workdir`` is None where the image says it, and with

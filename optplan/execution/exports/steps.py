@@ -98,6 +98,35 @@ class Outline:
         ids = {segment.id for segment in last_of_each_unit(self.plan.segments)}
         return tuple(step for step in self.steps if step.segment.id in ids)
 
+    def whole_shape(self, step: Step) -> Shape:
+        """Return what all of a job holds: a fleet's groups together, else what one member of the step holds."""
+        if self.kind is not Kind.FLEET:
+            return step.shape
+        shapes = [each.shape for each in self.steps]
+        return Shape(sum(s.nodes for s in shapes), step.shape.gpus_per_node, sum(s.workers for s in shapes))
+
+    def describe_size(self, step: Step) -> dict[str, int | float | str | None]:
+        """Return what a step's command is told of it, by placeholder; as variables they begin with OPTPLAN_."""
+        whole, is_stream = self.whole_shape(step), self.kind is Kind.STREAM
+        together = self.steps if self.kind is Kind.FLEET else (step,)
+        return {
+            "segment": step.segment.id,
+            "nodes": whole.nodes,
+            "gpus_per_node": step.shape.gpus_per_node,
+            "gpus": sum(each.segment.gpus for each in together),
+            "workers": whole.workers,
+            "batch": step.segment.batch_per_worker,
+            "iterations": None if is_stream else step.target,
+            "epochs": step.target if is_stream else None,
+            "seconds": None if step.fixed_s is None else round(step.fixed_s, 3),
+        }
+
+    def require_one_group(self, why: str) -> None:
+        """Refuse a fleet of several groups, saying why and what else could be done."""
+        if self.kind is Kind.FLEET and len(self.steps) > 1:
+            many = f"the fleet has {len(self.steps)} groups of nodes"
+            raise CannotExpressError(f"cannot express: {many}, {why}")
+
 
 @dataclass(frozen=True)
 class Way:
