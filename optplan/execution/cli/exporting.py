@@ -91,8 +91,9 @@ def export(
     Every job starts its command through DIR/launch.sh, which gives it its size, its checkpoint and its configuration
     by placeholders and by environment variables. What a target cannot express is refused.
     """
-    from optplan.execution.exports.exporting import divide_commands, is_stream, write_folder
+    from optplan.execution.exports.exporting import divide_commands, write_folder
     from optplan.execution.exports.exporting import export as export_plan
+    from optplan.execution.exports.steps import kind_of
     from optplan.instances.files import read_plan
 
     given = {name: value for name, value in options.items() if value is not None}
@@ -102,7 +103,7 @@ def export(
     write_folder(files, out, overwrite=force)
     if not as_json:
         note(f"wrote {len(files)} files to {out}")
-    stream = " --class NAME --job NAME" if is_stream(followed) else ""
+    stream = " --class NAME --job NAME" if kind_of(followed) == "stream" else ""
     written = {"target": target, "folder": str(out), "files": list(files)}
     print_either(written, f"optplan submit {shlex.quote(str(out))}{stream}\n", as_json=as_json)
     return 0

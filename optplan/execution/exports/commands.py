@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.execution.exports.request import ExportRequest, Launcher
-from optplan.execution.exports.steps import CannotExpressError, Kind, Step
+from optplan.execution.exports.request import ExportRequest
+from optplan.execution.exports.steps import CannotExpressError, Step
 
 #: Placeholders of which a command needs one, where sizes differ from a single GPU.
 SIZES = ("nodes", "gpus_per_node", "gpus", "workers")
@@ -21,7 +21,7 @@ def write_command(step: Step, request: ExportRequest) -> str:
     """Return a step's command as the words of a Bash array; it is refused where it would lose its size."""
     command = request.options.commands.get(step.segment.unit, request.command)
     words = split(command)
-    values = request.describe_size(step) | {"class": step.segment.unit if request.kind is Kind.STREAM else None}
+    values = request.describe_size(step) | {"class": step.segment.unit if request.kind == "stream" else None}
     late = _LATE | {name: f"OPTPLAN_VALUE_{number}" for number, name in enumerate(value_names(request), start=1)}
     written = [_write_word(word, values, late) for word in words]
     _require_size(command, request)
@@ -83,7 +83,7 @@ def _quote(text: str) -> str:
 
 def _require_size(command: str, request: ExportRequest) -> None:
     shown = placeholders(command)
-    if request.options.sizes_known or request.options.launcher is Launcher.TORCHRUN or shown.intersection(SIZES):
+    if request.options.sizes_known or request.options.launcher == "torchrun" or shown.intersection(SIZES):
         return
     if any(step.segment.gpus > 1 for step in request.steps):
         names = ", ".join(f"{{{name}}}" for name in SIZES)
@@ -95,7 +95,7 @@ def _require_size(command: str, request: ExportRequest) -> None:
 
 
 def _launch(step: Step, request: ExportRequest) -> Iterable[str]:
-    if request.options.launcher is not Launcher.TORCHRUN:
+    if request.options.launcher != "torchrun":
         return []
     nodes = request.whole_shape(step).nodes
     sizes = [f"--nproc-per-node={step.shape.workers_per_node}", f"--nnodes={nodes}:{nodes}"]

@@ -14,7 +14,7 @@ from optplan.contracts.conditions import Elapsed
 from optplan.errors import UsageError
 from optplan.execution.exports.commands import value_names, write_command, write_promotion
 from optplan.execution.exports.request import ExportRequest
-from optplan.execution.exports.steps import CannotExpressError, Kind, Step, hard_deadline
+from optplan.execution.exports.steps import CannotExpressError, Step, hard_deadline
 
 #: What `optplan promote` and `optplan submit` read.
 MANIFEST = "export.json"
@@ -79,7 +79,7 @@ def write_launcher(request: ExportRequest) -> dict[str, str]:
     found = {"launch.sh": read_script("launch.sh")}
     for step in request.steps:
         found[f"steps/{step.name}.sh"] = _write_step(step, request)
-        if request.kind is Kind.SEARCH and not step.is_promoted:
+        if request.kind == "search" and not step.is_promoted:
             found[f"members/{step.name}.txt"] = _write_members(step, request)
     if request.configurations:
         names = value_names(request)
@@ -93,7 +93,7 @@ def describe(request: ExportRequest, target: str) -> dict[str, Any]:
     return {
         "plan_id": request.plan.plan_id,
         "target": target,
-        "kind": request.kind.value,
+        "kind": request.kind,
         "workdir": request.workdir,
         "time_quantile": request.options.time_quantile,
         "margin": request.options.margin,
@@ -112,10 +112,11 @@ def describe(request: ExportRequest, target: str) -> dict[str, Any]:
 
 def _write_step(step: Step, request: ExportRequest) -> str:
     deadline_s = hard_deadline(request.plan)
+    said = "".join(each if each.isprintable() else " " for each in step.segment.label or step.segment.id)
     variables = {
         "EXPORT": request.export_id,
         "PLAN": request.plan.plan_id,
-        "KIND": request.kind.value,
+        "KIND": request.kind,
         "UNIT": step.segment.unit,
         **request.describe_size(step),
         "DONE": None if isinstance(step.segment.exit, Elapsed) else step.done,
@@ -124,7 +125,7 @@ def _write_step(step: Step, request: ExportRequest) -> str:
         "DEADLINE": None if deadline_s is None else math.ceil(deadline_s),
         "WORKDIR": request.workdir if request.enters_workdir else None,
     }
-    lines = [f"# {_one_line(step.segment.label or step.segment.id)}"]
+    lines = [f"# {said}"]
     named = {f"OPTPLAN_{name.upper()}": value for name, value in variables.items()}
     lines += [f"export {name}={_quote(name, value)}" for name, value in named.items()]
     own = [f"  export {_variable(name)}={_quote(name, value)}" for name, value in request.template.env.items()]
@@ -148,10 +149,6 @@ def _quote(name: str, value: object) -> str:
     if "\0" in text:
         raise CannotExpressError(f"{name}: cannot express the character NUL in a shell's variable; leave it out")
     return shlex.quote(text) if text else ""
-
-
-def _one_line(text: str) -> str:
-    return "".join(each if each.isprintable() else " " for each in text)
 
 
 def _write_members(step: Step, request: ExportRequest) -> str:

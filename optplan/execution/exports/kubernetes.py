@@ -30,7 +30,7 @@ from optplan.execution.exports.pods import (
     write_pod,
 )
 from optplan.execution.exports.request import ExportRequest, write_yaml
-from optplan.execution.exports.steps import CannotExpressError, Kind, Step
+from optplan.execution.exports.steps import CannotExpressError, Step
 
 #: A pod that was preempted, evicted or drained has not failed.
 _PREEMPTED = [{"type": "DisruptionTarget", "status": "True"}]
@@ -72,7 +72,7 @@ def _write_files(
     request: ExportRequest, write: Callable[[Sequence[Step], str, ExportRequest], dict[str, Any]]
 ) -> dict[str, str]:
     steps = request.steps
-    named = {"train": steps} if request.kind is Kind.FLEET else {step.name: (step,) for step in steps}
+    named = {"train": steps} if request.kind == "fleet" else {step.name: (step,) for step in steps}
     manifests = {name: write(together, name, request) for name, together in named.items()}
     files = {f"manifests/{name}.yaml": write_yaml(manifest) for name, manifest in manifests.items()}
     kinds = {name: str(manifest["kind"]).lower() for name, manifest in manifests.items()}
@@ -110,7 +110,7 @@ def _write_jobset(steps: Sequence[Step], name: str, request: ExportRequest) -> d
         # The pod's own index is its place among the nodes, the Job's that of the member.
         source = {"fieldRef": {"fieldPath": "metadata.annotations['jobset.sigs.k8s.io/job-index']"}}
         # Of a fleet, all groups meet at the first one's first pod; of trials, each at its own.
-        replica = "0" if request.kind is Kind.FLEET else "$(JOB_INDEX)"
+        replica = "0" if request.kind == "fleet" else "$(JOB_INDEX)"
         container["env"][:0] = [
             {"name": "JOB_INDEX", "valueFrom": source},
             {"name": "MASTER_ADDR", "value": f"{called}-g0-{replica}-0.{called}"},
@@ -184,13 +184,13 @@ def _write_submission(request: ExportRequest, kinds: Mapping[str, str]) -> str:
     """Return the script that applies manifests, waits for each, and has who goes on decided in between."""
     template = request.template_as(PodTemplate)
     space = "" if template.namespace is None else f" --namespace {template.namespace}"
-    lock = "" if request.kind is Kind.STREAM else read_script("lock.sh")
+    lock = "" if request.kind == "stream" else read_script("lock.sh")
     head = read_script("kubernetes.sh", space=space, lock=lock)
-    if request.kind is Kind.STREAM:
+    if request.kind == "stream":
         cases = [f"  {way.name}) steps='{' '.join(step.name for step in way.steps)}' ;;" for way in request.ways]
         blanks = {"job": JOB_NAME, "cases": "\n".join(cases), "kind": _same(kinds), "tag": request.tag}
         return head + read_script("kubernetes-stream.sh", **blanks)
-    if request.kind is Kind.FLEET:
+    if request.kind == "fleet":
         train = f"{kinds['train']} {name_object('train', request)}"
         ended = f"trials/job/ended-{request.steps[0].name}"
         run = f"begin train {train}\n  await {train}\n  require {ended}"

@@ -11,7 +11,7 @@ from pydantic import Field
 from optplan.errors import DataError, nearest_name_hint
 from optplan.execution.exports.folder import read_manifest
 from optplan.execution.exports.request import ExportRequest, Template, require_known
-from optplan.execution.exports.steps import CannotExpressError, Kind, Step
+from optplan.execution.exports.steps import CannotExpressError, Step
 from optplan.schema import ByName, FrozenModel
 
 #: Stands for the name of a stream's job until it is submitted; a name of Kubernetes itself, so that files are valid.
@@ -69,7 +69,7 @@ class PodTemplate(Template):
 
 def name_object(name: str, request: ExportRequest) -> str:
     """Return what an object is called: the export's tag, the step, and for streams what stands for the job."""
-    return f"{request.tag}-{name}" + (f"-{JOB_NAME}" if request.kind is Kind.STREAM else "")
+    return f"{request.tag}-{name}" + (f"-{JOB_NAME}" if request.kind == "stream" else "")
 
 
 def write_metadata(name: str, request: ExportRequest) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def describe_container(step: Step, request: ExportRequest, member: str) -> dict[
     return {
         "image": template.image,
         "command": ["bash", "-c", f"exec bash {folder}/launch.sh {step.name} {member}"],
-        "env": env + ([{"name": "OPTPLAN_JOB", "value": JOB_NAME}] if request.kind is Kind.STREAM else []),
+        "env": env + ([{"name": "OPTPLAN_JOB", "value": JOB_NAME}] if request.kind == "stream" else []),
         "resources": {"requests": {**template.requests, **gpus}, "limits": {**extended, **gpus}},
     }
 

@@ -18,7 +18,7 @@ from typing import Any
 from optplan.contracts.conditions import Mode, Promoted
 from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION
-from optplan.execution.exports.steps import Kind, Outline, Step, hard_deadline, outline
+from optplan.execution.exports.steps import Outline, Step, hard_deadline, outline
 from optplan.execution.ranking import rank, read_metric
 from optplan.instances.files import format_json, read_plan, write_text
 from optplan.instances.plain_data import parse_json, read_text
@@ -161,7 +161,7 @@ def choose_way(exported: Exported, unit: str) -> str:
 def submit(exported: Exported, *, unit: str | None = None, job: str | None = None) -> str:
     """Hand the jobs of an export to its scheduler: all of them, or of a stream those of one job of a class."""
     script = ["bash", "submit.sh"]
-    if exported.outline.kind is Kind.STREAM:
+    if exported.outline.kind == "stream":
         if unit is None or job is None:
             raise UsageError("class: a stream's jobs are submitted one by one; give --class and --job")
         if not _JOB.fullmatch(job):

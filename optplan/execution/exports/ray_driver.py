@@ -13,8 +13,8 @@ from pydantic import Field
 
 from optplan.execution.exports.commands import value_names
 from optplan.execution.exports.folder import read_script
-from optplan.execution.exports.request import ExportRequest, Launcher, Template
-from optplan.execution.exports.steps import CannotExpressError, Kind
+from optplan.execution.exports.request import ExportRequest, Template
+from optplan.execution.exports.steps import CannotExpressError
 from optplan.schema import ByName
 
 _TRAINABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -35,10 +35,10 @@ class RayTemplate(Template):
 def write_files(request: ExportRequest) -> Mapping[str, str]:
     """Return the driver script, and the script that submits it; ``module:Trainable`` is a trainable of Ray Tune."""
     template = request.template_as(RayTemplate)
-    if request.kind is Kind.STREAM:
+    if request.kind == "stream":
         raise CannotExpressError("cannot express: a stream's jobs arrive one by one; use --to slurm or kubernetes")
     if _TRAINABLE.fullmatch(request.command):
-        if request.kind is not Kind.SEARCH:
+        if request.kind != "search":
             raise CannotExpressError("cannot express: Ray Tune follows searches; give a command line for a fleet")
         driver = _write_tuner(request, template)
     else:
@@ -75,7 +75,7 @@ def _write_run(request: ExportRequest, template: RayTemplate) -> str:
         "metric": request.metric,
         "mode": request.mode.value,
         "retries": request.options.retries,
-        "launcher": "torchrun" if request.options.launcher is Launcher.TORCHRUN else "single",
+        "launcher": request.options.launcher,
     }
     space = [dict(each) for each in request.configurations] or None
     return read_script("ray-run.txt").format(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from optplan.execution.exports.commands import write_promotion
 from optplan.execution.exports.folder import begin_stream, read_script, write_decide
 from optplan.execution.exports.request import ExportRequest
-from optplan.execution.exports.steps import CannotExpressError, Kind
+from optplan.execution.exports.steps import CannotExpressError
 
 #: What else could be done where one machine is not enough.
 _ELSE = "use --to slurm, skypilot or kubernetes"
@@ -19,7 +19,7 @@ _ELSE = "use --to slurm, skypilot or kubernetes"
 def write_files(request: ExportRequest) -> Mapping[str, str]:
     """Return the script that runs the plan, or one job of a class, on one machine."""
     _require_one_machine(request)
-    if request.kind is Kind.STREAM:
+    if request.kind == "stream":
         return {"submit.sh": _write_stream(request)}
     head = read_script("script.sh", lock=read_script("lock.sh"), retries=request.options.retries)
     lines = [head, write_decide(request)]
@@ -31,7 +31,7 @@ def write_files(request: ExportRequest) -> Mapping[str, str]:
             lines.append(f"stage {step.name} {step.segment.members} {step.segment.at_once} {first} {shape.gpus} &")
             first += step.segment.at_once * shape.gpus
         lines.append("wait")
-    if request.kind is Kind.SEARCH:
+    if request.kind == "search":
         lines.append(f"{write_promotion(request)} --winner")
     else:
         lines.append(f"[[ -e trials/job/ended-{request.steps[0].name} ]]")
@@ -45,7 +45,7 @@ def _require_one_machine(request: ExportRequest) -> None:
             fix = f"give --gpus-per-node of a machine that has them all, or {_ELSE}"
             raise CannotExpressError(f"cannot express: {problem}, and a plain script has one machine; {fix}")
     request.require_one_group(f"and a plain script has one machine; {_ELSE}")
-    for level in [] if request.kind is Kind.STREAM else request.levels():
+    for level in [] if request.kind == "stream" else request.levels():
         held = sum(step.segment.at_once * step.shape.gpus for step in level)
         sizes = [request.plan.resources[step.segment.resource].gpus_per_node for step in level]
         size = request.options.gpus_per_node or max(sizes)

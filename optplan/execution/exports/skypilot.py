@@ -19,7 +19,7 @@ from pydantic import Field
 from optplan.execution.exports.commands import split, write_promotion
 from optplan.execution.exports.folder import read_manifest, read_script
 from optplan.execution.exports.request import ExportRequest, Template, require_known, write_yaml
-from optplan.execution.exports.steps import CannotExpressError, Kind, Step
+from optplan.execution.exports.steps import CannotExpressError, Step
 from optplan.schema import ByName
 
 
@@ -53,24 +53,24 @@ def write_files(request: ExportRequest) -> Mapping[str, str]:
     require_known("accelerators", template.accelerators, types)
     pipelines = _list_pipelines(request)
     files = {f"tasks/{name}.yaml": _write_pipeline(name, steps, request) for name, steps in pipelines.items()}
-    if request.kind is Kind.STREAM:
+    if request.kind == "stream":
         return {**files, "submit.sh": read_script("skypilot-stream.sh")}
-    if request.kind is Kind.SEARCH:
+    if request.kind == "search":
         files["stage.sh"] = _write_stage(request)
     return {**files, "submit.sh": read_script("skypilot.sh", name=next(iter(pipelines)))}
 
 
 def _list_pipelines(request: ExportRequest) -> dict[str, Sequence[Step]]:
     """Return steps that follow one another, by what their pipeline is called."""
-    if request.kind is Kind.STREAM:
+    if request.kind == "stream":
         return {way.name: way.steps for way in request.ways}
     request.require_one_group("and a task's nodes are alike; use --to slurm or kubernetes")
-    for level in request.levels() if request.kind is Kind.SEARCH else ():
+    for level in request.levels() if request.kind == "search" else ():
         if len(level) > 1:
             names = " and ".join(repr(step.segment.id) for step in level[:2])
             many = f"{names} run side by side, and tasks of a pipeline follow one another"
             raise CannotExpressError(f"cannot express: {many}; use --to slurm or kubernetes")
-    return {"train" if request.kind is Kind.FLEET else "search": request.steps}
+    return {"train" if request.kind == "fleet" else "search": request.steps}
 
 
 def _write_pipeline(name: str, steps: Sequence[Step], request: ExportRequest) -> str:
@@ -83,7 +83,7 @@ def _write_pipeline(name: str, steps: Sequence[Step], request: ExportRequest) ->
 def _write_task(step: Step, after: str, request: ExportRequest) -> dict[str, Any]:
     template = request.template_as(SkyPilotTemplate)
     resource = request.plan.resources[step.segment.resource]
-    search = request.kind is Kind.SEARCH
+    search = request.kind == "search"
     folder = template.run_dir
     run = f"bash {folder}/launch.sh {step.name}"
     setup = template.setup.splitlines()
@@ -111,7 +111,7 @@ def _write_task(step: Step, after: str, request: ExportRequest) -> dict[str, Any
         restarts=0 if search else request.options.retries,
         mounts={folder: {"source": template.bucket, "mode": "MOUNT_CACHED"}},
         export_id=request.export_id,
-        job="optplan-job" if request.kind is Kind.STREAM else None,
+        job="optplan-job" if request.kind == "stream" else None,
         run=f"{run}\n",
         setup="".join(f"{line}\n" for line in ["set -e", *setup]) if setup else None,
     )

@@ -19,7 +19,7 @@ from optplan.errors import DataError
 from optplan.execution.exports.commands import write_promotion
 from optplan.execution.exports.folder import begin_stream, read_script
 from optplan.execution.exports.request import ExportRequest, Template, require_known
-from optplan.execution.exports.steps import Kind, Step
+from optplan.execution.exports.steps import Step
 from optplan.schema import ByName
 
 #: Tasks of one array: with Slurm's default MaxArraySize, 1001, their numbers end at 1000.
@@ -55,10 +55,10 @@ def write_files(request: ExportRequest) -> Mapping[str, str]:
     types = [resource.gpu_type for resource in request.plan.resources.values()]
     require_known("gpus", template.gpus, types)
     require_known("resources", template.resources, request.plan.resources)
-    if request.kind is Kind.FLEET:
+    if request.kind == "fleet":
         job = _write_job(request.steps, request)
         return {"jobs/train.sbatch": job, "submit.sh": _submit(["submit train"])}
-    if request.kind is Kind.STREAM:
+    if request.kind == "stream":
         return _write_stream(request)
     return _write_search(request)
 
@@ -106,8 +106,8 @@ def _write_stream(request: ExportRequest) -> dict[str, str]:
 
 
 def _write_job(steps: Sequence[Step], request: ExportRequest, *, member: str = "1", after: str = "") -> str:
-    name = f"{request.tag}-{'train' if request.kind is Kind.FLEET else steps[0].name}"
-    log = "logs/%x-%A_%a.log" if request.kind is Kind.SEARCH else "logs/%x-%j.log"
+    name = f"{request.tag}-{'train' if request.kind == 'fleet' else steps[0].name}"
+    log = "logs/%x-%A_%a.log" if request.kind == "search" else "logs/%x-%j.log"
     options = [f"--job-name={name}", f"--output={log}", "--open-mode=append", "--requeue"]
     groups = [[f"#SBATCH {option}" for option in _options(step, request)] for step in steps]
     lines = [f"#SBATCH {option}" for option in options] + groups[0]
@@ -117,7 +117,7 @@ def _write_job(steps: Sequence[Step], request: ExportRequest, *, member: str = "
         "slurm-job.sh",
         plan_id=request.plan.plan_id,
         options="\n".join(lines),
-        member="member=$((OPTPLAN_OFFSET + SLURM_ARRAY_TASK_ID))\n" if request.kind is Kind.SEARCH else "",
+        member="member=$((OPTPLAN_OFFSET + SLURM_ARRAY_TASK_ID))\n" if request.kind == "search" else "",
         run=" : ".join(_run(number, step, member, len(steps)) for number, step in enumerate(steps)),
         retries=request.options.retries,
     )
