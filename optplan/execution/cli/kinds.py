@@ -10,8 +10,6 @@ import math
 import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -21,6 +19,7 @@ from optplan.errors import UsageError
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
+    from optplan.execution.cli.run_view import RunView, Teller
     from optplan.execution.journal import Kind
     from optplan.execution.loop import Listener
     from optplan.execution.runs import Run
@@ -62,8 +61,10 @@ class RunKind(ABC):
         """Follow a plan to its end, with what was given for its own parameters, and for the fields of its options."""
 
     @abstractmethod
-    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any, Any] | None) -> Any:  # noqa: ANN401
-        """Return what says what happens (``tell``), of a run that begins or goes on, and on a terminal ``line``."""
+    def telling(
+        self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any, Any] | None
+    ) -> Teller | RunView:
+        """Return what says what happens in a run that begins or goes on."""
 
     @abstractmethod
     def present(self, outcome: Any) -> list[Shown]:  # noqa: ANN401 - of its kind
@@ -85,18 +86,21 @@ class RunKind(ABC):
 
     def follow(self, plan: Plan, given: dict[str, Any], events: Path | None) -> Told:
         """Follow a plan to its end, and write what happens into a file."""
+        from optplan.execution.cli.run_view import listening
+
         own = {name: given.pop(name) for name in (*self.OWN, "out") if name in given}
         fields = _fill(given, plan)
-        with _listening(self.telling(plan, fields, None), events) as listener:
+        with listening(events, self.telling(plan, fields, None)) as listener:
             return Told(self.begin(plan, own, listener, fields), plan.instance_name)
 
     def resume(self, folder: Path, given: dict[str, Any], events: Path | None) -> Told:
         """Go on with the run in a folder, as :meth:`follow` does."""
+        from optplan.execution.cli.run_view import listening
         from optplan.execution.runs import read_run, resume
 
         run, abort = read_run(folder), given.pop("abort", False)
         fields = _fill(given, run.plan)
-        with _listening(self.telling(run.plan, fields, run), events) as listener:
+        with listening(events, self.telling(run.plan, fields, run)) as listener:
             return Told(resume(folder, abort=abort, listener=listener, **fields), run.plan.instance_name)
 
     def read(self, folder: Path) -> Told:
@@ -165,14 +169,6 @@ def find_process(folder: Path) -> int | None:
 def _run_kind(name: str) -> RunKind:
     found: RunKind = resolve_name(_KINDS[name])
     return found
-
-
-@contextmanager
-def _listening(teller: Any, events: Path | None) -> Iterator[Listener]:  # noqa: ANN401 - with tell, and perhaps line
-    from optplan.execution.cli.run_view import listening
-
-    with listening(events, teller.tell, getattr(teller, "line", None)) as listener:
-        yield listener
 
 
 def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
