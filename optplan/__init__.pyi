@@ -16,6 +16,9 @@ from optplan.contracts import (
     Termination as Termination,
     Verification as Verification,
 )
+from optplan.contracts.configurations import (
+    Configuration as Configuration,
+)
 from optplan.errors import (
     OptplanError as OptplanError,
 )
@@ -60,7 +63,6 @@ from optplan.formulations.seer.data.instance import (
 )
 from optplan.formulations.seer.data.search_space import (
     Choices as Choices,
-    Configuration as Configuration,
     Interval as Interval,
 )
 from optplan.formulations.seer.planning import (

@@ -40,6 +40,19 @@ class _PathKind(click.Path):
         self.name = name
 
 
+class _DataKind(_PathKind):
+    """A file of YAML or JSON, as the plain data that it holds; an empty one would be taken for none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401, ARG002 - click's own
+        """Read the file that the user named; click calls this."""
+        from optplan.instances.plain_data import read_data
+
+        data = read_data(Path(value)) if isinstance(value, str) else value
+        if data is None and param is not None:
+            raise UsageError(f"{value}: is empty; fill it, or leave out {flag(param)}")
+        return data
+
+
 def parse_price(text: str, *, what: str, typed: str = "") -> float:
     """Read a price into US dollars per hour; ``typed`` is all that the user typed, where that is more."""
     amount = parse_budget(text, what=what)
@@ -73,7 +86,8 @@ def parse_numbers(text: str, *, what: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-#: What options take: seconds, an amount with its unit, US dollars an hour, bytes, a gap, whole numbers, and paths.
+#: What options take: seconds, an amount with its unit, US dollars an hour, bytes, a gap, whole numbers, paths, and what
+#: a file holds.
 TIME = Kind("TIME", parse_duration)
 BUDGET = Kind("AMOUNT", parse_budget)
 PRICE = Kind("AMOUNT", parse_price)
@@ -81,6 +95,7 @@ SIZE = Kind("SIZE", parse_bytes)
 GAP = Kind("GAP", parse_gap)
 NUMBERS = Kind("N,N", parse_numbers)
 FILE, DIR = _PathKind("FILE"), _PathKind("DIR")
+DATA = _DataKind("FILE")
 
 
 def named(*names: str) -> dict[str, str]:

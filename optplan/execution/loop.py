@@ -70,8 +70,11 @@ class Rounds(ABC, Generic[_State]):
         """Tell the listener what is held and runs on when this is left at once, by a second interruption."""
 
     @abstractmethod
-    def resume(self, changes: Mapping[str, Any] | None = None) -> None:
-        """Take over what an earlier driver left behind, with options that are others from now on."""
+    def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:
+        """Take over what an earlier driver left behind, with options that are others from now on.
+
+        Unless it ``starts`` what that one only wanted to start, this is taken for gone.
+        """
 
     @abstractmethod
     def abort(self) -> int:
@@ -153,7 +156,7 @@ class Loop(Rounds[_State]):
         )
         tell(self._listener, Noted(self._executor.now_s(), text))
 
-    def resume(self, changes: Mapping[str, Any] | None = None) -> None:
+    def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:
         """Take over what an earlier driver left behind, with options that are others from now on."""
         state, executor, now_s = self._state, self._executor, self._executor.now_s()
         self._note(Resumed(now_s, dict(changes or {})))
@@ -170,7 +173,7 @@ class Loop(Rounds[_State]):
             if name not in seen.operations and lost:
                 why = f"its node {lost[0]} was gone when the run was resumed"
                 self._note(OperationFailed(now_s, name, why, blameless=True))
-            elif each.phase is Phase.WANTED:
+            elif each.phase is Phase.WANTED and (starts or name in seen.operations):
                 if name not in seen.operations:
                     executor.start(each.operation)  # under its name: should it have been started, that does nothing
                 self._note(OperationStarted(now_s, name))
@@ -179,7 +182,8 @@ class Loop(Rounds[_State]):
                 self._note(OperationFailed(now_s, name, why, blameless=True))
             elif each.phase is Phase.STOPPING:
                 executor.stop(name, self._grace_s)
-        executor.ensure_nodes([each for each in missing if state.nodes[each.node].phase is Phase.WANTED])
+        if starts:
+            executor.ensure_nodes([each for each in missing if state.nodes[each.node].phase is Phase.WANTED])
         self._release(sorted(name for name, node in state.nodes.items() if node.phase is Phase.RELEASING))
 
     def abort(self) -> int:

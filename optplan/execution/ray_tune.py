@@ -151,14 +151,10 @@ class PlanScheduler(TrialScheduler):
             return str(TrialScheduler.PAUSE)
         return str(TrialScheduler.CONTINUE)
 
-    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:  # noqa: ANN401 - Tune's
-        """Wait for what Tune does: it may start the trial again (``FailureConfig(max_failures=...)``)."""
+    def on_trial_error(self, *_: object) -> None:
+        """Wait for the next round, which sees that the trial has ended, or that Tune starts it again."""
 
-    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: Mapping[str, Any]) -> None:  # noqa: ANN401 - Tune's
-        """Wait for the next round, which sees that the trial has ended."""
-
-    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:  # noqa: ANN401 - Tune's
-        """Wait for the next round, which sees that the trial has ended."""
+    on_trial_complete = on_trial_remove = on_trial_error
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:  # noqa: ANN401 - Tune's
         """Take note of what has happened, decide, and return a trial that is to be started.

@@ -137,7 +137,7 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
         changed = {name: known.get(name) for name in changes}  # what is None is left out there
 
         def go_on(driver: Rounds[_State]) -> object:
-            driver.resume(changed)
+            driver.resume(changed, starts=not abort)
             return driver.abort() if abort else driver.follow()
 
         return self._follow(listener, go_on)

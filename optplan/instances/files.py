@@ -108,7 +108,12 @@ def read_plan(path: Path | str, kind: type[Plan] | None = None) -> Plan:
     UsageError
         When the path is none, or the plan of another kind.
     """
+    from optplan.instances.library import names  # the library is read only when a plan is asked for
+
     _require_path(path)
+    if str(path) in names() and not Path(path).exists():
+        made = f"`optplan solve {path} --plan plan.json` makes one"
+        raise UsageError(f"{path}: is an instance, and a plan is needed; {made}")
     plan = parse_plan(read_data(Path(path)), path=Path(path).name)
     return plan if kind is None else _require_type(plan, kind, path)
 

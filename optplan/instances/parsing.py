@@ -107,7 +107,8 @@ def _require_kind(fields: dict[str, Any], path: str, what: str) -> None:
             known = f", such as the one it was made for, {fields.get('instance_name')!r}" if "instance" in what else ""
             raise DataError(path, f"is {made[0]}, not {what}", f"give {what}{known}")
     elif not made and "name" in fields and "instance" not in what:  # only instances have a name of their own
-        raise DataError(path, f"is an instance, not {what}", f"give {what}")
+        solved = "; `optplan solve INSTANCE --plan FILE` makes one" if what == "a plan" else ""
+        raise DataError(path, f"is an instance, not {what}", f"give {what}{solved}")
 
 
 def _parse_plan(fields: dict[str, Any], formulation: Formulation, path: str) -> Plan:

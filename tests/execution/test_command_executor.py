@@ -131,6 +131,19 @@ def test_what_the_command_cannot_do_is_said(plan_of: PlanOf, tmp_path: Path, sta
     assert state.ended is not None
 
 
+def test_a_run_is_given_up_without_its_command(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Its command cannot start anything; giving up starts nothing, and so needs none that can."""
+    plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
+    with pytest.raises(UsageError, match="ended with exit code 1 on start"):
+        run(plan, QUADRATIC, command=f"{sys.executable} -c 1/0", out=out, space=RATES, executor="command")
+    said = (out / "commands.log").read_text(encoding="utf-8")
+    outcome = resume(out, abort=True)
+    assert (outcome.status, outcome.code, outcome.why) == ("ended", 1, "given up by the user")
+    assert (out / "commands.log").read_text(encoding="utf-8") == said
+    state = read_run(out).state
+    assert (state.active, state.held_nodes()) == (set(), [])
+
+
 def test_options_that_mean_nothing_are_refused(
     plan_of: PlanOf, plan_stages: PlanOf, make_instance: Callable[..., BoaInstance], tmp_path: Path
 ) -> None:

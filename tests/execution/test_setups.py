@@ -10,8 +10,8 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import DataError, UsageError
+from optplan.execution.cli.searches import build_run_page
 from optplan.execution.outcomes import RunOutcome
-from optplan.execution.pages.runs import build_run_page
 from optplan.execution.records import encode
 from optplan.execution.running import run
 from optplan.execution.setups import Setup, set_up

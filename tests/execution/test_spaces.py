@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.errors import DataError
-from optplan.execution.spaces import count_configurations, describe_plan_space, draw
+from optplan.contracts import Plan
+from optplan.contracts.configurations import Range, count_configurations
+from optplan.errors import DataError, DataWarning
+from optplan.execution.spaces import draw, draw_configurations
 
 SPACE = {
     "learning_rate": {"loguniform": [1e-4, 1e-1]},
@@ -47,8 +52,8 @@ def test_a_large_finite_space_is_not_listed() -> None:
 
 def test_configurations_are_counted() -> None:
     """3 x 2; there is no end of real numbers, and none without a space."""
-    assert count_configurations({name: SPACE[name] for name in ("layers", "optimizer")}) == 6
-    assert count_configurations(SPACE) is None
+    assert count_configurations({"layers": range(2, 5), "optimizer": ["sgd", "adam"]}) == 6
+    assert count_configurations({"layers": range(2, 5), "momentum": Range(0.5, 0.9)}) is None
     assert count_configurations({}) is None
 
 
@@ -60,18 +65,24 @@ def test_configurations_can_be_listed() -> None:
         draw(listed, 4)
 
 
-def test_a_plan_has_a_space_of_its_own() -> None:
-    """SEER's intervals and choices in the words of this module."""
-    own = {
+def test_a_plan_has_a_space_of_its_own(plan_of: Callable[..., Plan]) -> None:
+    """SEER's intervals and choices: two choices are enough for two trials only, and the others' places stay empty."""
+    plan = plan_of("seer-paper-example")
+    own: dict[str, dict[str, Any]] = {
         "lr": {"form": "interval", "low": 0.1, "high": 1.0, "scale": "log"},
-        "m": {"form": "interval", "low": 0.0, "high": 1.0, "scale": "linear"},
+        "m": {"form": "interval", "low": 2.0, "high": 3.0, "scale": "linear"},
         "opt": {"form": "choices", "values": ["a", "b"]},
     }
-    assert describe_plan_space(own) == {
-        "lr": {"loguniform": [0.1, 1.0]},
-        "m": {"uniform": [0.0, 1.0]},
-        "opt": {"choice": ["a", "b"]},
-    }
+    names = ["t1", "t2", "t3"]
+    drawn = draw_configurations(plan.replace(plan_id="", search_space=own), names, None, 0)
+    assert list(drawn) == names
+    for each in drawn.values():
+        assert 0.1 <= each["lr"] <= 1.0
+        assert 2.0 <= each["m"] <= 3.0
+        assert each["opt"] in {"a", "b"}
+    with pytest.warns(DataWarning, match="has 2 configurations, and the plan has 3 trials; the last places stay empty"):
+        few = draw_configurations(plan.replace(plan_id="", search_space={"opt": own["opt"]}), names, None, 0)
+    assert {name: each["opt"] for name, each in few.items()} in ({"t1": "a", "t2": "b"}, {"t1": "b", "t2": "a"})
     assert draw({}, 2) == [{}, {}]
 
 

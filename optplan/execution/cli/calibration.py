@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import click
 
@@ -14,12 +13,6 @@ from optplan.cli.console import note
 from optplan.cli.options import FILE, instance_argument
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
-
-if TYPE_CHECKING:
-    from optplan.contracts.plan import Plan
-
-#: The plan that was followed, whether that was on the virtual clock, and what puts what was measured into an instance.
-_Measured: TypeAlias = "tuple[Plan, bool, Callable[[Any], tuple[Any, tuple[str, ...]]]]"
 
 
 @click.command(
@@ -48,19 +41,29 @@ def calibrate(
     ratio to those that were. The next `optplan solve` plans with it.
     """
     from optplan.execution.journal import read_kind
+    from optplan.execution.running import SearchRun
+    from optplan.execution.stock import take_stock
+    from optplan.execution.streams.calibration import calibrate as calibrate_stream
+    from optplan.execution.streams.running import StreamRun
     from optplan.formulations import formulation_of
 
-    plan, is_virtual, write_back = (_read_stream if read_kind(folder) == "stream" else _read_run)(folder)
-    instance = read_amended(instance_name, changes)
+    kind = SearchRun if read_kind(folder) != "stream" else StreamRun
+    run: SearchRun | StreamRun = kind.read(folder)
+    plan = run.state.plan if isinstance(run, SearchRun) else run.plan
+    instance: Any = read_amended(instance_name, changes)
     formulation = formulation_of(instance).name
     if formulation != plan.formulation:
         problem = f"{folder} is a run of a {plan.formulation} plan, and {instance_name} is of {formulation}"
         raise UsageError(f"{problem}; give the instance that the plan was made from")
-    calibrated, said = write_back(instance)
-    where = "on the virtual clock, where nothing is measured, " if is_virtual else ""
+    if isinstance(run, SearchRun):
+        standing = take_stock(run.state, run.state.t)
+        calibrated, said = formulation_of(instance).calibrate(instance, plan, standing)
+    else:
+        calibrated, said = calibrate_stream(instance, run.past)
+    where = "on the virtual clock, where nothing is measured, " if run.is_virtual else ""
     source = dict(calibrated.source) | {"measured": f"{where}in a run of plan {plan.plan_id[:12]}"}
     calibrated = calibrated.replace(source=source)
-    if is_virtual:
+    if run.is_virtual:
         said = ("virtual run: these are the times and prices of its clock, and none was measured", *said)
     told = {"changes": list(said), "instance": calibrated.to_json_data()}
     outputs.answer(told, lambda: said or ("all is as the instance says",))
@@ -68,30 +71,3 @@ def calibrate(
     if "--out" not in outputs and not outputs.as_json:
         note("give -o FILE to write the instance")
     return outputs.exit_code(0)
-
-
-def _read_run(folder: Path) -> _Measured:
-    """Read what a search or a job measured."""
-    from optplan.execution.running import SearchRun
-    from optplan.execution.stock import take_stock
-    from optplan.formulations import formulation_named
-
-    run = SearchRun.read(folder)
-    plan, standing = run.state.plan, take_stock(run.state, run.state.t)
-    return (
-        plan,
-        run.rules.is_virtual,
-        lambda instance: formulation_named(plan.formulation).calibrate(instance, plan, standing),
-    )
-
-
-def _read_stream(folder: Path) -> _Measured:
-    """Read what the jobs of a stream measured."""
-    from optplan.execution.journal import Journal
-    from optplan.execution.streams.calibration import calibrate
-    from optplan.formulations.boa.planning import BoaPlan
-
-    with Journal(folder, writable=False) as journal:
-        beginning, records = journal.require("stream"), list(journal.replay())
-    plan = BoaPlan.parse(beginning.plan, path="plan")
-    return plan, beginning.options["executor"] == "virtual", lambda instance: calibrate(instance, records)

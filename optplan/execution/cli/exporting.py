@@ -10,24 +10,14 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import note, print_either
-from optplan.cli.options import DIR, FILE, force_option
+from optplan.cli.options import DATA, DIR, FILE, force_option, known_name
 
 
-def _complete_target(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the names of exporters."""
+def _list_targets() -> list[str]:
+    """List the names of exporters."""
     from optplan.execution.exports.entries import exporters
 
-    return [name for name in exporters() if name.startswith(incomplete)]
-
-
-def _read_given(path: Path, option: str) -> Any:  # noqa: ANN401 - whatever the file holds
-    from optplan.errors import UsageError
-    from optplan.instances.plain_data import read_data
-
-    data = read_data(path)
-    if data is None:
-        raise UsageError(f"{path}: is empty; fill it, or leave out --{option}")
-    return data
+    return list(exporters())
 
 
 @click.command(
@@ -38,7 +28,7 @@ def _read_given(path: Path, option: str) -> Any:  # noqa: ANN401 - whatever the 
         'optplan export plan.json --to kubernetes --command "train {checkpoint}" --template pods.yaml --out jobs',
         "optplan list exporters",
     ),
-    renamed={"to": "--to", "command": "--command"},
+    renamed={"command": "--command"},
 )
 @click.argument("plan", metavar="PLAN", type=FILE)
 @click.option(
@@ -46,8 +36,8 @@ def _read_given(path: Path, option: str) -> Any:  # noqa: ANN401 - whatever the 
     "target",
     required=True,
     metavar="TARGET",
-    shell_complete=_complete_target,
     help="slurm, script, ...: `optplan list exporters`.",
+    **known_name("target", _list_targets),
 )
 @click.option(
     "--command",
@@ -59,15 +49,15 @@ def _read_given(path: Path, option: str) -> Any:  # noqa: ANN401 - whatever the 
 )
 @click.option("--workdir", metavar="DIR", help="Where it runs; here by default, and in containers where images say.")
 @click.option("-o", "--out", required=True, type=DIR, help="Folder for the files; the jobs work there.")
-@click.option("--template", type=FILE, help="Merged in: partition, image, volumes, set-up (YAML).")
-@click.option("--overlay", type=FILE, help="Merged into pods: volumes, secrets, priority, security (YAML).")
+@click.option("--template", type=DATA, help="Merged in: partition, image, volumes, set-up (YAML).")
+@click.option("--overlay", type=DATA, help="Merged into pods: volumes, secrets, priority, security (YAML).")
 @click.option(
     "--launcher",
     type=click.Choice(["single", "torchrun"]),
     default="single",
     help="What starts the command on each node.",
 )
-@click.option("--space", type=FILE, help="What configurations are drawn from (YAML or JSON).")
+@click.option("--space", type=DATA, help="What configurations are drawn from (YAML or JSON).")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws the configurations.")
 @click.option("--metric", metavar="NAME", help="By what trials are ranked; the plan's by default.")
 @click.option("--mode", type=click.Choice(["min", "max"]), help="Which values of it are better.")
@@ -101,19 +91,19 @@ def export(
     Every job starts its command through DIR/launch.sh, which gives it its size, its checkpoint and its configuration
     by placeholders and by environment variables. What a target cannot express is refused.
     """
-    from optplan.execution.exports.exporting import divide_commands, is_stream, write_folder
+    from optplan.execution.exports.exporting import divide_commands, write_folder
     from optplan.execution.exports.exporting import export as export_plan
+    from optplan.execution.exports.steps import kind_of
     from optplan.instances.files import read_plan
 
     given = {name: value for name, value in options.items() if value is not None}
-    given |= {name: _read_given(given[name], name) for name in ("template", "overlay", "space") if name in given}
     followed = read_plan(plan)
     command, commands = divide_commands(texts, followed)
     files = export_plan(followed, target, command, commands=commands, folder=str(out.resolve()), **given)
     write_folder(files, out, overwrite=force)
     if not as_json:
         note(f"wrote {len(files)} files to {out}")
-    stream = " --class NAME --job NAME" if is_stream(followed) else ""
+    stream = " --class NAME --job NAME" if kind_of(followed) == "stream" else ""
     written = {"target": target, "folder": str(out), "files": list(files)}
     print_either(written, f"optplan submit {shlex.quote(str(out))}{stream}\n", as_json=as_json)
     return 0

@@ -1,4 +1,4 @@
-"""Fleets of Srift's, followed by heartbeats and planned anew when VMs are lost: what the command line knows of them."""
+"""Fleets of Srift's, followed by heartbeats and planned anew when VMs are lost: how they are begun, told and shown."""
 
 from __future__ import annotations
 
@@ -6,17 +6,39 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optplan.contracts import Relaxation
 from optplan.errors import DataError, UsageError
 from optplan.execution.cli.kinds import RunKind, Told
 from optplan.execution.cli.run_view import Teller
+from optplan.execution.fleets.running import FleetOutcome, watch
+from optplan.execution.fleets.virtual import Course, Loss
+from optplan.execution.records import (
+    CheckpointStored,
+    CheckpointWanted,
+    NodeChanged,
+    NodeNoticed,
+    OperationFailed,
+    OperationStarted,
+    OperationWanted,
+    Record,
+    Replanned,
+    Resumed,
+)
+from optplan.formulations.srift.planning import SriftPlan
+from optplan.formulations.srift.study.replanning import name_vms
+from optplan.reporting.pages import Definitions, Page, Section
+from optplan.reporting.phrases import NOTHING, format_seconds, format_usd
+from optplan.reporting.tables import fact_table
 
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
-    from optplan.execution.fleets.running import FleetOutcome
-    from optplan.execution.fleets.virtual import Course
     from optplan.execution.loop import Listener
-    from optplan.reporting.pages import Page
+
+#: What is said of a fleet on the virtual clock.
+_VIRTUAL = "virtual fleet: nothing was trained; what happened is what was asked for"
+#: By how a fleet stands, how good that is.
+_BADGES = {"ended": "good", "paused": "fair", "running": "fair"}
 
 
 class _Fleets(RunKind):
@@ -25,9 +47,6 @@ class _Fleets(RunKind):
     OWN = frozenset({"lose", "notice", "back", "boots", "iteration_takes"})  # what happens on the virtual clock
 
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> FleetOutcome:
-        from optplan.execution.fleets.running import watch
-        from optplan.formulations.srift.planning import SriftPlan
-
         assert isinstance(plan, SriftPlan)  # as the kind of the plan says
         if not plan.segments:
             raise DataError("plan.segments", "has none, so that nothing would run", "make the plan anew")
@@ -35,21 +54,19 @@ class _Fleets(RunKind):
         return watch(plan, out=out, course=_read_course(own), listener=listener, **fields)
 
     def telling(self, *_: object) -> Teller:
-        from optplan.execution.pages.fleets import describe_record
-
-        return Teller(describe_record)
+        return Teller(_describe_record)
 
     def present(self, outcome: FleetOutcome) -> list[Shown]:
-        from optplan.execution.pages.fleets import list_facts
-        from optplan.reporting.tables import fact_table
-
-        told = ["virtual fleet: nothing was trained; what happened is what was asked for"] if outcome.virtual else []
-        return [*told, fact_table(list_facts(outcome))]
+        return [*([_VIRTUAL] if outcome.virtual else []), fact_table(_list_facts(outcome))]
 
     def build_page(self, told: Told) -> Page:
-        from optplan.execution.pages.fleets import build_fleet_page
-
-        return build_fleet_page(told.outcome)
+        outcome: FleetOutcome = told.outcome
+        fleet = outcome.fleets[-1] if outcome.fleets else "no fleet"
+        title = f"{outcome.iterations:,} of {outcome.target:,} iterations on {fleet}"
+        lead = _VIRTUAL if outcome.virtual else outcome.why
+        kind = "bad" if outcome.code else _BADGES[outcome.status]
+        facts = [Section("facts", "The run", [Definitions(_list_facts(outcome))])]
+        return Page("", title, lead, outcome.status, kind, sections=facts, window_title="fleet")
 
     def stop(self, folder: Path, process: int | None) -> tuple[str, bool]:
         """Ask the process that follows a fleet to pause: its VMs go on."""
@@ -63,8 +80,6 @@ class _Fleets(RunKind):
 
 def _read_course(given: dict[str, Any]) -> Course | None:
     """Return what happens on the virtual clock; None where nothing was said."""
-    from optplan.execution.fleets.virtual import Course, Loss
-
     if not given:
         return None
     useless = sorted(given.keys() & {"notice", "back"})
@@ -73,6 +88,64 @@ def _read_course(given: dict[str, Any]) -> Course | None:
     how = given.get("notice", 0.0), given.get("back", math.inf)
     losses = [Loss(name, at_s, *how) for name, at_s in given.get("lose", ())]
     return Course(tuple(losses), given.get("boots", ()), given.get("iteration_takes", ()))
+
+
+def _list_facts(outcome: FleetOutcome) -> list[tuple[str, str]]:
+    """List the main figures, each with its name."""
+    facts = [
+        ("status", outcome.status + (f": {outcome.why}" if outcome.why else "")),
+        ("fleets", ", then ".join(outcome.fleets) or NOTHING),
+        ("lost", name_vms(outcome.lost) or NOTHING),
+        ("iterations", f"{outcome.iterations:,} of {outcome.target:,}"),
+        ("checkpoint", outcome.checkpoint or NOTHING),
+        ("time", format_seconds(outcome.time_s)),
+        ("cost", format_usd(outcome.cost_usd)),
+    ]
+    if outcome.infeasibility is not None:
+        would = " or ".join(_write_relaxation(one) for one in outcome.infeasibility.relaxations)
+        again = "begin anew" if outcome.virtual else "--resume DIR"
+        facts.append(("to go on", f"{again} with {would}" if would else "no limit alone would do"))
+        if not outcome.virtual:
+            facts.append(("to give up", "--resume DIR --abort"))
+    return facts
+
+
+def _describe_record(record: Record) -> str:
+    """Say in a line what has happened; empty for what readers need not know."""
+    match record:
+        case OperationWanted():
+            return f"{record.operation} is started on {len(record.place)} VMs"
+        case OperationStarted():
+            return f"{record.operation} is there and trains"
+        case NodeChanged(phase="lost"):
+            return f"{record.node} is lost: {record.why}"
+        case NodeChanged(phase="ready") if record.why:
+            return f"{record.node} {record.why}: it is taken back"
+        case NodeNoticed():
+            return f"{record.node} will be taken back at {format_seconds(record.at_s)}"
+        case CheckpointWanted():
+            return f"rank {record.rank} is asked for a checkpoint: {record.why}"
+        case CheckpointStored():
+            return f"rank {record.rank} has stored {record.iterations:,} iterations"
+        case OperationFailed(blameless=False):
+            return f"{record.operation} has failed: {record.why}"
+        case Replanned():
+            return record.why
+        case Resumed():
+            given = ((name.partition("_")[0], record.options.get(name)) for name in ("deadline_s", "budget_usd"))
+            told = ", ".join(f"{name} {_write_amount(name, amount)}" for name, amount in given if amount is not None)
+            return f"limits from now on: {told}" if told else ""
+        case _:
+            return ""
+
+
+def _write_relaxation(one: Relaxation) -> str:
+    least, given = (_write_amount(one.limit, amount) for amount in (one.least_feasible, one.given))
+    return f"a {one.limit} of {least} or more (it is {given})"
+
+
+def _write_amount(limit: str, amount: float) -> str:
+    return format_usd(amount) if limit == "budget" else format_seconds(amount)
 
 
 KIND = _Fleets()

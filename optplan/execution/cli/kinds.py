@@ -10,18 +10,16 @@ import math
 import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from optplan.errors import UsageError
-from optplan.units import BudgetUnit
 
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
+    from optplan.execution.cli.run_view import RunView, Teller
     from optplan.execution.journal import Kind
     from optplan.execution.loop import Listener
     from optplan.execution.runs import Run
@@ -36,8 +34,6 @@ _KINDS = {
 }
 #: Parameters of `optplan run` that fill a field of another name.
 _PARAMETERS = {
-    "budget_usd": ("budget",),
-    "deadline_s": ("deadline",),
     "gpus_per_node": ("node_gpus",),
     "terms": ("every_s", "window_s"),
 }
@@ -65,8 +61,10 @@ class RunKind(ABC):
         """Follow a plan to its end, with what was given for its own parameters, and for the fields of its options."""
 
     @abstractmethod
-    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any, Any] | None) -> Any:  # noqa: ANN401
-        """Return what says what happens (``tell``), of a run that begins or goes on, and on a terminal ``line``."""
+    def telling(
+        self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any, Any] | None
+    ) -> Teller | RunView:
+        """Return what says what happens in a run that begins or goes on."""
 
     @abstractmethod
     def present(self, outcome: Any) -> list[Shown]:  # noqa: ANN401 - of its kind
@@ -88,18 +86,21 @@ class RunKind(ABC):
 
     def follow(self, plan: Plan, given: dict[str, Any], events: Path | None) -> Told:
         """Follow a plan to its end, and write what happens into a file."""
+        from optplan.execution.cli.run_view import listening
+
         own = {name: given.pop(name) for name in (*self.OWN, "out") if name in given}
         fields = _fill(given, plan)
-        with _listening(self.telling(plan, fields, None), events) as listener:
+        with listening(events, self.telling(plan, fields, None)) as listener:
             return Told(self.begin(plan, own, listener, fields), plan.instance_name)
 
     def resume(self, folder: Path, given: dict[str, Any], events: Path | None) -> Told:
         """Go on with the run in a folder, as :meth:`follow` does."""
+        from optplan.execution.cli.run_view import listening
         from optplan.execution.runs import read_run, resume
 
         run, abort = read_run(folder), given.pop("abort", False)
         fields = _fill(given, run.plan)
-        with _listening(self.telling(run.plan, fields, run), events) as listener:
+        with listening(events, self.telling(run.plan, fields, run)) as listener:
             return Told(resume(folder, abort=abort, listener=listener, **fields), run.plan.instance_name)
 
     def read(self, folder: Path) -> Told:
@@ -170,32 +171,13 @@ def _run_kind(name: str) -> RunKind:
     return found
 
 
-@contextmanager
-def _listening(teller: Any, events: Path | None) -> Iterator[Listener]:  # noqa: ANN401 - with tell, and perhaps line
-    from optplan.execution.cli.run_view import listening
-
-    with listening(events, teller.tell, getattr(teller, "line", None)) as listener:
-        yield listener
-
-
 def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
     """Return the fields of a record of options that were given as parameters."""
-    from optplan.instances.plain_data import read_data
-
     fields, terms = dict(given), dict[str, float]()
-    budget = fields.pop("budget", None)
-    if budget is not None:
-        if budget.unit is not BudgetUnit.USD:
-            raise UsageError(f"--budget: got {budget}; a run is limited in money, as in 25usd")
-        fields["budget_usd"] = budget.value
-    if "deadline" in fields:
-        fields["deadline_s"] = fields.pop("deadline")
     if fields.get("replan_above") == math.inf:
         fields["replan_above"] = None
-    if "setup" in fields:
-        fields["setup"] = read_data(fields["setup"])
     if "sbatch" in fields:
-        fields["sbatch"] = dict(map(_split, fields["sbatch"]))
+        fields["sbatch"] = dict(fields["sbatch"])
     if "node_gpus" in fields:
         fields["gpus_per_node"] = dict.fromkeys(plan.resources, fields.pop("node_gpus"))
     if "every_s" in fields:
@@ -204,10 +186,3 @@ def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
     if "window_s" in fields:
         terms["window_h"] = fields.pop("window_s") / 3600.0
     return fields | ({"terms": terms} if terms else {})
-
-
-def _split(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise UsageError(f"--sbatch: got {text!r}; an option and its value are needed, as in partition=gpu")
-    return name, value

@@ -54,7 +54,7 @@ def status(folders: tuple[Path, ...], *, as_json: bool) -> int:
 def build_pages(folders: Sequence[Path]) -> Page:
     """Build the page of a folder, or of several runs of searches beside one another."""
     if len(folders) > 1:
-        from optplan.execution.pages.runs import build_comparison_page
+        from optplan.execution.cli.searches import build_comparison_page
 
         return build_comparison_page(_read_searches(folders))
     kind = kind_of_folder(folders[0])
@@ -64,7 +64,7 @@ def build_pages(folders: Sequence[Path]) -> Page:
 
 def _compare(folders: Sequence[Path], outputs: Outputs) -> None:
     """Show runs of searches beside one another."""
-    from optplan.execution.pages.runs import comparison_table
+    from optplan.execution.cli.searches import comparison_table
 
     runs = _read_searches(folders)
     data = {"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}}

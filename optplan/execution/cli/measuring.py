@@ -12,10 +12,9 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, Shown, note
-from optplan.cli.options import DIR, FILE, NUMBERS, TIME, Kind
+from optplan.cli.options import DATA, DIR, NUMBERS, PRICE, TIME, Kind
 from optplan.cli.outputs import Outputs
 from optplan.errors import DataWarning, UsageError
-from optplan.units import PERIOD_HOURS, parse_budget
 
 if TYPE_CHECKING:
     from optplan.execution.measuring.measured_speedups import MeasuredSpeedup
@@ -24,13 +23,18 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: Fields of a RubberBand search's cloud that are given, and not measured.
+_CLOUD = ("gpus_per_instance", "price_usd_per_hour", "provision_s", "initialise_s")
+
 
 def _trained(command: F) -> F:
     """Add the options that say what is run here, and how often."""
     options = (
-        click.option("--train", metavar="TARGET", help="What to train: module:Trainable, or file.py:Trainable."),
-        click.option("--command", metavar="TEXT", help="A command line to train with, instead of --train."),
-        click.option("--space", type=FILE, help="What configurations are drawn from (YAML or JSON)."),
+        click.option(
+            "--train", metavar="TARGET", default="", help="What to train: module:Trainable, or file.py:Trainable."
+        ),
+        click.option("--command", metavar="TEXT", default="", help="A command line to train with, instead of --train."),
+        click.option("--space", type=DATA, help="What configurations are drawn from (YAML or JSON)."),
         click.option(
             "--gpus",
             required=True,
@@ -40,7 +44,7 @@ def _trained(command: F) -> F:
         click.option("--iterations", type=int, metavar="N", default=20, help="Timed on each."),
         click.option("--warm-up", type=int, metavar="N", default=2, help="Left out before those."),
         click.option("--repeats", "repetitions", type=int, metavar="N", default=3, help="Trials, one by one."),
-        click.option("--time-limit", type=TIME, help="For all of it: 10min."),
+        click.option("--time-limit", "time_limit_s", type=TIME, help="For all of it: 10min."),
         click.option("--metric", metavar="NAME", default="loss", help="What trials have to show."),
         click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws configurations."),
         click.option(
@@ -50,7 +54,9 @@ def _trained(command: F) -> F:
             help="One process for a trial, or one for each GPU.",
         ),
         click.option("--executor", type=click.Choice(["local", "ray"]), default="local", help="Where it runs."),
-        click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; else one is made here."),
+        click.option(
+            "--address", metavar="ADDR", default="", help="Of a Ray cluster, HOST:PORT or auto; else one is made here."
+        ),
         click.option("--scratch", type=DIR, help="Folder that all machines of a cluster see."),
     )
     return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
@@ -59,33 +65,18 @@ def _trained(command: F) -> F:
 def _run(options: dict[str, Any], *, work: str = "") -> tuple[Profile, str]:
     """Run the trials, and say in words how."""
     from optplan.execution.measuring.search_profile import ProfileSettings, profile_here
-    from optplan.instances.plain_data import read_data
 
-    train, command, space = options["train"] or "", options["command"] or "", options["space"]
-    if bool(train) == bool(command):
+    if bool(options["train"]) == bool(options["command"]):
         raise UsageError("--train: give what to train with --train or --command, one of the two")
-    executor, address = options["executor"], options["address"]
-    if address and executor != "ray":
-        raise UsageError(f"--address: executor {executor!r} has none; give --executor ray, or leave it out")
-    cluster = {"address": address} if address else {}
-    counts = {name: options[name] for name in ("gpus", "iterations", "warm_up", "repetitions")}
-    settings = ProfileSettings(**counts, time_limit_s=options["time_limit"], work=work)
-    if not address:
+    if options["address"] and options["executor"] != "ray":
+        problem = f"executor {options['executor']!r} has none"
+        raise UsageError(f"--address: {problem}; give --executor ray, or leave it out")
+    counts = ("gpus", "iterations", "warm_up", "repetitions", "time_limit_s")
+    settings = ProfileSettings(work=work, **{name: options.pop(name) for name in counts})
+    if not options["address"]:
         _warn_of_cores(max(settings.gpus))
     with Progress("profiling", tells=True) as progress:
-        profiled = profile_here(
-            settings,
-            executor=executor,
-            scratch=options["scratch"],
-            space=None if space is None else read_data(space),
-            seed=options["seed"],
-            on_event=progress.listen,
-            train=train,
-            command=command,
-            metric=options["metric"],
-            launcher=options["launcher"],
-            **cluster,
-        )
+        profiled = profile_here(settings, on_event=progress.listen, **options)
     widths = ", ".join(map(str, settings.gpus))
     words = f"{settings.repetitions} trials on {widths} GPUs, up to {settings.iterations} iterations each"
     return profiled, f"optplan measure: {words} after {settings.warm_up} of warm-up"
@@ -106,14 +97,6 @@ def _parse_stages(text: str, *, what: str) -> dict[str, Any]:
     if not all(len(pair) == 2 and all(number.isdecimal() for number in pair) for pair in pairs):
         raise UsageError(f"{what}: got {text!r}; trials x iterations of each stage are needed, as in 8x10,4x20,2x40")
     return {"form": "stages", "stages": [{"trials": int(n), "iterations": int(i)} for n, i in pairs]}
-
-
-def _parse_price(text: str, *, what: str) -> float:
-    """Read the price of an instance into dollars an hour."""
-    amount = parse_budget(text, what=what)
-    if amount.unit not in PERIOD_HOURS:
-        raise UsageError(f"{what}: got {amount}; a price of an instance is needed, as in 3.06usd/hour")
-    return amount.value / PERIOD_HOURS[amount.unit]
 
 
 @click.command(
@@ -140,20 +123,16 @@ def _parse_price(text: str, *, what: str) -> float:
 @click.option(
     "--gpus-per-node", "gpus_per_instance", type=click.IntRange(min=1), metavar="N", help="Of what will be rented."
 )
-@click.option("--price", type=Kind("AMOUNT", _parse_price), help="Of an instance: 3.06usd/hour.")
-@click.option("--provision", type=TIME, help="From request to launch, of the cloud: 20s.")
-@click.option("--initialise", type=TIME, help="Of a new instance in the cloud: 2min.")
+@click.option("--price", "price_usd_per_hour", type=PRICE, help="Of a machine: 3.06usd/hour.")
+@click.option("--provision", "provision_s", type=TIME, help="From request to launch, of the cloud: 20s.")
+@click.option("--initialise", "initialise_s", type=TIME, help="Of a new machine in the cloud: 2min.")
 def search(
     *,
     base: str | None,
     stages: dict[str, Any] | None,
     deadline: float | None,
-    gpus_per_instance: int | None,
-    price: float | None,
-    provision: float | None,
-    initialise: float | None,
     outputs: Outputs,
-    **options: Any,  # noqa: ANN401 - those of _trained
+    **options: Any,  # noqa: ANN401 - those of _trained, and fields of the cloud
 ) -> int:
     """Time a search's trials on more and more GPUs: iterations, starts, checkpoints, and how they vary.
 
@@ -170,8 +149,10 @@ def search(
     read = None if base is None else read_instance(base)
     seer = read if isinstance(read, SeerInstance) else None
     old = None if base is None or seer is not None else read_instance(base, RubberBandInstance)
-    given = stages, deadline, gpus_per_instance, price, provision, initialise
-    if seer is not None and any(each is not None for each in given):
+    cloud = {name: options.pop(name) for name in _CLOUD}
+    asked = {"experiment": stages, "deadline_s": deadline}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    if seer is not None and (asked or any(value is not None for value in cloud.values())):
         message = "--into: of a SEER search only resize_s is renewed; leave the options of a RubberBand search out"
         raise UsageError(message)
     profiled, words = _run(options)
@@ -179,18 +160,9 @@ def search(
     if seer is not None:
         renewed = renew_pauses(seer, measured, words).to_json_data()
         return outputs.deliver(renewed, lambda: _show_search(measured))
-    cloud = {
-        "gpus_per_instance": gpus_per_instance,
-        "price_usd_per_hour": price,
-        "provision_s": provision,
-        "initialise_s": initialise,
-    }
-    made = describe_search(measured, profiled.request_s, profiled.launch_s, words, **cloud)
-    asked = {"experiment": stages, "deadline_s": deadline}
-    made |= {name: value for name, value in asked.items() if value is not None}
+    made = describe_search(measured, profiled.request_s, profiled.launch_s, words, **cloud) | asked
     if old is not None:
-        changes = {name: value for name, value in asked.items() if value is not None}
-        made = renew_search(old, made, **cloud).replace(**changes).to_json_data()
+        made = renew_search(old, made, **cloud).replace(**asked).to_json_data()
     missing = list_missing(made)
     if not missing:
         made = RubberBandInstance.parse(made).to_json_data()

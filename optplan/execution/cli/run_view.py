@@ -128,15 +128,12 @@ class RunView:
 
 
 @contextmanager
-def listening(
-    events: Path | None,
-    tell: Callable[[Record], list[str]],
-    line: Callable[[float], str] | None = None,
-) -> Iterator[Callable[[Record], None]]:
-    """Make a listener that writes events into a file, where there is one, and notes the lines that ``tell`` returns.
+def listening(events: Path | None, teller: Teller | RunView) -> Iterator[Callable[[Record], None]]:
+    """Make a listener that writes events into a file, where there is one, and notes what a teller says of them.
 
-    On a terminal the last ``line`` changes with every record; it gets the time of the run in seconds.
+    On a terminal the last line of a search changes with every record.
     """
+    line = teller.line if isinstance(teller, RunView) else None
     with ExitStack() as held:
         file = None if events is None else held.enter_context(_open_events(events))
         status: Status | None = None
@@ -149,7 +146,7 @@ def listening(
             if file is not None:
                 file.write(encode(record) + "\n")
                 file.flush()
-            for text in tell(record):
+            for text in teller.tell(record):
                 note(text)
             if line is not None and status is not None:
                 status.update(show_text(line(record.t)))

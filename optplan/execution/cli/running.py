@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from optplan.cli.commands import Command, HeadedOption, refuse_but
-from optplan.cli.options import BUDGET, DIR, FILE, SIZE, TIME, parse_share
+from optplan.cli.options import DATA, DIR, FILE, SIZE, TIME, parse_share
 from optplan.cli.options import Kind as Value
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import RunKind, Told, kind_of_folder, kind_of_plan
-from optplan.units import parse_duration
+from optplan.units import BudgetUnit, parse_budget, parse_duration
 
 _FACTOR = click.FloatRange(min=0, min_open=True)
 _AT_LEAST_ONE = click.IntRange(min=1)
@@ -33,6 +33,22 @@ def _parse_part(text: str, *, what: str) -> float:
     if not 0 <= part < math.inf and text != _NEVER:
         raise UsageError(f"{what}: got {text!r}; a part is needed, as in 20%, or {_NEVER!r}")
     return part
+
+
+def _parse_money(text: str, *, what: str) -> float:
+    """Read a limit on the cost of a run into US dollars."""
+    budget = parse_budget(text, what=what)
+    if budget.unit is not BudgetUnit.USD:
+        raise UsageError(f"{what}: got {budget}; a run is limited in money, as in 25usd")
+    return budget.value
+
+
+def _parse_option(text: str, *, what: str) -> tuple[str, str]:
+    """Read an option of sbatch and its value, as in ``partition=gpu``."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise UsageError(f"{what}: got {text!r}; an option and its value are needed, as in partition=gpu")
+    return name, value
 
 
 def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
@@ -89,8 +105,13 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 @click.option("-o", "--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
 @click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")
 @click.option("--abort", is_flag=True, default=None, show_default=False, help="With --resume: give up and end it.")
-@click.option("--budget", type=BUDGET, help="Hard limit on the cost: 25usd. Of fleets with --resume.")
-@click.option("--deadline", type=TIME, help="Hard limit on the time: 20min. Of fleets with --resume.")
+@click.option(
+    "--budget",
+    "budget_usd",
+    type=Value("AMOUNT", _parse_money),
+    help="Hard limit on the cost: 25usd. Of fleets with --resume.",
+)
+@click.option("--deadline", "deadline_s", type=TIME, help="Hard limit on the time: 20min. Of fleets with --resume.")
 @click.option("--metric", metavar="NAME", help="What is shown after each iteration, by which trials are ranked.")
 @click.option("--retries", type=click.IntRange(min=0), help="Failures that are forgiven; 2 by default.")
 @click.option("--grace", "grace_s", type=TIME, help="Time to store a checkpoint when stopped: 30s.")
@@ -111,14 +132,19 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 )
 @click.option("--slots", type=_AT_LEAST_ONE, help="GPUs or CPU slots of this machine that may be used.")
 @click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a trial, or one a GPU.")
-@click.option("--setup", type=FILE, help="What machines need before they train (YAML or JSON).")
+@click.option("--setup", type=DATA, help="What machines need before they train (YAML or JSON).")
 @click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
 @click.option(
     "--storage", metavar="URL", help="On Ray, where checkpoints go if machines share no folder: s3://bucket/run."
 )
-@click.option("--sbatch", multiple=True, metavar="NAME=VALUE", help="On Slurm, an option of sbatch: partition=gpu.")
+@click.option(
+    "--sbatch",
+    multiple=True,
+    type=Value("NAME=VALUE", _parse_option),
+    help="On Slurm, an option of sbatch: partition=gpu.",
+)
 @click.option("--gres", metavar="NAME", help="What a GPU is called in Slurm's --gres; gpu by default.")
-@_of_searches("--space", type=FILE, help="What configurations are drawn from (YAML or JSON).")
+@_of_searches("--space", type=DATA, help="What configurations are drawn from (YAML or JSON).")
 @_of_searches("--mode", type=click.Choice(["min", "max"]), help="Which values of the metric are better.")
 @_of_searches("--seed", type=click.IntRange(min=0), help="Draws configurations, and luck on the virtual clock.")
 @_of_searches(

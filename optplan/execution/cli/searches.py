@@ -1,19 +1,54 @@
-"""Runs of searches and single jobs: what the command line knows of them."""
+"""Runs of searches and single jobs: how they are begun and told, and what was planned beside what happened.
+
+That is shown as tables, a picture and pages.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from optplan.execution.cli.kinds import RunKind, Told
+from optplan.execution.cli.run_view import RunView
+from optplan.execution.options import SearchOptions, make_rules
+from optplan.execution.outcomes import RunOutcome, SegmentOutcome, Winner
+from optplan.execution.running import run as run_search
+from optplan.execution.state import State
+from optplan.reporting.pages import Block, Card, Charts, Definitions, Items, Page, Section
+from optplan.reporting.phrases import NOTHING, format_seconds
+from optplan.reporting.style import BLUE, FONT_SIZE, GREY, ORANGE, Figure, new_figure, shorten_name, time_scale
+from optplan.reporting.tables import Column, Table, fact_table, numbers
+from optplan.units import format_duration
 
 if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
-    from optplan.execution.cli.run_view import RunView
     from optplan.execution.loop import Listener
-    from optplan.execution.outcomes import RunOutcome
     from optplan.execution.runs import Run
-    from optplan.reporting.pages import Page
+
+_COLUMNS = (
+    Column("segment"),
+    Column(""),
+    *numbers("trials", "time", "pause", "iteration", "cost"),
+)
+
+
+#: By exit code, what is worse than a pause.
+_ODD_ENDS = {1: ("failed", "bad"), 3: ("infeasible", "bad")}
+_BADGES = {"ended": ("done", "good"), "paused": ("paused", "fair"), "running": ("running", "fair")}
+_COMPARED = (
+    Column("run"),
+    Column(""),
+    *numbers("trials", "time", "cost", "best"),
+)
+#: Height of a segment's row, and of everything else, in pixels.
+_ROW_PIXELS, _REST_PIXELS = 46, 120
+#: How much of its row each of the two bars fills.
+_FILLED = 0.36
+#: Most segments that get a row; the table has all of them.
+MOST_ROWS = 40
 
 
 class _Searches(RunKind):
@@ -22,31 +57,246 @@ class _Searches(RunKind):
     OWN = frozenset({"space"})
 
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> RunOutcome:
-        from optplan.execution.running import run
-        from optplan.instances.plain_data import read_data
-
-        space = read_data(own["space"]) if "space" in own else None
-        return run(plan, space=space, out=own.get("out"), listener=listener, **fields)
+        return run_search(plan, **own, listener=listener, **fields)
 
     def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any, Any] | None) -> RunView:
-        from optplan.execution.cli.run_view import RunView
-        from optplan.execution.options import SearchOptions, make_rules
-        from optplan.execution.state import State
-
         if run is not None:
             return RunView(run.state, make_rules(plan, run.options))
         return RunView(State(plan), make_rules(plan, SearchOptions(**options)))
 
     def present(self, outcome: RunOutcome) -> list[Shown]:
-        from optplan.execution.pages.runs import describe_clock, outcome_table, segment_table
-
         clock = describe_clock(outcome)
         return [*([clock] if clock else []), segment_table(outcome), "", outcome_table(outcome)]
 
     def build_page(self, told: Told) -> Page:
-        from optplan.execution.pages.runs import build_run_page
-
         return build_run_page(told.outcome, name=told.name)
+
+
+def describe_clock(outcome: RunOutcome) -> str:
+    """Say first what a run on a virtual clock is; nothing of one that was measured."""
+    if not outcome.virtual:
+        return ""
+    trained = "trials were trained here and at once" if outcome.trained else "nothing was trained"
+    times = "those that the plan expects" if _is_as_planned(outcome) else "calculated, as they were to differ from it"
+    return f"virtual run: {trained}; times and costs are {times}"
+
+
+def _is_as_planned(outcome: RunOutcome) -> bool:
+    """Whether a virtual clock showed what the plan says, so that there is nothing to compare."""
+    return outcome.virtual and all(each.actual_start_s is None for each in outcome.segments)
+
+
+def _name_rows(outcome: RunOutcome) -> tuple[str, str]:
+    """Return how the rows of a run are called, of the plan and of what happened, and what the table is called."""
+    if _is_as_planned(outcome):
+        return "", "As planned"
+    return ("virtual", "Planned, and on the virtual clock") if outcome.virtual else ("actual", "Planned against actual")
+
+
+def segment_table(outcome: RunOutcome) -> Table:
+    """Make the table of planned against actual, the whole run in its last rows."""
+    return Table(_name_rows(outcome)[1], _COLUMNS, list_rows(outcome), num_keys=2)
+
+
+def list_rows(outcome: RunOutcome) -> list[tuple[str, ...]]:
+    """Write planned against actual as rows of the table, for each segment and the whole; planned alone if virtual."""
+    actual, rows = _name_rows(outcome)[0], list[tuple[str, ...]]()
+    for segment in outcome.segments:
+        rows += _list_cells(segment, actual)
+    trials, planned_s = f"{outcome.trials:,}", _seconds(outcome.planned_s)
+    rows.append(("in all", "planned", trials, planned_s, "", "", _usd(outcome.planned_usd)))
+    if actual:
+        rows.append(("", actual, "", _seconds(outcome.time_s), "", "", _usd(outcome.cost_usd)))
+    return rows
+
+
+def _list_cells(segment: SegmentOutcome, actual: str) -> list[tuple[str, ...]]:
+    planned = (segment.planned_s, segment.planned_pause_s, segment.planned_iteration_s)
+    shown = (segment.actual_s, segment.actual_pause_s, segment.iteration_s)
+    name, trials = segment.label or segment.id, f"{segment.trials:,}"
+    rows = [(name, "planned", trials, *map(_seconds, planned), _usd(segment.planned_usd))]
+    return [*rows, ("", actual, "", *map(_seconds, shown), _usd(segment.actual_usd))] if actual else rows
+
+
+def outcome_table(outcome: RunOutcome) -> RichTable:
+    """Make the table of what a run came to."""
+    facts = [("status", outcome.status + (f": {outcome.why}" if outcome.why else ""))]
+    if outcome.winner is not None:
+        facts += _list_winner("winner", outcome.winner)
+    elif outcome.best is not None:
+        facts += _list_winner("best so far", outcome.best)
+    as_planned = _is_as_planned(outcome)
+    planned = (NOTHING, NOTHING) if as_planned else (_seconds(outcome.planned_s), _usd(outcome.planned_usd))
+    facts.append(("time", _compare(_seconds(outcome.time_s), planned[0])))
+    facts.append(("cost", _compare(_usd(outcome.cost_usd), planned[1])))
+    facts += [("planned anew", f"after {_seconds(each.t)}: {each.why}") for each in outcome.replans]
+    facts += [("gave up", f"{trial}: {why}") for trial, why in outcome.failed.items()]
+    facts += [("note", note) for note in outcome.notes]
+    return fact_table(facts)
+
+
+def build_run_page(outcome: RunOutcome, *, name: str = "") -> Page:
+    """Build the page of a run: its winner, and what was planned beside what happened."""
+    best, is_winner = outcome.winner or outcome.best, outcome.winner is not None
+    badge, kind = _ODD_ENDS.get(outcome.code, _BADGES[outcome.status])
+    title = "The search has no winner" if outcome.status == "ended" else "Nothing was trained yet"
+    if best is not None:
+        title = f"{'The winner is' if is_winner else 'Best so far:'} {best.trial} with {_metric(best)}"
+    if outcome.virtual:
+        title = f"Virtual run: {title[0].lower()}{title[1:]}" if outcome.trained else "Virtual run: nothing was trained"
+    notes = [f"planned: {_seconds(outcome.planned_s)}", f"planned: {_usd(outcome.planned_usd)}"]
+    if _is_as_planned(outcome):
+        notes = ["on the virtual clock"] * 2
+    cards = [
+        Card("time", _seconds(outcome.time_s), notes[0]),
+        Card("cost", _usd(outcome.cost_usd), notes[1]),
+        Card("trials", f"{outcome.trials:,}", f"{len(outcome.failed):,} given up" if outcome.failed else ""),
+    ]
+    sections = [Section("segments", _name_rows(outcome)[1], _compare_segments(outcome))]
+    if best is not None:
+        heading = "The winner" if is_winner else "Best so far"
+        sections.insert(0, Section("winner", heading, [Definitions(_list_winner(heading.lower(), best))]))
+    events = _list_events(outcome)
+    if events:
+        sections.append(Section("notes", "What else happened", [Items(events)]))
+    said = "; ".join(filter(None, (describe_clock(outcome), outcome.why)))
+    window_title = f"{'virtual ' if outcome.virtual else ''}run of {name or 'a plan'}"
+    return Page(name, title, said, badge, kind, (), cards, sections, window_title=window_title)
+
+
+def comparison_table(runs: Mapping[str, RunOutcome]) -> Table:
+    """Make a table of several runs, each planned and actual; on a virtual clock that follows the plan, that alone."""
+    rows = []
+    for name, outcome in runs.items():
+        best = outcome.winner or outcome.best
+        planned = _seconds(outcome.planned_s), _usd(outcome.planned_usd)
+        actual = _seconds(outcome.time_s), _usd(outcome.cost_usd)
+        shown = (*actual, NOTHING if best is None else _metric(best))
+        if _is_as_planned(outcome):
+            rows.append((name, "virtual", f"{outcome.trials:,}", *shown))
+            continue
+        rows.append((name, "planned", f"{outcome.trials:,}", *planned, ""))
+        rows.append(("", _name_rows(outcome)[0], "", *shown))
+    title = "Planned against actual" if all(not outcome.virtual for outcome in runs.values()) else "Runs"
+    return Table(title, _COMPARED, rows, num_keys=2)
+
+
+def build_comparison_page(runs: Mapping[str, RunOutcome], *, name: str = "") -> Page:
+    """Build the page of several runs beside one another, and of each what was planned beside what happened."""
+    costs = {run: outcome.cost_usd for run, outcome in runs.items() if outcome.cost_usd is not None}
+    title = f"{len(runs)} runs beside one another"
+    if len(costs) == len(runs) > 1 and max(costs.values()) > 0:
+        least, most = min(costs, key=costs.__getitem__), max(costs, key=costs.__getitem__)
+        title = f"{least} cost {_usd(costs[least])}, {most} {_usd(costs[most])}"
+    ended = all(outcome.status == "ended" and outcome.code == 0 for outcome in runs.values())
+    badge, kind = ("done", "good") if ended else ("not all done", "fair")
+    sections = [Section("runs", "All of them", [comparison_table(runs)])]
+    for number, (run, outcome) in enumerate(runs.items(), start=1):
+        said = _list_events(outcome)
+        blocks = [*_compare_segments(outcome), *([Items(said)] if said else [])]
+        sections.append(Section(f"run-{number}", run, blocks))
+    return Page(name, title, "", badge, kind, (), (), sections, window_title=f"runs of {name or 'a plan'}")
+
+
+def _list_events(outcome: RunOutcome) -> list[str]:
+    """Say what else happened in a run."""
+    said = [f"After {_seconds(each.t)}: {each.why}" for each in outcome.replans]
+    said += [f"{trial} was given up: {why}" for trial, why in outcome.failed.items()]
+    return [*said, *outcome.notes]
+
+
+def _compare_segments(outcome: RunOutcome) -> Sequence[Block]:
+    label = "For each segment two bars over time: when it was planned to go on, and when it did."
+    reading = "Grey: when a segment was to go on; blue: when it did; orange: nodes were waited for."
+    if _is_as_planned(outcome):
+        label = "For each segment a bar over time: when it is planned to go on."
+        reading = "Grey: when a segment is to go on; orange: nodes are waited for."
+    if len(outcome.segments) > MOST_ROWS:
+        reading += f" The first {MOST_ROWS} segments are shown; the table has all of them."
+    figure = draw_run(outcome.segments, end_s=outcome.time_s, actual=_name_rows(outcome)[0])
+    return [Charts([(label, figure)], reading=reading), segment_table(outcome)]
+
+
+def _metric(trial: Winner) -> str:
+    return "no number" if trial.metric is None else f"{trial.metric:.6g}"
+
+
+def _list_winner(what: str, winner: Winner) -> list[tuple[str, str]]:
+    shown = NOTHING if winner.metric is None else f"{winner.metric:.6g}"
+    facts = [(what, f"{winner.trial}, {shown} after {winner.iterations:,} iterations")]
+    if winner.configuration:
+        facts.append(("configuration", ", ".join(f"{name}={value}" for name, value in winner.configuration.items())))
+    if winner.checkpoint is not None:
+        facts.append(("checkpoint", winner.checkpoint))
+    return facts
+
+
+def _compare(actual: str, planned: str) -> str:
+    return actual if planned == NOTHING else f"{actual} (planned {planned})"
+
+
+def _seconds(seconds: float | None) -> str:
+    if seconds is None:
+        return NOTHING
+    return format_duration(seconds) if seconds >= 60 else format_seconds(seconds) if seconds else "0 s"
+
+
+def _usd(usd: float | None) -> str:
+    return NOTHING if usd is None else f"${usd:,.4f}" if usd < 1 else f"${usd:,.2f}"
+
+
+def draw_run(segments: Sequence[SegmentOutcome], *, end_s: float, actual: str = "actual") -> Figure:
+    """Draw when segments were to go on, and below that when they did, under the name ``actual``; nothing where empty.
+
+    Of more than :data:`MOST_ROWS`, the first are shown; one that has not ended yet ends at ``end_s``. Horizontal: time
+    since the run began. A row for each segment.
+    """
+    shown = segments[:MOST_ROWS]
+    planned = [(each.planned_start_s, each.planned_pause_s, each.planned_s) for each in shown]
+    went = [_when(each, end_s) for each in shown] if actual else []
+    longest_s = max((start_s + seconds for start_s, _, seconds in [*planned, *went]), default=0.0)
+    scale = time_scale(longest_s)
+    figure = new_figure(height=_ROW_PIXELS * len(shown) + _REST_PIXELS, top=40)
+    rows = [("planned", GREY, planned, -1), *([(actual, BLUE, went, 1)] if actual else [])]
+    for name, color, spans, side in rows:
+        for words, tint, parts in (
+            ("waiting for nodes", ORANGE, [(start_s, pause_s) for start_s, pause_s, _ in spans]),
+            (name, color, [(start_s + pause_s, seconds - pause_s) for start_s, pause_s, seconds in spans]),
+        ):
+            figure.add_bar(
+                orientation="h",
+                y=[place + side * _FILLED / 2 for place in range(len(shown))],
+                width=_FILLED,
+                base=[start_s / scale.seconds for start_s, _ in parts],
+                x=[seconds / scale.seconds for _, seconds in parts],
+                name=words,
+                legendgroup=words,
+                showlegend=words == name or (side < 0 and any(pause_s for _, pause_s, _ in [*planned, *went])),
+                marker={"color": tint, "line": {"color": "white", "width": 1}},
+                hovertext=[f"{name}, {words}: {format_duration(seconds)}" for _, seconds in parts],
+                hoverinfo="text",
+            )
+    figure.update_layout(barmode="overlay", showlegend=True)
+    figure.update_layout(legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"})
+    figure.update_xaxes(title_text=f"time ({scale.unit})", rangemode="tozero")
+    figure.update_yaxes(
+        tickmode="array",
+        tickvals=list(range(len(shown))),
+        ticktext=[shorten_name(each.id) for each in shown],
+        range=[len(shown) - 0.5, -0.5],
+        showgrid=False,
+        tickfont={"size": FONT_SIZE - 1},
+    )
+    return figure
+
+
+def _when(segment: SegmentOutcome, end_s: float) -> tuple[float, float, float]:
+    """Return when a segment opened, how long it waited, and how long it has taken until now."""
+    if segment.actual_start_s is None:
+        return 0.0, 0.0, 0.0
+    taken_s = end_s - segment.actual_start_s if segment.actual_s is None else segment.actual_s
+    pause_s = taken_s if segment.actual_pause_s is None else segment.actual_pause_s
+    return segment.actual_start_s, pause_s, taken_s
 
 
 KIND = _Searches()

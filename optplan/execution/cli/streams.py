@@ -1,4 +1,4 @@
-"""Streams of jobs served by a BOA plan's widths: what the command line knows of them."""
+"""Streams of jobs served by a BOA plan's widths: how they are begun and told, and what was planned beside what came."""
 
 from __future__ import annotations
 
@@ -7,14 +7,32 @@ from typing import TYPE_CHECKING, Any
 from optplan.errors import UsageError
 from optplan.execution.cli.kinds import RunKind, Told
 from optplan.execution.cli.run_view import Teller
+from optplan.execution.records import Noted, OperationFailed, Record, TablePublished, TrialDropped
+from optplan.execution.streams.arrivals import read_jobs
+from optplan.execution.streams.outcomes import StreamOutcome
+from optplan.execution.streams.running import run_stream
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.planning import BoaPlan
+from optplan.instances.files import read_instance
+from optplan.reporting.pages import Definitions, Page, Section
+from optplan.reporting.phrases import NOTHING, format_seconds, format_share
+from optplan.reporting.tables import Column, Table, fact_table, numbers
 
 if TYPE_CHECKING:
     from optplan.cli.console import Shown
     from optplan.contracts.plan import Plan
     from optplan.execution.loop import Listener
-    from optplan.execution.records import Record
-    from optplan.execution.streams.outcomes import StreamOutcome
-    from optplan.reporting.pages import Page
+
+_COLUMNS = (
+    Column("class"),
+    Column(""),
+    *numbers("jobs", "mean completion time", "GPU-hours of a job", "GPUs of a job"),
+)
+
+#: What is said of a stream on the virtual clock.
+_VIRTUAL = "virtual stream: nothing was trained; times are those of the instance"
+#: By exit code, what is known in a word, and how good it is.
+_BADGES = {0: ("done", "good"), 1: ("jobs were given up", "bad")}
 
 
 class _Streams(RunKind):
@@ -23,12 +41,6 @@ class _Streams(RunKind):
     OWN = frozenset({"jobs", "learn", "truth"})
 
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> StreamOutcome:
-        from optplan.execution.streams.arrivals import read_jobs
-        from optplan.execution.streams.running import run_stream
-        from optplan.formulations.boa.data.instance import BoaInstance
-        from optplan.formulations.boa.planning import BoaPlan
-        from optplan.instances.files import read_instance
-
         if "jobs" not in own:
             what = "a plan of a stream is followed for a list of jobs, as in run PLAN jobs.yaml"
             raise UsageError(f"JOBS is missing; {what}")
@@ -41,22 +53,23 @@ class _Streams(RunKind):
         return Teller(_describe)
 
     def present(self, outcome: StreamOutcome) -> list[Shown]:
-        from optplan.execution.pages.streams import class_table, list_facts
-        from optplan.reporting.tables import fact_table
-
-        told = ["virtual stream: nothing was trained; times are those of the instance"] if outcome.virtual else []
-        return [*told, class_table(outcome), "", fact_table(list_facts(outcome))]
+        told = [_VIRTUAL] if outcome.virtual else []
+        return [*told, _make_table(outcome), "", fact_table(_list_facts(outcome))]
 
     def build_page(self, told: Told) -> Page:
-        from optplan.execution.pages.streams import build_stream_page
-
-        return build_stream_page(told.outcome)
+        outcome: StreamOutcome = told.outcome
+        title = f"{len(outcome.classes):,} classes of jobs: {outcome.status}"
+        lead = _VIRTUAL if outcome.virtual else ""
+        badge = _BADGES.get(outcome.code, (outcome.status, "fair"))
+        sections = [
+            Section("classes", "Classes of jobs", [_make_table(outcome)]),
+            Section("facts", "The whole stream", [Definitions(_list_facts(outcome))]),
+        ]
+        return Page("", title, lead, *badge, sections=sections, window_title="stream of jobs")
 
 
 def _describe(record: Record) -> str:
     """Say what a reader should know while a stream is served; empty for the rest."""
-    from optplan.execution.records import Noted, OperationFailed, TablePublished, TrialDropped
-
     match record:
         case TablePublished():
             return f"new widths: {record.why}"
@@ -68,6 +81,47 @@ def _describe(record: Record) -> str:
             return f"{record.trial} is given up: {record.why}"
         case _:
             return ""
+
+
+def _make_table(outcome: StreamOutcome) -> Table:
+    """Make the table of planned against actual, two rows for each class."""
+    rows: list[tuple[str, ...]] = []
+    for one in outcome.classes:
+        planned = (_seconds(one.planned_jct_s), _hours(one.planned_gpu_hours))
+        widths = ", ".join(map(str, one.widths)) or NOTHING
+        rows.append((one.job_class, "planned", f"{one.jobs:,}", *planned, ""))
+        actual = (_seconds(one.actual_jct_s), _hours(one.actual_gpu_hours))
+        rows.append(("", "virtual" if outcome.virtual else "actual", f"{one.completed:,}", *actual, widths))
+    title = "Planned, and on the virtual clock" if outcome.virtual else "Planned against actual"
+    return Table(title, _COLUMNS, rows, num_keys=2)
+
+
+def _list_facts(outcome: StreamOutcome) -> list[tuple[str, str]]:
+    """List the main figures, each with its name."""
+    facts = [
+        ("status", outcome.status + (f": {outcome.why}" if outcome.why else "")),
+        ("mean completion time", f"{_seconds(outcome.actual_jct_s)} (planned {_seconds(outcome.planned_jct_s)})"),
+        ("GPU-hours held by jobs", _hours(outcome.gpu_hours)),
+        ("GPU-hours of nodes", _hours(outcome.node_gpu_hours) + _say_starting(outcome)),
+        ("tables learned", f"{outcome.tables:,}"),
+        ("changes of width", f"{outcome.changes:,}"),
+        ("time", format_seconds(outcome.time_s)),
+    ]
+    return [*facts, *((f"given up: {name}", why) for name, why in outcome.dropped.items())]
+
+
+def _say_starting(outcome: StreamOutcome) -> str:
+    starting = outcome.starting_gpu_hours
+    share = format_share(starting / outcome.node_gpu_hours) if starting else ""
+    return f" ({_hours(starting)} of them, {share}, while they started)" if starting else ""
+
+
+def _seconds(value: float | None) -> str:
+    return NOTHING if value is None else format_seconds(value)
+
+
+def _hours(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.4g}"
 
 
 KIND = _Streams()

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.execution.exports.request import ExportRequest, Launcher
-from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Shape, Step
+from optplan.execution.exports.request import ExportRequest
+from optplan.execution.exports.steps import CannotExpressError, Step
 
 #: Placeholders of which a command needs one, where sizes differ from a single GPU.
 SIZES = ("nodes", "gpus_per_node", "gpus", "workers")
@@ -17,16 +17,15 @@ _LATE = {"checkpoint": "OPTPLAN_SAVE", "metrics": "OPTPLAN_METRICS", "trial": "O
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
 
 
-def write_command(outline: Outline, step: Step, request: ExportRequest) -> str:
+def write_command(step: Step, request: ExportRequest) -> str:
     """Return a step's command as the words of a Bash array; it is refused where it would lose its size."""
     command = request.options.commands.get(step.segment.unit, request.command)
     words = split(command)
-    whole = whole_shape(outline, step)
-    values = _list_values(outline, step, whole)
+    values = request.describe_size(step) | {"class": step.segment.unit if request.kind == "stream" else None}
     late = _LATE | {name: f"OPTPLAN_VALUE_{number}" for number, name in enumerate(value_names(request), start=1)}
     written = [_write_word(word, values, late) for word in words]
-    _require_size(command, outline, request)
-    return " ".join([*_launch(step, whole, request), *written])
+    _require_size(command, request)
+    return " ".join([*_launch(step, request), *written])
 
 
 def write_promotion(request: ExportRequest, folder: str = ".") -> str:
@@ -47,14 +46,6 @@ def split(command: str) -> list[str]:
     return words
 
 
-def whole_shape(outline: Outline, step: Step) -> Shape:
-    """Return what all of a job holds: a fleet's groups together, else what one member of the step holds."""
-    if outline.kind is not Kind.FLEET:
-        return step.shape
-    shapes = [each.shape for each in outline.steps]
-    return Shape(sum(s.nodes for s in shapes), step.shape.gpus_per_node, sum(s.workers for s in shapes))
-
-
 def value_names(request: ExportRequest) -> list[str]:
     """Return the hyperparameters of the configurations, in the order of their numbers in files."""
     return list(dict.fromkeys(name for each in request.configurations for name in each))
@@ -63,22 +54,6 @@ def value_names(request: ExportRequest) -> list[str]:
 def placeholders(command: str) -> set[str]:
     """Return the names that stand in braces."""
     return {found.group(1) for found in _PLACEHOLDER.finditer(command) if found.group(1)}
-
-
-def _list_values(outline: Outline, step: Step, whole: Shape) -> Mapping[str, int | float | str | None]:
-    gpus = sum(each.segment.gpus for each in outline.steps) if outline.kind is Kind.FLEET else step.segment.gpus
-    return {
-        "nodes": whole.nodes,
-        "gpus_per_node": step.shape.gpus_per_node,
-        "gpus": gpus,
-        "workers": whole.workers,
-        "batch": step.segment.batch_per_worker,
-        "iterations": None if outline.kind is Kind.STREAM else step.target,
-        "epochs": step.target if outline.kind is Kind.STREAM else None,
-        "seconds": None if step.fixed_s is None else round(step.fixed_s, 3),
-        "class": step.segment.unit if outline.kind is Kind.STREAM else None,
-        "segment": step.segment.id,
-    }
 
 
 def _write_word(word: str, values: Mapping[str, int | float | str | None], late: Mapping[str, str]) -> str:
@@ -106,11 +81,11 @@ def _quote(text: str) -> str:
     return shlex.quote(text) if text else ""
 
 
-def _require_size(command: str, outline: Outline, request: ExportRequest) -> None:
+def _require_size(command: str, request: ExportRequest) -> None:
     shown = placeholders(command)
-    if request.options.sizes_known or request.options.launcher is Launcher.TORCHRUN or shown.intersection(SIZES):
+    if request.options.sizes_known or request.options.launcher == "torchrun" or shown.intersection(SIZES):
         return
-    if any(step.segment.gpus > 1 for step in outline.steps):
+    if any(step.segment.gpus > 1 for step in request.steps):
         names = ", ".join(f"{{{name}}}" for name in SIZES)
         message = f"command: nothing in {command!r} says how many GPUs it has, and the plan gives more than one"
         raise UsageError(
@@ -119,11 +94,12 @@ def _require_size(command: str, outline: Outline, request: ExportRequest) -> Non
         )
 
 
-def _launch(step: Step, whole: Shape, request: ExportRequest) -> Iterable[str]:
-    if request.options.launcher is not Launcher.TORCHRUN:
+def _launch(step: Step, request: ExportRequest) -> Iterable[str]:
+    if request.options.launcher != "torchrun":
         return []
-    sizes = [f"--nproc-per-node={step.shape.workers_per_node}", f"--nnodes={whole.nodes}:{whole.nodes}"]
-    if whole.nodes == 1:
+    nodes = request.whole_shape(step).nodes
+    sizes = [f"--nproc-per-node={step.shape.workers_per_node}", f"--nnodes={nodes}:{nodes}"]
+    if nodes == 1:
         return ["torchrun", "--standalone", sizes[0], "--no-python"]
     meet = ["--rdzv-backend=c10d", '--rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT"', '--rdzv-id="$OPTPLAN_MEETING"']
     return ["torchrun", *reversed(sizes), *meet, "--no-python"]

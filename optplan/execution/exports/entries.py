@@ -18,7 +18,6 @@ from optplan.contracts.parts import Part
 from optplan.contracts.registry import leave_out, list_entries, load_entry
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.exports.request import ExportRequest
-from optplan.execution.exports.steps import Outline
 
 EXPORTER_GROUP = "optplan.exporters"
 _HERE = "optplan.execution.exports"
@@ -38,7 +37,7 @@ class Workdir(StrEnum):
 class WriteFiles(Protocol):
     """An exporter."""
 
-    def __call__(self, outline: Outline, request: ExportRequest, /) -> Mapping[str, str]:
+    def __call__(self, request: ExportRequest, /) -> Mapping[str, str]:
         """Return the target's own files by their path below the folder; those that end in ``.sh`` can be run."""
 
 
@@ -76,7 +75,6 @@ _OWN = (
         needs="bash",
         checked_by="bash, with plans run to their end",
         write=f"{_HERE}.script:write_files",
-        template=f"{_HERE}.script:ScriptTemplate",
     ),
     ExporterEntry(
         name="kubernetes",
@@ -92,8 +90,8 @@ _OWN = (
         summary="a TrainJob of Kubeflow Trainer for each segment",
         needs="kubectl, a training runtime, and a volume that its pods mount",
         checked_by="a strict schema of TrainJob v1alpha1",
-        write=f"{_HERE}.trainjob:write_files",
-        template=f"{_HERE}.trainjob:TrainJobTemplate",
+        write=f"{_HERE}.kubernetes:write_train_jobs",
+        template=f"{_HERE}.kubernetes:TrainJobTemplate",
         workdir=Workdir.IMAGE,
     ),
     ExporterEntry(

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from optplan.contracts.parts import load
-from optplan.contracts.plan import Plan, UnitKind
+from optplan.contracts.plan import Plan
 from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint
 from optplan.execution.exports.commands import placeholders
 from optplan.execution.exports.entries import ExporterEntry, Workdir, exporter_named
-from optplan.execution.exports.folder import MANIFEST, describe, write_common, write_launcher
+from optplan.execution.exports.folder import MANIFEST, VERSION, describe, write_launcher
 from optplan.execution.exports.request import ExportOptions, ExportRequest, Template
-from optplan.execution.exports.steps import Kind, Outline, outline
+from optplan.execution.exports.steps import Outline, kind_of, outline
 from optplan.execution.scheduler import Rules, list_trials
 from optplan.execution.spaces import draw_configurations
-from optplan.instances.files import write_text
+from optplan.instances.files import format_json, write_text
 
 
 def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, str]:  # noqa: ANN401 - fields of ExportOptions
@@ -39,6 +39,7 @@ def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, 
         raise UsageError(f"overlay: jobs of {to} are no pods; leave it out")
     rules = Rules.of(plan, given.metric, given.mode)
     request = ExportRequest(
+        **vars(taken),
         command=command,
         options=given,
         template=_read_template(entry, given.template),
@@ -48,16 +49,18 @@ def export(plan: Plan, to: str, command: str = "", **options: Any) -> dict[str, 
         metric=rules.metric,
         mode=rules.mode,
     )
-    manifest = describe(taken, request, to)
-    request = replace(request, export_id=_identify(manifest, request))
-    launcher = write_launcher(taken, request) if entry.launched else {}
-    files = {**write_common(taken, request, manifest), **launcher, **entry.write(taken, request)}
+    said = describe(request, to)
+    request = replace(request, export_id=_identify(said, request))
+    manifest = {"version": VERSION, "export_id": request.export_id, **said}
+    common = {"plan.json": plan.to_json_data(), MANIFEST: manifest}
+    files = {name: format_json(data) + "\n" for name, data in common.items()}
+    files |= {**(write_launcher(request) if entry.launched else {}), **entry.write(request)}
     return dict(sorted(files.items()))
 
 
 def divide_commands(texts: Sequence[str], plan: Plan) -> tuple[str, dict[str, str]]:
     """Divide ``CLASS=COMMAND`` from the command of all others, which is empty where there is none."""
-    classes = [unit.id for unit in plan.units] if is_stream(plan) else []
+    classes = [unit.id for unit in plan.units] if kind_of(plan) == "stream" else []
     others, commands = "", dict[str, str]()
     for text in texts:
         name, equals, command = text.partition("=")
@@ -73,11 +76,6 @@ def divide_commands(texts: Sequence[str], plan: Plan) -> tuple[str, dict[str, st
         else:
             others = text
     return others, commands
-
-
-def is_stream(plan: Plan) -> bool:
-    """Return whether jobs of a plan are submitted one by one, as they arrive."""
-    return plan.units[0].kind is UnitKind.JOB_CLASS
 
 
 def write_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool = False) -> None:
@@ -147,12 +145,12 @@ def _read_template(entry: ExporterEntry, data: Mapping[str, Any]) -> Template:
 
 def _draw(taken: Outline, options: ExportOptions, command: str) -> tuple[Mapping[str, Any], ...]:
     """Draw what trials try: from the space that was given, or the plan's own."""
-    if taken.kind is Kind.STREAM:
+    if taken.kind == "stream":
         if options.space is not None:
             raise UsageError("space: jobs of a stream have no configurations of the plan's; leave it out")
         return ()
     if options.space is None and not taken.plan.to_json_data().get("search_space"):
-        if taken.kind is Kind.SEARCH and "trial" not in placeholders(command):
+        if taken.kind == "search" and "trial" not in placeholders(command):
             message = "space: is missing, and the plan has none: nothing would tell one trial from another"
             raise UsageError(f"{message}; give --space, or use {{trial}} in the command")
         return ()
@@ -162,7 +160,7 @@ def _draw(taken: Outline, options: ExportOptions, command: str) -> tuple[Mapping
 
 def _require_classes(taken: Outline, command: str, commands: Mapping[str, str]) -> None:
     """Refuse commands of classes that the plan does not have, and classes without a command."""
-    classes = [unit.id for unit in taken.plan.units] if taken.kind is Kind.STREAM else []
+    classes = [unit.id for unit in taken.plan.units] if taken.kind == "stream" else []
     for name in commands:
         if name not in classes:
             hint = nearest_name_hint(name, classes) if classes else "only plans of streams have classes: leave it out"
@@ -184,8 +182,8 @@ def _find_workdir(entry: ExporterEntry, given: str | None) -> str | None:
     return str(folder.resolve())
 
 
-def _identify(manifest: Mapping[str, Any], request: ExportRequest) -> str:
+def _identify(said: Mapping[str, Any], request: ExportRequest) -> str:
     """Return the id of an export: the same for the same plan and options, and another one for another folder."""
-    said = [manifest, request.command, request.options.model_dump(mode="json", exclude={"space"})]
-    text = json.dumps(said, sort_keys=True)
+    asked = [said, request.command, request.options.model_dump(mode="json", exclude={"space"})]
+    text = json.dumps(asked, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -12,10 +12,9 @@ from typing import Any
 
 from optplan.contracts.conditions import Elapsed
 from optplan.errors import UsageError
-from optplan.execution.exports.commands import value_names, whole_shape, write_command, write_promotion
+from optplan.execution.exports.commands import value_names, write_command, write_promotion
 from optplan.execution.exports.request import ExportRequest
-from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Step, hard_deadline
-from optplan.instances.files import format_json
+from optplan.execution.exports.steps import CannotExpressError, Step, hard_deadline
 
 #: What `optplan promote` and `optplan submit` read.
 MANIFEST = "export.json"
@@ -75,22 +74,13 @@ def begin_stream(what: str, ways: Mapping[str, str]) -> str:
     return read_script("stream.sh", what=what, cases=cases)
 
 
-def write_common(outline: Outline, request: ExportRequest, manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return the plan and the manifest by path below the folder."""
-    manifest = {"version": VERSION, "export_id": request.export_id, **manifest}
-    return {
-        "plan.json": format_json(outline.plan.to_json_data()) + "\n",
-        MANIFEST: format_json(manifest) + "\n",
-    }
-
-
-def write_launcher(outline: Outline, request: ExportRequest) -> dict[str, str]:
+def write_launcher(request: ExportRequest) -> dict[str, str]:
     """Return the launcher and what it reads, by path below the folder."""
     found = {"launch.sh": read_script("launch.sh")}
-    for step in outline.steps:
-        found[f"steps/{step.name}.sh"] = _write_step(outline, step, request)
-        if outline.kind is Kind.SEARCH and not step.is_promoted:
-            found[f"members/{step.name}.txt"] = _write_members(outline, step, request)
+    for step in request.steps:
+        found[f"steps/{step.name}.sh"] = _write_step(step, request)
+        if request.kind == "search" and not step.is_promoted:
+            found[f"members/{step.name}.txt"] = _write_members(step, request)
     if request.configurations:
         names = value_names(request)
         lines = [_write_configuration(each, names) for each in request.configurations]
@@ -98,69 +88,51 @@ def write_launcher(outline: Outline, request: ExportRequest) -> dict[str, str]:
     return found
 
 
-def name_trial(unit: str, number: int, outline: Outline) -> str:
-    """Return a trial's name in files: its number over all units, in the order of drawing."""
-    before = 0
-    for each in outline.plan.units:
-        if each.id == unit:
-            break
-        before += each.members
-    return f"{before + number:04d}"
-
-
-def describe(outline: Outline, request: ExportRequest, target: str) -> dict[str, Any]:
+def describe(request: ExportRequest, target: str) -> dict[str, Any]:
     """Return what a manifest says of an export, but for its version and its id."""
     return {
-        "plan_id": outline.plan.plan_id,
+        "plan_id": request.plan.plan_id,
         "target": target,
-        "kind": outline.kind.value,
+        "kind": request.kind,
         "workdir": request.workdir,
         "time_quantile": request.options.time_quantile,
         "margin": request.options.margin,
         "gpus_per_node": request.options.gpus_per_node,
         "metric": request.metric,
         "mode": request.mode.value,
-        "steps": {step.name: step.segment.id for step in outline.steps},
-        "limits_s": {step.name: step.limit_s for step in outline.steps},
+        "steps": {step.name: step.segment.id for step in request.steps},
+        "limits_s": {step.name: step.limit_s for step in request.steps},
         "ways": {
             way.name: {"class": way.unit, "share": way.share, "steps": [step.name for step in way.steps]}
-            for way in outline.ways
+            for way in request.ways
         },
         "configurations": [dict(each) for each in request.configurations],
     }
 
 
-def _write_step(outline: Outline, step: Step, request: ExportRequest) -> str:
-    whole = whole_shape(outline, step)
-    stream = outline.kind is Kind.STREAM
-    deadline_s = hard_deadline(outline.plan)
+def _write_step(step: Step, request: ExportRequest) -> str:
+    deadline_s = hard_deadline(request.plan)
+    said = "".join(each if each.isprintable() else " " for each in step.segment.label or step.segment.id)
     variables = {
-        "OPTPLAN_EXPORT": request.export_id,
-        "OPTPLAN_PLAN": outline.plan.plan_id,
-        "OPTPLAN_KIND": outline.kind.value,
-        "OPTPLAN_SEGMENT": step.segment.id,
-        "OPTPLAN_UNIT": step.segment.unit,
-        "OPTPLAN_NODES": whole.nodes,
-        "OPTPLAN_GPUS_PER_NODE": step.shape.gpus_per_node,
-        "OPTPLAN_GPUS": step.segment.gpus,
-        "OPTPLAN_WORKERS": whole.workers,
-        "OPTPLAN_BATCH": step.segment.batch_per_worker,
-        "OPTPLAN_DONE": None if isinstance(step.segment.exit, Elapsed) else step.done,
-        "OPTPLAN_ITERATIONS": None if stream else step.target,
-        "OPTPLAN_EPOCHS": step.target if stream else None,
-        "OPTPLAN_SECONDS": None if step.fixed_s is None else f"{step.fixed_s:.3f}",
-        "OPTPLAN_LIMIT": step.limit_s,
-        "OPTPLAN_GRACE": request.options.grace_s,
-        "OPTPLAN_DEADLINE": None if deadline_s is None else math.ceil(deadline_s),
-        "OPTPLAN_WORKDIR": request.workdir if request.enters_workdir else None,
+        "EXPORT": request.export_id,
+        "PLAN": request.plan.plan_id,
+        "KIND": request.kind,
+        "UNIT": step.segment.unit,
+        **request.describe_size(step),
+        "DONE": None if isinstance(step.segment.exit, Elapsed) else step.done,
+        "LIMIT": step.limit_s,
+        "GRACE": request.options.grace_s,
+        "DEADLINE": None if deadline_s is None else math.ceil(deadline_s),
+        "WORKDIR": request.workdir if request.enters_workdir else None,
     }
-    lines = [f"# {_one_line(step.segment.label or step.segment.id)}"]
-    lines += [f"export {name}={_quote(name, value)}" for name, value in variables.items()]
+    lines = [f"# {said}"]
+    named = {f"OPTPLAN_{name.upper()}": value for name, value in variables.items()}
+    lines += [f"export {name}={_quote(name, value)}" for name, value in named.items()]
     own = [f"  export {_variable(name)}={_quote(name, value)}" for name, value in request.template.env.items()]
     lines += ["environment() {", *own, "  :", "}"]
     # As the user wrote it, here-documents included; a function of nothing but comments would be none.
     lines += ["setup() {", *request.template.member_setup.splitlines(), ":", "}"]
-    lines += ["arguments() {", f"  argv=({write_command(outline, step, request)})", "}"]
+    lines += ["arguments() {", f"  argv=({write_command(step, request)})", "}"]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -179,16 +151,15 @@ def _quote(name: str, value: object) -> str:
     return shlex.quote(text) if text else ""
 
 
-def _one_line(text: str) -> str:
-    return "".join(each if each.isprintable() else " " for each in text)
-
-
-def _write_members(outline: Outline, step: Step, request: ExportRequest) -> str:
-    segment = step.segment
-    numbers = range(segment.first_rank, segment.last_rank + 1)
-    count = len(request.configurations) or sum(unit.members for unit in outline.plan.units)
-    names = [name_trial(segment.unit, number, outline) for number in numbers]
-    return "".join(f"{name}\n" for name in names if int(name) <= count)
+def _write_members(step: Step, request: ExportRequest) -> str:
+    """Return who is in a step from the beginning: numbers of trials over all units, in the order of drawing."""
+    segment, before, count = step.segment, 0, 0
+    for unit in request.plan.units:
+        before = count if unit.id == segment.unit else before
+        count += unit.members
+    most = len(request.configurations) or count
+    numbers = range(before + segment.first_rank, min(before + segment.last_rank, most) + 1)
+    return "".join(f"{number:04d}\n" for number in numbers)
 
 
 def _write_configuration(configuration: Mapping[str, Any], names: list[str]) -> str:

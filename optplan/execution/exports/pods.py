@@ -11,7 +11,7 @@ from pydantic import Field
 from optplan.errors import DataError, nearest_name_hint
 from optplan.execution.exports.folder import read_manifest
 from optplan.execution.exports.request import ExportRequest, Template, require_known
-from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Step
+from optplan.execution.exports.steps import CannotExpressError, Step
 from optplan.schema import ByName, FrozenModel
 
 #: Stands for the name of a stream's job until it is submitted; a name of Kubernetes itself, so that files are valid.
@@ -67,21 +67,21 @@ class PodTemplate(Template):
     elastic: bool = False
 
 
-def name_object(outline: Outline, name: str, request: ExportRequest) -> str:
+def name_object(name: str, request: ExportRequest) -> str:
     """Return what an object is called: the export's tag, the step, and for streams what stands for the job."""
-    return f"{request.tag}-{name}" + (f"-{JOB_NAME}" if outline.kind is Kind.STREAM else "")
+    return f"{request.tag}-{name}" + (f"-{JOB_NAME}" if request.kind == "stream" else "")
 
 
-def write_metadata(outline: Outline, name: str, request: ExportRequest) -> dict[str, Any]:
+def write_metadata(name: str, request: ExportRequest) -> dict[str, Any]:
     """Return an object's metadata."""
     template = request.template_as(PodTemplate)
     queue = {} if template.queue is None else {"kueue.x-k8s.io/queue-name": template.queue}
     return read_manifest(
         "metadata.yaml",
-        name=name_object(outline, name, request),
+        name=name_object(name, request),
         namespace=template.namespace,
         labels={**PART_OF, **template.labels, **queue},
-        plan_id=outline.plan.plan_id,
+        plan_id=request.plan.plan_id,
         export_id=request.export_id,
         elastic="true" if template.elastic else None,
     )
@@ -93,10 +93,10 @@ def require_no_elastic(request: ExportRequest, what: str) -> None:
         raise CannotExpressError(f"cannot express: template.elastic of {what}; Kueue resizes Jobs only: leave it out")
 
 
-def write_pod(step: Step, outline: Outline, request: ExportRequest, **container: object) -> dict[str, Any]:
+def write_pod(step: Step, request: ExportRequest, **container: object) -> dict[str, Any]:
     """Return a pod of a step, the user's overlay merged in: where it may run and as whom, and more of its container."""
     template = request.template_as(PodTemplate)
-    require_known("placement", template.placement, outline.plan.resources)
+    require_known("placement", template.placement, request.plan.resources)
     place = template.placement.get(step.segment.resource, Placement())
     pod = read_manifest(
         "pod.yaml",
@@ -111,7 +111,7 @@ def write_pod(step: Step, outline: Outline, request: ExportRequest, **container:
     return overlay(pod, request)
 
 
-def describe_container(step: Step, outline: Outline, request: ExportRequest, member: str) -> dict[str, Any]:
+def describe_container(step: Step, request: ExportRequest, member: str) -> dict[str, Any]:
     """Return image, command (the launcher, for one member of a step), variables and resources of a container."""
     template = request.template_as(PodTemplate)
     folder = shlex.quote(template.run_dir).replace("$", "$$")  # Kubernetes itself replaces $(NAME), not $$
@@ -122,7 +122,7 @@ def describe_container(step: Step, outline: Outline, request: ExportRequest, mem
     return {
         "image": template.image,
         "command": ["bash", "-c", f"exec bash {folder}/launch.sh {step.name} {member}"],
-        "env": env + ([{"name": "OPTPLAN_JOB", "value": JOB_NAME}] if outline.kind is Kind.STREAM else []),
+        "env": env + ([{"name": "OPTPLAN_JOB", "value": JOB_NAME}] if request.kind == "stream" else []),
         "resources": {"requests": {**template.requests, **gpus}, "limits": {**extended, **gpus}},
     }
 

@@ -18,7 +18,7 @@ from typing import Any
 from optplan.contracts.conditions import Mode, Promoted
 from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.execution.exports.folder import MANIFEST, VERSION
-from optplan.execution.exports.steps import Kind, Outline, Step, hard_deadline, outline
+from optplan.execution.exports.steps import Outline, Step, hard_deadline, outline
 from optplan.execution.scheduler import rank_trials, read_metric
 from optplan.instances.files import format_json, read_plan, write_text
 from optplan.instances.plain_data import parse_json, read_text
@@ -84,7 +84,7 @@ def promote(exported: Exported, name: str, *, now_s: float | None = None) -> lis
     if name not in known:
         raise UsageError(f"step: got {name!r}; {nearest_name_hint(name, known)}")
     step = known[name]
-    if not isinstance(step.segment.enter, Promoted):
+    if not step.is_promoted:
         raise UsageError(f"step: nobody is promoted to {name!r}; its members are known from the beginning")
     _require_time(exported, time.time() if now_s is None else now_s)
     if _members_file(exported, step).is_file():
@@ -105,10 +105,11 @@ def choose_members(exported: Exported, step: Step) -> list[str]:
     shown: dict[str, float] = {}
     for selection in segment.enter.of:
         before = by_id[selection.segment]
-        ended = [trial for trial in _read_members(exported, before) if _ended(exported, before, trial)]
-        values = {trial: _value(exported, before, trial) for trial in ended}
-        if len(ended) > selection.top and all(math.isnan(value) for value in values.values()):
-            raise _nobody_showed(exported, before)
+        values = _read_values(exported, before)
+        if len(values) > selection.top and all(math.isnan(value) for value in values.values()):
+            said = f"nobody who ended {before.name} showed a number, so that none is the best"
+            fix = "the command appends lines of JSON with it to the file {metrics}"
+            raise NoMetricError(f"{exported.manifest['metric']}: {said}; {fix}")
         taken = _rank(exported, values)[: selection.top]
         shown |= {trial: values[trial] for trial in taken}
     return _rank(exported, shown)[ranks]
@@ -120,32 +121,23 @@ def find_winner(exported: Exported) -> dict[str, Any]:
     It has ``trial``, ``step``, ``configuration``, ``metric`` and ``checkpoint`` of the best one; None for each where
     nobody ended, or nobody who ended showed a number.
     """
-    ranked: list[str] = []
-    values: dict[str, tuple[float, str]] = {}
+    winner: dict[str, Any] = dict.fromkeys(("trial", "step", "configuration", "metric", "checkpoint"))
+    # Where a limit ended the search before its last steps, the best of the latest have won.
     for steps in [exported.outline.last(), *reversed(exported.outline.levels())]:
         decided = [step for step in steps if not step.is_promoted or _members_file(exported, step).is_file()]
-        values = {
+        shown = {
             trial: (value, step.name)
             for step in decided
-            for trial in _read_members(exported, step)
-            if _ended(exported, step, trial) and not math.isnan(value := _value(exported, step, trial))
+            for trial, value in _read_values(exported, step).items()
+            if not math.isnan(value)
         }
-        ranked = _rank(exported, {trial: value for trial, (value, _) in values.items()})
-        if ranked:  # where a limit ended the search before its last steps, the best of the latest have won
+        if shown:
+            best = _rank(exported, {trial: value for trial, (value, _) in shown.items()})[0]
+            value, last = shown[best]
+            configuration = dict(enumerate(exported.manifest["configurations"], start=1)).get(int(best))
+            checkpoint = f"trials/{best}/checkpoint"
+            winner = dict(zip(winner, (best, last, configuration, value, checkpoint), strict=True))
             break
-    winner: dict[str, Any] = dict.fromkeys(("trial", "step", "configuration", "metric", "checkpoint"))
-    if ranked:
-        best = ranked[0]
-        value, last = values[best]
-        configurations = exported.manifest["configurations"]
-        number = int(best) - 1
-        winner = {
-            "trial": best,
-            "step": last,
-            "configuration": configurations[number] if number < len(configurations) else None,
-            "metric": value,
-            "checkpoint": f"trials/{best}/checkpoint",
-        }
     write_text(format_json(winner) + "\n", exported.folder / "winner.json", overwrite=True)
     return winner
 
@@ -169,7 +161,7 @@ def choose_way(exported: Exported, unit: str) -> str:
 def submit(exported: Exported, *, unit: str | None = None, job: str | None = None) -> str:
     """Hand the jobs of an export to its scheduler: all of them, or of a stream those of one job of a class."""
     script = ["bash", "submit.sh"]
-    if exported.outline.kind is Kind.STREAM:
+    if exported.outline.kind == "stream":
         if unit is None or job is None:
             raise UsageError("class: a stream's jobs are submitted one by one; give --class and --job")
         if not _JOB.fullmatch(job):
@@ -238,22 +230,20 @@ def _members_file(exported: Exported, step: Step) -> Path:
     return exported.folder / "members" / f"{step.name}.txt"
 
 
-def _ended(exported: Exported, step: Step, trial: str) -> bool:
-    return (exported.folder / "trials" / trial / f"ended-{step.name}").exists()
-
-
 def _rank(exported: Exported, values: Mapping[str, float]) -> list[str]:
     return rank_trials(values, values.__getitem__, exported.mode, lambda _: False)
 
 
-def _nobody_showed(exported: Exported, step: Step) -> NoMetricError:
-    message = f"{exported.manifest['metric']}: nobody who ended {step.name} showed a number, so that none is the best"
-    return NoMetricError(f"{message}; the command appends lines of JSON with it to the file {{metrics}}")
+def _read_values(exported: Exported, step: Step) -> dict[str, float]:
+    """Return what those have shown last who have ended a step."""
+    marks = {
+        trial: exported.folder / "trials" / trial / f"ended-{step.name}" for trial in _read_members(exported, step)
+    }
+    return {trial: _read_value(exported, mark) for trial, mark in marks.items() if mark.exists()}
 
 
-def _value(exported: Exported, step: Step, trial: str) -> float:
-    """Return the metric of the last whole line that a trial wrote in a step; NaN where the mark of its end has none."""
-    file = exported.folder / "trials" / trial / f"ended-{step.name}"
+def _read_value(exported: Exported, file: Path) -> float:
+    """Return the metric of the last whole line of the mark of a trial's end that has it; NaN where none has."""
     try:
         with file.open("rb") as stream:
             size = stream.seek(0, os.SEEK_END)

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from optplan.execution.exports.commands import value_names
 from optplan.execution.exports.folder import read_script
-from optplan.execution.exports.request import ExportRequest, Launcher, Template
-from optplan.execution.exports.steps import CannotExpressError, Kind, Outline
+from optplan.execution.exports.request import ExportRequest, Template
+from optplan.execution.exports.steps import CannotExpressError
 from optplan.schema import ByName
 
 _TRAINABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -32,26 +32,26 @@ class RayTemplate(Template):
     storage_path: str | None = None
 
 
-def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
+def write_files(request: ExportRequest) -> Mapping[str, str]:
     """Return the driver script, and the script that submits it; ``module:Trainable`` is a trainable of Ray Tune."""
     template = request.template_as(RayTemplate)
-    if outline.kind is Kind.STREAM:
+    if request.kind == "stream":
         raise CannotExpressError("cannot express: a stream's jobs arrive one by one; use --to slurm or kubernetes")
     if _TRAINABLE.fullmatch(request.command):
-        if outline.kind is not Kind.SEARCH:
+        if request.kind != "search":
             raise CannotExpressError("cannot express: Ray Tune follows searches; give a command line for a fleet")
-        driver = _write_tuner(outline, request, template)
+        driver = _write_tuner(request, template)
     else:
-        driver = _write_run(outline, request, template)
+        driver = _write_run(request, template)
     lines = ["#!/usr/bin/env bash", "# Follows the plan on the Ray cluster.", "set -euo pipefail"]
     lines += ['cd -- "$(dirname -- "${BASH_SOURCE[0]}")"', *template.setup.splitlines(), "exec python drive.py", ""]
     return {"drive.py": driver, "submit.sh": "\n".join(lines)}
 
 
-def _write_tuner(outline: Outline, request: ExportRequest, template: RayTemplate) -> str:
+def _write_tuner(request: ExportRequest, template: RayTemplate) -> str:
     module, _, name = request.command.partition(":")
     return read_script("ray-tuner.txt").format(
-        plan_id=outline.plan.plan_id,
+        plan_id=request.plan.plan_id,
         workdir=request.workdir,
         module=module,
         name=name,
@@ -67,7 +67,7 @@ def _write_tuner(outline: Outline, request: ExportRequest, template: RayTemplate
     )
 
 
-def _write_run(outline: Outline, request: ExportRequest, template: RayTemplate) -> str:
+def _write_run(request: ExportRequest, template: RayTemplate) -> str:
     options: dict[str, Any] = {
         "command": request.command,
         "executor": "ray",
@@ -75,11 +75,11 @@ def _write_run(outline: Outline, request: ExportRequest, template: RayTemplate) 
         "metric": request.metric,
         "mode": request.mode.value,
         "retries": request.options.retries,
-        "launcher": "torchrun" if request.options.launcher is Launcher.TORCHRUN else "single",
+        "launcher": request.options.launcher,
     }
     space = [dict(each) for each in request.configurations] or None
     return read_script("ray-run.txt").format(
-        plan_id=outline.plan.plan_id,
+        plan_id=request.plan.plan_id,
         workdir=request.workdir,
         environment=dict(template.env),
         space=space,

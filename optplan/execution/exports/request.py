@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
 from optplan.contracts.conditions import Mode
 from optplan.errors import DataError, nearest_name_hint
+from optplan.execution.exports.steps import Outline
 from optplan.schema import ByName, FrozenModel
-
-
-class Launcher(StrEnum):
-    """How the command is started where a member has several workers."""
-
-    #: Once on each node; the command starts the workers there itself.
-    SINGLE = "single"
-    #: Once on each node, by torchrun at a fixed size.
-    TORCHRUN = "torchrun"
 
 
 class Template(FrozenModel):
@@ -51,7 +42,8 @@ class ExportOptions(FrozenModel):
     jobs are pods. Trials draw from ``space`` and ``seed`` as in :func:`optplan.execution.spaces.draw`; ``metric``,
     ``mode`` and ``gpus_per_node`` are the plan's by default. Time limits are the ``time_quantile`` of the seconds that
     one member takes, times one plus the ``margin``. With ``sizes_known`` the command reads its size from the
-    environment and needs no placeholder.
+    environment and needs no placeholder. The ``launcher`` starts it once on each node, by
+    torchrun at a fixed size.
     """
 
     commands: ByName[str] = Field(default_factory=dict)
@@ -59,7 +51,7 @@ class ExportOptions(FrozenModel):
     folder: str = ""
     template: ByName[Any] = Field(default_factory=dict)
     overlay: ByName[Any] = Field(default_factory=dict)
-    launcher: Launcher = Launcher.SINGLE
+    launcher: Literal["single", "torchrun"] = "single"
     space: Any = None
     seed: Annotated[int, Field(ge=0)] = 0
     metric: Annotated[str, Field(min_length=1)] | None = None
@@ -72,9 +64,9 @@ class ExportOptions(FrozenModel):
     sizes_known: bool = False
 
 
-@dataclass(frozen=True)
-class ExportRequest:
-    """What an exporter is given.
+@dataclass(frozen=True, kw_only=True)
+class ExportRequest(Outline):
+    """What an exporter is given: an outline, and what is asked of its export.
 
     ``command`` is empty where each class of a stream has its own; ``export_id`` is of the plan, of all that was asked,
     and of the folder, and names what is made elsewhere; ``workdir`` is None where the image says it, and with

@@ -19,7 +19,7 @@ from pydantic import Field
 from optplan.execution.exports.commands import split, write_promotion
 from optplan.execution.exports.folder import read_manifest, read_script
 from optplan.execution.exports.request import ExportRequest, Template, require_known, write_yaml
-from optplan.execution.exports.steps import CannotExpressError, Kind, Outline, Step
+from optplan.execution.exports.steps import CannotExpressError, Step
 from optplan.schema import ByName
 
 
@@ -46,47 +46,44 @@ class SkyPilotTemplate(Template):
         return ""
 
 
-def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
+def write_files(request: ExportRequest) -> Mapping[str, str]:
     """Return the pipelines, whose tasks follow one another, and the script that launches them."""
     template = request.template_as(SkyPilotTemplate)
-    types = [resource.gpu_type for resource in outline.plan.resources.values()]
+    types = [resource.gpu_type for resource in request.plan.resources.values()]
     require_known("accelerators", template.accelerators, types)
-    if outline.kind is Kind.STREAM:
-        files = {
-            f"tasks/{way.name}.yaml": _write_pipeline(outline, way.name, way.steps, request) for way in outline.ways
-        }
+    pipelines = _list_pipelines(request)
+    files = {f"tasks/{name}.yaml": _write_pipeline(name, steps, request) for name, steps in pipelines.items()}
+    if request.kind == "stream":
         return {**files, "submit.sh": read_script("skypilot-stream.sh")}
-    if outline.kind is Kind.FLEET:
-        if len(outline.steps) > 1:
-            many = f"the fleet has {len(outline.steps)} groups of nodes, and a task's nodes are alike"
-            raise CannotExpressError(f"cannot express: {many}; use --to slurm or kubernetes")
-        return {
-            "tasks/train.yaml": _write_pipeline(outline, "train", outline.steps, request),
-            "submit.sh": read_script("skypilot.sh", name="train"),
-        }
-    for level in outline.levels():
+    if request.kind == "search":
+        files["stage.sh"] = _write_stage(request)
+    return {**files, "submit.sh": read_script("skypilot.sh", name=next(iter(pipelines)))}
+
+
+def _list_pipelines(request: ExportRequest) -> dict[str, Sequence[Step]]:
+    """Return steps that follow one another, by what their pipeline is called."""
+    if request.kind == "stream":
+        return {way.name: way.steps for way in request.ways}
+    request.require_one_group("and a task's nodes are alike; use --to slurm or kubernetes")
+    for level in request.levels() if request.kind == "search" else ():
         if len(level) > 1:
             names = " and ".join(repr(step.segment.id) for step in level[:2])
             many = f"{names} run side by side, and tasks of a pipeline follow one another"
             raise CannotExpressError(f"cannot express: {many}; use --to slurm or kubernetes")
-    return {
-        "tasks/search.yaml": _write_pipeline(outline, "search", outline.steps, request),
-        "stage.sh": _write_stage(request),
-        "submit.sh": read_script("skypilot.sh", name="search"),
-    }
+    return {"train" if request.kind == "fleet" else "search": request.steps}
 
 
-def _write_pipeline(outline: Outline, name: str, steps: Sequence[Step], request: ExportRequest) -> str:
+def _write_pipeline(name: str, steps: Sequence[Step], request: ExportRequest) -> str:
     following = [step.name for step in steps[1:]] + ["--winner"]
     tasks: list[Mapping[str, Any]] = [{"name": f"{request.tag}-{name}"}]
-    tasks += [_write_task(outline, step, after, request) for step, after in zip(steps, following, strict=True)]
+    tasks += [_write_task(step, after, request) for step, after in zip(steps, following, strict=True)]
     return "---\n".join(write_yaml(task) for task in tasks)
 
 
-def _write_task(outline: Outline, step: Step, after: str, request: ExportRequest) -> dict[str, Any]:
+def _write_task(step: Step, after: str, request: ExportRequest) -> dict[str, Any]:
     template = request.template_as(SkyPilotTemplate)
-    resource = outline.plan.resources[step.segment.resource]
-    search = outline.kind is Kind.SEARCH
+    resource = request.plan.resources[step.segment.resource]
+    search = request.kind == "search"
     folder = template.run_dir
     run = f"bash {folder}/launch.sh {step.name}"
     setup = template.setup.splitlines()
@@ -114,7 +111,7 @@ def _write_task(outline: Outline, step: Step, after: str, request: ExportRequest
         restarts=0 if search else request.options.retries,
         mounts={folder: {"source": template.bucket, "mode": "MOUNT_CACHED"}},
         export_id=request.export_id,
-        job="optplan-job" if outline.kind is Kind.STREAM else None,
+        job="optplan-job" if request.kind == "stream" else None,
         run=f"{run}\n",
         setup="".join(f"{line}\n" for line in ["set -e", *setup]) if setup else None,
     )

@@ -19,7 +19,7 @@ from optplan.errors import DataError
 from optplan.execution.exports.commands import write_promotion
 from optplan.execution.exports.folder import begin_stream, read_script
 from optplan.execution.exports.request import ExportRequest, Template, require_known
-from optplan.execution.exports.steps import Kind, Outline, Step
+from optplan.execution.exports.steps import Step
 from optplan.schema import ByName
 
 #: Tasks of one array: with Slurm's default MaxArraySize, 1001, their numbers end at 1000.
@@ -49,23 +49,23 @@ class SlurmTemplate(Template):
     options: ByName[str] = Field(default_factory=dict)
 
 
-def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
+def write_files(request: ExportRequest) -> Mapping[str, str]:
     """Return the batch scripts, and the script that submits them."""
     template = request.template_as(SlurmTemplate)
-    types = [resource.gpu_type for resource in outline.plan.resources.values()]
+    types = [resource.gpu_type for resource in request.plan.resources.values()]
     require_known("gpus", template.gpus, types)
-    require_known("resources", template.resources, outline.plan.resources)
-    if outline.kind is Kind.FLEET:
-        job = _write_job(outline, outline.steps, request)
+    require_known("resources", template.resources, request.plan.resources)
+    if request.kind == "fleet":
+        job = _write_job(request.steps, request)
         return {"jobs/train.sbatch": job, "submit.sh": _submit(["submit train"])}
-    if outline.kind is Kind.STREAM:
-        return _write_stream(outline, request)
-    return _write_search(outline, request)
+    if request.kind == "stream":
+        return _write_stream(request)
+    return _write_search(request)
 
 
-def _write_search(outline: Outline, request: ExportRequest) -> dict[str, str]:
+def _write_search(request: ExportRequest) -> dict[str, str]:
     found, lines = {}, []
-    for step in outline.steps:
+    for step in request.steps:
         depends = ""
         if step.after:
             decider = f"decide-{step.name}"
@@ -74,10 +74,10 @@ def _write_search(outline: Outline, request: ExportRequest) -> dict[str, str]:
                 f"submit {decider} --dependency=afterany{''.join(f':${{job[{name}]}}' for name in step.after)}"
             )
             depends = f" --dependency=afterok:${{job[{decider}]}} --kill-on-invalid-dep=yes"
-        found[f"jobs/{step.name}.sbatch"] = _write_job(outline, [step], request, member="${member}")
+        found[f"jobs/{step.name}.sbatch"] = _write_job([step], request, member="${member}")
         lines += [f"submit {step.name}{depends} {array}" for array in _arrays(step.segment)]
     found["jobs/winner.sbatch"] = _write_decision(request, "winner", "--winner")
-    awaited = "".join(f":${{job[{step.name}]}}" for step in outline.last())
+    awaited = "".join(f":${{job[{step.name}]}}" for step in request.last())
     lines.append(f"submit winner --dependency=afterany{awaited}")
     return {**found, "submit.sh": _submit(lines)}
 
@@ -91,35 +91,33 @@ def _arrays(segment: Segment) -> Iterable[str]:
         yield f"--array=1-{many}%{min(at_once, many)} --export=ALL,OPTPLAN_OFFSET={offset}"
 
 
-def _write_stream(outline: Outline, request: ExportRequest) -> dict[str, str]:
+def _write_stream(request: ExportRequest) -> dict[str, str]:
     found = {}
-    for way in outline.ways:
+    for way in request.ways:
         for place, step in enumerate(way.steps):
             after = way.steps[place + 1].name if place + 1 < len(way.steps) else ""
-            found[f"jobs/{step.name}.sbatch"] = _write_job(outline, [step], request, after=after)
+            found[f"jobs/{step.name}.sbatch"] = _write_job([step], request, after=after)
     what = (
         "# Submits a job of a class: submit.sh NAME WAY. Its later segments are submitted by those before them.\n"
         "# `optplan submit` chooses the way.\n"
     )
-    submit = begin_stream(what, {way.name: f"step={way.steps[0].name}" for way in outline.ways})
+    submit = begin_stream(what, {way.name: f"step={way.steps[0].name}" for way in request.ways})
     return {**found, "submit.sh": submit + read_script("slurm-stream.sh")}
 
 
-def _write_job(
-    outline: Outline, steps: Sequence[Step], request: ExportRequest, *, member: str = "1", after: str = ""
-) -> str:
-    name = f"{request.tag}-{'train' if outline.kind is Kind.FLEET else steps[0].name}"
-    log = "logs/%x-%A_%a.log" if outline.kind is Kind.SEARCH else "logs/%x-%j.log"
+def _write_job(steps: Sequence[Step], request: ExportRequest, *, member: str = "1", after: str = "") -> str:
+    name = f"{request.tag}-{'train' if request.kind == 'fleet' else steps[0].name}"
+    log = "logs/%x-%A_%a.log" if request.kind == "search" else "logs/%x-%j.log"
     options = [f"--job-name={name}", f"--output={log}", "--open-mode=append", "--requeue"]
-    groups = [[f"#SBATCH {option}" for option in _options(outline, step, request)] for step in steps]
+    groups = [[f"#SBATCH {option}" for option in _options(step, request)] for step in steps]
     lines = [f"#SBATCH {option}" for option in options] + groups[0]
     for group in groups[1:]:
         lines += ["#SBATCH hetjob", *group]
     job = read_script(
         "slurm-job.sh",
-        plan_id=outline.plan.plan_id,
+        plan_id=request.plan.plan_id,
         options="\n".join(lines),
-        member="member=$((OPTPLAN_OFFSET + SLURM_ARRAY_TASK_ID))\n" if outline.kind is Kind.SEARCH else "",
+        member="member=$((OPTPLAN_OFFSET + SLURM_ARRAY_TASK_ID))\n" if request.kind == "search" else "",
         run=" : ".join(_run(number, step, member, len(steps)) for number, step in enumerate(steps)),
         retries=request.options.retries,
     )
@@ -138,9 +136,9 @@ def _is_by_gpu(step: Step) -> bool:
     return step.shape.gpus_per_node == 1 and step.shape.nodes > 1
 
 
-def _options(outline: Outline, step: Step, request: ExportRequest) -> list[str]:
+def _options(step: Step, request: ExportRequest) -> list[str]:
     template = request.template_as(SlurmTemplate)
-    resource = outline.plan.resources[step.segment.resource]
+    resource = request.plan.resources[step.segment.resource]
     kind = template.gpus.get(resource.gpu_type, "")
     typed = f"{_require_word(f'template.gpus.{resource.gpu_type}', kind)}:" if kind else ""
     shape = step.shape

@@ -7,12 +7,12 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from statistics import NormalDist
 
 from optplan.contracts.conditions import Elapsed, EpochsDone, IterationsDone, Promoted, waits_for
 from optplan.contracts.plan import Binding, Plan, Segment, UnitKind, count_levels, follow, last_of_each_unit, span
 from optplan.errors import UsageError
+from optplan.execution.journal import Kind
 
 #: Characters of a step's name. Of the 63 that a pod of Kubernetes has, 12 are the export's, 16 a job's of a stream, and
 #: 15 the JobSet's for group, replica, node and chance.
@@ -25,14 +25,6 @@ class CannotExpressError(UsageError):
     """A target has no words for what the plan asks; the message says which, and what to do instead."""
 
     exit_code = 1
-
-
-class Kind(StrEnum):
-    """What a plan runs."""
-
-    SEARCH = "search"
-    FLEET = "fleet"
-    STREAM = "stream"
 
 
 @dataclass(frozen=True)
@@ -98,6 +90,35 @@ class Outline:
         ids = {segment.id for segment in last_of_each_unit(self.plan.segments)}
         return tuple(step for step in self.steps if step.segment.id in ids)
 
+    def whole_shape(self, step: Step) -> Shape:
+        """Return what all of a job holds: a fleet's groups together, else what one member of the step holds."""
+        if self.kind != "fleet":
+            return step.shape
+        shapes = [each.shape for each in self.steps]
+        return Shape(sum(s.nodes for s in shapes), step.shape.gpus_per_node, sum(s.workers for s in shapes))
+
+    def describe_size(self, step: Step) -> dict[str, int | float | str | None]:
+        """Return what a step's command is told of it, by placeholder; as variables they begin with OPTPLAN_."""
+        whole, is_stream = self.whole_shape(step), self.kind == "stream"
+        together = self.steps if self.kind == "fleet" else (step,)
+        return {
+            "segment": step.segment.id,
+            "nodes": whole.nodes,
+            "gpus_per_node": step.shape.gpus_per_node,
+            "gpus": sum(each.segment.gpus for each in together),
+            "workers": whole.workers,
+            "batch": step.segment.batch_per_worker,
+            "iterations": None if is_stream else step.target,
+            "epochs": step.target if is_stream else None,
+            "seconds": None if step.fixed_s is None else round(step.fixed_s, 3),
+        }
+
+    def require_one_group(self, why: str) -> None:
+        """Refuse a fleet of several groups, saying why and what else could be done."""
+        if self.kind == "fleet" and len(self.steps) > 1:
+            many = f"the fleet has {len(self.steps)} groups of nodes"
+            raise CannotExpressError(f"cannot express: {many}, {why}")
+
 
 @dataclass(frozen=True)
 class Way:
@@ -115,7 +136,7 @@ def outline(plan: Plan, *, margin: float = 0.5, quantile: float = 0.99, gpus_per
     Time limits are this quantile of the seconds that one member takes, times one plus the margin. ``gpus_per_node`` is
     of the target's nodes, the resource's by default; a member's GPUs have to divide into equal nodes.
     """
-    kind = {UnitKind.FLEET_GROUP: Kind.FLEET, UnitKind.JOB_CLASS: Kind.STREAM}.get(plan.units[0].kind, Kind.SEARCH)
+    kind = kind_of(plan)
     names = _name_all([segment.id for segment in plan.segments])
     by_id = {segment.id: segment for segment in plan.segments}
     previous = _list_previous(plan, kind)
@@ -128,14 +149,20 @@ def outline(plan: Plan, *, margin: float = 0.5, quantile: float = 0.99, gpus_per
                 segment=segment,
                 shape=_shape(plan, segment, gpus_per_node),
                 after=tuple(names[each] for each in dict.fromkeys(waits_for(segment.enter))),
-                done=span(segment)[0] if kind is Kind.STREAM else _count(before) if before else 0,
+                done=span(segment)[0] if kind == "stream" else _count(before) if before else 0,
                 target=_count(segment),
                 fixed_s=segment.expected.seconds if isinstance(segment.exit, Elapsed) else None,
                 limit_s=_limit(segment, kind, margin, quantile),
             )
         )
-    ways = tuple(_list_ways(plan, {step.segment.id: step for step in steps})) if kind is Kind.STREAM else ()
+    ways = tuple(_list_ways(plan, {step.segment.id: step for step in steps})) if kind == "stream" else ()
     return Outline(plan, kind, tuple(steps), ways)
+
+
+def kind_of(plan: Plan) -> Kind:
+    """Return what a plan runs; jobs of a stream are submitted one by one, as they arrive."""
+    kinds: dict[UnitKind, Kind] = {UnitKind.FLEET_GROUP: "fleet", UnitKind.JOB_CLASS: "stream"}
+    return kinds.get(plan.units[0].kind, "search")
 
 
 def hard_deadline(plan: Plan) -> float | None:
@@ -146,7 +173,7 @@ def hard_deadline(plan: Plan) -> float | None:
 
 def _list_previous(plan: Plan, kind: Kind) -> dict[str, str]:
     """By segment, one that its members come from; all of them have done as much."""
-    if kind is not Kind.SEARCH:
+    if kind != "search":
         return {}
     return {segment.id: each for segment in plan.segments for each in list(waits_for(segment.enter))[:1]}
 
@@ -165,7 +192,7 @@ def _limit(segment: Segment, kind: Kind, margin: float, quantile: float) -> int:
         return math.ceil(expected.seconds) + 60
     busy_s = expected.member_s or expected.seconds
     spread = expected.member_sd_s / busy_s if busy_s else 0.0
-    if kind is Kind.STREAM and not spread:  # nobody knows how much the sizes of a class differ
+    if kind == "stream" and not spread:  # nobody knows how much the sizes of a class differ
         spread = UNKNOWN_SPREAD
     longest_s = (busy_s * _times_mean(spread, quantile) + expected.pause_s) * (1 + margin)
     if math.isinf(longest_s):

@@ -73,7 +73,7 @@ class Monitor(Rounds[FleetState]):
         """Tell the listener that the fleet goes on."""
         tell(self._listener, Noted(self._now_s(), "ended at once; the fleet goes on, and --resume takes it over"))
 
-    def resume(self, changes: Mapping[str, Any] | None = None) -> None:
+    def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:  # noqa: ARG002 - none
         """Take over from an earlier monitor, with options that are others from now on."""
         self._note(Resumed(self._now_s(), dict(changes or {})))
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+from optplan.contracts.configurations import Configuration
 from optplan.errors import MeasurementError, UsageError
 from optplan.execution.executors import make_executor
 from optplan.execution.folders import FolderSettings
@@ -23,7 +24,7 @@ from optplan.execution.measuring.trial_timings import TrialTiming
 from optplan.execution.protocol import Executor, Metrics, NodeRequest, Operation
 from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, OperationFailed, Progressed
 from optplan.execution.run_state import Phase
-from optplan.execution.spaces import Configuration, draw
+from optplan.execution.spaces import draw
 from optplan.progress import Event as Told
 from optplan.progress import Listener
 from optplan.units import format_duration

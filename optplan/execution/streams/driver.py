@@ -85,11 +85,11 @@ class StreamDriver(Loop[StreamState]):
         self._lagging: VirtualClock[str] = VirtualClock()
         self._told: Mapping[str, int] = {}
 
-    def resume(self, changes: Mapping[str, Any] | None = None) -> None:
+    def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:
         """Take over what an earlier driver left behind."""
         for job in self._state.jobs.values():
             self._rows.restore(job.name, job.job_class, job.row)
-        super().resume(changes)
+        super().resume(changes, starts=starts)
 
     # ------------------------------------------------------------------------------------------------------ deciding
 

@@ -40,15 +40,15 @@ class SearchStage(Segment):
     stage: Count
     iterations: Count  #: How many each trial adds in it.
     kept: Count  #: How many trials go on to the next stage; 1 after the last.
-    #: added, released: Instances got before it, and given back before it.
+    #: added, released: Machines got before it, and given back before it.
     added: CountOrZero
     released: CountOrZero
     checkpoints: CountOrZero  #: Trials that store their state at its end: those that go on.
     #: Trials that go on at its beginning on other GPUs than they had: all of them where the GPUs of a trial change or
-    #: trials wait for their turn. Where only instances are released, at most so many: which trials go on is known when
-    #: the stage before ends, and those instances stay that most of them are on.
+    #: trials wait for their turn. Where only machines are released, at most so many: which trials go on is known when
+    #: the stage before ends, and those machines stay that most of them are on.
     moves: CountOrZero
-    #: training_usd, growth_usd, minimum_charge_usd: Expected cost of training, of getting instances (their data
+    #: training_usd, growth_usd, minimum_charge_usd: Expected cost of training, of getting machines (their data
     #: included), and of what those given back at its end have not used up of their minimum charge; they add up to the
     #: stage's cost.
     training_usd: _Amount
@@ -74,7 +74,7 @@ class RubberBandPlan(Plan):
 
     @property
     def minimum_charges_usd(self) -> float:
-        """Part of it that is paid for instances given back before their minimum charge is used up."""
+        """Part of it that is paid for machines given back before their minimum charge is used up."""
         return sum(stage.minimum_charge_usd for stage in self.segments)
 
     def paid_until_end_of(self, stage: SearchStage) -> float:
@@ -157,7 +157,7 @@ def _name_resource(instance: RubberBandInstance) -> str:
 
 
 def describe_resource(instance: RubberBandInstance) -> Resource:
-    """Describe the instances that are rented."""
+    """Describe the machines that are rented."""
     cloud = instance.cloud
     return Resource(
         gpu_type=_name_resource(instance),
@@ -261,7 +261,7 @@ def _expect(
 def _charge_minima(
     instance: RubberBandInstance, chain: Sequence[StageAllocation], bracket: int, runs: Sequence[StageRun]
 ) -> list[float]:
-    """Return by stage what the instances given back at its end have not used up of their minimum charge."""
+    """Return by stage what the machines given back at its end have not used up of their minimum charge."""
     missing_usd = [0.0] * len(runs)
     for cohort in group_held([run.held for run in runs]):
         short_s = expected_shortfall_s(instance, bracket, chain, cohort.first, cohort.last)
@@ -281,9 +281,9 @@ def _count_moves(before: StageRun, run: StageRun, per_instance: int) -> int:
     if run.gpus_per_trial != before.gpus_per_trial or run.waves > 1 or before.waves > 1:
         return run.trials
     if run.nodes_per_trial > 1:
-        return 0  # each has instances of its own, which stay with it
+        return 0  # each has machines of its own, which stay with it
     used = -(-before.slots // (per_instance // run.gpus_per_trial))
-    # At worst those that go on are spread evenly over the instances, so that those that stay have as few as can be.
+    # At worst those that go on are spread evenly over the machines, so that those that stay have as few as can be.
     each, more = divmod(run.trials, used)
     staying = min(run.held, used)
     return run.trials - staying * each - min(more, staying)

@@ -133,7 +133,7 @@ def test_a_class_is_renewed(run: Runner, tmp_path: Path) -> None:
         (("search", "--gpus", "1,2"), "--train: give what to train with --train or --command, one of the two"),
         (("search", *TIMED, "--command", "true"), "--train: give what to train with --train or --command"),
         (("search", *TIMED, "--stages", "8by10"), "--stages: got '8by10'; trials x iterations of each stage"),
-        (("search", *TIMED, "--price", "3gpu"), "--price: got 3gpu; a price of an instance is needed, as in 3.06usd"),
+        (("search", *TIMED, "--price", "3gpu"), "--price: got '3gpu'; money for an hour, a day or a month is needed"),
         (("search", *TIMED[:2], "--gpus", "2,1"), "--gpus: got [2, 1]; whole numbers from 1 on, each once"),
         (("search", *TIMED, "--warm-up", "0"), "--warm-up: got 0; whole numbers from 1 on are allowed"),
         (("search", *TIMED, "--into", "boa-two-epochs"), "boa-two-epochs"),

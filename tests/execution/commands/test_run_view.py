@@ -78,7 +78,7 @@ def test_a_terminal_gets_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) 
     instance = read_instance("rubberband-two-stages")
     plan = build_plan(instance, solve(instance))
     view = RunView(State(plan), make_rules(plan, SearchOptions()))
-    with listening(None, view.tell, view.line) as listener:
+    with listening(None, view) as listener:
         run(plan, listener=listener)
     assert "b1-s2 ended" in terminal.getvalue()
     assert "best" not in terminal.getvalue()

@@ -109,6 +109,11 @@ def test_options_of_real_trials_mean_nothing_on_the_virtual_clock(
         (["{plan}", "--setup", "{plan}"], 1, "setup.version: unknown field 'version'; known: image, commands"),
         (["{plan}", "--space", "{plan}"], 1, "space.version: got 2; one of {uniform"),
         (["{out}/none.json"], 1, "none.json: no such file"),
+        (
+            ["boa-newtrace"],
+            2,
+            "boa-newtrace: is an instance, and a plan is needed; `optplan solve boa-newtrace --plan plan.json` makes",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(

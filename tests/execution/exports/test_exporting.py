@@ -34,7 +34,7 @@ from optplan.execution.exports.promotion import (
     submit,
 )
 from optplan.execution.exports.request import ExportRequest
-from optplan.execution.exports.steps import LONGEST_NAME, Outline, outline
+from optplan.execution.exports.steps import LONGEST_NAME, outline
 
 PlanOf = Callable[..., Plan]
 OPTPLAN = {"optplan": f"{sys.executable} -m optplan.cli"}
@@ -514,8 +514,8 @@ def test_exporters_are_found_by_name() -> None:
         exporter_named("nomad")
 
 
-def _write_for_nomad(outline: Outline, request: ExportRequest) -> dict[str, str]:
-    return {"job.hcl": f"# {outline.plan.plan_id} {request.command}\n"}
+def _write_for_nomad(request: ExportRequest) -> dict[str, str]:
+    return {"job.hcl": f"# {request.plan.plan_id} {request.command}\n"}
 
 
 @pytest.fixture

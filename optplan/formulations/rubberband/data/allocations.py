@@ -1,4 +1,4 @@
-"""What the GPUs of a stage mean, a: how its trials run on them, how many instances they need, and which a are allowed.
+"""What the GPUs of a stage mean, a: how its trials run on them, how many machines they need, and which a are allowed.
 
 With n trials of at least p0 GPUs each:
 
@@ -6,7 +6,7 @@ With n trials of at least p0 GPUs each:
 * a < n * p0: c = a / p0 slots of p0 GPUs, and the trials queue for them in chains.
 
 Mode ``any`` allows every such a; mode ``fair`` wants a / p0 to be a factor or a multiple of n. Trials are placed as the
-placement controller does: floor(g / p) to an instance, or each on ceil(p / g) instances of its own.
+placement controller does: floor(g / p) to a machine, or each on ceil(p / g) machines of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from optplan.schema import LARGEST_EXACT, IntArray
 
 @dataclass(frozen=True)
 class Allocations:
-    """Allocations (A,) of one stage as they run: ``slots`` trials at a time, each on ``spanned`` instances."""
+    """Allocations (A,) of one stage as they run: ``slots`` trials at a time, each on ``spanned`` machines."""
 
     gpus: IntArray
     gpus_per_trial: IntArray
@@ -49,12 +49,12 @@ def read_allocations(instance: RubberBandInstance, trials: int, gpus: IntArray) 
 
 
 def list_allowed(instance: RubberBandInstance, trials: int) -> Allocations:
-    """List every allocation that the rules allow a stage of so many trials, by instances and then by GPUs."""
+    """List every allocation that the rules allow a stage of so many trials, by machines and then by GPUs."""
     training, cloud = instance.training, instance.cloud
     slots = np.arange(1, trials, dtype=np.int64)
     most = training.largest_gpus
     if cloud.most_instances is not None:
-        # A trial on several instances has them for itself.
+        # A trial on several machines has them for itself.
         each = cloud.gpus_per_instance * max(cloud.most_instances // trials, 1)
         most = each if most is None else min(most, each)
     widths = np.arange(training.least_gpus, (most or 0) + 1, dtype=np.int64)
@@ -96,7 +96,7 @@ def explain_refusal(instance: RubberBandInstance, stage: Stage, gpus: int) -> st
 
 
 def _explain_unknown(instance: RubberBandInstance, gpus: int, spanned: int) -> str:
-    """Say why nobody knows how fast a trial is on GPUs over several instances; empty when it is known."""
+    """Say why nobody knows how fast a trial is on GPUs over several machines; empty when it is known."""
     training = instance.training
     if training.most_gpus is not None and gpus > training.most_gpus:
         return f"trials would get {gpus} GPUs each, of the {training.most_gpus} that training.most_gpus allows"

@@ -1,4 +1,4 @@
-"""The cloud that a search rents its instances from: prices, billing and delays."""
+"""The cloud that a search rents its machines from: prices, billing and delays."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from optplan.formulations.rubberband.data.distributions import ConstantDistribut
 from optplan.schema import NUMBER, AmountOrZero, Fields, FrozenModel, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR
 
-#: Most instances that may be allowed: counts are listed one by one.
+#: Most machines that may be allowed: counts are listed one by one.
 _LARGEST_COUNT = 1_000_000
 
 _Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT), NUMBER]
 
 
 class Cloud(FrozenModel):
-    """What instances of the one rented type cost, and how long it takes to get them (RubberBand, section 4.1)."""
+    """What machines of the one rented type cost, and how long it takes to get them (RubberBand, section 4.1)."""
 
-    gpus_per_instance: _Count  #: GPUs of an instance, g.
-    price_usd_per_hour: PositiveAmount  #: Of a whole instance.
-    #: ``per-instance``: an instance is paid from the start of its initialisation until it is released;
+    gpus_per_instance: _Count  #: GPUs of a machine, g.
+    price_usd_per_hour: PositiveAmount  #: Of a whole machine.
+    #: ``per-instance``: a machine is paid from the start of its initialisation until it is released;
     #: ``per-function``: a GPU is paid while a trial runs on it, and nothing else is.
     billing: Literal["per-instance", "per-function"] = "per-instance"
-    minimum_charge_s: AmountOrZero = 60.0  #: Seconds that every instance is paid for at least (per instance only).
-    #: Seconds from a request for instances to the beginning of their initialisation (SCALE), once a request.
+    minimum_charge_s: AmountOrZero = 60.0  #: Seconds that every machine is paid for at least (``per-instance`` only).
+    #: Seconds from a request for machines to the beginning of their initialisation (SCALE), once a request.
     provision_s: Distribution = ConstantDistribution(value_s=0.0)
-    #: Seconds until a new instance can train (INIT_INSTANCE), drawn for each instance.
+    #: Seconds until a new machine can train (INIT_INSTANCE), drawn for each machine.
     initialise_s: Distribution = ConstantDistribution(value_s=0.0)
-    data_gb: AmountOrZero = 0.0  #: Data that every new instance downloads.
+    data_gb: AmountOrZero = 0.0  #: Data that every new machine downloads.
     data_price_usd_per_gb: AmountOrZero = 0.0  #: Its price.
-    most_instances: _Count | None = None  #: Limit on instances held at once; None where the provider always has more.
+    most_instances: _Count | None = None  #: Limit on machines held at once; None where the provider always has more.
     #: instance_type, region, price_source, price_date: Where the price comes from: provenance, not data.
     instance_type: str = ""
     region: str = ""
@@ -66,12 +66,12 @@ class Cloud(FrozenModel):
 
     @property
     def is_per_instance(self) -> bool:
-        """Whether instances are paid while they are held, and not GPUs while they train."""
+        """Whether machines are paid while they are held, and not GPUs while they train."""
         return self.billing == "per-instance"
 
     @property
     def price_usd_per_s(self) -> float:
-        """Price of a whole instance."""
+        """Price of a whole machine."""
         return self.price_usd_per_hour / SECONDS_PER_HOUR
 
     @property
@@ -81,5 +81,5 @@ class Cloud(FrozenModel):
 
     @property
     def data_usd_per_instance(self) -> float:
-        """What a new instance pays for its data."""
+        """What a new machine pays for its data."""
         return self.data_gb * self.data_price_usd_per_gb

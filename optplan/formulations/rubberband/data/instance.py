@@ -1,7 +1,7 @@
 """RubberBand's data: a search, a training profile, a cloud and a limit; and its decisions.
 
 Glossary: a *trial* is one configuration of a search; a *stage* ends when all its trials have done their iterations; a
-*bracket* is a chain of stages on one cluster; *held* instances are those paid for, of which a stage uses some.
+*bracket* is a chain of stages on one cluster; *held* machines are those paid for, of which a stage uses some.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RubberBandInstance(TimeAndMoney, Instance):
     version: Literal[1] = 1
     experiment: Experiment  #: The search.
     training: TrainingProfile  #: How long its trials take.
-    cloud: Cloud  #: What instances cost, and how long it takes to get them.
+    cloud: Cloud  #: What machines cost, and how long it takes to get them.
     #: What is least: ``cost`` within the deadline, or ``time`` within the budget.
     objective: Objective = Objective.COST
     #: Limit on the expected completion time; None where only the frontier is asked.
@@ -247,7 +247,7 @@ class RubberBandInstance(TimeAndMoney, Instance):
 
     @property
     def has_minimum_charges(self) -> bool:
-        """Whether instances have a minimum charge at all."""
+        """Whether machines have a minimum charge at all."""
         return self.cloud.is_per_instance and self.cloud.minimum_charge_s > 0
 
     @cached_property
@@ -282,7 +282,7 @@ class StageAllocation(FrozenModel):
 
 
 class RubberBandSolution(Solution):
-    """What RubberBand decides: for each stage the instances held and the GPUs used."""
+    """What RubberBand decides: for each stage the machines held and the GPUs used."""
 
     #: One chain of stages for each cluster, in the order of the instance's.
     brackets: tuple[tuple[StageAllocation, ...], ...]

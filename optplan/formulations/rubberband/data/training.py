@@ -140,7 +140,7 @@ class ScaledSeconds(FrozenModel):
 
 
 class NodeFactors(FrozenModel):
-    """By what factor an iteration takes longer when its GPUs are spread over several instances."""
+    """By what factor an iteration takes longer when its GPUs are spread over several machines."""
 
     instances: WholeNumbers  # (K,) spanned, increasing; between two the factor is interpolated, beyond the last unknown
     factor: Numbers  # (K,) seconds there relative to the profile's
@@ -180,7 +180,7 @@ class TrainingProfile(FrozenModel):
     """How long trials take (RubberBand, section 4.1); all trials share it."""
 
     seconds_per_iteration: Seconds  #: Mean seconds of an iteration, s(p), by GPUs of the trial.
-    #: What spanning several instances adds; None where the seconds were measured as trials will be placed.
+    #: What spanning several machines adds; None where the seconds were measured as trials will be placed.
     factor_by_instances: NodeFactors | None = None
     #: iteration_noise, trial_noise: How single iterations, and a trial's pace through a stage, vary around the mean.
     iteration_noise: Noise | None = None
@@ -249,7 +249,7 @@ class TrainingProfile(FrozenModel):
         return min((most for most in (known, self.most_gpus) if most is not None), default=None)
 
     def extremes(self) -> tuple[float, float]:
-        """Return mean seconds of an iteration that no number of GPUs and of instances spanned goes below, and above."""
+        """Return mean seconds of an iteration that no number of GPUs and of machines spanned goes below, and above."""
         known, table = self.seconds_per_iteration, self.factor_by_instances
         factors = np.ones(1) if table is None else table.factor
         if isinstance(known, MeasuredSeconds):
@@ -261,7 +261,7 @@ class TrainingProfile(FrozenModel):
         return float(seconds.min() * factors.min()), float(seconds.max() * factors.max())
 
     def knows(self, gpus: IntArray, instances: IntArray) -> NDArray[np.bool_]:
-        """Say for numbers of GPUs and of instances spanned whether a trial may run so, and how fast is known."""
+        """Say for numbers of GPUs and of machines spanned whether a trial may run so, and how fast is known."""
         known = self.seconds_per_iteration.knows(gpus) & (gpus >= self.least_gpus)
         if self.most_gpus is not None:
             known &= gpus <= self.most_gpus
@@ -270,7 +270,7 @@ class TrainingProfile(FrozenModel):
         return known
 
     def seconds(self, gpus: IntArray, instances: IntArray) -> FloatArray:
-        """Return the mean seconds of an iteration, s(p), for (known) GPUs and instances spanned."""
+        """Return the mean seconds of an iteration, s(p), for (known) GPUs and machines spanned."""
         seconds = self.seconds_per_iteration.at(gpus)
         table = self.factor_by_instances
         return seconds if table is None else seconds * np.interp(instances, table.instances, table.factor)

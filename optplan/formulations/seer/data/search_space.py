@@ -1,24 +1,18 @@
-"""What configurations a search draws from, and the drawing: without repetition, the same for the same seed."""
+"""What configurations a search draws from."""
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
+from optplan.contracts import configurations
+from optplan.contracts.configurations import Configuration, Range
 from optplan.errors import DataError, DataWarning, show_value
 from optplan.schema import FrozenModel
-
-#: From so many configurations on, the space is as good as without limit.
-_MANY = 2**62
-
-Value = int | float | str
-Configuration = dict[str, Value]
 
 
 class Scale(StrEnum):
@@ -75,10 +69,7 @@ SearchSpace = Mapping[str, Choices | Interval]
 
 def count_configurations(space: SearchSpace) -> int | None:
     """Return how many configurations a space has; None where there is no limit, or no space was stated."""
-    if not space or any(isinstance(each, Interval) for each in space.values()):
-        return None
-    count = math.prod(len(each.values) for each in space.values() if isinstance(each, Choices))
-    return None if count > _MANY else count
+    return configurations.count_configurations(_list_values(space))
 
 
 def describe_shortage(space: SearchSpace, trials: int) -> str:
@@ -98,29 +89,14 @@ def draw_configurations(space: SearchSpace, trials: int, *, seed: int = 0) -> li
     Where the space has fewer than are wanted, all of them are drawn, with a :class:`~optplan.errors.DataWarning`; an
     empty space gives configurations without hyperparameters.
     """
-    rng, count = np.random.default_rng(seed), count_configurations(space)
-    if count is None:
-        return [{name: _draw(each, rng) for name, each in space.items()} for _ in range(trials)]
     shortage = describe_shortage(space, trials)
     if shortage:
         warnings.warn(shortage, DataWarning, stacklevel=2)
-    numbers = rng.choice(count, size=min(count, trials), replace=False)
-    return [_at(space, int(number)) for number in numbers]
+    return configurations.draw_configurations(_list_values(space), trials, seed)
 
 
-def _draw(hyperparameter: Choices | Interval, rng: np.random.Generator) -> Value:
-    if isinstance(hyperparameter, Choices):
-        return hyperparameter.values[int(rng.integers(len(hyperparameter.values)))]
-    if hyperparameter.scale is Scale.LINEAR:
-        return float(rng.uniform(hyperparameter.low, hyperparameter.high))
-    return math.exp(rng.uniform(math.log(hyperparameter.low), math.log(hyperparameter.high)))
-
-
-def _at(space: SearchSpace, number: int) -> Configuration:
-    """Return the configuration of a number, counting values like digits."""
-    configuration: Configuration = {}
-    for name, each in space.items():
-        values = each.values if isinstance(each, Choices) else ()
-        number, digit = divmod(number, len(values))
-        configuration[name] = values[digit]
-    return configuration
+def _list_values(space: SearchSpace) -> configurations.Space:
+    return {
+        name: each.values if isinstance(each, Choices) else Range(each.low, each.high, each.scale is Scale.LOG)
+        for name, each in space.items()
+    }

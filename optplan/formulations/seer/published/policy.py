@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar
 
+from optplan.contracts.configurations import Configuration
 from optplan.contracts.result import Answer, SolveRequest
 from optplan.errors import UsageError, show_value
 from optplan.formulations.seer.data.instance import Objective, SeerInstance, SeerSolution
-from optplan.formulations.seer.data.search_space import Configuration, draw_configurations
+from optplan.formulations.seer.data.search_space import draw_configurations
 from optplan.formulations.seer.exact.answers import answer_with, infeasible_answer, sampled_answer
 from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.formulations.seer.laws.rounds import Round, list_rounds

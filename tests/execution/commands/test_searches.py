@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optplan.contracts import Plan
-from optplan.execution.pages.runs import (
+from optplan.execution.cli.searches import (
     build_comparison_page,
     build_run_page,
     comparison_table,

@@ -1,1 +1,0 @@
-"""Runs and streams for readers: what was planned beside what happened."""
