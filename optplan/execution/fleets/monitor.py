@@ -68,6 +68,8 @@ class Monitor(Rounds[FleetState]):
         self._silence_s = MISSED * terms.heartbeat_s
         self._return_s = RETURN_HEARTBEATS * terms.heartbeat_s if terms.return_s is None else terms.return_s
         self._decided: list[Record] = []
+        #: From when on silence counts: nobody is gone just because nobody listened.
+        self._since_s = -math.inf
 
     def leave(self) -> None:
         """Tell the listener that the fleet goes on."""
@@ -76,6 +78,8 @@ class Monitor(Rounds[FleetState]):
     def resume(self, changes: Mapping[str, Any] | None = None) -> None:
         """Take over from an earlier monitor, with options that are others from now on."""
         self._note(Resumed(self._now_s(), dict(changes or {})))
+        if not self._fleet.is_virtual:
+            self._since_s = self._now_s()
 
     def follow(self) -> int:
         """Go on until the job has ended, or nobody but the user can say how; return the exit code."""
@@ -253,8 +257,8 @@ class Monitor(Rounds[FleetState]):
         found: list[Record] = []
         for name in self._list_silent(attempt):
             silent_s = attempt.silent_s[name]
-            heard_s = max(self._heard.last_s.get(rank, -math.inf) for rank in attempt.ranks_of(name))
-            if max(silent_s, self._heard.caught_up_s) < heard_s <= silent_s + self._return_s:
+            heard_s = self._heard.back_s.get(name, math.inf)
+            if heard_s <= silent_s + self._return_s:
                 why = f"is heard of again, {heard_s - silent_s:.3g} s after it was missed"
                 found.append(NodeChanged(now_s, name, Phase.READY, why))
         self._emit(*found)
@@ -286,7 +290,9 @@ class Monitor(Rounds[FleetState]):
         if self._state.nodes[name].phase is Phase.LOST or self._heard.left.issuperset(ranks):
             return math.inf
         heard = [self._heard.last_s[rank] for rank in ranks if rank in self._heard.last_s]
-        return max(heard) + self._silence_s if heard else attempt.wanted_s + self._terms.launch_wait_s
+        if not heard:
+            return attempt.wanted_s + self._terms.launch_wait_s
+        return max(self._since_s, *heard) + self._silence_s
 
     def _list_silent(self, attempt: Attempt) -> list[str]:
         """Return the VMs that fell silent and may come back."""
@@ -305,7 +311,7 @@ class Monitor(Rounds[FleetState]):
         silent = [last_s for rank, last_s in heard.last_s.items() if rank not in heard.left]
         # Time enough for a VM that is the cause to be missed first.
         since = [*silent, *heard.troubled_s.values()]
-        return min(since, default=math.inf) + self._silence_s + self._terms.heartbeat_s
+        return max(self._since_s, min(since, default=math.inf)) + self._silence_s + self._terms.heartbeat_s
 
     def _lead_s(self, name: str) -> float:
         """Return when the last checkpoint before a VM is taken back is asked for."""
@@ -320,7 +326,7 @@ class Monitor(Rounds[FleetState]):
         lost = any(
             rank in attempt.ranks_of(name) for name in attempt.place if self._state.nodes[name].phase is Phase.LOST
         )
-        return not lost and rank not in self._heard.left and now_s < last_s + self._silence_s
+        return not lost and rank not in self._heard.left and now_s < max(last_s, self._since_s) + self._silence_s
 
     def _anyone_there(self, attempt: Attempt, now_s: float) -> bool:
         """Whether any rank is there."""
@@ -388,7 +394,6 @@ class Monitor(Rounds[FleetState]):
     def _listen(self, until_s: float) -> None:
         for event in self._fleet.poll(until_s):
             self._take(event)
-        self._heard.caught_up_s = min(self._heard.caught_up_s, self._now_s())
 
     def _take(self, event: Report | Notice) -> None:
         """Take note of what was heard; what is known already is left out."""
@@ -401,6 +406,9 @@ class Monitor(Rounds[FleetState]):
             return
         heard = self._heard
         heard.last_s[event.rank] = max(event.t, heard.last_s.get(event.rank, event.t))
+        for name, silent_s in attempt.silent_s.items():
+            if silent_s < event.t and event.rank in attempt.ranks_of(name):
+                heard.back_s[name] = min(event.t, heard.back_s.get(name, math.inf))
         heard.iterations = max(heard.iterations, event.iterations or 0)
         if event.trouble:
             heard.troubled_s.setdefault(event.rank, event.t)

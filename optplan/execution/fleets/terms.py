@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 from optplan.execution.options import Amount, Limit, RunOptions
@@ -33,12 +32,13 @@ class FleetOptions(RunOptions):
 
 
 class Heard:
-    """What was heard of the ranks of a fleet; a monitor that begins anew hears it again, until it has caught up."""
+    """What was heard of the ranks of a fleet; a monitor that begins anew hears it again."""
 
     def __init__(self) -> None:
-        self.caught_up_s = math.inf
         self.iterations = 0
         self.last_s: dict[int, float] = {}
+        #: By VM that had been missed, when it was heard of first after that.
+        self.back_s: dict[str, float] = {}
         self.troubled_s: dict[int, float] = {}
         self.trouble = ""
         self.ended: set[int] = set()
