@@ -16,11 +16,12 @@ from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError
 from optplan.execution.journal import Journal
-from optplan.execution.protocol import Event, Executor, NodeRequest
+from optplan.execution.protocol import Event, Executor, NodeRequest, Reported
 from optplan.execution.records import (
     Ended,
     EpochDone,
     NodeChanged,
+    NodeNoticed,
     NodeReleasing,
     NodeWanted,
     Noted,
@@ -50,99 +51,24 @@ Listener = Callable[[Record], None]
 _State = TypeVar("_State", bound=RunState)
 
 
-class Rounds(ABC, Generic[_State]):
-    """Goes round until a run has ended or is paused: decides, writes it down, does it, and listens.
+class Loop(ABC, Generic[_State]):
+    """Follows a run on an executor until it has ended or is paused: decides, writes it down, does it, and listens.
 
-    Without a journal nothing is written down.
+    An operation has so many seconds of grace to store its state when it is stopped. Without a journal nothing is
+    written down.
     """
 
-    def __init__(self, state: _State, journal: Journal | None, listener: Listener | None) -> None:
+    def __init__(
+        self, state: _State, executor: Executor, grace_s: float, journal: Journal | None, listener: Listener | None
+    ) -> None:
         self._state, self._journal, self._listener = state, journal, listener
+        self._executor, self._grace_s, self._given_up = executor, grace_s, False
         self._facts: list[Record] = []
         self._interrupted = 0
 
     def interrupt(self, code: int = EXIT_INTERRUPTED) -> None:
         """Ask to stop in good order and to pause with an exit code; may be called from a signal handler."""
         self._interrupted = code
-
-    @abstractmethod
-    def leave(self) -> None:
-        """Tell the listener what is held and runs on when this is left at once, by a second interruption."""
-
-    @abstractmethod
-    def resume(self, changes: Mapping[str, Any] | None = None) -> None:
-        """Take over what an earlier driver left behind, with options that are others from now on."""
-
-    @abstractmethod
-    def abort(self) -> int:
-        """Stop everything, give nodes back and end the run; return its exit code."""
-
-    def follow(self) -> int:
-        """Go round until the run has ended or is paused, and return its exit code.
-
-        Where nothing can be written any more, or started, the OptplanError is raised once nothing is left running that
-        nobody would look after: another driver finds what is left.
-        """
-        try:
-            while self._state.end is None:
-                now_s = self._now_s()
-                decided = self._decide(now_s)
-                self._commit(decided)
-                self._perform(decided)
-                if self._state.end is None:
-                    self._listen(self._wait_until(now_s))
-            self._commit(())
-        except OptplanError:
-            self._abandon()
-            raise
-        return self._state.code
-
-    @abstractmethod
-    def _now_s(self) -> float:
-        """Return what the run's clock shows."""
-
-    @abstractmethod
-    def _decide(self, now_s: float) -> list[Record]:
-        """Return what is decided now, already applied to the state."""
-
-    @abstractmethod
-    def _perform(self, decided: Sequence[Record]) -> None:
-        """Do what was decided, and take note of what came of it."""
-
-    @abstractmethod
-    def _wait_until(self, now_s: float) -> float:
-        """Return until when to wait for something to happen."""
-
-    @abstractmethod
-    def _listen(self, until_s: float) -> None:
-        """Take note of what happens, and wait for something until then."""
-
-    def _abandon(self) -> None:
-        """Let go of what runs, although it cannot be written down."""
-
-    def _note(self, fact: Record) -> None:
-        """Apply a fact; it is written with the next transaction."""
-        self._state.apply(fact)
-        self._facts.append(fact)
-
-    def _commit(self, decided: Sequence[Record]) -> None:
-        if self._state.end is None and not decided and all(isinstance(fact, _MINOR) for fact in self._facts):
-            return
-        records, self._facts = [*self._facts, *decided], []
-        if self._journal is not None:
-            self._journal.commit(records)
-        for record in records:
-            tell(self._listener, record)
-
-
-class Loop(Rounds[_State]):
-    """Follows a run on an executor; an operation has so many seconds of grace to store its state when it is stopped."""
-
-    def __init__(
-        self, state: _State, executor: Executor, grace_s: float, journal: Journal | None, listener: Listener | None
-    ) -> None:
-        super().__init__(state, journal, listener)
-        self._executor, self._grace_s, self._given_up = executor, grace_s, False
 
     def leave(self) -> None:
         """Tell the listener what is held and runs on when the loop is left at once, by a second interruption."""
@@ -160,10 +86,10 @@ class Loop(Rounds[_State]):
         requests, running = state.node_requests(), state.running
         seen = executor.observe(requests, [each.operation for each in running])
         missing = [request for request in requests if request.node not in seen.nodes]
-        for request in missing:
-            if state.nodes[request.node].phase is not Phase.WANTED:
-                self._note(NodeChanged(now_s, request.node, Phase.LOST, "gone when the run was resumed"))
-        gone = {request.node for request in missing}
+        gone = {each.node for each in missing if state.nodes[each.node].phase is not Phase.WANTED}
+        for node in sorted(gone):
+            self._note(NodeChanged(now_s, node, Phase.LOST, "gone when the run was resumed"))
+        executor.ensure_nodes([each for each in missing if each.node not in gone])
         for each in running:
             name = each.operation.id
             lost = sorted(gone.intersection(each.operation.place))
@@ -173,13 +99,12 @@ class Loop(Rounds[_State]):
             elif each.phase is Phase.WANTED:
                 if name not in seen.operations:
                     executor.start(each.operation)  # under its name: should it have been started, that does nothing
-                self._note(OperationStarted(now_s, name))
+                self._see_start(name)
             elif name not in seen.operations:
                 why = "was not there any more when the run was resumed"
                 self._note(OperationFailed(now_s, name, why, blameless=True))
             elif each.phase is Phase.STOPPING:
                 executor.stop(name, self._grace_s)
-        executor.ensure_nodes([each for each in missing if state.nodes[each.node].phase is Phase.WANTED])
         self._release(sorted(name for name, node in state.nodes.items() if node.phase is Phase.RELEASING))
 
     def abort(self) -> int:
@@ -188,10 +113,50 @@ class Loop(Rounds[_State]):
         self.interrupt(EXIT_GIVEN_UP)
         return self.follow()
 
-    def _now_s(self) -> float:
-        return self._executor.now_s()
+    def follow(self) -> int:
+        """Go round until the run has ended or is paused, and return its exit code.
+
+        Where nothing can be written any more, or started, the OptplanError is raised once nothing is left running that
+        nobody would look after: another driver finds what is left.
+        """
+        try:
+            while self._state.end is None:
+                now_s = self._executor.now_s()
+                decided = self._decide(now_s)
+                self._commit(decided)
+                self._perform(decided)
+                if self._state.end is None:
+                    self._listen(self._wait_until(now_s))
+            self._commit(())
+        except OptplanError:
+            self._abandon()
+            raise
+        return self._state.code
+
+    @abstractmethod
+    def _decide(self, now_s: float) -> list[Record]:
+        """Return what is decided now, already applied to the state."""
+
+    @abstractmethod
+    def _wait_until(self, now_s: float) -> float:
+        """Return until when to wait for something to happen."""
+
+    def _note(self, fact: Record) -> None:
+        """Apply a fact; it is written with the next transaction."""
+        self._state.apply(fact)
+        self._facts.append(fact)
+
+    def _commit(self, decided: Sequence[Record]) -> None:
+        if self._state.end is None and not decided and all(isinstance(fact, _MINOR) for fact in self._facts):
+            return
+        records, self._facts = [*self._facts, *decided], []
+        if self._journal is not None:
+            self._journal.commit(records)
+        for record in records:
+            tell(self._listener, record)
 
     def _listen(self, until_s: float) -> None:
+        """Take note of what happens, and wait for something until then."""
         for event in self._executor.poll(until_s):
             self._take_note(event)
 
@@ -240,7 +205,7 @@ class Loop(Rounds[_State]):
         for record in decided:
             if isinstance(record, OperationWanted):
                 executor.start(self._state.operations[record.operation].operation)
-                self._note(OperationStarted(executor.now_s(), record.operation))
+                self._see_start(record.operation)
 
     def _release(self, nodes: Sequence[str]) -> None:
         if nodes:
@@ -256,12 +221,19 @@ class Loop(Rounds[_State]):
                 self._see_change(event)
             case Progressed():
                 self._see_progress(event)
+            case Reported():
+                self._see_report(event)
+            case NodeNoticed():
+                self._see_notice(event)
             case OperationEnded():
                 if state.is_running(event.operation):
                     self._see_end(event)
             case OperationFailed():
                 if state.is_running(event.operation):
                     self._see_failure(event)
+
+    def _see_start(self, operation: str) -> None:
+        self._note(OperationStarted(self._executor.now_s(), operation))
 
     def _see_change(self, event: NodeChanged) -> None:
         node = self._state.nodes[event.node]
@@ -271,6 +243,12 @@ class Loop(Rounds[_State]):
 
     def _see_progress(self, event: Progressed) -> None:
         tell(self._listener, event)
+
+    def _see_report(self, event: Reported) -> None:
+        """Take note of what a rank says: of fleets alone."""
+
+    def _see_notice(self, event: NodeNoticed) -> None:
+        """Take note of a node that will be taken back: of fleets alone."""
 
     def _see_end(self, event: OperationEnded) -> None:
         self._note(event)

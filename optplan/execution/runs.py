@@ -20,7 +20,7 @@ from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
 from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Beginning, Journal, Kind
-from optplan.execution.loop import Listener, Rounds, tell
+from optplan.execution.loop import Listener, Loop, tell
 from optplan.execution.options import RunOptions
 from optplan.execution.outcomes import Outcome
 from optplan.execution.records import Record, Resumed
@@ -87,7 +87,7 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
         """Return what it runs on."""
 
     @abstractmethod
-    def _make_driver(self, executor: _Executor, listener: Listener | None) -> Rounds[_State]:
+    def _make_driver(self, executor: _Executor, listener: Listener | None) -> Loop[_State]:
         """Return what follows it."""
 
     @abstractmethod
@@ -136,13 +136,13 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
         known = self.options.to_json_data()
         changed = {name: known.get(name) for name in changes}  # what is None is left out there
 
-        def go_on(driver: Rounds[_State]) -> object:
+        def go_on(driver: Loop[_State]) -> object:
             driver.resume(changed)
             return driver.abort() if abort else driver.follow()
 
         return self._follow(listener, go_on)
 
-    def _follow(self, listener: Listener | None, follow: Callable[[Rounds[_State]], object]) -> _Outcome:
+    def _follow(self, listener: Listener | None, follow: Callable[[Loop[_State]], object]) -> _Outcome:
         with ExitStack() as self._held:
             executor = self._make_executor()
             self._held.callback(executor.close)

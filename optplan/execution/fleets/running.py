@@ -11,14 +11,14 @@ from typing import Any
 from optplan.contracts import Infeasibility
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.execution.fleets.folder import read_iterations
-from optplan.execution.fleets.monitor import Monitor
-from optplan.execution.fleets.protocol import Fleet
+from optplan.execution.fleets.monitor import NAME, Monitor
 from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import FleetOptions, write_fleet
 from optplan.execution.fleets.virtual import Course, VirtualFleet
 from optplan.execution.loop import Listener
 from optplan.execution.options import NOTHING_STARTS
 from optplan.execution.outcomes import Outcome, describe_end
+from optplan.execution.protocol import Executor
 from optplan.execution.run_state import Phase
 from optplan.execution.runs import Run
 from optplan.formulations.srift.data.instance import SriftInstance, VmType
@@ -96,7 +96,7 @@ def watch(
     return run.begin(out, listener)
 
 
-class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Fleet, FleetOutcome]):
+class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Executor, FleetOutcome]):
     """A fleet that is watched; what happens to it on the virtual clock is kept nowhere."""
 
     kind = "fleet"
@@ -134,23 +134,26 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Fleet, FleetOutcome]):
     def _make_state(self) -> FleetState:
         return FleetState(self.plan, SriftInstance.parse(self.plan.instance, path="plan.instance"))
 
-    def _make_driver(self, executor: Fleet, listener: Listener | None) -> Monitor:
+    def _make_driver(self, executor: Executor, listener: Listener | None) -> Monitor:
         return Monitor(self.state, self.options, executor, journal=self.journal, listener=listener)
 
-    def _make_executor(self) -> Fleet:
+    def _make_executor(self) -> Executor:
         options = self.options
         if self.is_virtual:
             if self.state.t and not self._gives_up:
                 what = "what happens on the virtual clock is not kept; begin anew, or --abort ends it"
                 raise UsageError(f"--resume: {what}")
-            return VirtualFleet(replace(self.course or Course(), launch_s=options.launch_s), self.state.t)
-        made: Fleet = resolve_name(_FLEETS[options.executor])(self._gather_settings(), now_s=self._clock_s())
+            course = replace(self.course or Course(), launch_s=options.launch_s)
+            return VirtualFleet(self.state.plan, course, heartbeat_s=options.heartbeat_s, now_s=self.state.t)
+        ranks = {unit.type: unit.gpus_per_vm for unit in self.plan.units}
+        made: Executor = resolve_name(_FLEETS[options.executor])(ranks, self._gather_settings(), now_s=self._clock_s())
         return made
 
     def describe(self) -> FleetOutcome:
         """Say how it stands."""
         state = self.state
-        told = 0 if self.journal is None else read_iterations(self.journal.folder, state.attempts)
+        name = NAME.format(state.attempts)
+        told = 0 if self.journal is None else read_iterations(self.journal.folder, name)
         return FleetOutcome(
             **describe_end(state, virtual=self.is_virtual),
             cost_usd=state.spent_by(state.t),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from optplan.execution.options import Amount, Limit, RunOptions
+from optplan.execution.protocol import Reported
 from optplan.formulations.srift.planning import SriftPlan
 
 #: Heartbeats that a silent VM has to come back, unless options say otherwise.
@@ -43,6 +44,18 @@ class Heard:
         self.trouble = ""
         self.ended: set[int] = set()
         self.left: set[int] = set()
+
+    def take(self, report: Reported) -> None:
+        """Take note of what a rank says, in whatever order."""
+        self.last_s[report.rank] = max(report.t, self.last_s.get(report.rank, report.t))
+        self.iterations = max(self.iterations, report.iterations or 0)
+        if report.trouble:
+            self.troubled_s.setdefault(report.rank, report.t)
+            self.trouble = report.trouble
+        if report.ended:
+            self.ended.add(report.rank)
+        if report.left:
+            self.left.add(report.rank)
 
 
 def write_fleet(plan: SriftPlan, between: str = " + ") -> str:

@@ -70,9 +70,9 @@ def test_a_run_goes_on_with_another_limit(run: Runner, plan: Path, tmp_path: Pat
     script, out = tmp_path / "vms.sh", tmp_path / "run"
     script.write_text(
         f"""[ $OPTPLAN_ACTION = start ] || exit 0
-        case $OPTPLAN_FLEET in */001) said='{silent}';; *) said='{DONE}';; esac
+        case $OPTPLAN_FLEET in */fleet-001) said='{silent}';; *) said='{DONE}';; esac
         for rank in $(seq -f %05g 0 40); do
-            grep -q "\\"rank\\": $(expr $rank + 0)," $OPTPLAN_FLEET/fleet.json || continue
+            grep -q "\\"rank\\": $(expr $rank + 0)," $OPTPLAN_FLEET/operation.json || continue
             echo "$said" > $OPTPLAN_FLEET/ranks/$rank.jsonl
         done
         """,
@@ -89,7 +89,7 @@ def test_a_run_goes_on_with_another_limit(run: Runner, plan: Path, tmp_path: Pat
     assert (again.code, again.data["status"]) == (0, "ended")
     assert again.data["lost"] == {"p3.8xlarge": 2}
     assert len(again.data["fleets"]) == 2
-    assert json.loads((out / "fleets" / "002" / "plan.json").read_text(encoding="utf-8"))["supersedes"]
+    assert json.loads((out / "operations" / "fleet-002" / "plan.json").read_text(encoding="utf-8"))["supersedes"]
 
 
 def test_a_run_can_be_given_up(run: Runner, plan: Path, tmp_path: Path) -> None:
