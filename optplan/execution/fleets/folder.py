@@ -65,6 +65,11 @@ class Ranks:
     promises: list[Any] = field(default_factory=list)
     is_ended: bool = False
 
+    @property
+    def have_left(self) -> bool:
+        """Whether all of them have said that they end."""
+        return len(self.left) == len(self.said["ranks"])
+
     def take(self, report: Reported, metrics: Mapping[str, Any]) -> None:
         """Take note of what a rank says."""
         self.heard.add(report.rank)
@@ -212,10 +217,8 @@ class FolderFleet(QueueExecutor[Ranks]):
 
     def _is_late(self, running: Running[Ranks]) -> bool:
         """Whether ranks are to be ended that were asked to: too long ago, or all others have."""
-        ranks = running.handle
-        is_asked = running.kill_at_s is not None
-        has_left = ranks is not None and len(ranks.left) == len(ranks.said.get("ranks", ()))
-        return is_asked and (has_left or super()._is_late(running))
+        have_left = running.handle is not None and running.handle.have_left
+        return running.kill_at_s is not None and (have_left or super()._is_late(running))
 
     def _conclude(self, running: Running[Ranks]) -> Event:
         """Say how a fleet has ended whose processes are gone."""
@@ -296,8 +299,11 @@ class CommandFleet(FolderFleet):
             write(folder / STARTED, {"vms": ranks.said["started"]})
 
     def _is_alive(self, running: Running[Ranks]) -> bool:
-        """Whether ranks may be there: until it was told to end them, nobody knows better."""
-        return running.handle is not None and not running.handle.is_ended
+        """Whether ranks may be there: what those leave that say that they end is ended, too."""
+        ranks = running.handle
+        if ranks is not None and ranks.have_left and not ranks.is_ended:
+            self._kill(running)
+        return ranks is not None and not ranks.is_ended
 
     def _kill(self, running: Running[Ranks]) -> None:
         self._call("stop", running.folder)

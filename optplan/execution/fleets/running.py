@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 from optplan.contracts import Infeasibility
 from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.execution.executors import make_executor
 from optplan.execution.fleets.folder import read_iterations
 from optplan.execution.fleets.monitor import NAME, Monitor
 from optplan.execution.fleets.state import FleetState
@@ -24,13 +24,6 @@ from optplan.execution.runs import Run
 from optplan.formulations.srift.data.instance import SriftInstance, VmType
 from optplan.formulations.srift.planning import SriftPlan
 
-#: By executor, who starts the VMs and ranks of fleets.
-_FLEETS = {
-    "local": "optplan.execution.fleets.folder:LocalFleet",
-    "command": "optplan.execution.fleets.folder:CommandFleet",
-    "slurm": "optplan.execution.fleets.slurm:SlurmFleet",
-    "ray": "optplan.execution.fleets.ray:RayFleet",
-}
 #: Heartbeats of all VMs on the virtual clock.
 _MOST_BEATS = 1_000_000
 
@@ -146,8 +139,7 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Executor, FleetOutcome])
             course = replace(self.course or Course(), launch_s=options.launch_s)
             return VirtualFleet(self.state.plan, course, heartbeat_s=options.heartbeat_s, now_s=self.state.t)
         ranks = {unit.type: unit.gpus_per_vm for unit in self.plan.units}
-        made: Executor = resolve_name(_FLEETS[options.executor])(ranks, self._gather_settings(), now_s=self._clock_s())
-        return made
+        return make_executor(options.executor, ranks, self._gather_settings(), now_s=self._clock_s(), fleet=True)
 
     def describe(self) -> FleetOutcome:
         """Say how it stands."""
