@@ -49,9 +49,9 @@ class Ranks:
     """The ranks of a fleet, as far as they were heard of."""
 
     said: Mapping[str, Any]
-    #: By file, up to where it was read; and when all were looked at last.
+    #: By file, up to where it was read; and whether all were looked at.
     offsets: dict[Path, int] = field(default_factory=dict)
-    looked_s: float = 0.0
+    is_known: bool = False
     heard: set[int] = field(default_factory=set)
     ended: set[int] = field(default_factory=set)
     left: set[int] = field(default_factory=set)
@@ -154,7 +154,7 @@ class FolderFleet(QueueExecutor[Ranks]):
         return self._launch(operation, folder, self._log_of(operation.trial))
 
     def _launch(self, operation: Operation, folder: Path, log: Path) -> Ranks:
-        ranks = Ranks(read(folder / OPERATION) or {}, looked_s=operation.wanted_s)
+        ranks = Ranks(read(folder / OPERATION) or {})
         if not (folder / STOP).exists():
             self._start(folder.resolve(), ranks, log.resolve())
         return ranks
@@ -182,18 +182,18 @@ class FolderFleet(QueueExecutor[Ranks]):
         ranks = running.handle
         if ranks is None:
             return
-        looked_s, now_s = ranks.looked_s, self.now_s()
+        now_s = self.now_s()
         for path in sorted((running.folder / RANKS).glob("*.jsonl")):
             lines, ranks.offsets[path] = read_new_lines(path, ranks.offsets.get(path, 0))
             for line in lines:
                 running.offset += 1  # it has done something
                 said = _understand(line)
+                # VMs' clocks may be off: they count only for what was written before anybody here looked.
                 made_s = said.get("at")
-                ago_s = time.time() - made_s if isinstance(made_s, int | float) else 0.0
-                # VMs' clocks may be off; what was written is of the time since it was looked for last.
-                t = min(now_s, max(looked_s, now_s - ago_s))
+                is_old = isinstance(made_s, int | float) and not ranks.is_known
+                t = min(now_s, now_s - time.time() + made_s) if is_old else now_s
                 self._take(running, ranks, _read_report(running.operation.id, int(path.stem), t, said), said)
-        ranks.looked_s = now_s
+        ranks.is_known = True
         for rank, child in list(ranks.children.items()):
             if child.poll() is not None:
                 del ranks.children[rank]

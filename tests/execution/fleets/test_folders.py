@@ -186,7 +186,7 @@ def test_lines_that_are_none_are_heartbeats(tmp_path: Path) -> None:
 
 
 def test_reports_are_of_when_they_were_made(tmp_path: Path) -> None:
-    """Who takes over hears of each when it was made, 40 s and 10 s ago; nothing is of before it was looked for last."""
+    """Who takes over hears of each when it was made, 40 s and 10 s ago, and of what comes then when it is seen."""
     first = WrittenFleet(tmp_path, now_s=100.0)
     operation = operation_of(1, {"spot.vm-001": 1}, wanted_s=30.0)
     first.start(operation)
