@@ -130,8 +130,8 @@ def world(
         return
     if name == "virtual-fleet":
         fleet = request.getfixturevalue("small_plan")
-        make = partial(VirtualFleet, fleet, Course(), heartbeat_s=0.5)
-        yield World(lambda now_s: make(now_s=now_s), "train", "spot", 0.0, None, "spot.vm-")
+        train = partial(VirtualFleet, fleet, Course(), heartbeat_s=0.5)
+        yield World(lambda now_s: train(now_s=now_s), "train", "spot", 0.0, None, "spot.vm-")
         return
     if name == "virtual-stream":
         truth = make_instance((1.0, 1.9, 3.6), epochs=MANY)

@@ -289,7 +289,8 @@ class FaultyExecutor(Executor):
         return [(name, own[0] if isinstance(own, tuple) else own.operation) for name, own in running]
 
     def _end(self, name: str) -> None:
-        _, *rest = self.inner._running.pop(name)
+        running: Any = self.inner._running.pop(name)
+        _, *rest = running
         ticket: Any = rest[0] if len(rest) == 1 else rest[1]  # a stream's says before how many epochs are done
         self.inner._clock.cancel(ticket)
 

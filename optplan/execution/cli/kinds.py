@@ -63,7 +63,7 @@ class RunKind(ABC):
         """Follow a plan to its end, with what was given for its own parameters, and for the fields of its options."""
 
     @abstractmethod
-    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any, Any] | None) -> Any:  # noqa: ANN401
+    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None) -> Any:  # noqa: ANN401
         """Return what says what happens (``tell``), of a run that begins or goes on, and on a terminal ``line``."""
 
     @abstractmethod

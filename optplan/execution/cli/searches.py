@@ -28,7 +28,7 @@ class _Searches(RunKind):
         space = read_data(own["space"]) if "space" in own else None
         return run(plan, space=space, out=own.get("out"), listener=listener, **fields)
 
-    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any, Any] | None) -> RunView:
+    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None) -> RunView:
         from optplan.execution.cli.run_view import RunView
         from optplan.execution.options import SearchOptions, make_rules
         from optplan.execution.state import State

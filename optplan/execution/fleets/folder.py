@@ -25,6 +25,7 @@ from optplan.errors import UsageError
 from optplan.execution.command_executor import call_command
 from optplan.execution.fleets.hook import CHECKPOINTS, ORDERS, RANKS
 from optplan.execution.fleets.ranks import start_ranks
+from optplan.execution.fleets.terms import Heard
 from optplan.execution.folders import Ending, FolderSettings, Running
 from optplan.execution.protocol import Capabilities, Event, NodeRequest, Operation, Reported
 from optplan.execution.queues import QueueExecutor
@@ -52,13 +53,8 @@ class Ranks:
     #: By file, up to where it was read; and whether all were looked at.
     offsets: dict[Path, int] = field(default_factory=dict)
     is_known: bool = False
-    heard: set[int] = field(default_factory=set)
-    ended: set[int] = field(default_factory=set)
-    left: set[int] = field(default_factory=set)
-    trouble: str = ""
-    #: What was stored last, after how many iterations, and what the rank that stores said with the last one.
-    stored: str = ""
-    stored_iterations: int = 0
+    heard: Heard = field(default_factory=Heard)
+    #: What the rank that stores said with its last iteration.
     metrics: Mapping[str, Any] = field(default_factory=dict)
     #: Processes that this executor has started, by rank, and what somebody has promised to return of others.
     children: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -68,20 +64,7 @@ class Ranks:
     @property
     def have_left(self) -> bool:
         """Whether all of them have said that they end."""
-        return len(self.left) == len(self.said["ranks"])
-
-    def take(self, report: Reported, metrics: Mapping[str, Any]) -> None:
-        """Take note of what a rank says."""
-        self.heard.add(report.rank)
-        self.trouble = report.trouble or self.trouble
-        if report.stored and (report.iterations or 0) >= self.stored_iterations:
-            self.stored, self.stored_iterations = report.stored, report.iterations or 0
-        if report.ended:
-            self.ended.add(report.rank)
-        if report.left:
-            self.left.add(report.rank)
-        if metrics and report.rank == self.said["source"]:
-            self.metrics = metrics
+        return len(self.heard.left) == len(self.said["ranks"])
 
 
 class FolderFleet(QueueExecutor[Ranks]):
@@ -119,7 +102,7 @@ class FolderFleet(QueueExecutor[Ranks]):
         ranks = running.handle
         if ranks is not None and not (running.folder / STOP).exists():
             with contextlib.suppress(OSError):  # no room to ask in
-                write(running.folder / STOP, {"rank": min(ranks.heard - ranks.left, default=0)})
+                write(running.folder / STOP, {"rank": min(ranks.heard.last_s.keys() - ranks.heard.left, default=0)})
         super().stop(operation, grace_s)
 
     # -------------------------------------------------------------------------------------------------------- starting
@@ -153,7 +136,7 @@ class FolderFleet(QueueExecutor[Ranks]):
             return None
         return self._launch(operation, folder, self._log_of(operation.trial))
 
-    def _launch(self, operation: Operation, folder: Path, log: Path) -> Ranks:
+    def _launch(self, operation: Operation, folder: Path, log: Path) -> Ranks:  # noqa: ARG002 - its folder says it
         ranks = Ranks(read(folder / OPERATION) or {})
         if not (folder / STOP).exists():
             self._start(folder.resolve(), ranks, log.resolve())
@@ -189,22 +172,23 @@ class FolderFleet(QueueExecutor[Ranks]):
                 running.offset += 1  # it has done something
                 said = _understand(line)
                 # VMs' clocks may be off: they count only for what was written before anybody here looked.
-                made_s = said.get("at")
-                is_old = isinstance(made_s, int | float) and not ranks.is_known
-                t = min(now_s, now_s - time.time() + made_s) if is_old else now_s
+                made_s = None if ranks.is_known else said.get("at")
+                t = min(now_s, now_s - time.time() + made_s) if isinstance(made_s, int | float) else now_s
                 self._take(running, ranks, _read_report(running.operation.id, int(path.stem), t, said), said)
         ranks.is_known = True
         for rank, child in list(ranks.children.items()):
             if child.poll() is not None:
                 del ranks.children[rank]
-                if rank not in ranks.heard:
+                if rank not in ranks.heard.last_s:
                     trouble = f"rank {rank} ended with exit code {child.returncode}; see its log"
                     self._take(running, ranks, Reported(now_s, running.operation.id, rank, trouble=trouble, left=True))
 
     def _take(self, running: Running[Ranks], ranks: Ranks, report: Reported, said: Mapping[str, Any] = {}) -> None:
         metrics = said.get("metrics")
         metrics = metrics if isinstance(metrics, dict) else {}
-        ranks.take(report, metrics)
+        ranks.heard.take(report)
+        if metrics and report.rank == ranks.said["source"]:
+            ranks.metrics = metrics
         self._events.append(report)
         done = report.iterations or 0
         if done > running.iterations:
@@ -225,12 +209,13 @@ class FolderFleet(QueueExecutor[Ranks]):
         operation, now_s, ranks = running.operation, self.now_s(), running.handle
         assert ranks is not None  # as every fleet has that was started
         done, busy_s = running.iterations, now_s - operation.wanted_s
-        checkpoint = Checkpoint(ranks.stored, "") if ranks.stored else operation.checkpoint
-        complete = ranks.said["source"] in ranks.ended
+        heard = ranks.heard
+        checkpoint = Checkpoint(heard.stored, "") if heard.stored else operation.checkpoint
+        complete, stored = ranks.said["source"] in heard.ended, heard.stored_iterations or operation.from_iterations
         if complete or running.kill_at_s is not None:
-            stored = done if complete else ranks.stored_iterations or operation.from_iterations
+            stored = done if complete else stored
             return OperationEnded(now_s, operation.id, stored, ranks.metrics, checkpoint, busy_s, complete)
-        why, stored = ranks.trouble or self._explain(running).why, ranks.stored_iterations or operation.from_iterations
+        why = heard.trouble or self._explain(running).why
         return OperationFailed(now_s, operation.id, why, iterations=stored, checkpoint=checkpoint)
 
     def _explain(self, running: Running[Ranks]) -> Ending:  # noqa: ARG002 - ranks say more, where they can

@@ -71,8 +71,9 @@ class Monitor(Loop[FleetState]):
         self._decided: list[Record] = []
         #: From when on silence counts: nobody is gone just because nobody listened.
         self._since_s = -math.inf
-        #: Whether nobody is waited for any longer that was asked to end.
+        #: Whether nobody is waited for any longer, so that what is left is ended.
         self._is_over = False
+        self._adopt()
 
     def resume(self, changes: Mapping[str, Any] | None = None) -> None:
         """Take over from an earlier monitor, with options that are others from now on."""
@@ -88,13 +89,8 @@ class Monitor(Loop[FleetState]):
 
     def _decide(self, now_s: float) -> list[Record]:
         """Decide the next thing, one a round."""
-        self._decided = []
-        attempt = self._state.attempt
-        if self._given_up and attempt is None:
-            self._close(now_s, GIVEN_UP, EXIT_GIVEN_UP)
-        elif self._given_up and attempt is not None and attempt.stopping_s is None:
-            self._emit(StopWanted(now_s, attempt.name, GIVEN_UP))
-        elif not self._decide_next(now_s) and self._interrupted:
+        self._decided, self._is_over = [], False
+        if not self._decide_next(now_s) and self._interrupted and not self._given_up:
             self._emit(Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
         return self._decided
 
@@ -110,6 +106,9 @@ class Monitor(Loop[FleetState]):
             return self._begin(now_s)
         if attempt.stopping_s is not None:
             return self._wind_up(attempt, now_s)
+        if self._given_up:
+            self._emit(StopWanted(now_s, attempt.name, GIVEN_UP))
+            return True
         if self._heard.ended:
             self._is_over = not self._anyone_there(attempt, now_s)
             return False
@@ -118,6 +117,9 @@ class Monitor(Loop[FleetState]):
     def _begin(self, now_s: float) -> bool:
         """Ask for the fleet that the plan says; plan again first where VMs were lost since it was made."""
         state = self._state
+        if self._given_up:
+            self._close(now_s, GIVEN_UP, EXIT_GIVEN_UP)
+            return True
         if state.is_done or state.stored >= state.instance.iterations:
             self._close(now_s, "", 0)
             return True
@@ -233,7 +235,7 @@ class Monitor(Loop[FleetState]):
             return True
         stopping_s = now_s if attempt.stopping_s is None else attempt.stopping_s
         is_waiting = self._anyone_there(attempt, now_s) and now_s < stopping_s + self._terms.grace_s
-        self._is_over = not is_waiting and now_s >= self._back_s(attempt)
+        self._is_over = not is_waiting and (self._given_up or now_s >= self._back_s(attempt))
         return False
 
     def _list_returned(self, attempt: Attempt) -> list[Record]:
@@ -340,16 +342,21 @@ class Monitor(Loop[FleetState]):
 
     def _perform(self, decided: Sequence[Record]) -> None:
         executor, attempt = self._executor, self._state.attempt
-        if any(isinstance(record, OperationWanted) for record in decided):
-            self._heard = Heard()
-            if isinstance(executor, Rehearser):
-                executor.adopt(self._state.plan)
-        super()._perform(decided)
         for record in decided:
-            if isinstance(record, CheckpointWanted):
-                executor.ask(record.operation, record.order, record.rank)
+            match record:
+                case Replanned():
+                    self._adopt()
+                case OperationWanted():
+                    self._heard = Heard()
+                case CheckpointWanted():
+                    executor.ask(record.operation, record.order, record.rank)
+        super()._perform(decided)
         if attempt is not None and self._is_over:
             executor.stop(attempt.name, 0.0)
+
+    def _adopt(self) -> None:
+        if isinstance(self._executor, Rehearser):
+            self._executor.adopt(self._state.plan)
 
     def _release(self, nodes: Sequence[str]) -> None:
         if nodes:
@@ -404,5 +411,4 @@ class Monitor(Loop[FleetState]):
         blameless = event.blameless or state.stale or attempt.returned
         done = max(state.iterations, self._heard.iterations)
         why = self._heard.trouble or event.why
-        self._is_over = False
         self._note(replace(event, why=why, blameless=blameless, iterations=done))

@@ -89,7 +89,7 @@ def watch(
     return run.begin(out, listener)
 
 
-class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Executor, FleetOutcome]):
+class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
     """A fleet that is watched; what happens to it on the virtual clock is kept nowhere."""
 
     kind = "fleet"

@@ -42,6 +42,8 @@ class Heard:
         self.back_s: dict[str, float] = {}
         self.troubled_s: dict[int, float] = {}
         self.trouble = ""
+        #: What was stored last, and after how many iterations.
+        self.stored, self.stored_iterations = "", 0
         self.ended: set[int] = set()
         self.left: set[int] = set()
 
@@ -52,6 +54,8 @@ class Heard:
         if report.trouble:
             self.troubled_s.setdefault(report.rank, report.t)
             self.trouble = report.trouble
+        if report.stored and (report.iterations or 0) >= self.stored_iterations:
+            self.stored, self.stored_iterations = report.stored, report.iterations or 0
         if report.ended:
             self.ended.add(report.rank)
         if report.left:

@@ -22,8 +22,9 @@ from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import FleetOptions
 from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.journal import Beginning, Journal
+from optplan.execution.loop import GIVEN_UP
 from optplan.execution.protocol import Capabilities, Event, Operation
-from optplan.execution.records import Checkpoint, NodeNoticed, OperationWanted, Record
+from optplan.execution.records import Checkpoint, Ended, NodeNoticed, OperationWanted, Record
 from optplan.execution.running import SearchRun
 from optplan.execution.runs import read_run, resume
 from optplan.formulations.srift.data.instance import SriftInstance
@@ -157,6 +158,23 @@ def test_what_was_stored_may_be_all(small_plan: SriftPlan, tmp_path: Path) -> No
     assert (state.ended.code, state.attempts, state.iterations) == (0, 1, 60)
 
 
+def test_a_fleet_that_trains_is_given_up(small_plan: SriftPlan, tmp_path: Path) -> None:
+    """Nobody waits for silent VMs to come back: it is ended, all are given back, and the run is over with code 1."""
+    state = FleetState(small_plan, SriftInstance.parse(small_plan.instance))
+    fleet = WrittenFleet(tmp_path)
+    monitor = Monitor(state, FleetOptions(heartbeat_s=0.02, grace_s=5.0, return_s=1e6), fleet)
+    monitor.interrupt()
+    assert (monitor.follow(), state.status) == (130, "paused")
+    assert state.attempt is not None
+    again = Monitor(state, FleetOptions(heartbeat_s=0.02, grace_s=5.0, return_s=1e6), fleet)
+    again.resume()
+    assert again.abort() == 1
+    assert state.ended == Ended(state.t, None, GIVEN_UP, 1)
+    assert not state.running
+    assert not state.held_nodes()
+    assert fleet.observe((), ()).nodes == frozenset()
+
+
 def test_roles_divide_the_global_batch() -> None:
     """Eight ranks of two VMs have 128 samples each, one after the other."""
     roles = list(list_roles(operation_of(1, {"a": 4, "b": 4}, batches=(128,) * 8)))
@@ -185,7 +203,7 @@ def test_lines_that_are_none_are_heartbeats(tmp_path: Path) -> None:
     assert read_iterations(tmp_path, "fleet-003") == 0
 
 
-def test_reports_are_of_when_they_were_made(tmp_path: Path) -> None:
+def test_reports_are_of_when_they_were_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who takes over hears of each when it was made, 40 s and 10 s ago, and of what comes then when it is seen."""
     first = WrittenFleet(tmp_path, now_s=100.0)
     operation = operation_of(1, {"spot.vm-001": 1}, wanted_s=30.0)
@@ -195,7 +213,7 @@ def test_reports_are_of_when_they_were_made(tmp_path: Path) -> None:
     lines = [json.dumps({"at": now - ago_s}) + "\n" for ago_s in (40.0, 10.0, -50.0)]
     path.write_text("".join(lines), encoding="utf-8")
     second = WrittenFleet(tmp_path, now_s=110.0)
-    second._start = lambda *_: None  # type: ignore[method-assign] - they run
+    monkeypatch.setattr(second, "_start", lambda *_: None)  # they run
     assert second.observe((), [operation]).operations == {"fleet-001"}
     assert [event.t for event in second.poll(0.0)] == pytest.approx([70.0, 100.0, 110.0], abs=5.0)
     with path.open("a", encoding="utf-8") as file:
