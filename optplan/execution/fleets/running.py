@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from optplan.execution.fleets.folder import read_iterations
 from optplan.execution.fleets.monitor import NAME, Monitor
 from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import FleetOptions, write_fleet
-from optplan.execution.fleets.virtual import Course, VirtualFleet
+from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
 from optplan.execution.loop import Listener
 from optplan.execution.options import NOTHING_STARTS
 from optplan.execution.outcomes import Outcome, describe_end
@@ -83,20 +83,23 @@ def watch(
             raise UsageError(f"{name}: {problem}; solve that with another one, or give it to go on with")
     if not plan.instance:
         raise UsageError("plan: it does not hold its instance; make it anew with `optplan solve --plan`")
-    run = FleetRun(plan, chosen)
-    run.course = course
+    run = FleetRun(plan, chosen, {} if course is None else asdict(course))
     run.require()
     return run.begin(out, listener)
 
 
 class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
-    """A fleet that is watched; what happens to it on the virtual clock is kept nowhere."""
+    """A fleet that is watched; its own is what happens to it on the virtual clock."""
 
     kind = "fleet"
     options_type = FleetOptions
     rests = False  # a deadline does not wait for a monitor, nor do VMs
     course: Course | None = None
-    _gives_up = False
+
+    def _understand(self) -> None:
+        if self.own:
+            losses = tuple(Loss(**loss) for loss in self.own["losses"])
+            self.course = Course(**{**self.own, "losses": losses})
 
     def require(self) -> None:
         """Raise UsageError or DataError where plan, options and what is to happen do not fit together."""
@@ -119,11 +122,6 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
         if self.course is not None:
             raise UsageError(f"course: what happens is not up to executor {options.executor!r}; leave it out")
 
-    def go_on(self, changes: Mapping[str, Any], listener: Listener | None, *, abort: bool = False) -> FleetOutcome:
-        """Go on where another monitor left it, or give up, which is all that is left on the virtual clock."""
-        self._gives_up = abort
-        return super().go_on(changes, listener, abort=abort)
-
     def _make_state(self) -> FleetState:
         return FleetState(self.plan, SriftInstance.parse(self.plan.instance, path="plan.instance"))
 
@@ -133,11 +131,12 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
     def _make_executor(self) -> Executor:
         options = self.options
         if self.is_virtual:
-            if self.state.t and not self._gives_up:
-                what = "what happens on the virtual clock is not kept; begin anew, or --abort ends it"
-                raise UsageError(f"--resume: {what}")
-            course = replace(self.course or Course(), launch_s=options.launch_s)
-            return VirtualFleet(self.state.plan, course, heartbeat_s=options.heartbeat_s, now_s=self.state.t)
+            state, course = self.state, self.course or Course()
+            place = {} if state.attempt is None else state.attempt.place
+            told = {at_s for vm, at_s in state.taken_s.items() if vm not in place}  # nobody waits for these any more
+            losses = tuple(loss for loss in course.losses if not (loss.notice_s and loss.at_s in told))
+            course = replace(course, losses=losses, launch_s=options.launch_s)
+            return VirtualFleet(state.plan, course, heartbeat_s=options.heartbeat_s, now_s=state.t)
         ranks = {unit.type: unit.gpus_per_vm for unit in self.plan.units}
         return make_executor(options.executor, ranks, self._gather_settings(), now_s=self._clock_s(), fleet=True)
 

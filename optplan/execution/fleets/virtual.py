@@ -84,9 +84,7 @@ class VirtualFleet(Executor):
         self._running: dict[str, _Training] = {}
         self._gone: set[str] = set()
         self._going: set[str] = set()
-        for loss in sorted(course.losses, key=lambda loss: loss.at_s):
-            if loss.at_s >= now_s:
-                self._clock.schedule(loss.at_s - loss.notice_s, partial(self._announce, loss))
+        self._expect(now_s, math.inf)
 
     def adopt(self, plan: Plan) -> None:
         """Take times from another plan, for what is started from now on."""
@@ -99,8 +97,15 @@ class VirtualFleet(Executor):
     def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
         """Go on with what an earlier monitor asked for: everything takes what it would have taken."""
         self.ensure_nodes(nodes)
+        now_s = self._clock.now
         for operation in operations:
-            self.start(operation)
+            if operation.id not in self._running:
+                self._clock.now = operation.wanted_s
+                self.start(operation)
+                self._expect(operation.wanted_s, now_s)
+                while (happening := self._clock.advance(now_s)) is not None:
+                    happening()
+        self._clock.now = now_s
         return Observation(frozenset(self._nodes), frozenset(self._running))
 
     def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
@@ -125,7 +130,7 @@ class VirtualFleet(Executor):
         planned_s = plan.launch_s if course.launch_s is None else course.launch_s
         boot_s = course.boots_s[index] if index < len(course.boots_s) else planned_s
         for vm in operation.place:
-            after_s = boot_s if self._nodes.get(vm) == operation.wanted_s else 0.0
+            after_s = boot_s if self._nodes.get(vm, operation.wanted_s) == operation.wanted_s else 0.0
             self._clock.schedule(operation.wanted_s + after_s, partial(self._join, operation.id, vm))
 
     def ask(self, operation: str, order: int, rank: int) -> None:
@@ -161,6 +166,13 @@ class VirtualFleet(Executor):
         return heard
 
     # ---------------------------------------------------------------------------------------------------- what happens
+
+    def _expect(self, from_s: float, until_s: float) -> None:
+        """Let VMs go that are taken back, as is said between two times."""
+        for loss in sorted(self._course.losses, key=lambda loss: loss.at_s):
+            told_s = max(0.0, loss.at_s - loss.notice_s)
+            if from_s <= told_s < until_s:
+                self._clock.schedule(told_s, partial(self._announce, loss))
 
     def _say(self, training: _Training, rank: int, done: int, **said: Any) -> Reported:  # noqa: ANN401 - its fields
         return Reported(self.now_s(), training.operation.id, rank, done, **said)

@@ -12,7 +12,8 @@ from optplan.execution.trial_files import read
 folder = Path(os.environ["OPTPLAN_FLEET"])
 if os.environ["OPTPLAN_ACTION"] == "start":
     for vm in count_ranks(read(folder / "operation.json") or {"ranks": ()}):
-        words = [sys.executable, "-m", "optplan.execution.fleets.ranks", folder, vm, folder / "output.log"]
+        log = str(folder / "output.log")
+        words = [sys.executable, "-m", "optplan.execution.fleets.ranks", str(folder), vm, log]
         subprocess.Popen([*words, *sys.argv[1:]], stdin=subprocess.DEVNULL, start_new_session=True)
 elif os.environ["OPTPLAN_ACTION"] == "stop":
     for home in filter(is_running, list_homes(folder)):
