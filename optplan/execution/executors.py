@@ -14,10 +14,17 @@ _EXECUTORS = {
     "slurm": "optplan.execution.slurm:SlurmExecutor",
     "ray": "optplan.execution.ray_cluster:RayExecutor",
 }
+#: Those of fleets, whose operations have a rank for each GPU, on nodes of several types.
+_FLEETS = {
+    "local": "optplan.execution.fleets.folder:LocalFleet",
+    "command": "optplan.execution.fleets.folder:CommandFleet",
+    "slurm": "optplan.execution.fleets.slurm:SlurmFleet",
+    "ray": "optplan.execution.fleets.ray:RayFleet",
+}
 
 
 def make_executor(
-    name: str, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0
+    name: str, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0, fleet: bool = False
 ) -> Executor:
     """Make the executor ``local``, ``command``, ``ray`` or ``slurm``; parameters as of their common base.
 
@@ -28,5 +35,5 @@ def make_executor(
     UsageError
         When there is no Ray cluster at the address.
     """
-    made: Executor = resolve_name(_EXECUTORS[name])(gpus_per_node, settings, now_s=now_s)
+    made: Executor = resolve_name((_FLEETS if fleet else _EXECUTORS)[name])(gpus_per_node, settings, now_s=now_s)
     return made

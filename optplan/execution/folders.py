@@ -67,6 +67,7 @@ class FolderSettings:
     launcher: str = "single"
     step_wait_s: float = 0.0
     checkpoint_every_s: float = 60.0
+    heartbeat_s: float = 5.0
     grace_s: float = 30.0
     orphan_after_s: float = 600.0
     step_timeout_s: float | None = None

@@ -36,10 +36,10 @@ _COUNT = "journal.count"
 _HARMLESS = (DRIVER_LOCK, _COUNT, "lost+found")
 #: Digits of the number of records.
 _DIGITS = 12
-#: Files in the folders of what runs have started; and what the names of their operations begin with besides.
-_STARTED = {"operations/*/operation.json": "", "fleets/*/fleet.json": "fleet-"}
+#: Files in the folders of the operations that runs have started.
+_STARTED = "operations/*/operation.json"
 #: What tells that a run has been in a folder.
-_TRACES = (*_STARTED, "trials/*/output.log", "trials/*/checkpoint-*")
+_TRACES = (_STARTED, "trials/*/output.log", "trials/*/checkpoint-*")
 _TABLES = """
 CREATE TABLE records (number INTEGER PRIMARY KEY, wall REAL NOT NULL, body TEXT NOT NULL, digest TEXT NOT NULL);
 """
@@ -318,7 +318,7 @@ def require_room(folder: Path, what: str, harmless: Iterable[str]) -> None:
 
 def _list_started(folder: Path) -> set[str]:
     """Return the names of the operations whose folders are there."""
-    return {before + path.parent.name for pattern, before in _STARTED.items() for path in folder.glob(pattern)}
+    return {path.parent.name for path in folder.glob(_STARTED)}
 
 
 def _describe_damage(path: Path, what: str, readable: str = _NOTHING_LEFT) -> DataError:

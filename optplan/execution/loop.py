@@ -16,11 +16,12 @@ from typing import Any, Generic, TypeVar
 
 from optplan.errors import OptplanError
 from optplan.execution.journal import Journal
-from optplan.execution.protocol import Event, Executor, NodeRequest
+from optplan.execution.protocol import Event, Executor, NodeRequest, Reported
 from optplan.execution.records import (
     Ended,
     EpochDone,
     NodeChanged,
+    NodeNoticed,
     NodeReleasing,
     NodeWanted,
     Noted,
@@ -50,14 +51,18 @@ Listener = Callable[[Record], None]
 _State = TypeVar("_State", bound=RunState)
 
 
-class Rounds(ABC, Generic[_State]):
-    """Goes round until a run has ended or is paused: decides, writes it down, does it, and listens.
+class Loop(ABC, Generic[_State]):
+    """Follows a run on an executor until it has ended or is paused: decides, writes it down, does it, and listens.
 
-    Without a journal nothing is written down.
+    An operation has so many seconds of grace to store its state when it is stopped. Without a journal nothing is
+    written down.
     """
 
-    def __init__(self, state: _State, journal: Journal | None, listener: Listener | None) -> None:
+    def __init__(
+        self, state: _State, executor: Executor, grace_s: float, journal: Journal | None, listener: Listener | None
+    ) -> None:
         self._state, self._journal, self._listener = state, journal, listener
+        self._executor, self._grace_s, self._given_up = executor, grace_s, False
         self._facts: list[Record] = []
         self._interrupted = 0
 
@@ -65,20 +70,52 @@ class Rounds(ABC, Generic[_State]):
         """Ask to stop in good order and to pause with an exit code; may be called from a signal handler."""
         self._interrupted = code
 
-    @abstractmethod
     def leave(self) -> None:
-        """Tell the listener what is held and runs on when this is left at once, by a second interruption."""
+        """Tell the listener what is held and runs on when the loop is left at once, by a second interruption."""
+        nodes = ", ".join(node.name for node in self._state.held_nodes()) or "none"
+        running = ", ".join(each.operation.trial for each in self._state.running) or "none"
+        text = (
+            f"ended at once; nodes that are still held: {nodes}; trials that go on: {running}; --resume takes both over"
+        )
+        tell(self._listener, Noted(self._executor.now_s(), text))
 
-    @abstractmethod
     def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:
         """Take over what an earlier driver left behind, with options that are others from now on.
 
         Unless it ``starts`` what that one only wanted to start, this is taken for gone.
         """
+        state, executor, now_s = self._state, self._executor, self._executor.now_s()
+        self._note(Resumed(now_s, dict(changes or {})))
+        requests, running = state.node_requests(), state.running
+        seen = executor.observe(requests, [each.operation for each in running])
+        missing = [request for request in requests if request.node not in seen.nodes]
+        gone = {each.node for each in missing if state.nodes[each.node].phase is not Phase.WANTED}
+        for node in sorted(gone):
+            self._note(NodeChanged(now_s, node, Phase.LOST, "gone when the run was resumed"))
+        if starts:
+            executor.ensure_nodes([each for each in missing if each.node not in gone])
+        for each in running:
+            name = each.operation.id
+            lost = sorted(gone.intersection(each.operation.place))
+            if name not in seen.operations and lost:
+                why = f"its node {lost[0]} was gone when the run was resumed"
+                self._note(OperationFailed(now_s, name, why, blameless=True))
+            elif each.phase is Phase.WANTED and (starts or name in seen.operations):
+                if name not in seen.operations:
+                    executor.start(each.operation)  # under its name: should it have been started, that does nothing
+                self._see_start(name)
+            elif name not in seen.operations:
+                why = "was not there any more when the run was resumed"
+                self._note(OperationFailed(now_s, name, why, blameless=True))
+            elif each.phase is Phase.STOPPING:
+                executor.stop(name, self._grace_s)
+        self._release(sorted(name for name, node in state.nodes.items() if node.phase is Phase.RELEASING))
 
-    @abstractmethod
     def abort(self) -> int:
-        """Stop everything, give nodes back and end the run; return its exit code."""
+        """Stop everything in good order, give nodes back and end the run; return its exit code."""
+        self._given_up = True
+        self.interrupt(EXIT_GIVEN_UP)
+        return self.follow()
 
     def follow(self) -> int:
         """Go round until the run has ended or is paused, and return its exit code.
@@ -88,7 +125,7 @@ class Rounds(ABC, Generic[_State]):
         """
         try:
             while self._state.end is None:
-                now_s = self._now_s()
+                now_s = self._executor.now_s()
                 decided = self._decide(now_s)
                 self._commit(decided)
                 self._perform(decided)
@@ -101,27 +138,12 @@ class Rounds(ABC, Generic[_State]):
         return self._state.code
 
     @abstractmethod
-    def _now_s(self) -> float:
-        """Return what the run's clock shows."""
-
-    @abstractmethod
     def _decide(self, now_s: float) -> list[Record]:
         """Return what is decided now, already applied to the state."""
 
     @abstractmethod
-    def _perform(self, decided: Sequence[Record]) -> None:
-        """Do what was decided, and take note of what came of it."""
-
-    @abstractmethod
     def _wait_until(self, now_s: float) -> float:
         """Return until when to wait for something to happen."""
-
-    @abstractmethod
-    def _listen(self, until_s: float) -> None:
-        """Take note of what happens, and wait for something until then."""
-
-    def _abandon(self) -> None:
-        """Let go of what runs, although it cannot be written down."""
 
     def _note(self, fact: Record) -> None:
         """Apply a fact; it is written with the next transaction."""
@@ -137,65 +159,8 @@ class Rounds(ABC, Generic[_State]):
         for record in records:
             tell(self._listener, record)
 
-
-class Loop(Rounds[_State]):
-    """Follows a run on an executor; an operation has so many seconds of grace to store its state when it is stopped."""
-
-    def __init__(
-        self, state: _State, executor: Executor, grace_s: float, journal: Journal | None, listener: Listener | None
-    ) -> None:
-        super().__init__(state, journal, listener)
-        self._executor, self._grace_s, self._given_up = executor, grace_s, False
-
-    def leave(self) -> None:
-        """Tell the listener what is held and runs on when the loop is left at once, by a second interruption."""
-        nodes = ", ".join(node.name for node in self._state.held_nodes()) or "none"
-        running = ", ".join(each.operation.trial for each in self._state.running) or "none"
-        text = (
-            f"ended at once; nodes that are still held: {nodes}; trials that go on: {running}; --resume takes both over"
-        )
-        tell(self._listener, Noted(self._executor.now_s(), text))
-
-    def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:
-        """Take over what an earlier driver left behind, with options that are others from now on."""
-        state, executor, now_s = self._state, self._executor, self._executor.now_s()
-        self._note(Resumed(now_s, dict(changes or {})))
-        requests, running = state.node_requests(), state.running
-        seen = executor.observe(requests, [each.operation for each in running])
-        missing = [request for request in requests if request.node not in seen.nodes]
-        for request in missing:
-            if state.nodes[request.node].phase is not Phase.WANTED:
-                self._note(NodeChanged(now_s, request.node, Phase.LOST, "gone when the run was resumed"))
-        gone = {request.node for request in missing}
-        for each in running:
-            name = each.operation.id
-            lost = sorted(gone.intersection(each.operation.place))
-            if name not in seen.operations and lost:
-                why = f"its node {lost[0]} was gone when the run was resumed"
-                self._note(OperationFailed(now_s, name, why, blameless=True))
-            elif each.phase is Phase.WANTED and (starts or name in seen.operations):
-                if name not in seen.operations:
-                    executor.start(each.operation)  # under its name: should it have been started, that does nothing
-                self._note(OperationStarted(now_s, name))
-            elif name not in seen.operations:
-                why = "was not there any more when the run was resumed"
-                self._note(OperationFailed(now_s, name, why, blameless=True))
-            elif each.phase is Phase.STOPPING:
-                executor.stop(name, self._grace_s)
-        if starts:
-            executor.ensure_nodes([each for each in missing if state.nodes[each.node].phase is Phase.WANTED])
-        self._release(sorted(name for name, node in state.nodes.items() if node.phase is Phase.RELEASING))
-
-    def abort(self) -> int:
-        """Stop everything in good order, give nodes back and end the run; return its exit code."""
-        self._given_up = True
-        self.interrupt(EXIT_GIVEN_UP)
-        return self.follow()
-
-    def _now_s(self) -> float:
-        return self._executor.now_s()
-
     def _listen(self, until_s: float) -> None:
+        """Take note of what happens, and wait for something until then."""
         for event in self._executor.poll(until_s):
             self._take_note(event)
 
@@ -244,7 +209,7 @@ class Loop(Rounds[_State]):
         for record in decided:
             if isinstance(record, OperationWanted):
                 executor.start(self._state.operations[record.operation].operation)
-                self._note(OperationStarted(executor.now_s(), record.operation))
+                self._see_start(record.operation)
 
     def _release(self, nodes: Sequence[str]) -> None:
         if nodes:
@@ -260,12 +225,19 @@ class Loop(Rounds[_State]):
                 self._see_change(event)
             case Progressed():
                 self._see_progress(event)
+            case Reported():
+                self._see_report(event)
+            case NodeNoticed():
+                self._see_notice(event)
             case OperationEnded():
                 if state.is_running(event.operation):
                     self._see_end(event)
             case OperationFailed():
                 if state.is_running(event.operation):
                     self._see_failure(event)
+
+    def _see_start(self, operation: str) -> None:
+        self._note(OperationStarted(self._executor.now_s(), operation))
 
     def _see_change(self, event: NodeChanged) -> None:
         node = self._state.nodes[event.node]
@@ -275,6 +247,12 @@ class Loop(Rounds[_State]):
 
     def _see_progress(self, event: Progressed) -> None:
         tell(self._listener, event)
+
+    def _see_report(self, event: Reported) -> None:
+        """Take note of what a rank says: of fleets alone."""
+
+    def _see_notice(self, event: NodeNoticed) -> None:
+        """Take note of a node that will be taken back: of fleets alone."""
 
     def _see_end(self, event: OperationEnded) -> None:
         self._note(event)

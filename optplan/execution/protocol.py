@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from optplan.contracts.plan import Plan
-from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, OperationFailed, Progressed
+from optplan.execution.records import (
+    Checkpoint,
+    NodeChanged,
+    NodeNoticed,
+    OperationEnded,
+    OperationFailed,
+    Progressed,
+)
 
 #: Plain data that a trainable reports.
 Metrics = Mapping[str, Any]
@@ -72,8 +79,29 @@ class Operation:
     members: int = 1
 
 
-#: What executors report.
-Event = NodeChanged | Progressed | OperationEnded | OperationFailed
+@dataclass(frozen=True)
+class Reported:
+    """A rank of a fleet's operation said something at ``t``; whatever that is, it is alive.
+
+    ``iterations`` are done in all, None where it does not say; ``stored`` is the file that it has stored after these,
+    ``order`` the order that asked for it, 0: unasked. It has ``ended`` all of its iterations, or its process ends
+    (``left``). ``trouble`` is what has gone wrong for it, such as a neighbour that does not answer: it waits for
+    orders.
+    """
+
+    t: float
+    operation: str
+    rank: int
+    iterations: int | None = None
+    stored: str = ""
+    order: int = 0
+    ended: bool = False
+    left: bool = False
+    trouble: str = ""
+
+
+#: What executors report; of fleets alone, what their ranks say and what providers announce.
+Event = NodeChanged | NodeNoticed | Progressed | Reported | OperationEnded | OperationFailed
 
 
 @dataclass(frozen=True)
@@ -122,6 +150,9 @@ class Executor(ABC):
     @abstractmethod
     def poll(self, until_s: float) -> list[Event]:
         """Return what has happened since the last call; wait for something until its clock shows ``until_s``."""
+
+    def ask(self, operation: str, order: int, rank: int) -> None:  # noqa: B027 - only fleets' ranks take orders
+        """Ask a rank to store what all ranks share; orders are numbered."""
 
     def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:  # noqa: B027 - nothing by default
         """Delete all checkpoints but these; droppable ones, the first first, while they take too much space."""

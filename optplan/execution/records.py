@@ -17,7 +17,10 @@ from optplan.errors import DataError, nearest_name_hint
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The stored state of a trial: a folder below the run's, and the SHA-256 of its files' names and contents."""
+    """The stored state of a trial: a folder below the run's, and the SHA-256 of its files' names and contents.
+
+    Of a fleet it is a file that a rank has written, whose content nobody has hashed.
+    """
 
     path: str
     sha256: str

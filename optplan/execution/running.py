@@ -79,7 +79,7 @@ def run(
     return followed.begin(out, listener, first)
 
 
-class SearchRun(Run[Plan, SearchOptions, State, Executor, RunOutcome]):
+class SearchRun(Run[Plan, SearchOptions, State, RunOutcome]):
     """A run of a search, or of one job."""
 
     kind = "search"

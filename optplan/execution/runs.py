@@ -14,15 +14,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
 from types import FrameType
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
 from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Beginning, Journal, Kind
-from optplan.execution.loop import Listener, Rounds, tell
+from optplan.execution.loop import Listener, Loop, tell
 from optplan.execution.options import RunOptions
 from optplan.execution.outcomes import Outcome
+from optplan.execution.protocol import Executor
 from optplan.execution.records import Record, Resumed
 from optplan.execution.run_state import RunState
 from optplan.execution.trainables import name_trainable
@@ -42,18 +43,7 @@ _State = TypeVar("_State", bound=RunState)
 _Outcome = TypeVar("_Outcome", bound=Outcome)
 
 
-class Closable(Protocol):
-    """What starts things, and lets go of them in the end."""
-
-    def close(self) -> None:
-        """Let go of what runs, and leave it alone."""
-        ...
-
-
-_Executor = TypeVar("_Executor", bound=Closable)
-
-
-class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
+class Run(ABC, Generic[_Plan, _Options, _State, _Outcome]):
     """A run, in its folder or in none; ``own`` is what its kind has besides plan and options, as plain data."""
 
     kind: ClassVar[Kind]
@@ -83,11 +73,11 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
         self.options.require_effect()
 
     @abstractmethod
-    def _make_executor(self) -> _Executor:
+    def _make_executor(self) -> Executor:
         """Return what it runs on."""
 
     @abstractmethod
-    def _make_driver(self, executor: _Executor, listener: Listener | None) -> Rounds[_State]:
+    def _make_driver(self, executor: Executor, listener: Listener | None) -> Loop[_State]:
         """Return what follows it."""
 
     @abstractmethod
@@ -136,13 +126,13 @@ class Run(ABC, Generic[_Plan, _Options, _State, _Executor, _Outcome]):
         known = self.options.to_json_data()
         changed = {name: known.get(name) for name in changes}  # what is None is left out there
 
-        def go_on(driver: Rounds[_State]) -> object:
+        def go_on(driver: Loop[_State]) -> object:
             driver.resume(changed, starts=not abort)
             return driver.abort() if abort else driver.follow()
 
         return self._follow(listener, go_on)
 
-    def _follow(self, listener: Listener | None, follow: Callable[[Rounds[_State]], object]) -> _Outcome:
+    def _follow(self, listener: Listener | None, follow: Callable[[Loop[_State]], object]) -> _Outcome:
         with ExitStack() as self._held:
             executor = self._make_executor()
             self._held.callback(executor.close)
@@ -229,7 +219,7 @@ def resume(
         return _open(journal).go_on(changes, listener, abort=abort)
 
 
-def read_run(out: Path | str) -> Run[Any, Any, Any, Any, Any]:
+def read_run(out: Path | str) -> Run[Any, Any, Any, Any]:
     """Read a run of any kind from its journal, whether or not a driver follows it.
 
     Raises
@@ -243,14 +233,14 @@ def read_run(out: Path | str) -> Run[Any, Any, Any, Any, Any]:
         return _open(journal)
 
 
-def _open(journal: Journal) -> Run[Any, Any, Any, Any, Any]:
+def _open(journal: Journal) -> Run[Any, Any, Any, Any]:
     assert journal.beginning is not None  # else it cannot be opened to go on with
     return type_of(journal.beginning.kind).open(journal)
 
 
-def type_of(kind: Kind) -> type[Run[Any, Any, Any, Any, Any]]:
+def type_of(kind: Kind) -> type[Run[Any, Any, Any, Any]]:
     """Return what follows runs of a kind."""
-    found: type[Run[Any, Any, Any, Any, Any]] = resolve_name(_TYPES[kind])
+    found: type[Run[Any, Any, Any, Any]] = resolve_name(_TYPES[kind])
     return found
 
 

@@ -1,16 +1,20 @@
 """The contract of executors: every one starts, shows, resizes, stops and loses operations in the same way.
 
 Executors on a virtual clock, processes of this machine, jobs of a Slurm that scripts play, and a user's command; marked
-``real``, a Slurm of daemons, and the Ray cluster that ``real/test_ray_conformance.py`` makes.
+``real``, a Slurm of daemons, and the Ray cluster that ``real/test_ray_conformance.py`` makes. Of each there is one for
+fleets, whose operations have a rank for each GPU.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +22,10 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.execution.executors import make_executor
+from optplan.execution.fleets.virtual import Course, VirtualFleet
 from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Journal
-from optplan.execution.protocol import Event, Executor, NodeRequest, Operation
+from optplan.execution.protocol import Event, Executor, NodeRequest, Operation, Reported
 from optplan.execution.records import NodeChanged, OperationEnded, OperationFailed, Progressed
 from optplan.execution.run_state import Phase
 from optplan.execution.streams.virtual import VirtualStreamExecutor
@@ -30,16 +35,21 @@ from optplan.formulations.boa.data.instance import BoaInstance
 psutil = pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
 
 QUADRATIC = f"{Path(__file__).parent / 'trainables' / 'quadratic.py'}:Quadratic"
+STAND_INS = Path(__file__).parent / "stand_ins"
+COUNTING = Path(__file__).parent / "fleets" / "count.py"
 #: Iterations of an operation that ends by itself, and of one that has to be stopped.
 FEW, MANY = 3, 1000
 #: Polls within which whatever is waited for has to happen; each waits for a second at most, on the executor's clock.
 _POLLS = 300
 
-VIRTUAL = ("virtual", "virtual-stream")
+VIRTUAL = ("virtual", "virtual-stream", "virtual-fleet")
 DAEMONS = pytest.param("slurm-daemons", marks=[pytest.mark.real, pytest.mark.xdist_group("slurm")])
 RAY = [pytest.param(name, marks=pytest.mark.real) for name in ("ray", "ray-by-url")]
 PROCESSES = ["local", "slurm", "command", DAEMONS, *RAY]
-ALL = [*VIRTUAL, *PROCESSES]
+#: Fleets whose executors see processes end, and all of them: what a user's command starts is judged by heartbeats.
+SEEN_FLEETS = ["local-fleet", "slurm-fleet", pytest.param("ray-fleet", marks=pytest.mark.real)]
+FLEETS = [*SEEN_FLEETS, "command-fleet"]
+ALL = [*VIRTUAL, *PROCESSES, *FLEETS]
 
 
 class World:
@@ -55,14 +65,22 @@ class World:
         Seconds of an iteration.
     root
         Folder of the run; None where nothing is written.
+    node
+        What nodes are called, but for their number.
     """
 
     def __init__(
-        self, make: Callable[[float], Executor], segment: str, resource: str, wait_s: float, root: Path | None
+        self,
+        make: Callable[[float], Executor],
+        segment: str,
+        resource: str,
+        wait_s: float,
+        root: Path | None,
+        node: str = "pool.node-",
     ) -> None:
         self._make, self._segment, self._resource = make, segment, resource
         self._wait_s, self.root = wait_s, root
-        self.requests = [NodeRequest(f"pool.node-{number}", resource, segment) for number in (1, 2)]
+        self.requests = [NodeRequest(f"{node}{number}", resource, segment) for number in (1, 2)]
         self.driven: Executor | None = None
 
     def drive(self) -> Executor:
@@ -110,17 +128,23 @@ def world(
     if name == "virtual":
         yield World(make_virtual(plan_of("rubberband-two-stages")), "b1-s1", "gpu", 0.0, None)
         return
+    if name == "virtual-fleet":
+        fleet = request.getfixturevalue("small_plan")
+        train = partial(VirtualFleet, fleet, Course(), heartbeat_s=0.5)
+        yield World(lambda now_s: train(now_s=now_s), "train", "spot", 0.0, None, "spot.vm-")
+        return
     if name == "virtual-stream":
         truth = make_instance((1.0, 1.9, 3.6), epochs=MANY)
         yield World(lambda now_s: VirtualStreamExecutor(truth, now_s=now_s), "a", "cpu", 0.0, None)
         return
     settings = FolderSettings(root, train=QUADRATIC, slots=4, gres="", checkpoint_every_s=0.0, grace_s=60.0)
-    if name == "slurm":
+    kind, _, beside = name.partition("-")
+    if name in ("slurm", "slurm-fleet"):
         request.getfixturevalue("played_slurm")
     if name == "slurm-daemons":  # which outlive the test, so that they are not of its processes
         monkeypatch.setenv("SLURM_CONF", request.getfixturevalue("slurm").environment["SLURM_CONF"])
     processes = request.getfixturevalue("processes")
-    if name in ("ray", "ray-by-url"):
+    if kind == "ray":
         address = os.environ.get("OPTPLAN_TEST_RAY")
         if not address:
             pytest.skip("needs a cluster of Ray's; real/test_ray_conformance.py makes one")
@@ -130,8 +154,15 @@ def world(
         settings = replace(settings, storage=f"{os.environ['OPTPLAN_TEST_S3'].partition('?')[0]}/{path}?{query}")
     if name == "command":
         settings = replace(settings, command=starter)
-    kind = name.partition("-")[0]
-    own = World(lambda now_s: make_executor(kind, {"gpu": 2}, settings, now_s=now_s), "b1-s1", "gpu", 0.05, root)
+    if beside == "fleet":
+        words = [str(STAND_INS / "fleet_starter.py"), sys.executable] if kind == "command" else []
+        command = shlex.join([sys.executable, *words, str(COUNTING)])
+        settings = replace(settings, command=command, checkpoint_every_s=0.01, heartbeat_s=0.1)
+        make = partial(make_executor, kind, {"spot": 2}, settings, fleet=True)
+        own = World(lambda now_s: make(now_s=now_s), "train", "spot", 0.0, root, "spot.vm-")
+    else:
+        make = partial(make_executor, kind, {"gpu": 2}, settings)
+        own = World(lambda now_s: make(now_s=now_s), "b1-s1", "gpu", 0.05, root)
     with Journal(root):  # who drives holds its lock
         yield own
         if own.driven is not None:
@@ -269,7 +300,7 @@ def kill_group(folder: Path) -> None:
             process.kill()
 
 
-@pytest.mark.parametrize("world", PROCESSES, indirect=True)
+@pytest.mark.parametrize("world", [*PROCESSES, *SEEN_FLEETS], indirect=True)
 def test_what_is_lost_with_its_machine_goes_on_from_what_it_stored(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,10 +311,12 @@ def test_what_is_lost_with_its_machine_goes_on_from_what_it_stored(
     executor.start(first)
     assert world.root is not None
     folder = world.root / "operations" / first.id
-    hear(
-        executor,
-        lambda heard: any(isinstance(event, Progressed) for event in heard) and (folder / "stored.json").exists(),
-    )
+
+    def has_stored(heard: Sequence[Event]) -> bool:
+        said = any(isinstance(event, Reported) and event.stored for event in heard)
+        return any(isinstance(event, Progressed) for event in heard) and (said or (folder / "stored.json").exists())
+
+    hear(executor, has_stored)
     kill_group(folder)
     (failed,) = ends_of(hear(executor, is_over))
     assert isinstance(failed, OperationFailed)

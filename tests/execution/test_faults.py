@@ -19,12 +19,28 @@ import pytest
 from optplan.contracts import Plan
 from optplan.errors import OutputError, UsageError
 from optplan.execution import journal as journals
-from optplan.execution.fleets.protocol import Fleet, FleetRequest, Notice, Report
 from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
 from optplan.execution.journal import Journal
-from optplan.execution.protocol import Event, Executor, Metrics, NodeRequest, Observation, Operation
-from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, OperationFailed, Progressed, Record
+from optplan.execution.protocol import (
+    Event,
+    Executor,
+    Metrics,
+    NodeRequest,
+    Observation,
+    Operation,
+    Rehearser,
+    Reported,
+)
+from optplan.execution.records import (
+    Checkpoint,
+    NodeChanged,
+    NodeNoticed,
+    OperationEnded,
+    OperationFailed,
+    Progressed,
+    Record,
+)
 from optplan.execution.run_state import Phase
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
@@ -119,11 +135,20 @@ class FaultyExecutor(Executor):
         What goes wrong.
     gpus
         Of a node.
+    loses
+        Whether nodes and operations are lost that the inner one does not lose; else they are one thing, a fleet.
     """
 
-    def __init__(self, inner: VirtualExecutor | VirtualStreamExecutor, fate: Fate, gpus: int) -> None:
+    def __init__(
+        self,
+        inner: VirtualExecutor | VirtualStreamExecutor | VirtualFleet,
+        fate: Fate,
+        gpus: int,
+        *,
+        loses: bool = True,
+    ) -> None:
         self.capabilities = inner.capabilities
-        self.inner, self.fate, self._gpus = inner, fate, gpus
+        self.inner, self.fate, self._gpus, self._loses = inner, fate, gpus, loses
         self._late: list[tuple[str, Callable[[], None]]] = []
         self._held: list[Event] = []
         # What is told long after it happened, as nothing waits for it; and in how many rounds.
@@ -132,6 +157,12 @@ class FaultyExecutor(Executor):
         self._heard: dict[str, list[Event]] = {}
         self._given_back: dict[str, float] = {}
         self._blamed = self._rounds = 0
+        self._is_told_again = False
+
+    def adopt(self, plan: Plan) -> None:
+        """Follow another plan."""
+        if isinstance(self.inner, Rehearser):
+            self.inner.adopt(plan)
 
     def now_s(self) -> float:
         """Return what the clock shows."""
@@ -148,6 +179,7 @@ class FaultyExecutor(Executor):
         }
         known = {each.id for each in operations if each.id in self.inner._running or each.id in ended}
         self._held = [event for name in sorted(there | known) for event in self._heard.get(name, ())]
+        self._is_told_again = True
         if self.fate.strikes("death after observe"):
             raise DeathError
         return Observation(frozenset(there), frozenset(known))
@@ -159,7 +191,7 @@ class FaultyExecutor(Executor):
     def release_nodes(self, nodes: Sequence[str]) -> None:
         """Give nodes back."""
         now_s = self.now_s()
-        busy = [name for name, (operation, *_) in self.inner._running.items() if set(nodes) & set(operation.place)]
+        busy = [name for name, operation in self._list_running() if set(nodes) & set(operation.place)]
         assert not busy, f"{nodes} are given back under {busy}"
         # Given back by a driver that died before it wrote that down: nobody knows when, and it is paid until now.
         self.fate.costs |= any(self._given_back.get(node, now_s) < now_s for node in nodes)
@@ -167,11 +199,11 @@ class FaultyExecutor(Executor):
 
     def start(self, operation: Operation) -> None:
         """Start an operation, unless it runs or has run."""
-        if not set(operation.place) <= self.inner._nodes.keys():  # its driver does not know yet
+        if self._loses and not set(operation.place) <= self.inner._nodes.keys():  # its driver does not know yet
             assert self.fate.costs, "only nodes that are lost are started on"
             self._held.append(OperationFailed(self.now_s(), operation.id, "its node is gone", blameless=True))
             return
-        held = [held.place for held, *_ in self.inner._running.values() if held.id != operation.id]
+        held = [held.place for name, held in self._list_running() if name != operation.id]
         for node, gpus in operation.place.items():
             assert gpus + sum(place.get(node, 0) for place in held) <= self._gpus, f"GPUs of {node} are given twice"
         self._call(operation.id, "start", lambda: operation.id in self._heard or self.inner.start(operation))
@@ -179,6 +211,10 @@ class FaultyExecutor(Executor):
     def stop(self, operation: str, grace_s: float) -> None:
         """Stop an operation."""
         self._call(operation, "stop", lambda: self.inner.stop(operation, grace_s))
+
+    def ask(self, operation: str, order: int, rank: int) -> None:
+        """Ask for a checkpoint."""
+        self._call(operation, "ask", lambda: self.inner.ask(operation, order, rank))
 
     def poll(self, until_s: float) -> list[Event]:
         """Return what is heard."""
@@ -193,11 +229,15 @@ class FaultyExecutor(Executor):
         if not self._held:
             self._held = self._lose() or self.inner.poll(until_s)
             for event in self._held:
-                if not isinstance(event, NodeChanged):
+                if not isinstance(event, NodeChanged | NodeNoticed):
                     self._heard.setdefault(event.operation, []).append(event)
-                elif event.phase != Phase.LOST:
+                elif not isinstance(event, NodeChanged) or event.phase != Phase.LOST:
                     self._heard.setdefault(event.node, []).append(event)
         now, self._held = self.fate.shuffle(self._held)
+        if self._is_told_again:  # files that ranks write are read from their beginning at once, in whatever order
+            now += [event for event in self._held if isinstance(event, Reported)]
+            self._held = [event for event in self._held if not isinstance(event, Reported)]
+            self._is_told_again = False
         for event in [
             each for each in now if isinstance(each, Progressed) or getattr(each, "phase", "") == Phase.LAUNCHING
         ]:
@@ -214,6 +254,7 @@ class FaultyExecutor(Executor):
                 self._take(node)
 
     def _call(self, key: str, name: str, act: Callable[[], Any]) -> None:
+        key = key if self._loses else ""
         if any(key == known for known, _ in self._late):  # what is asked of one comes in its order
             self._late.append((key, act))
             return
@@ -230,7 +271,7 @@ class FaultyExecutor(Executor):
 
     def _take(self, node: str) -> list[str]:
         """Take a node, and what runs on it."""
-        gone = [name for name, (operation, *_) in self.inner._running.items() if node in operation.place]
+        gone = [name for name, operation in self._list_running() if node in operation.place]
         for name in gone:
             self._end(name)
         self._give_back([node])
@@ -242,14 +283,22 @@ class FaultyExecutor(Executor):
             self._given_back.setdefault(node, self.now_s())
             self._heard.pop(node, None)
 
+    def _list_running(self) -> list[tuple[str, Operation]]:
+        """Return what runs, by name."""
+        running = self.inner._running.items()
+        return [(name, own[0] if isinstance(own, tuple) else own.operation) for name, own in running]
+
     def _end(self, name: str) -> None:
-        _, *rest = self.inner._running.pop(name)
+        running: Any = self.inner._running.pop(name)
+        _, *rest = running
         ticket: Any = rest[0] if len(rest) == 1 else rest[1]  # a stream's says before how many epochs are done
         self.inner._clock.cancel(ticket)
 
     def _lose(self) -> list[Event]:
         """Lose a node or an operation now and then."""
         now_s = self.now_s()
+        if not self._loses:
+            return []
         for name in sorted(self.inner._running):
             blameless = self._blamed == 2
             if self.fate.strikes(f"{name} fails", costs=True):
@@ -264,85 +313,6 @@ class FaultyExecutor(Executor):
                     *(OperationFailed(now_s, n, "gone", blameless=True) for n in gone),
                 ]
         return []
-
-
-class FaultyFleet(Fleet):
-    """Fleets that outlive their monitors, around those on the virtual clock; what is late takes none of its time.
-
-    Parameters
-    ----------
-    inner
-        Which trains.
-    fate
-        What goes wrong.
-    """
-
-    is_virtual = True
-
-    def __init__(self, inner: VirtualFleet, fate: Fate) -> None:
-        self.inner, self.fate = inner, fate
-        self._late: list[Callable[[], None]] = []
-        self._held: list[Report | Notice] = []
-        # All that was heard of the present fleet: whoever listens to it from the beginning hears it again.
-        self._number, self._heard = 0, list[Report | Notice]()
-        self._is_told_again = False
-        self._rounds = 0
-
-    def now_s(self) -> float:
-        """Return what the clock shows."""
-        return self.inner.now_s()
-
-    def start(self, request: FleetRequest) -> None:
-        """Start a fleet, unless it was; tell of it from the beginning."""
-        self._catch_up()
-        if request.number != self._number:
-            self._number, self._heard = request.number, []
-        self._held, self._is_told_again = list(self._heard), True
-        self._call("start", lambda: self.inner.start(request))
-
-    def ask(self, number: int, order: int, rank: int) -> None:
-        """Ask for a checkpoint."""
-        self._call("ask", lambda: self.inner.ask(number, order, rank))
-
-    def stop(self, number: int) -> None:
-        """Ask ranks to end."""
-        self._call("stop", lambda: self.inner.stop(number))
-
-    def end(self, number: int) -> None:
-        """End what is left."""
-        self._call("end", lambda: self.inner.end(number))
-
-    def release(self) -> None:
-        """Give all back."""
-        self._call("release", self.inner.release)
-
-    def close(self) -> None:
-        """Go on without a monitor."""
-        self._catch_up()
-
-    def poll(self, until_s: float) -> list[Report | Notice]:
-        """Return what is heard."""
-        self._rounds += 1
-        assert self._rounds < MOST_ROUNDS, f"goes round and round: {self.fate.story}"
-        self._catch_up()
-        if self.fate.strikes("death while nothing happens"):
-            raise DeathError
-        if not self._held:
-            self._held = self.inner.poll(until_s)
-            self._heard += self._held
-        now, self._held = self.fate.shuffle(self._held)
-        if self._is_told_again:  # files are read from their beginning at once, in whatever order
-            now, self._held, self._is_told_again = [*now, *self._held], [], False
-        return now
-
-    def _call(self, name: str, act: Callable[[], None]) -> None:
-        late = act if self._late else self.fate.call(name, act)
-        if late is not None:
-            self._late.append(late)
-
-    def _catch_up(self) -> None:
-        while self._late:
-            self._late.pop(0)()
 
 
 @pytest.fixture(autouse=True)
@@ -482,14 +452,15 @@ def test_a_fleet_ends_as_without_faults(small_plan: SriftPlan, tmp_path: Path, f
     peace = [watch(small_plan, course=course, **options) for course in courses]
     for seed in range(first, first + EACH):
         fate, out, expected = Fate(seed), tmp_path / str(seed), peace[seed % len(courses)]
-        world = FaultyFleet(VirtualFleet(courses[seed % len(courses)]), fate)
+        inner = VirtualFleet(small_plan, courses[seed % len(courses)], heartbeat_s=options["heartbeat_s"])
+        world = FaultyExecutor(inner, fate, 1, loses=False)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("optplan.execution.fleets.running.FleetRun._make_executor", lambda _: world)  # noqa: B023
             let_writing_fail(patch, fate)
             begin = partial(watch, small_plan, out=out, **options)
             outcome, told = endure(begin, partial(resume, out), lambda: None), (seed, fate.story)
         assert (outcome.code, outcome.iterations, outcome.fleets) == (0, 60, expected.fleets), told
-        assert world.inner._training is None, told
+        assert not any((inner._nodes, inner._running)), told
         assert read_run(out).describe() == outcome
         assert (outcome.time_s, outcome.cost_usd) == pytest.approx((expected.time_s, expected.cost_usd)), told
 

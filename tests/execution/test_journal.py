@@ -235,9 +235,7 @@ def test_the_journal_of_another_run_is_not_gone_on_with(tmp_path: Path) -> None:
             look(tmp_path / "run")
 
 
-@pytest.mark.parametrize(
-    "trace", ["operations/a/operation.json", "fleets/001/fleet.json", "trials/a/output.log", "trials/a/checkpoint-1/x"]
-)
+@pytest.mark.parametrize("trace", ["operations/a/operation.json", "trials/a/output.log", "trials/a/checkpoint-1/x"])
 def test_a_folder_with_trials_holds_a_run(plan_of: PlanOf, tmp_path: Path, trace: str) -> None:
     """Its journal gone or empty, that is said, and nothing begins there."""
     out = tmp_path / "run"

@@ -103,10 +103,8 @@ def _list_facts(outcome: FleetOutcome) -> list[tuple[str, str]]:
     ]
     if outcome.infeasibility is not None:
         would = " or ".join(_write_relaxation(one) for one in outcome.infeasibility.relaxations)
-        again = "begin anew" if outcome.virtual else "--resume DIR"
-        facts.append(("to go on", f"{again} with {would}" if would else "no limit alone would do"))
-        if not outcome.virtual:
-            facts.append(("to give up", "--resume DIR --abort"))
+        facts.append(("to go on", f"--resume DIR with {would}" if would else "no limit alone would do"))
+        facts.append(("to give up", "--resume DIR --abort"))
     return facts
 
 

@@ -37,8 +37,6 @@ _PARAMETERS = {
     "gpus_per_node": ("node_gpus",),
     "terms": ("every_s", "window_s"),
 }
-#: Where what was started writes, in a run's folder.
-_LOGS = ("trials/*/output.log", "fleets/*/output.log")
 
 
 class Told(NamedTuple):
@@ -62,7 +60,7 @@ class RunKind(ABC):
 
     @abstractmethod
     def telling(
-        self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any, Any] | None
+        self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None
     ) -> Teller | RunView:
         """Return what says what happens in a run that begins or goes on."""
 
@@ -112,7 +110,7 @@ class RunKind(ABC):
 
     def list_logs(self, folder: Path) -> dict[str, Path]:
         """Return what trials, jobs and the ranks of fleets wrote, by their names, and what the user's command said."""
-        written = {path.parent.name: path for pattern in _LOGS for path in sorted(folder.glob(pattern))}
+        written = {path.parent.name: path for path in sorted(folder.glob("trials/*/output.log"))}
         commands = folder / "commands.log"
         return written | ({"commands": commands} if commands.is_file() else {})
 

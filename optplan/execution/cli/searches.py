@@ -59,7 +59,7 @@ class _Searches(RunKind):
     def begin(self, plan: Plan, own: dict[str, Any], listener: Listener, fields: dict[str, Any]) -> RunOutcome:
         return run_search(plan, **own, listener=listener, **fields)
 
-    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any, Any] | None) -> RunView:
+    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None) -> RunView:
         if run is not None:
             return RunView(run.state, make_rules(plan, run.options))
         return RunView(State(plan), make_rules(plan, SearchOptions(**options)))

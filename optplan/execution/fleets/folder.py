@@ -1,6 +1,7 @@
 """Fleets in a folder that all VMs see: ranks report in files, orders are files; the page on the monitor lists them.
 
-Who starts ranks is up to its heirs: a process for each on this machine, or a command of the user's.
+An operation of a fleet has a folder as others have. Who starts ranks is up to the heirs of what stands here: a process
+for each on this machine, or a command of the user's.
 """
 
 from __future__ import annotations
@@ -13,237 +14,331 @@ import shlex
 import shutil
 import subprocess
 import time
-from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
 from optplan.execution.command_executor import call_command
-from optplan.execution.fleets.hook import FLEET, ORDERS, RANKS, STOP
-from optplan.execution.fleets.protocol import Fleet, FleetRequest, Notice, Report
-from optplan.execution.fleets.ranks import LOG, start_ranks
-from optplan.execution.folders import FolderSettings
-from optplan.execution.supervision import clear, end, is_running, list_homes, require_support
-from optplan.execution.trial_files import STARTED, read_new_lines, write
+from optplan.execution.fleets.hook import CHECKPOINTS, ORDERS, RANKS
+from optplan.execution.fleets.ranks import start_ranks
+from optplan.execution.fleets.terms import Heard
+from optplan.execution.folders import Ending, FolderSettings, Running
+from optplan.execution.protocol import Capabilities, Event, NodeRequest, Operation, Reported
+from optplan.execution.command_executor import QueueExecutor
+from optplan.execution.records import (
+    Checkpoint,
+    NodeNoticed,
+    OperationEnded,
+    OperationFailed,
+    Progressed,
+)
+from optplan.execution.supervision import clear, end, is_running, list_homes
+from optplan.execution.trial_files import OPERATION, STARTED, STOP, read, read_new_lines, write
 
 #: Names in the folder of a run, and of a fleet.
-FLEETS, NOTICES, _PLAN = "fleets", "notices", "plan.json"
+NOTICES, _PLAN = "notices", "plan.json"
 #: Bytes at the end of a rank's reports in which it says how far it is.
 _TAIL = 8_192
-#: Seconds between two looks.
-_LOOK_S = 0.02
 
 
-class FolderFleet(Fleet):
-    """Listens to ranks that report in files.
+@dataclass
+class Ranks:
+    """The ranks of a fleet, as far as they were heard of."""
 
-    Parameters
-    ----------
-    settings
-        Where, and what is started.
-    now_s
-        What the run's clock shows.
-    """
+    said: Mapping[str, Any]
+    #: By file, up to where it was read; and whether all were looked at.
+    offsets: dict[Path, int] = field(default_factory=dict)
+    is_known: bool = False
+    heard: Heard = field(default_factory=Heard)
+    #: What the rank that stores said with its last iteration.
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    #: Processes that this executor has started, by rank, and what somebody has promised to return of others.
+    children: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+    promises: list[Any] = field(default_factory=list)
+    is_ended: bool = False
 
-    is_virtual = False
+    @property
+    def have_left(self) -> bool:
+        """Whether all of them have said that they end."""
+        return len(self.heard.left) == len(self.said["ranks"])
 
-    def __init__(self, settings: FolderSettings, *, now_s: float) -> None:
-        self._settings, self._root = settings, settings.root.resolve()
-        self._zero = time.monotonic() - now_s
-        self._number = 0
-        self._offsets: dict[Path, int] = {}
+
+class FolderFleet(QueueExecutor[Ranks]):
+    """Listens to ranks that report in files; that a VM is there is not known before they do."""
+
+    look_s = 0.02
+
+    def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
+        super().__init__(gpus_per_node, settings, now_s=now_s)
+        #: When each VM was asked for; and the plan that is followed.
+        self._wanted_s: dict[str, float] = {}
+        self._plan: Plan | None = None
         self._noticed: set[str] = set()
-        (self._root / NOTICES).mkdir(exist_ok=True)
+        settings.root.joinpath(NOTICES).mkdir(parents=True, exist_ok=True)
 
-    def now_s(self) -> float:
-        """Return the seconds since the run began."""
-        return time.monotonic() - self._zero
+    def adopt(self, plan: Plan) -> None:
+        """Leave this plan beside what is started from now on."""
+        self._plan = plan
 
-    def start(self, request: FleetRequest) -> None:
-        """Write down what each rank does, and have them started, unless they were."""
-        folder = self._folder_of(request.number)
-        for name in (RANKS, ORDERS):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        self._number, self._offsets = request.number, {}
-        write(folder / _PLAN, request.plan.to_json_data())
-        said = {
-            "number": request.number,
-            "plan_id": request.plan.plan_id,
-            "from_iterations": request.from_iterations,
-            "to_iterations": request.to_iterations,
-            "checkpoint": request.checkpoint,
-            "source": request.source,
-            "heartbeat_s": request.heartbeat_s,
-            "checkpoint_every_s": request.checkpoint_every_s,
-            "started": list(request.started),
-            "ranks": list(request.roles()),
-        }
-        write(folder / FLEET, said)
-        if not (folder / STOP).exists():
-            self._start(folder, said)
+    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+        """Let ranks be started for VMs."""
+        self._wanted_s |= {request.node: request.wanted_s for request in requests}
+        super().ensure_nodes(requests)
 
-    def ask(self, number: int, order: int, rank: int) -> None:
+    def ask(self, operation: str, order: int, rank: int) -> None:
         """Leave an order."""
-        path = self._folder_of(number) / ORDERS / f"{order:04d}.json"
+        path = self._folder_of(operation) / ORDERS / f"{order:04d}.json"
         write(path, {"order": order, "rank": rank, "do": "checkpoint"})
 
-    def stop(self, number: int) -> None:
-        """Leave word that all end."""
-        (self._folder_of(number) / STOP).touch()
-
-    def end(self, number: int) -> None:
-        """End what is left."""
-        self.stop(number)
-        self._end(self._folder_of(number))
-
-    def poll(self, until_s: float) -> list[Report | Notice]:
-        """Return what was written since the last look."""
-        while True:
-            heard: list[Report | Notice] = [*self._read_reports(), *self._read_notices()]
-            left_s = until_s - self.now_s()
-            if heard or left_s <= 0:
-                return heard
-            time.sleep(min(_LOOK_S, left_s))
-
-    # -------------------------------------------------------------------------------------------- what its heirs can do
-
-    @abstractmethod
-    def _start(self, folder: Path, said: dict[str, Any]) -> None:
-        """Have the ranks of a fleet started that are not."""
-
-    @abstractmethod
-    def _end(self, folder: Path) -> None:
-        """End the ranks of a fleet."""
-
-    # ---------------------------------------------------------------------------------------------------------- reading
-
-    def _folder_of(self, number: int) -> Path:
-        return self._root / FLEETS / f"{number:03d}"
-
-    def _read_reports(self) -> Iterator[Report]:
-        """Yield what ranks have written."""
-        if not self._number:
+    def stop(self, operation: str, grace_s: float) -> None:
+        """Leave word that all end, and who stores before that: the lowest rank that is there."""
+        running = self._running.get(operation)
+        if running is None:
             return
-        for path in sorted((self._folder_of(self._number) / RANKS).glob("*.jsonl")):
-            lines, self._offsets[path] = read_new_lines(path, self._offsets.get(path, 0))
-            for line in lines:
-                yield self._understand(int(path.stem), line)
+        ranks = running.handle
+        if ranks is not None and not (running.folder / STOP).exists():
+            with contextlib.suppress(OSError):  # no room to ask in
+                write(running.folder / STOP, {"rank": min(ranks.heard.last_s.keys() - ranks.heard.left, default=0)})
+        super().stop(operation, grace_s)
 
-    def _understand(self, rank: int, line: bytes) -> Report:
-        """Read a line; what a rank of a newer hook says beside is left out, and a line that is none is a heartbeat."""
-        said: Any = {}
-        with contextlib.suppress(ValueError):
-            said = json.loads(line)
-        if not isinstance(said, dict):
-            said = {}
-        iterations = said.get("iterations")
-        return Report(
-            self._number,
-            rank,
-            self.now_s(),
-            iterations if isinstance(iterations, int) else None,
-            stored=str(said.get("stored", "")),
-            order=int(said.get("order", 0)),
-            ended=bool(said.get("ended")),
-            left=bool(said.get("left")),
-            trouble=str(said.get("trouble", "")),
-        )
+    # -------------------------------------------------------------------------------------------------------- starting
 
-    def _read_notices(self) -> Iterator[Notice]:
+    def _describe(self, operation: Operation, log: Path) -> dict[str, Any]:  # noqa: ARG002 - ranks know no log
+        """Return what every rank has to know."""
+        folder = self._folder_of(operation.id)
+        for name in (RANKS, ORDERS, CHECKPOINTS):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        if self._plan is not None:
+            write(folder / _PLAN, self._plan.to_json_data())
+        ranks, settings = list(list_roles(operation)), self._settings
+        started = [vm for vm in operation.place if self._wanted_s.get(vm) == operation.wanted_s]
+        kept = (role["rank"] for role in ranks if role["vm"] not in started)
+        return {
+            "id": operation.id,
+            "plan_id": "" if self._plan is None else self._plan.plan_id,
+            "from_iterations": operation.from_iterations,
+            "to_iterations": operation.to_iterations,
+            "checkpoint": "" if operation.checkpoint is None else operation.checkpoint.path,
+            "source": next(kept, 0),
+            "heartbeat_s": settings.heartbeat_s,
+            "checkpoint_every_s": settings.checkpoint_every_s,
+            "started": started,
+            "ranks": ranks,
+        }
+
+    def _find(self, operation: Operation, folder: Path) -> Ranks | None:
+        """Adopt the ranks of a fleet, and have those started that were not."""
+        if not (folder / OPERATION).exists():
+            return None
+        return self._launch(operation, folder, self._log_of(operation.trial))
+
+    def _launch(self, operation: Operation, folder: Path, log: Path) -> Ranks:  # noqa: ARG002 - its folder says it
+        ranks = Ranks(read(folder / OPERATION) or {})
+        if not (folder / STOP).exists():
+            self._start(folder.resolve(), ranks, log.resolve())
+        return ranks
+
+    def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:
+        """Have the ranks of a fleet started that are not; what they write goes to a log."""
+        raise NotImplementedError
+
+    # --------------------------------------------------------------------------------------------------------- looking
+
+    def _look_around(self) -> None:
         """Read notices of the provider's: a file for each VM, with the seconds that it has left."""
-        for path in sorted((self._root / NOTICES).glob("*.json")):
+        for path in sorted((self._settings.root / NOTICES).glob("*.json")):
             if path.name in self._noticed:
                 continue
             with contextlib.suppress(ValueError, TypeError, KeyError):  # half written: the next look finds it whole
                 said = json.loads(path.read_text(encoding="utf-8"))
                 age_s = max(0.0, time.time() - path.stat().st_mtime)
-                yield Notice(path.stem, self.now_s() - age_s + float(said["in_s"]))
+                now_s = self.now_s()
+                self._events.append(NodeNoticed(now_s, path.stem, now_s - age_s + float(said["in_s"])))
                 self._noticed.add(path.name)
+
+    def _read_progress(self, running: Running[Ranks]) -> None:
+        """Report what ranks have written."""
+        ranks = running.handle
+        if ranks is None:
+            return
+        now_s = self.now_s()
+        for path in sorted((running.folder / RANKS).glob("*.jsonl")):
+            lines, ranks.offsets[path] = read_new_lines(path, ranks.offsets.get(path, 0))
+            for line in lines:
+                running.offset += 1  # it has done something
+                said = _understand(line)
+                # VMs' clocks may be off: they count only for what was written before anybody here looked.
+                made_s = None if ranks.is_known else said.get("at")
+                t = min(now_s, now_s - time.time() + made_s) if isinstance(made_s, int | float) else now_s
+                self._take(running, ranks, _read_report(running.operation.id, int(path.stem), t, said), said)
+        ranks.is_known = True
+        for rank, child in list(ranks.children.items()):
+            if child.poll() is not None:
+                del ranks.children[rank]
+                if rank not in ranks.heard.last_s:
+                    trouble = f"rank {rank} ended with exit code {child.returncode}; see its log"
+                    self._take(running, ranks, Reported(now_s, running.operation.id, rank, trouble=trouble, left=True))
+
+    def _take(self, running: Running[Ranks], ranks: Ranks, report: Reported, said: Mapping[str, Any] = {}) -> None:
+        metrics = said.get("metrics")
+        metrics = metrics if isinstance(metrics, dict) else {}
+        ranks.heard.take(report)
+        if metrics and report.rank == ranks.said["source"]:
+            ranks.metrics = metrics
+        self._events.append(report)
+        done = report.iterations or 0
+        if done > running.iterations:
+            running.iterations = done
+            self._events.append(Progressed(report.t, report.operation, done, metrics))
+
+    def _has_begun(self, folder: Path) -> bool:  # noqa: ARG002
+        """Leave it to heartbeats whether an iteration hangs."""
+        return False
+
+    def _is_late(self, running: Running[Ranks]) -> bool:
+        """Whether ranks are to be ended that were asked to: too long ago, or all others have."""
+        have_left = running.handle is not None and running.handle.have_left
+        return running.kill_at_s is not None and (have_left or super()._is_late(running))
+
+    def _conclude(self, running: Running[Ranks]) -> Event:
+        """Say how a fleet has ended whose processes are gone."""
+        operation, now_s, ranks = running.operation, self.now_s(), running.handle
+        assert ranks is not None  # as every fleet has that was started
+        done, busy_s = running.iterations, now_s - operation.wanted_s
+        heard = ranks.heard
+        checkpoint = Checkpoint(heard.stored, "") if heard.stored else operation.checkpoint
+        complete, stored = ranks.said["source"] in heard.ended, heard.stored_iterations or operation.from_iterations
+        if complete or running.kill_at_s is not None:
+            stored = done if complete else stored
+            return OperationEnded(now_s, operation.id, stored, ranks.metrics, checkpoint, busy_s, complete)
+        why = heard.trouble or self._explain(running).why
+        return OperationFailed(now_s, operation.id, why, iterations=stored, checkpoint=checkpoint)
+
+    def _explain(self, running: Running[Ranks]) -> Ending:  # noqa: ARG002 - ranks say more, where they can
+        return Ending("all of its ranks have ended before its time")
 
 
 class LocalFleet(FolderFleet):
     """A group of processes for each rank, on this machine (:mod:`optplan.execution.supervision`).
 
     A monitor that begins anew neither starts nor forgets one.
-
-    Raises
-    ------
-    MissingExtraError
-        When psutil is not installed.
-    UsageError
-        On another system than Linux.
     """
 
-    def __init__(self, settings: FolderSettings, *, now_s: float) -> None:
-        require_support()
-        super().__init__(settings, now_s=now_s)
-        self._children: dict[int, subprocess.Popen[bytes]] = {}
+    capabilities = Capabilities("local", lateness=0.01)
 
-    def _start(self, folder: Path, said: dict[str, Any]) -> None:
+    def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:
         words = shlex.split(self._settings.command)
         if shutil.which(words[0]) is None:
             problem = f"command: {words[0]!r} cannot be started ({os.strerror(errno.ENOENT)})"
             raise UsageError(f"{problem}; give a program that is there")
-        self._children |= start_ranks(folder, said, words)
+        ranks.children |= start_ranks(folder, ranks.said, words, log)
 
-    def _end(self, folder: Path) -> None:
-        homes = list_homes(folder)
-        while running := [home for home in homes if is_running(home)]:
-            for home in running:
-                end(home)
-            time.sleep(_LOOK_S)
+    def _is_alive(self, running: Running[Ranks]) -> bool:
+        ranks = running.handle
+        if ranks is not None and any(child.poll() is None for child in ranks.children.values()):
+            return True
+        homes = list_homes(running.folder)
+        if any(map(is_running, homes)):
+            return True
         for home in homes:
             clear(home)
-        for child in self._children.values():
-            child.wait()
-        self._children.clear()
+        return False
 
-    def _read_reports(self) -> Iterator[Report]:
-        """Yield what ranks have written, and what became of those that never came to it."""
-        yield from super()._read_reports()
-        for rank, child in list(self._children.items()):
-            if child.poll() is not None:
-                del self._children[rank]
-                if not (self._folder_of(self._number) / RANKS / f"{rank:05d}.jsonl").exists():
-                    trouble = f"rank {rank} ended with exit code {child.returncode}; see {LOG}"
-                    yield Report(self._number, rank, self.now_s(), trouble=trouble, left=True)
+    def _kill(self, running: Running[Ranks]) -> None:
+        for home in list_homes(running.folder):
+            if is_running(home):
+                end(home)
 
     def close(self) -> None:
         """Let go of the processes; those that run go on."""
-        for child in self._children.values():
-            if child.poll() is None:
-                child.returncode = 0  # not ours any more: no complaint that it still runs
+        for running in self._running.values():
+            for child in running.handle.children.values() if running.handle is not None else ():
+                if child.poll() is None:
+                    child.returncode = 0  # not ours any more: no complaint that it still runs
 
 
 class CommandFleet(FolderFleet):
     """VMs and ranks that a command of the user's starts and ends.
 
     It gets ``OPTPLAN_FLEET``, the folder of a fleet, and ``OPTPLAN_ACTION``: ``start`` (make the VMs that
-    ``fleet.json`` calls ``started``, and run the ranks), ``stop`` (end the ranks) or ``release`` (give all VMs of the
-    run back); and returns once that is under way. After a monitor was killed it may be called again for the same fleet.
+    ``operation.json`` calls ``started``, and run the ranks), ``stop`` (end the ranks) or ``release`` (give all VMs of
+    the run back); and returns once that is under way. After a monitor was killed it may be called again for the same
+    fleet.
     """
 
-    def _start(self, folder: Path, said: dict[str, Any]) -> None:
+    capabilities = Capabilities("command", lateness=0.05)
+
+    def release_nodes(self, nodes: Sequence[str]) -> None:
+        """Have the command give all VMs back; a run does so when it ends."""
+        super().release_nodes(nodes)
+        known = sorted((self._settings.root / "operations").glob("*"))
+        self._call("release", known[-1] if known else self._settings.root)
+
+    def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:  # noqa: ARG002 - where it logs is its own affair
         if not (folder / STARTED).exists():
             self._call("start", folder)
-            write(folder / STARTED, {"vms": said["started"]})
+            write(folder / STARTED, {"vms": ranks.said["started"]})
 
-    def _end(self, folder: Path) -> None:
-        self._call("stop", folder)
+    def _is_alive(self, running: Running[Ranks]) -> bool:
+        """Whether ranks may be there: what those leave that say that they end is ended, too."""
+        ranks = running.handle
+        if ranks is not None and ranks.have_left and not ranks.is_ended:
+            self._kill(running)
+        return ranks is not None and not ranks.is_ended
 
-    def release(self) -> None:
-        """Have the command give all VMs back."""
-        self._call("release", self._folder_of(max(1, self._number)))
+    def _kill(self, running: Running[Ranks]) -> None:
+        self._call("stop", running.folder)
+        if running.handle is not None:
+            running.handle.is_ended = True
 
     def _call(self, action: str, folder: Path) -> None:
-        call_command(self._settings.command, self._root, action, OPTPLAN_FLEET=str(folder))
+        root = self._settings.root
+        call_command(self._settings.command, root, action, OPTPLAN_FLEET=str(folder.resolve()))
 
 
-def read_iterations(root: Path, number: int) -> int:
+def list_roles(operation: Operation) -> Iterator[dict[str, Any]]:
+    """Yield what each rank does: its VM, its part of the global batch, and the weight of its loss."""
+    vms = ((vm, local_rank) for vm, ranks in operation.place.items() for local_rank in range(ranks))
+    batches = operation.batches or (1,) * operation.workers
+    firsts = accumulate(batches, initial=0)
+    for rank, ((vm, local_rank), batch, first_sample) in enumerate(zip(vms, batches, firsts, strict=False)):
+        weight = operation.workers * batch / sum(batches)
+        own = {"first_sample": first_sample, "batch": batch, "loss_weight": weight}
+        yield {"rank": rank, "vm": vm, "local_rank": local_rank} | own
+
+
+def _understand(line: bytes) -> dict[str, Any]:
+    """Read a line; one that is no object says only that its rank is alive."""
+    said: Any = {}
+    with contextlib.suppress(ValueError):
+        said = json.loads(line)
+    return said if isinstance(said, dict) else {}
+
+
+def _read_report(operation: str, rank: int, t: float, said: Mapping[str, Any]) -> Reported:
+    """Return what a rank says; what one of a newer hook says beside is left out."""
+    iterations = said.get("iterations")
+    return Reported(
+        t,
+        operation,
+        rank,
+        iterations if isinstance(iterations, int) else None,
+        stored=str(said.get("stored", "")),
+        order=int(said.get("order", 0)),
+        ended=bool(said.get("ended")),
+        left=bool(said.get("left")),
+        trouble=str(said.get("trouble", "")),
+    )
+
+
+def read_iterations(root: Path, operation: str) -> int:
     """Return the iterations that the ranks of a fleet say they have done in all; 0 where they have not said any."""
     done = 0
-    for path in (root / FLEETS / f"{number:03d}" / RANKS).glob("*.jsonl"):
+    for path in (root / "operations" / operation / RANKS).glob("*.jsonl"):
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL))
             for line in file:

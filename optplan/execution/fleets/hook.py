@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 #: Names in the folder of a fleet.
-FLEET, RANKS, ORDERS, STOP, CHECKPOINTS = "fleet.json", "ranks", "orders", "stop", "checkpoints"
+OPERATION, RANKS, ORDERS, STOP, CHECKPOINTS = "operation.json", "ranks", "orders", "stop", "checkpoints"
 #: Exit code of a rank that was told to end.
 TOLD = 75
 #: Looks at the orders in a heartbeat.
@@ -53,7 +53,7 @@ class Member:
     def __init__(self, folder: str | Path | None = None, rank: int | None = None) -> None:
         self.folder = Path(os.environ["OPTPLAN_FLEET"] if folder is None else folder)
         self.rank = int(os.environ["RANK"]) if rank is None else rank
-        said: dict[str, Any] = json.loads((self.folder / FLEET).read_text(encoding="utf-8"))
+        said: dict[str, Any] = json.loads((self.folder / OPERATION).read_text(encoding="utf-8"))
         role = said["ranks"][self.rank]
         self.world_size: int = len(said["ranks"])
         self.vm: str = role["vm"]
@@ -65,12 +65,14 @@ class Member:
         self.target: int = said["to_iterations"]
         self.checkpoint: str = said["checkpoint"]
         self.source: int = said["source"]
-        self._began = self.done
+        #: After which iterations it was stored last, and where.
+        self._kept, self._path = self.done, self.checkpoint
         self._beat_s: float = said["heartbeat_s"]
         self._every_s: float = said["checkpoint_every_s"]
         self._save: Callable[[Path], object] | None = None
         self._order = self._answered = 0
         self._ordered_s = 0.0
+        self._told_s = float("inf")
         self._stored_s = time.monotonic()
         self._is_waiting = False
         self._lock = threading.RLock()
@@ -98,7 +100,9 @@ class Member:
             if self.rank == self.source and self._save is not None:
                 self._store(order=0)
             self._report(iterations=self.done, ended=self.done >= self.target)
-        elif issubclass(kind, Exception) and not self._is_told():
+        elif issubclass(kind, Exception) and self._is_told():
+            self._store_last()
+        elif issubclass(kind, Exception):
             self._report(trouble=f"{kind.__name__}: {error}"[:500])
             self._is_waiting = True
             self._over.wait()  # the other thread answers orders, and ends the process when it is told to
@@ -127,6 +131,7 @@ class Member:
         """Yield the numbers of the iterations that are left."""
         while self.done < self.target:
             if self._is_told():
+                self._store_last()
                 raise SystemExit(TOLD)
             yield self.done
 
@@ -173,8 +178,8 @@ class Member:
             self._store(order=0)
 
     def _store(self, order: int) -> None:
-        if self._save is None or self.done == self._began:  # it is where it began
-            self._report(iterations=self.done, stored=self.checkpoint, order=order)
+        if self._save is None or self.done == self._kept:  # it is as it was stored last
+            self._report(iterations=self.done, stored=self._path, order=order)
             return
         path = self.folder / CHECKPOINTS / f"{self.done:09d}-{self.rank:05d}"
         path.parent.mkdir(exist_ok=True)
@@ -183,20 +188,34 @@ class Member:
         with scratch.open("rb") as file:
             os.fsync(file.fileno())
         scratch.rename(path)
-        self._stored_s = time.monotonic()
-        self._report(iterations=self.done, stored=str(path), order=order)
+        self._stored_s, self._kept, self._path = time.monotonic(), self.done, str(path)
+        self._report(iterations=self.done, stored=self._path, order=order)
 
     def _is_told(self) -> bool:
         return (self.folder / STOP).exists()
 
+    def _store_last(self) -> None:
+        """Store the training where that was asked of this rank before all end."""
+        said: Any = {}
+        with contextlib.suppress(OSError, ValueError):  # an empty file asks nobody
+            said = json.loads((self.folder / STOP).read_text(encoding="utf-8"))
+        if said.get("rank") == self.rank:
+            with self._lock:
+                self._answered = self._order
+                self._store(order=self._order)
+
     def _leave(self) -> None:
         """End the process, unless its training does so within two heartbeats: it may hang in an exchange."""
+        now = time.monotonic()
+        self._told_s = min(self._told_s, now)
         if self._is_waiting:
+            self._store_last()
             self._over.set()
-        elif not self._over.wait(2 * self._beat_s):
+        elif now - self._told_s > 2 * self._beat_s and self._lock.acquire(blocking=False):
+            self._store_last()
             self._report(left=True)
             os._exit(TOLD)
 
     def _report(self, **said: Any) -> None:  # noqa: ANN401 - plain data
         with contextlib.suppress(OSError):  # a full disk is no reason to stop training
-            os.write(self._reports, (json.dumps(said) + "\n").encode())
+            os.write(self._reports, (json.dumps({"at": time.time(), **said}) + "\n").encode())

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from optplan.errors import UsageError
-from optplan.execution.fleets.protocol import Fleet, FleetRequest, Notice, Report
 from optplan.execution.fleets.state import Attempt, FleetState
 from optplan.execution.fleets.terms import RETURN_HEARTBEATS, FleetOptions, Heard, write_fleet
 from optplan.execution.journal import Journal
-from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Listener, Rounds, tell
+from optplan.execution.loop import EXIT_GIVEN_UP, GIVEN_UP, Listener, Loop
+from optplan.execution.protocol import Executor, Rehearser, Reported
 from optplan.execution.records import (
     CheckpointStored,
     CheckpointWanted,
@@ -25,7 +26,6 @@ from optplan.execution.records import (
     NodeNoticed,
     NodeReleasing,
     NodeWanted,
-    Noted,
     OperationEnded,
     OperationFailed,
     OperationStarted,
@@ -33,13 +33,14 @@ from optplan.execution.records import (
     Paused,
     Record,
     Replanned,
-    Resumed,
     StopWanted,
 )
 from optplan.execution.run_state import Phase
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
 
+#: What a run's fleets are called, by their number.
+NAME = "fleet-{:03d}"
 #: Exit codes: no limit can be kept, every attempt failed, no plan was found in time.
 EXIT_INFEASIBLE, EXIT_FAILED, EXIT_UNKNOWN = 3, 1, 4
 #: Heartbeats that may be missed.
@@ -50,59 +51,46 @@ _LEAD = 4
 _ROUND_S = 0.5
 
 
-class Monitor(Rounds[FleetState]):
+class Monitor(Loop[FleetState]):
     """Follows a run to its end."""
 
     def __init__(
         self,
         state: FleetState,
         terms: FleetOptions,
-        fleet: Fleet,
+        executor: Executor,
         *,
         journal: Journal | None = None,
         listener: Listener | None = None,
     ) -> None:
-        super().__init__(state, journal, listener)
-        self._terms, self._fleet = terms, fleet
+        super().__init__(state, executor, terms.grace_s, journal, listener)
+        self._terms = terms
         self._heard = Heard()
         self._silence_s = MISSED * terms.heartbeat_s
         self._return_s = RETURN_HEARTBEATS * terms.heartbeat_s if terms.return_s is None else terms.return_s
         self._decided: list[Record] = []
+        #: From when on silence counts: nobody is gone just because nobody listened.
+        self._since_s = -math.inf
+        #: Whether nobody is waited for any longer, so that what is left is ended.
+        self._is_over = False
+        self._adopt()
 
-    def leave(self) -> None:
-        """Tell the listener that the fleet goes on."""
-        tell(self._listener, Noted(self._now_s(), "ended at once; the fleet goes on, and --resume takes it over"))
-
-    def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:  # noqa: ARG002 - none
+    def resume(self, changes: Mapping[str, Any] | None = None, *, starts: bool = True) -> None:
         """Take over from an earlier monitor, with options that are others from now on."""
-        self._note(Resumed(self._now_s(), dict(changes or {})))
-
-    def follow(self) -> int:
-        """Go on until the job has ended, or nobody but the user can say how; return the exit code."""
+        super().resume(changes, starts=starts)
+        if not self._executor.capabilities.is_virtual:
+            self._since_s = self._executor.now_s()
         attempt = self._state.attempt
-        if attempt is not None:  # an earlier monitor asked for it: ask again, should that not have come to it
-            self._start(attempt)
-            self._listen(self._now_s())  # before anything is decided: nobody is gone just because nobody listened
-        return super().follow()
-
-    def abort(self) -> int:
-        """Give everything back and end the run."""
-        if self._state.attempt is not None:
-            self._fleet.end(self._state.attempt.number)
-        self._decided = []
-        self._close(self._now_s(), GIVEN_UP, EXIT_GIVEN_UP)
-        self._commit(self._decided)
-        return self._state.code
-
-    def _now_s(self) -> float:
-        return self._fleet.now_s()
+        if attempt is not None and attempt.order > attempt.answered:
+            self._executor.ask(attempt.name, attempt.order, attempt.rank)
+        self._listen(self._executor.now_s())  # before anything is decided
 
     # ------------------------------------------------------------------------------------------------------- deciding
 
     def _decide(self, now_s: float) -> list[Record]:
         """Decide the next thing, one a round."""
-        self._decided = []
-        if not self._decide_next(now_s) and self._interrupted:
+        self._decided, self._is_over = [], False
+        if not self._decide_next(now_s) and self._interrupted and not self._given_up:
             self._emit(Paused(now_s, "interrupted; the fleet goes on", self._interrupted))
         return self._decided
 
@@ -118,13 +106,20 @@ class Monitor(Rounds[FleetState]):
             return self._begin(now_s)
         if attempt.stopping_s is not None:
             return self._wind_up(attempt, now_s)
-        if attempt.source in self._heard.ended:
-            return self._finish(attempt, now_s)
+        if self._given_up:
+            self._emit(StopWanted(now_s, attempt.name, GIVEN_UP))
+            return True
+        if self._heard.ended:
+            self._is_over = not self._anyone_there(attempt, now_s)
+            return False
         return self._welcome(attempt, now_s) or self._miss(attempt, now_s) or self._secure(attempt, now_s)
 
     def _begin(self, now_s: float) -> bool:
         """Ask for the fleet that the plan says; plan again first where VMs were lost since it was made."""
         state = self._state
+        if self._given_up:
+            self._close(now_s, GIVEN_UP, EXIT_GIVEN_UP)
+            return True
         if state.is_done or state.stored >= state.instance.iterations:
             self._close(now_s, "", 0)
             return True
@@ -139,7 +134,7 @@ class Monitor(Rounds[FleetState]):
         place, wanted = self._place(now_s)
         number = state.attempts + 1
         segment = state.plan.segments[0].id
-        self._emit(*wanted, OperationWanted(now_s, f"fleet-{number:03d}", segment, "job", number, place))
+        self._emit(*wanted, OperationWanted(now_s, NAME.format(number), segment, "job", number, place))
         return True
 
     def _place(self, now_s: float) -> tuple[dict[str, int], list[NodeWanted]]:
@@ -234,44 +229,38 @@ class Monitor(Rounds[FleetState]):
 
     def _wind_up(self, attempt: Attempt, now_s: float) -> bool:
         """Wait until the ranks have ended that are asked to, and silent VMs had time to come back; then go on."""
-        if self._welcome_back(attempt, now_s):
+        found = self._list_returned(attempt)
+        self._emit(*found)
+        if found:
             return True
         stopping_s = now_s if attempt.stopping_s is None else attempt.stopping_s
-        if self._anyone_there(attempt, now_s) and now_s < stopping_s + self._terms.grace_s:
-            return False
-        if now_s < self._back_s(attempt):
-            return False
-        self._fleet.end(attempt.number)
-        why = self._heard.trouble or "ended to go on otherwise"
-        done = max(self._state.iterations, self._heard.iterations)
-        blameless = self._state.stale or attempt.returned
-        self._emit(OperationFailed(now_s, attempt.name, why, blameless=blameless, iterations=done))
-        return True
+        is_waiting = self._anyone_there(attempt, now_s) and now_s < stopping_s + self._terms.grace_s
+        self._is_over = not is_waiting and (self._given_up or now_s >= self._back_s(attempt))
+        return False
 
-    def _welcome_back(self, attempt: Attempt, now_s: float) -> bool:
-        """Note which silent VMs are heard of again in time: they have stalled, and are there."""
+    def _list_returned(self, attempt: Attempt) -> list[Record]:
+        """Return which silent VMs were heard of again in time: they have stalled, and are there."""
         found: list[Record] = []
         for name in self._list_silent(attempt):
-            silent_s = attempt.silent_s[name]
-            heard_s = max(self._heard.last_s.get(rank, -math.inf) for rank in attempt.ranks_of(name))
-            if max(silent_s, self._heard.caught_up_s) < heard_s <= silent_s + self._return_s:
-                why = f"is heard of again, {heard_s - silent_s:.3g} s after it was missed"
-                found.append(NodeChanged(now_s, name, Phase.READY, why))
-        self._emit(*found)
-        return bool(found)
-
-    def _finish(self, attempt: Attempt, now_s: float) -> bool:
-        if self._anyone_there(attempt, now_s):
-            return False
-        self._fleet.end(attempt.number)
-        done = self._state.instance.iterations
-        self._emit(OperationEnded(now_s, attempt.name, done, {}, None, now_s - attempt.wanted_s, complete=True))
-        return True
+            silent_s, back_s = attempt.silent_s[name], self._heard.back_s.get(name, math.inf)
+            if back_s <= silent_s + self._return_s:
+                why = f"is heard of again, {back_s - silent_s:.3g} s after it was missed"
+                found.append(NodeChanged(max(back_s, self._state.t), name, Phase.READY, why))
+        return found
 
     def _close(self, now_s: float, why: str, code: int) -> None:
-        """Give back what is held, and end the run."""
-        self._fleet.release()  # before it is written down: whoever is killed in between does it again
-        self._emit(*(NodeReleasing(now_s, vm.name) for vm in self._state.held_nodes()), Ended(now_s, None, why, code))
+        """Give back what is held, and then end the run."""
+        held = self._state.held_nodes()
+        if held:
+            self._emit(*(NodeReleasing(now_s, vm.name) for vm in held))
+        else:
+            if not any(vm.phase is Phase.RELEASED for vm in self._state.nodes.values()):
+                self._executor.release_nodes(self._list_lost())
+            self._emit(Ended(now_s, None, why, code))
+
+    def _list_lost(self) -> list[str]:
+        """Return the VMs that are lost: they may be there all the same, and paid."""
+        return [vm.name for vm in self._state.nodes.values() if vm.phase is Phase.LOST]
 
     # --------------------------------------------------------------------------------------------------- who and when
 
@@ -286,7 +275,9 @@ class Monitor(Rounds[FleetState]):
         if self._state.nodes[name].phase is Phase.LOST or self._heard.left.issuperset(ranks):
             return math.inf
         heard = [self._heard.last_s[rank] for rank in ranks if rank in self._heard.last_s]
-        return max(heard) + self._silence_s if heard else attempt.wanted_s + self._terms.launch_wait_s
+        if not heard:
+            return attempt.wanted_s + self._terms.launch_wait_s
+        return max(self._since_s, *heard) + self._silence_s
 
     def _list_silent(self, attempt: Attempt) -> list[str]:
         """Return the VMs that fell silent and may come back."""
@@ -305,7 +296,7 @@ class Monitor(Rounds[FleetState]):
         silent = [last_s for rank, last_s in heard.last_s.items() if rank not in heard.left]
         # Time enough for a VM that is the cause to be missed first.
         since = [*silent, *heard.troubled_s.values()]
-        return min(since, default=math.inf) + self._silence_s + self._terms.heartbeat_s
+        return max(self._since_s, min(since, default=math.inf)) + self._silence_s + self._terms.heartbeat_s
 
     def _lead_s(self, name: str) -> float:
         """Return when the last checkpoint before a VM is taken back is asked for."""
@@ -320,7 +311,7 @@ class Monitor(Rounds[FleetState]):
         lost = any(
             rank in attempt.ranks_of(name) for name in attempt.place if self._state.nodes[name].phase is Phase.LOST
         )
-        return not lost and rank not in self._heard.left and now_s < last_s + self._silence_s
+        return not lost and rank not in self._heard.left and now_s < max(last_s, self._since_s) + self._silence_s
 
     def _anyone_there(self, attempt: Attempt, now_s: float) -> bool:
         """Whether any rank is there."""
@@ -334,9 +325,9 @@ class Monitor(Rounds[FleetState]):
 
     def _wait_until(self, now_s: float) -> float:
         """Return when to look again though nothing is heard: at once where something was decided."""
-        if self._decided:
+        if self._decided or self._is_over:
             return now_s
-        if not self._fleet.is_virtual:
+        if not self._executor.capabilities.is_virtual:
             return now_s + min(_ROUND_S, self._terms.heartbeat_s / 4.0)
         attempt, grace_s = self._state.attempt, self._terms.grace_s
         if attempt is None:
@@ -350,67 +341,74 @@ class Monitor(Rounds[FleetState]):
     # ----------------------------------------------------------------------------------------------- hearing and doing
 
     def _perform(self, decided: Sequence[Record]) -> None:
-        attempt = self._state.attempt
-        if attempt is None:
-            return
+        executor, attempt = self._executor, self._state.attempt
         for record in decided:
             match record:
+                case Replanned():
+                    self._adopt()
                 case OperationWanted():
-                    self._start(attempt)
+                    self._heard = Heard()
                 case CheckpointWanted():
-                    self._fleet.ask(attempt.number, record.order, record.rank)
-                case StopWanted():
-                    self._fleet.stop(attempt.number)
+                    executor.ask(record.operation, record.order, record.rank)
+        super()._perform(decided)
+        if attempt is not None and self._is_over:
+            executor.stop(attempt.name, 0.0)
 
-    def _start(self, attempt: Attempt) -> None:
-        """Have a fleet start, unless it was started, and hear of its ranks from the beginning."""
-        terms, state = self._terms, self._state
-        self._heard = Heard()
-        before = state.checkpoint if attempt.from_iterations else None
-        request = FleetRequest(
-            number=attempt.number,
-            plan=state.plan,
-            place=attempt.place,
-            started=tuple(name for name in attempt.place if state.nodes[name].wanted_s == attempt.wanted_s),
-            from_iterations=attempt.from_iterations,
-            to_iterations=state.instance.iterations,
-            checkpoint="" if before is None else before.path,
-            source=attempt.source,
-            heartbeat_s=terms.heartbeat_s,
-            checkpoint_every_s=terms.checkpoint_every_s,
-        )
-        self._fleet.start(request)
-        if attempt.order > attempt.answered:
-            self._fleet.ask(attempt.number, attempt.order, attempt.rank)
-        if attempt.stopping_s is not None:
-            self._fleet.stop(attempt.number)
+    def _adopt(self) -> None:
+        if isinstance(self._executor, Rehearser):
+            self._executor.adopt(self._state.plan)
 
-    def _listen(self, until_s: float) -> None:
-        for event in self._fleet.poll(until_s):
-            self._take(event)
-        self._heard.caught_up_s = min(self._heard.caught_up_s, self._now_s())
+    def _release(self, nodes: Sequence[str]) -> None:
+        if nodes:
+            self._executor.release_nodes([*nodes, *self._list_lost()])
+        for node in nodes:
+            self._note(NodeChanged(self._executor.now_s(), node, Phase.RELEASED))
 
-    def _take(self, event: Report | Notice) -> None:
-        """Take note of what was heard; what is known already is left out."""
-        state, attempt = self._state, self._state.attempt
-        if isinstance(event, Notice):
-            if event.vm in state.nodes and event.vm not in state.taken_s:
-                self._note(NodeNoticed(self._now_s(), event.vm, event.at_s))
+    def _abandon(self) -> None:
+        """Leave what runs alone: a fleet goes on without a monitor."""
+
+    # ---------------------------------------------------------------------------------------------------------- hearing
+
+    def _see_start(self, operation: str) -> None:
+        """Leave it to the ranks: a fleet is there when all of them were heard of."""
+
+    def _see_change(self, event: NodeChanged) -> None:
+        """Take note of a VM that is gone; that one is there is said by its ranks."""
+        if event.phase == Phase.LOST:
+            super()._see_change(event)
+
+    def _see_notice(self, event: NodeNoticed) -> None:
+        if event.node in self._state.nodes and event.node not in self._state.taken_s:
+            self._note(event)
+
+    def _see_report(self, event: Reported) -> None:
+        """Take note of what a rank says; what is known already is left out."""
+        state, attempt, heard = self._state, self._state.attempt, self._heard
+        if attempt is None or event.operation != attempt.name:
             return
-        if attempt is None or event.number != attempt.number:
-            return
-        heard = self._heard
-        heard.last_s[event.rank] = max(event.t, heard.last_s.get(event.rank, event.t))
-        heard.iterations = max(heard.iterations, event.iterations or 0)
-        if event.trouble:
-            heard.troubled_s.setdefault(event.rank, event.t)
-            heard.trouble = event.trouble
-        if event.ended:
-            heard.ended.add(event.rank)
-        if event.left:
-            heard.left.add(event.rank)
+        heard.take(event)
+        for name, silent_s in attempt.silent_s.items():
+            if silent_s < event.t and event.rank in attempt.ranks_of(name):
+                heard.back_s[name] = min(event.t, heard.back_s.get(name, math.inf))
         if event.stored or event.order:
             known = state.checkpoint
             if known is None or (event.iterations or 0) > known.iterations or event.order > attempt.answered:
                 stored = (attempt.name, event.rank, event.iterations or 0, event.stored, event.order)
                 self._note(CheckpointStored(event.t, *stored))
+
+    def _see_end(self, event: OperationEnded) -> None:
+        if event.complete:
+            super()._see_end(event)
+        else:
+            self._see_failure(OperationFailed(event.t, event.operation, "ended to go on otherwise"))
+
+    def _see_failure(self, event: OperationFailed) -> None:
+        """Take note that a fleet has ended before its time; it is not to blame where a VM has gone, or come back."""
+        state, attempt = self._state, self._state.attempt
+        assert attempt is not None  # it runs, as the loop has seen
+        for returned in self._list_returned(attempt):
+            self._note(returned)
+        blameless = event.blameless or state.stale or attempt.returned
+        done = max(state.iterations, self._heard.iterations)
+        why = self._heard.trouble or event.why
+        self._note(replace(event, why=why, blameless=blameless, iterations=done))

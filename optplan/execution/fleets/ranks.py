@@ -1,6 +1,6 @@
 """The ranks of a fleet on one machine: each a supervised group of processes that runs the user's command.
 
-``python -m optplan.execution.fleets.ranks FOLDER VM COMMAND...`` runs those of a VM and ends when they have.
+``python -m optplan.execution.fleets.ranks FOLDER VM LOG COMMAND...`` runs those of a VM and ends when they have.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from optplan.execution.fleets.hook import FLEET, RANKS
+from optplan.execution.fleets.hook import OPERATION, RANKS
 from optplan.execution.supervision import launch, name_home
 from optplan.execution.trial_files import read
 
-#: What the ranks of a fleet write, in its folder.
-LOG = "output.log"
-
 
 def start_ranks(
-    folder: Path, said: Mapping[str, Any], command: Sequence[str], vm: str | None = None
+    folder: Path, said: Mapping[str, Any], command: Sequence[str], log: Path, vm: str | None = None
 ) -> dict[int, subprocess.Popen[bytes]]:
     """Start the ranks of a fleet that have not run yet, and return their supervisors.
 
@@ -44,7 +41,7 @@ def start_ranks(
             variables["GLOO_SOCKET_IFNAME"] = "lo"
         home = name_home(folder, rank)
         home.mkdir(exist_ok=True)
-        child = launch(home, folder, command, log=folder / LOG, variables=variables, tied=vm is not None)
+        child = launch(home, folder, command, log=log, variables=variables, tied=vm is not None)
         if child is not None:  # else it runs
             children[rank] = child
     return children
@@ -58,12 +55,12 @@ def count_ranks(said: Mapping[str, Any]) -> dict[str, int]:
     return ranks
 
 
-def main(folder: Path, vm: str, command: Sequence[str]) -> int:
+def main(folder: Path, vm: str, log: Path, command: Sequence[str]) -> int:
     """Run the ranks of a VM, and return the exit code of one that has failed, or 0."""
-    said = read(folder / FLEET) or {"ranks": ()}
-    codes = [child.wait() for child in start_ranks(folder, said, command, vm).values()]
+    said = read(folder / OPERATION) or {"ranks": ()}
+    codes = [child.wait() for child in start_ranks(folder, said, command, log, vm).values()]
     return next((code for code in codes if code), 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4:]))

@@ -7,25 +7,25 @@ the run is one that all share.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from optplan.errors import MissingExtraError
-from optplan.execution.fleets.folder import FolderFleet
-from optplan.execution.fleets.hook import FLEET
+from optplan.execution.fleets.folder import FolderFleet, Ranks
 from optplan.execution.fleets.ranks import count_ranks, main
-from optplan.execution.folders import FolderSettings
+from optplan.execution.folders import FolderSettings, Running
+from optplan.execution.protocol import Capabilities
 from optplan.execution.ray_cluster import connect
-from optplan.execution.trial_files import read
 
 
 class VmWorker:
     """Runs the ranks of a VM, which end with it."""
 
-    def run(self, folder: str, vm: str, command: list[str]) -> int:
+    def run(self, folder: str, vm: str, log: str, command: list[str]) -> int:
         """Return their exit code, once they have ended."""
-        return main(Path(folder), vm, command)
+        return main(Path(folder), vm, Path(log), command)
 
 
 class RayFleet(FolderFleet):
@@ -39,33 +39,60 @@ class RayFleet(FolderFleet):
         When there is no cluster at the address.
     """
 
-    def __init__(self, settings: FolderSettings, *, now_s: float) -> None:
+    capabilities = Capabilities("ray", lateness=0.01)
+
+    def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
         try:
             import ray
         except ModuleNotFoundError:
             raise MissingExtraError("ray", "ray") from None
-        super().__init__(settings, now_s=now_s)
+        super().__init__(gpus_per_node, settings, now_s=now_s)
         self._ray = ray
         connect(settings.address, f"optplan-{settings.name}")
         self._has_gpus = ray.cluster_resources().get("GPU", 0.0) > 0
 
-    def _start(self, folder: Path, said: dict[str, Any]) -> None:
-        for vm, ranks in count_ranks(said).items():
+    def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:
+        command = shlex.split(self._settings.command)
+        for vm, count in count_ranks(ranks.said).items():
             options = self._ray.remote(VmWorker).options(
                 name=f"{folder.name}.{vm}",
                 lifetime="detached",
                 get_if_exists=True,
-                num_cpus=ranks,
-                num_gpus=ranks if self._has_gpus else 0,
+                num_cpus=count,
+                num_gpus=count if self._has_gpus else 0,
                 resources={vm.rpartition(".vm-")[0]: 1},
             )
             # Asked again, it does nothing: its ranks have written their reports, or hold their locks.
-            options.remote().run.remote(str(folder), vm, shlex.split(self._settings.command))
+            ranks.promises.append(options.remote().run.remote(str(folder), vm, str(log), command))
 
-    def _end(self, folder: Path) -> None:
-        for vm in count_ranks(read(folder / FLEET) or {"ranks": ()}):
+    def _is_alive(self, running: Running[Ranks]) -> bool:
+        """Whether any actor has not returned yet; those that have would wait for another call, and hold their VMs."""
+        ranks = running.handle
+        if ranks is None or ranks.is_ended:
+            return False
+        if not ranks.promises:  # an earlier monitor asked them to end: they say when they have
+            folder, log = str(running.folder.resolve()), str(self._log_of(running.operation.trial).resolve())
+            ranks.promises = [actor.run.remote(folder, "", log, []) for actor in self._list_actors(running)]
+        waiting = ranks.promises
+        if waiting:
+            _, waiting = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        if not waiting:
+            self._kill(running)
+        return bool(waiting)
+
+    def _kill(self, running: Running[Ranks]) -> None:
+        for actor in self._list_actors(running):
+            self._ray.kill(actor)
+        if running.handle is not None:
+            running.handle.is_ended = True
+
+    def _list_actors(self, running: Running[Ranks]) -> list[Any]:
+        """Return the actors of a fleet that are there."""
+        found = []
+        for vm in count_ranks(running.handle.said) if running.handle is not None else ():
             with suppress(ValueError):  # it has gone
-                self._ray.kill(self._ray.get_actor(f"{folder.name}.{vm}"))
+                found.append(self._ray.get_actor(f"{running.folder.name}.{vm}"))
+        return found
 
     def close(self) -> None:
         """Leave the cluster, and alone what runs there."""

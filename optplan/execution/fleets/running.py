@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 from optplan.contracts import Infeasibility
 from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.execution.executors import make_executor
 from optplan.execution.fleets.folder import read_iterations
-from optplan.execution.fleets.monitor import Monitor
-from optplan.execution.fleets.protocol import Fleet
+from optplan.execution.fleets.monitor import NAME, Monitor
 from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import FleetOptions, write_fleet
-from optplan.execution.fleets.virtual import Course, VirtualFleet
+from optplan.execution.fleets.virtual import Course, Loss, VirtualFleet
 from optplan.execution.loop import Listener
 from optplan.execution.options import NOTHING_STARTS
 from optplan.execution.outcomes import Outcome, describe_end
+from optplan.execution.protocol import Executor
 from optplan.execution.run_state import Phase
 from optplan.execution.runs import Run
 from optplan.formulations.srift.data.instance import SriftInstance, VmType
 from optplan.formulations.srift.planning import SriftPlan
 
-#: By executor, who starts the VMs and ranks of fleets.
-_FLEETS = {
-    "local": "optplan.execution.fleets.folder:LocalFleet",
-    "command": "optplan.execution.fleets.folder:CommandFleet",
-    "slurm": "optplan.execution.fleets.slurm:SlurmFleet",
-    "ray": "optplan.execution.fleets.ray:RayFleet",
-}
 #: Heartbeats of all VMs on the virtual clock.
 _MOST_BEATS = 1_000_000
 
@@ -90,20 +83,23 @@ def watch(
             raise UsageError(f"{name}: {problem}; solve that with another one, or give it to go on with")
     if not plan.instance:
         raise UsageError("plan: it does not hold its instance; make it anew with `optplan solve --plan`")
-    run = FleetRun(plan, chosen)
-    run.course = course
+    run = FleetRun(plan, chosen, {} if course is None else asdict(course))
     run.require()
     return run.begin(out, listener)
 
 
-class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Fleet, FleetOutcome]):
-    """A fleet that is watched; what happens to it on the virtual clock is kept nowhere."""
+class FleetRun(Run[SriftPlan, FleetOptions, FleetState, FleetOutcome]):
+    """A fleet that is watched; its own is what happens to it on the virtual clock."""
 
     kind = "fleet"
     options_type = FleetOptions
     rests = False  # a deadline does not wait for a monitor, nor do VMs
     course: Course | None = None
-    _gives_up = False
+
+    def _understand(self) -> None:
+        if self.own:
+            losses = tuple(Loss(**loss) for loss in self.own["losses"])
+            self.course = Course(**{**self.own, "losses": losses})
 
     def require(self) -> None:
         """Raise UsageError or DataError where plan, options and what is to happen do not fit together."""
@@ -126,31 +122,29 @@ class FleetRun(Run[SriftPlan, FleetOptions, FleetState, Fleet, FleetOutcome]):
         if self.course is not None:
             raise UsageError(f"course: what happens is not up to executor {options.executor!r}; leave it out")
 
-    def go_on(self, changes: Mapping[str, Any], listener: Listener | None, *, abort: bool = False) -> FleetOutcome:
-        """Go on where another monitor left it, or give up, which is all that is left on the virtual clock."""
-        self._gives_up = abort
-        return super().go_on(changes, listener, abort=abort)
-
     def _make_state(self) -> FleetState:
         return FleetState(self.plan, SriftInstance.parse(self.plan.instance, path="plan.instance"))
 
-    def _make_driver(self, executor: Fleet, listener: Listener | None) -> Monitor:
+    def _make_driver(self, executor: Executor, listener: Listener | None) -> Monitor:
         return Monitor(self.state, self.options, executor, journal=self.journal, listener=listener)
 
-    def _make_executor(self) -> Fleet:
+    def _make_executor(self) -> Executor:
         options = self.options
         if self.is_virtual:
-            if self.state.t and not self._gives_up:
-                what = "what happens on the virtual clock is not kept; begin anew, or --abort ends it"
-                raise UsageError(f"--resume: {what}")
-            return VirtualFleet(replace(self.course or Course(), launch_s=options.launch_s), self.state.t)
-        made: Fleet = resolve_name(_FLEETS[options.executor])(self._gather_settings(), now_s=self._clock_s())
-        return made
+            state, course = self.state, self.course or Course()
+            place = {} if state.attempt is None else state.attempt.place
+            told = {at_s for vm, at_s in state.taken_s.items() if vm not in place}  # nobody waits for these any more
+            losses = tuple(loss for loss in course.losses if not (loss.notice_s and loss.at_s in told))
+            course = replace(course, losses=losses, launch_s=options.launch_s)
+            return VirtualFleet(state.plan, course, heartbeat_s=options.heartbeat_s, now_s=state.t)
+        ranks = {unit.type: unit.gpus_per_vm for unit in self.plan.units}
+        return make_executor(options.executor, ranks, self._gather_settings(), now_s=self._clock_s(), fleet=True)
 
     def describe(self) -> FleetOutcome:
         """Say how it stands."""
         state = self.state
-        told = 0 if self.journal is None else read_iterations(self.journal.folder, state.attempts)
+        name = NAME.format(state.attempts)
+        told = 0 if self.journal is None else read_iterations(self.journal.folder, name)
         return FleetOutcome(
             **describe_end(state, virtual=self.is_virtual),
             cost_usd=state.spent_by(state.t),

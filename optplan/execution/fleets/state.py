@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optplan.contracts import Infeasibility
+from optplan.execution.protocol import Operation
 from optplan.execution.records import (
+    Checkpoint,
     CheckpointStored,
     CheckpointWanted,
     Ended,
@@ -29,22 +31,16 @@ from optplan.execution.records import (
     Resumed,
     StopWanted,
 )
-from optplan.execution.run_state import Phase, RunState
+from optplan.execution.run_state import OperationState, Phase, RunState
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.units import Amount, BudgetUnit
 
 
-@dataclass
-class Attempt:
-    """A fleet that was asked to train, by its number in the run, with the ranks of each VM in their order."""
+@dataclass(slots=True)
+class Attempt(OperationState):
+    """A fleet that was asked to train: its operation, whose place has the ranks of each VM in their order."""
 
-    number: int
-    place: dict[str, int]
-    wanted_s: float
-    from_iterations: int
-    #: The rank that reads what was stored: the lowest one of a VM that was there.
-    source: int = 0
     #: When all of its ranks were there, and when it was asked to end.
     ready_s: float | None = None
     stopping_s: float | None = None
@@ -59,8 +55,13 @@ class Attempt:
 
     @property
     def name(self) -> str:
-        """The operation's name in the journal."""
-        return f"fleet-{self.number:03d}"
+        """The operation's."""
+        return self.operation.id
+
+    @property
+    def place(self) -> Mapping[str, int]:
+        """By VM, how many ranks it has."""
+        return self.operation.place
 
     @property
     def is_answered(self) -> bool:
@@ -85,7 +86,7 @@ class FleetState(RunState):
         self.plan, self.instance = plan, instance
         #: When the provider takes VMs back, where it has said so.
         self.taken_s: dict[str, float] = {}
-        self.attempt: Attempt | None = None
+        self.operations: dict[str, Attempt]  # type: ignore[assignment]
         self.attempts = self.crashes = 0
         self.last_failure = ""
         self.is_done = False
@@ -100,6 +101,11 @@ class FleetState(RunState):
         #: The plans whose fleets were asked for, one after the other.
         self.followed: list[SriftPlan] = []
         self.question: Infeasibility | None = None
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The fleet that trains, or is to; None between two."""
+        return next(iter(self.operations.values()), None)
 
     @property
     def stale(self) -> bool:
@@ -150,9 +156,7 @@ class FleetState(RunState):
     def _apply_to_attempt(self, record: Record) -> None:
         match record:
             case OperationWanted():
-                self.attempt = Attempt(record.attempt, dict(record.place), record.t, self.stored)
-                kept = (name for name in record.place if self.nodes[name].phase is Phase.READY)
-                self.attempt.source = next((self.attempt.ranks_of(name)[0] for name in kept), 0)
+                self.operations[record.operation] = Attempt(self._describe(record), Phase.WANTED, record.t)
                 self.attempts, self.iterations = record.attempt, self.stored
                 if not self.followed or self.followed[-1].plan_id != self.plan.plan_id:
                     self.followed.append(self.plan)
@@ -169,11 +173,33 @@ class FleetState(RunState):
             case _:
                 pass
 
+    def _describe(self, record: OperationWanted) -> Operation:
+        """Return what is asked for: all ranks of the plan's fleet, from what was stored last on."""
+        batches = tuple(
+            group.batch_per_rank for group in self.plan.fleet for _ in range(group.count * group.gpus_per_vm)
+        )
+        before = self.checkpoint if self.stored else None
+        return Operation(
+            record.operation,
+            record.segment,
+            record.trial,
+            record.attempt,
+            record.place,
+            workers=len(batches),
+            gpus_per_worker=1,
+            batches=batches,
+            from_iterations=self.stored,
+            to_iterations=self.instance.iterations,
+            checkpoint=None if before is None else Checkpoint(before.path, ""),
+            wanted_s=record.t,
+        )
+
     def _end_attempt(self, record: OperationEnded | OperationFailed) -> None:
-        progressed = self.attempt is not None and self.stored > self.attempt.from_iterations
-        self.spent_usd, self.attempt = self.spent_by(record.t), None
+        progressed = self.attempt is not None and self.stored > self.attempt.operation.from_iterations
+        self.spent_usd = self.spent_by(record.t)
+        self.operations.clear()
         self.iterations = max(self.iterations, record.iterations or 0)
-        self.is_done = isinstance(record, OperationEnded)
+        self.is_done = isinstance(record, OperationEnded) and record.complete
         if isinstance(record, OperationFailed) and not record.blameless:
             self.crashes = 1 if progressed else self.crashes + 1
             self.last_failure = record.why
@@ -182,11 +208,11 @@ class FleetState(RunState):
     def _move(attempt: Attempt, record: Record) -> None:
         match record:
             case OperationStarted():
-                attempt.ready_s = record.t
+                attempt.ready_s, attempt.phase = record.t, Phase.RUNNING
             case CheckpointWanted():
                 attempt.order, attempt.rank, attempt.asked_s = record.order, record.rank, record.t
             case StopWanted():
-                attempt.stopping_s = record.t
+                attempt.stopping_s, attempt.phase = record.t, Phase.STOPPING
             case _:
                 pass
 

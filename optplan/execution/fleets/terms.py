@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 from optplan.execution.options import Amount, Limit, RunOptions
+from optplan.execution.protocol import Reported
 from optplan.formulations.srift.planning import SriftPlan
 
 #: Heartbeats that a silent VM has to come back, unless options say otherwise.
@@ -33,16 +33,33 @@ class FleetOptions(RunOptions):
 
 
 class Heard:
-    """What was heard of the ranks of a fleet; a monitor that begins anew hears it again, until it has caught up."""
+    """What was heard of the ranks of a fleet; a monitor that begins anew hears it again."""
 
     def __init__(self) -> None:
-        self.caught_up_s = math.inf
         self.iterations = 0
         self.last_s: dict[int, float] = {}
+        #: By VM that had been missed, when it was heard of first after that.
+        self.back_s: dict[str, float] = {}
         self.troubled_s: dict[int, float] = {}
         self.trouble = ""
+        #: What was stored last, and after how many iterations.
+        self.stored, self.stored_iterations = "", 0
         self.ended: set[int] = set()
         self.left: set[int] = set()
+
+    def take(self, report: Reported) -> None:
+        """Take note of what a rank says, in whatever order."""
+        self.last_s[report.rank] = max(report.t, self.last_s.get(report.rank, report.t))
+        self.iterations = max(self.iterations, report.iterations or 0)
+        if report.trouble:
+            self.troubled_s.setdefault(report.rank, report.t)
+            self.trouble = report.trouble
+        if report.stored and (report.iterations or 0) >= self.stored_iterations:
+            self.stored, self.stored_iterations = report.stored, report.iterations or 0
+        if report.ended:
+            self.ended.add(report.rank)
+        if report.left:
+            self.left.add(report.rank)
 
 
 def write_fleet(plan: SriftPlan, between: str = " + ") -> str:

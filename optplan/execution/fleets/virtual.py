@@ -6,10 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, cast
 
+from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
 from optplan.execution.clock import VirtualClock
-from optplan.execution.fleets.protocol import Fleet, FleetRequest, Notice, Report
+from optplan.execution.protocol import Capabilities, Event, Executor, NodeRequest, Observation, Operation, Reported
+from optplan.execution.records import NodeChanged, NodeNoticed, OperationEnded
+from optplan.execution.run_state import Phase
+from optplan.formulations.srift.planning import SriftPlan
 
 #: An iteration that is due now is done, whatever the last bit says.
 _ROUNDING = 1e-9
@@ -41,87 +46,113 @@ class Course:
 class _Training:
     """A fleet on the virtual clock."""
 
-    request: FleetRequest
-    vm_of: dict[int, str]
+    operation: Operation
     iteration_s: float
+    heartbeat_s: float
+    #: When it trains; and when the first of its VMs went, from which on nothing is trained.
     ready_s: float = math.inf
-    #: When the first of its VMs went, from which on nothing is trained.
     broken_s: float = math.inf
     joined: set[str] = field(default_factory=set)
     is_told: bool = False
+    #: The ranks whose processes have ended.
+    left: set[int] = field(default_factory=set)
+
+    @property
+    def vm_of(self) -> dict[int, str]:
+        """By rank, its VM."""
+        return dict(enumerate(vm for vm, ranks in self.operation.place.items() for _ in range(ranks)))
 
     def done_at(self, now_s: float) -> int:
         """Return the iterations that are done in all."""
         trained_s = max(0.0, min(now_s, self.broken_s) - self.ready_s)
-        done = self.request.from_iterations + math.floor(trained_s / self.iteration_s + _ROUNDING)
-        return min(done, self.request.to_iterations)
+        done = self.operation.from_iterations + math.floor(trained_s / self.iteration_s + _ROUNDING)
+        return min(done, self.operation.to_iterations or done)
 
 
-class VirtualFleet(Fleet):
-    """Trains on a clock that jumps, and lets a course of things happen."""
+class VirtualFleet(Executor):
+    """Trains on a clock that jumps, and lets a course of things happen; without a word, new VMs boot as planned."""
 
-    is_virtual = True
+    capabilities = Capabilities("virtual", is_virtual=True)
 
-    def __init__(self, course: Course, now_s: float = 0.0) -> None:
-        self._course = course
+    def __init__(self, plan: SriftPlan, course: Course, *, heartbeat_s: float, now_s: float = 0.0) -> None:
+        self._plan, self._course, self._heartbeat_s = plan, course, heartbeat_s
         # What happens, each thing as a function that makes it happen.
         self._clock: VirtualClock[partial[None]] = VirtualClock(now_s)
-        self._heard: list[Report | Notice] = []
-        self._training: _Training | None = None
+        self._heard: list[Event] = []
+        #: When each VM was asked for; the fleet that trains, by its name; and who has gone, or will as announced.
+        self._nodes: dict[str, float] = {}
+        self._running: dict[str, _Training] = {}
         self._gone: set[str] = set()
         self._going: set[str] = set()
-        for loss in sorted(course.losses, key=lambda loss: loss.at_s):
-            self._clock.schedule(loss.at_s - loss.notice_s, partial(self._announce, loss))
+        self._expect(now_s, math.inf)
+
+    def adopt(self, plan: Plan) -> None:
+        """Take times from another plan, for what is started from now on."""
+        self._plan = cast("SriftPlan", plan)
 
     def now_s(self) -> float:
         """Return what the clock shows."""
         return self._clock.now
 
-    def start(self, request: FleetRequest) -> None:
-        """Let the fleet's VMs boot and its ranks train as soon as all are there."""
-        if self._training is not None and self._training.request.number == request.number:
-            return
-        course, index = self._course, request.number - 1
-        iteration_s = course.iterations_s[index] if index < len(course.iterations_s) else request.plan.iteration_s
-        vm_of = {role["rank"]: role["vm"] for role in request.roles()}
-        self._training = _Training(request, vm_of, iteration_s)
-        planned_s = request.plan.launch_s if course.launch_s is None else course.launch_s
-        boot_s = course.boots_s[index] if index < len(course.boots_s) else planned_s
-        for vm in request.place:
-            after_s = boot_s if vm in request.started else 0.0
-            self._clock.schedule(self.now_s() + after_s, partial(self._join, request.number, vm))
+    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
+        """Go on with what an earlier monitor asked for: everything takes what it would have taken."""
+        self.ensure_nodes(nodes)
+        now_s = self._clock.now
+        for operation in operations:
+            if operation.id not in self._running:
+                self._clock.now = operation.wanted_s
+                self.start(operation)
+                self._expect(operation.wanted_s, now_s)
+                while (happening := self._clock.advance(now_s)) is not None:
+                    happening()
+        self._clock.now = now_s
+        return Observation(frozenset(self._nodes), frozenset(self._running))
 
-    def ask(self, number: int, order: int, rank: int) -> None:
+    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+        """Ask for VMs: ranks may be started for them, which report once they have booted."""
+        for request in requests:
+            if request.node not in self._nodes:
+                self._nodes[request.node] = request.wanted_s
+                self._heard.append(NodeChanged(self.now_s(), request.node, Phase.READY))
+
+    def release_nodes(self, nodes: Sequence[str]) -> None:
+        """Give VMs back."""
+        for node in nodes:
+            self._nodes.pop(node, None)
+
+    def start(self, operation: Operation) -> None:
+        """Let the fleet's new VMs boot, and its ranks train as soon as all are there."""
+        if operation.id in self._running:
+            return
+        course, index, plan = self._course, operation.attempt - 1, self._plan
+        iteration_s = course.iterations_s[index] if index < len(course.iterations_s) else plan.iteration_s
+        self._running[operation.id] = _Training(operation, iteration_s, self._heartbeat_s)
+        planned_s = plan.launch_s if course.launch_s is None else course.launch_s
+        boot_s = course.boots_s[index] if index < len(course.boots_s) else planned_s
+        for vm in operation.place:
+            after_s = boot_s if self._nodes.get(vm, operation.wanted_s) == operation.wanted_s else 0.0
+            self._clock.schedule(operation.wanted_s + after_s, partial(self._join, operation.id, vm))
+
+    def ask(self, operation: str, order: int, rank: int) -> None:
         """Let a rank store what is done, which takes no time."""
-        training = self._of(number)
+        training = self._running.get(operation)
         if training is not None and training.vm_of[rank] not in self._gone:
             done = training.done_at(self.now_s())
-            self._heard.append(Report(number, rank, self.now_s(), done, stored=f"iteration-{done}", order=order))
+            self._heard.append(self._say(training, rank, done, stored=f"iteration-{done}", order=order))
 
-    def stop(self, number: int) -> None:
-        """Let the ranks end at once."""
-        training = self._of(number)
+    def stop(self, operation: str, grace_s: float) -> None:
+        """Let the ranks end at once; those of VMs that are gone are not waited for beyond the grace."""
+        training = self._running.get(operation)
         if training is not None:
             training.is_told = True
-            for vm in training.request.place:
+            for vm in training.operation.place:
                 self._leave(training, vm)
+            if grace_s <= 0:
+                self._end(operation)
+            else:
+                self._clock.schedule(self.now_s() + grace_s, partial(self._end, operation))
 
-    def _leave(self, training: _Training, vm: str) -> None:
-        """Let the ranks of a VM end, where it is there."""
-        if vm not in self._gone:
-            ranks = (rank for rank, at in training.vm_of.items() if at == vm)
-            self._heard += [Report(training.request.number, rank, self.now_s(), left=True) for rank in ranks]
-
-    def end(self, number: int) -> None:
-        """Forget the fleet."""
-        if self._of(number) is not None:
-            self._training = None
-
-    def release(self) -> None:
-        """Forget everything."""
-        self._training = None
-
-    def poll(self, until_s: float) -> list[Report | Notice]:
+    def poll(self, until_s: float) -> list[Event]:
         """Return what is heard next; raise UsageError when nothing will ever happen again."""
         while not self._heard:
             happening = self._clock.advance(until_s)
@@ -134,61 +165,89 @@ class VirtualFleet(Fleet):
         heard, self._heard = self._heard, []
         return heard
 
-    def _of(self, number: int) -> _Training | None:
-        training = self._training
-        return training if training is not None and training.request.number == number else None
+    # ---------------------------------------------------------------------------------------------------- what happens
 
-    def _join(self, number: int, vm: str) -> None:
-        training = self._of(number)
+    def _expect(self, from_s: float, until_s: float) -> None:
+        """Let VMs go that are taken back, as is said between two times."""
+        for loss in sorted(self._course.losses, key=lambda loss: loss.at_s):
+            told_s = max(0.0, loss.at_s - loss.notice_s)
+            if from_s <= told_s < until_s:
+                self._clock.schedule(told_s, partial(self._announce, loss))
+
+    def _say(self, training: _Training, rank: int, done: int, **said: Any) -> Reported:  # noqa: ANN401 - its fields
+        return Reported(self.now_s(), training.operation.id, rank, done, **said)
+
+    def _join(self, name: str, vm: str) -> None:
+        training = self._running.get(name)
         if training is None or vm in self._gone:
             return
         training.joined.add(vm)
-        if training.joined == set(training.request.place):
+        if training.joined == set(training.operation.place):
             training.ready_s = self.now_s()
-            left = training.request.to_iterations - training.request.from_iterations
-            self._clock.schedule(self.now_s() + left * training.iteration_s, partial(self._finish, number))
-        self._beat(number, vm)
+            left = (training.operation.to_iterations or 0) - training.operation.from_iterations
+            self._clock.schedule(self.now_s() + left * training.iteration_s, partial(self._finish, name))
+        self._beat(name, vm)
 
-    def _beat(self, number: int, vm: str) -> None:
-        training = self._of(number)
-        if training is None or vm in self._gone:
+    def _beat(self, name: str, vm: str) -> None:
+        training = self._running.get(name)
+        if training is None or training.is_told or vm in self._gone:
             return
         done = training.done_at(self.now_s())
-        self._heard += [Report(number, rank, self.now_s(), done) for rank, at in training.vm_of.items() if at == vm]
-        self._clock.schedule(self.now_s() + training.request.heartbeat_s, partial(self._beat, number, vm))
+        self._heard += [self._say(training, rank, done) for rank, at in training.vm_of.items() if at == vm]
+        self._clock.schedule(self.now_s() + training.heartbeat_s, partial(self._beat, name, vm))
 
-    def _finish(self, number: int) -> None:
-        training = self._of(number)
-        if training is not None and math.isinf(training.broken_s):
-            done = training.request.to_iterations
-            self._heard += [Report(number, rank, self.now_s(), done, ended=True, left=True) for rank in training.vm_of]
+    def _finish(self, name: str) -> None:
+        training = self._running.get(name)
+        if training is not None and not training.is_told and math.isinf(training.broken_s):
+            done = training.operation.to_iterations or 0
+            self._heard += [self._say(training, rank, done, ended=True, left=True) for rank in training.vm_of]
+            self._end(name)
+
+    def _leave(self, training: _Training, vm: str) -> None:
+        """Let the ranks of a VM end, where it is there; with the last ones the fleet has ended."""
+        if vm not in self._gone:
+            ranks = [rank for rank, at in training.vm_of.items() if at == vm and rank not in training.left]
+            self._heard += [self._say(training, rank, training.done_at(self.now_s()), left=True) for rank in ranks]
+            training.left.update(ranks)
+            if len(training.left) == len(training.vm_of):
+                self._end(training.operation.id)
+
+    def _end(self, name: str) -> None:
+        """Let nothing of a fleet be there any more, and say so."""
+        training = self._running.pop(name, None)
+        if training is not None:
+            now_s, operation = self.now_s(), training.operation
+            done = training.done_at(now_s)
+            busy_s, complete = now_s - operation.wanted_s, done == operation.to_iterations
+            self._heard.append(OperationEnded(now_s, name, done, {}, None, busy_s, complete))
 
     def _announce(self, loss: Loss) -> None:
         """Say that a VM will go; and let it go when its time has come."""
-        places = () if self._training is None else self._training.request.place
+        places = [vm for training in self._running.values() for vm in training.operation.place]
         vms = [vm for vm in places if vm.startswith(f"{loss.type}.vm-") and vm not in self._going]
         if not vms:
             return
         self._going.add(vms[-1])
         if loss.notice_s:
-            self._heard.append(Notice(vms[-1], loss.at_s))
+            self._heard.append(NodeNoticed(self.now_s(), vms[-1], loss.at_s))
         self._clock.schedule(loss.at_s, partial(self._lose, vms[-1], loss.back_s))
 
     def _return(self, vm: str) -> None:
         """Let a VM that has stalled go on: its ranks report, and end where they were told to."""
         self._gone.discard(vm)
         self._going.discard(vm)
-        training = self._training
-        if training is None or vm not in training.request.place:
-            return
-        if training.is_told:
-            self._leave(training, vm)
-        else:
-            self._beat(training.request.number, vm)
+        for training in list(self._running.values()):
+            if vm not in training.operation.place:
+                continue
+            if training.is_told:
+                self._leave(training, vm)
+            else:
+                self._beat(training.operation.id, vm)
 
     def _lose(self, vm: str, back_s: float) -> None:
         self._gone.add(vm)
         if math.isfinite(back_s):
             self._clock.schedule(self.now_s() + back_s, partial(self._return, vm))
-        if self._training is not None and vm in self._training.request.place:
-            self._training.broken_s = min(self._training.broken_s, self.now_s())
+        for training in self._running.values():
+            if vm in training.operation.place:
+                training.broken_s = min(training.broken_s, self.now_s())

@@ -122,7 +122,7 @@ def run_stream(
     return stream.begin(out, listener, first)
 
 
-class StreamRun(Run[BoaPlan, StreamOptions, StreamState, Executor, StreamOutcome]):
+class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
     """A stream of jobs; its own are the jobs, the instance with which it learns, and the one that is true."""
 
     kind = "stream"

@@ -145,10 +145,10 @@ def test_what_goes_on_unasked_is_not_called_stopped(run: Runner, fleet: Path, tm
 
 
 def test_logs_of_fleets_are_those_of_commands_and_ranks(run: Runner, fleet: Path) -> None:
-    """Each fleet's ranks write into its folder, the user's command beside them."""
-    (fleet / "fleets" / "001" / "output.log").write_text("rank 0 trains\n", encoding="utf-8")
-    assert run("logs", fleet, "--json").data == {"trials": ["001", "commands"]}
-    assert run("logs", fleet, "001").out == "rank 0 trains\n"
+    """The ranks of a run's fleets write into the log of its job, the user's command beside that."""
+    (fleet / "trials" / "job" / "output.log").write_text("rank 0 trains\n", encoding="utf-8")
+    assert run("logs", fleet, "--json").data == {"trials": ["job", "commands"]}
+    assert run("logs", fleet, "job").out == "rank 0 trains\n"
     assert run("logs", fleet, "commands").out.startswith("asked\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ def test_only_what_there_is_can_be_lost(run: Runner, plan: Path) -> None:
 
 
 def test_limits_that_are_gone_are_asked_about(run: Runner, plan: Path, tmp_path: Path) -> None:
-    """Exit code 3, and JSON says which limit by how much; a virtual run is given up, and begun anew."""
+    """Exit code 3, and JSON says which limit by how much; a virtual run goes on, or is given up."""
     late = ("run", plan, "--lose", "p3.8xlarge@400s", "--iteration-takes", "900ms", *PAPER)
     told = run(*late, "--json")
     assert (told.code, told.data["status"], told.data["code"]) == (3, "paused", 3)
@@ -53,12 +54,13 @@ def test_limits_that_are_gone_are_asked_about(run: Runner, plan: Path, tmp_path:
     assert relaxation["least_feasible"] > 554.0
     shown, out = run(*late, "--out", tmp_path / "run"), tmp_path / "run"
     assert shown.code == 3
-    assert "to go on begin anew with a deadline of" in " ".join(shown.out.split())
+    assert "to go on --resume DIR with a deadline of" in " ".join(shown.out.split())
     stopped = run("stop", out)
     assert (stopped.code, f"{out}: nobody follows it; it is paused" in stopped.err) == (0, True)
-    refused = run("run", "--resume", out, "--deadline", "12min")
-    assert refused.code == 2
-    assert "--resume: what happens on the virtual clock is not kept; begin anew, or --abort ends it" in refused.err
+    copied = tmp_path / "copied"
+    shutil.copytree(out, copied)
+    again = run("run", "--resume", copied, "--deadline", "12min", "--json")
+    assert (again.code, again.data["status"], again.data["iterations"]) == (0, "ended", 400)
     ended = run("run", "--resume", out, "--abort", "--json").data
     assert (ended["code"], ended["status"], ended["why"]) == (1, "ended", "given up by the user")
     assert [ended[name] for name in ("time_s", "cost_usd")] == [told.data[name] for name in ("time_s", "cost_usd")]
@@ -70,9 +72,9 @@ def test_a_run_goes_on_with_another_limit(run: Runner, plan: Path, tmp_path: Pat
     script, out = tmp_path / "vms.sh", tmp_path / "run"
     script.write_text(
         f"""[ $OPTPLAN_ACTION = start ] || exit 0
-        case $OPTPLAN_FLEET in */001) said='{silent}';; *) said='{DONE}';; esac
+        case $OPTPLAN_FLEET in */fleet-001) said='{silent}';; *) said='{DONE}';; esac
         for rank in $(seq -f %05g 0 40); do
-            grep -q "\\"rank\\": $(expr $rank + 0)," $OPTPLAN_FLEET/fleet.json || continue
+            grep -q "\\"rank\\": $(expr $rank + 0)," $OPTPLAN_FLEET/operation.json || continue
             echo "$said" > $OPTPLAN_FLEET/ranks/$rank.jsonl
         done
         """,
@@ -89,7 +91,7 @@ def test_a_run_goes_on_with_another_limit(run: Runner, plan: Path, tmp_path: Pat
     assert (again.code, again.data["status"]) == (0, "ended")
     assert again.data["lost"] == {"p3.8xlarge": 2}
     assert len(again.data["fleets"]) == 2
-    assert json.loads((out / "fleets" / "002" / "plan.json").read_text(encoding="utf-8"))["supersedes"]
+    assert json.loads((out / "operations" / "fleet-002" / "plan.json").read_text(encoding="utf-8"))["supersedes"]
 
 
 def test_a_run_can_be_given_up(run: Runner, plan: Path, tmp_path: Path) -> None:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from optplan.errors import UsageError
-from optplan.execution.fleets.folder import FolderFleet, read_iterations
+from optplan.execution.fleets.folder import FolderFleet, Ranks, list_roles, read_iterations
 from optplan.execution.fleets.hook import Member
 from optplan.execution.fleets.monitor import Monitor
-from optplan.execution.fleets.protocol import FleetRequest, Notice, Report
 from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.state import FleetState
 from optplan.execution.fleets.terms import FleetOptions
-from optplan.execution.folders import FolderSettings
+from optplan.execution.folders import FolderSettings, Running
 from optplan.execution.journal import Beginning, Journal
-from optplan.execution.records import Record
+from optplan.execution.loop import GIVEN_UP
+from optplan.execution.protocol import Capabilities, Event, Operation
+from optplan.execution.records import Checkpoint, Ended, NodeNoticed, OperationWanted, Record
 from optplan.execution.running import SearchRun
 from optplan.execution.runs import read_run, resume
 from optplan.formulations.srift.data.instance import SriftInstance
@@ -38,27 +41,29 @@ class WrittenFleet(FolderFleet):
     Its clock goes on only where the monitor waits, so that a busy machine plans what an idle one does.
     """
 
+    capabilities = Capabilities("written")
     done = 20
 
-    def __init__(self, root: Path, *, now_s: float) -> None:
-        super().__init__(FolderSettings(root), now_s=now_s)
+    def __init__(self, root: Path, *, now_s: float = 0.0) -> None:
+        super().__init__({"spot": 1, "steady": 1}, FolderSettings(root, heartbeat_s=0.02), now_s=now_s)
         self._now_s = now_s
 
     def now_s(self) -> float:
         """Return what the clock shows."""
         return self._now_s
 
-    def poll(self, until_s: float) -> list[Report | Notice]:
+    def poll(self, until_s: float) -> list[Event]:
         """Return what was written, or wait."""
         heard = super().poll(self._now_s)
         if not heard:
             self._now_s = max(self._now_s, until_s)
         return heard
 
-    def _start(self, folder: Path, said: dict[str, Any]) -> None:
+    def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:  # noqa: ARG002 - nothing is started
+        said = ranks.said
         for role in said["ranks"]:
             lines: list[dict[str, Any]] = [{"pid": 1}]
-            if said["number"] == 1:
+            if said["id"] == "fleet-001":
                 stored = {"stored": f"iteration-{self.done}"} if role["rank"] == 0 else {}
                 lines.append({"iterations": self.done} | stored)
             else:
@@ -67,22 +72,20 @@ class WrittenFleet(FolderFleet):
             text = "".join(json.dumps(line) + "\n" for line in lines)
             (folder / "ranks" / f"{role['rank']:05d}.jsonl").write_text(text, encoding="utf-8")
 
-    def _end(self, folder: Path) -> None:
-        """They have ended."""
+    def _is_alive(self, running: Running[Ranks]) -> bool:
+        return running.handle is not None and not running.handle.is_ended
+
+    def _kill(self, running: Running[Ranks]) -> None:
+        assert running.handle is not None
+        running.handle.is_ended = True
 
 
-def request_of(plan: SriftPlan, **fields: Any) -> FleetRequest:  # noqa: ANN401 - fields of a request
-    """Return the request for the small plan's fleet."""
-    known: dict[str, Any] = {
-        "number": 1,
-        "plan": plan,
-        "place": PLACE,
-        "started": tuple(PLACE),
-        "from_iterations": 0,
-        "to_iterations": 60,
-        "heartbeat_s": 0.02,
-    }
-    return FleetRequest(**known | fields)
+def operation_of(number: int, place: Mapping[str, int] | None = None, **fields: Any) -> Operation:  # noqa: ANN401
+    """Return an operation of the small plan's fleet, or of another place."""
+    place = place or PLACE
+    known: dict[str, Any] = {"batches": (32,) * sum(place.values()), "to_iterations": 60}
+    name = f"fleet-{number:03d}"
+    return Operation(name, "train", "job", number, place, sum(place.values()), 1, **known | fields)
 
 
 class CountingJournal(Journal):
@@ -99,12 +102,19 @@ class CountingJournal(Journal):
 
 
 def follow(
-    plan: SriftPlan, out: Path, before: list[Record], *, done: int = 20
+    plan: SriftPlan, out: Path, before: list[Record], *, done: int = 20, left: Path | None = None
 ) -> tuple[FleetState, list[Record], list[int]]:
-    """Follow the small plan from these records on; return the state, all records, and where transactions ended."""
+    """Follow the small plan from these records on, with the fleets that another run has left.
+
+    Return the state, all records, and where transactions ended.
+    """
     journal = CountingJournal(out)
     try:
         journal.begin(Beginning("fleet", plan.to_json_data(), {}, {}), before)
+        for name in [each.operation for each in before if isinstance(each, OperationWanted)]:
+            assert left is not None
+            own = Path("operations", name)
+            shutil.copytree(left / own, out / own, ignore=shutil.ignore_patterns("stop"))
         state = FleetState(plan, SriftInstance.parse(plan.instance))
         for record in before:
             state.apply(record)
@@ -126,7 +136,7 @@ def test_a_monitor_may_be_killed_after_any_transaction(small_plan: SriftPlan, tm
     assert [plan.units[0].type for plan in whole.followed] == ["spot", "steady"]
     assert len(ends) > 8
     for known in ends[:-1]:
-        state, *_ = follow(small_plan, tmp_path / f"from-{known}", records[:known])
+        state, *_ = follow(small_plan, tmp_path / f"from-{known}", records[:known], left=tmp_path / "whole")
         assert state.ended is not None
         assert (state.ended.code, state.iterations, state.attempts) == (0, 60, 2), records[known - 1]
         assert list(state.nodes) == list(whole.nodes)
@@ -136,7 +146,7 @@ def test_a_monitor_may_be_killed_after_any_transaction(small_plan: SriftPlan, tm
 def test_the_second_fleet_goes_on_from_what_was_stored(small_plan: SriftPlan, tmp_path: Path) -> None:
     """Nobody is left to store: the last checkpoint counts, and the plan is of the 40 iterations since."""
     state, *_ = follow(small_plan, tmp_path, [])
-    said = json.loads((tmp_path / "fleets" / "002" / "fleet.json").read_text(encoding="utf-8"))
+    said = json.loads((tmp_path / "operations" / "fleet-002" / "operation.json").read_text(encoding="utf-8"))
     assert (said["from_iterations"], said["to_iterations"], said["checkpoint"]) == (20, 60, "iteration-20")
     assert (state.plan.iterations, state.plan.supersedes) == (40, small_plan.plan_id)
 
@@ -148,23 +158,39 @@ def test_what_was_stored_may_be_all(small_plan: SriftPlan, tmp_path: Path) -> No
     assert (state.ended.code, state.attempts, state.iterations) == (0, 1, 60)
 
 
-def test_roles_divide_the_global_batch(paper_plan: SriftPlan, tmp_path: Path) -> None:
+def test_a_fleet_that_trains_is_given_up(small_plan: SriftPlan, tmp_path: Path) -> None:
+    """Nobody waits for silent VMs to come back: it is ended, all are given back, and the run is over with code 1."""
+    state = FleetState(small_plan, SriftInstance.parse(small_plan.instance))
+    fleet = WrittenFleet(tmp_path)
+    monitor = Monitor(state, FleetOptions(heartbeat_s=0.02, grace_s=5.0, return_s=1e6), fleet)
+    monitor.interrupt()
+    assert (monitor.follow(), state.status) == (130, "paused")
+    assert state.attempt is not None
+    again = Monitor(state, FleetOptions(heartbeat_s=0.02, grace_s=5.0, return_s=1e6), fleet)
+    again.resume()
+    assert again.abort() == 1
+    assert state.ended == Ended(state.t, None, GIVEN_UP, 1)
+    assert not state.running
+    assert not state.held_nodes()
+    assert fleet.observe((), ()).nodes == frozenset()
+
+
+def test_roles_divide_the_global_batch() -> None:
     """Eight ranks of two VMs have 128 samples each, one after the other."""
-    place = {"a": 4, "b": 4}
-    roles = list(request_of(paper_plan, place=place).roles())
+    roles = list(list_roles(operation_of(1, {"a": 4, "b": 4}, batches=(128,) * 8)))
     assert [role["first_sample"] for role in roles] == list(range(0, 1024, 128))
     assert [role["vm"] for role in roles] == ["a"] * 4 + ["b"] * 4
     assert [role["local_rank"] for role in roles] == [0, 1, 2, 3] * 2
     assert {role["loss_weight"] for role in roles} == {1.0}
-    assert tmp_path.is_dir()
+    assert [role["loss_weight"] for role in list_roles(operation_of(1, batches=(48, 16)))] == [1.5, 0.5]
 
 
-def test_lines_that_are_none_are_heartbeats(small_plan: SriftPlan, tmp_path: Path) -> None:
+def test_lines_that_are_none_are_heartbeats(tmp_path: Path) -> None:
     """Half a line waits for its rest, and what is no object says only that the rank is there."""
-    fleet = WrittenFleet(tmp_path, now_s=0.0)
-    fleet.start(request_of(small_plan, number=2))
+    fleet = WrittenFleet(tmp_path)
+    fleet.start(operation_of(2))
     fleet.poll(0.0)
-    path = tmp_path / "fleets" / "002" / "ranks" / "00000.jsonl"
+    path = tmp_path / "operations" / "fleet-002" / "ranks" / "00000.jsonl"
     with path.open("a", encoding="utf-8") as file:
         file.write('[1]\nnothing\n{"iterations": 7')
         file.flush()
@@ -173,8 +199,26 @@ def test_lines_that_are_none_are_heartbeats(small_plan: SriftPlan, tmp_path: Pat
         file.write("}\n")
     (report,) = fleet.poll(0.0)
     assert getattr(report, "iterations", 0) == 7
-    assert read_iterations(tmp_path, 2) == 60  # what the other rank says
-    assert read_iterations(tmp_path, 3) == 0
+    assert read_iterations(tmp_path, "fleet-002") == 60  # what the other rank says
+    assert read_iterations(tmp_path, "fleet-003") == 0
+
+
+def test_reports_are_of_when_they_were_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who takes over hears of each when it was made, 40 s and 10 s ago, and of what comes then when it is seen."""
+    first = WrittenFleet(tmp_path, now_s=100.0)
+    operation = operation_of(1, {"spot.vm-001": 1}, wanted_s=30.0)
+    first.start(operation)
+    first.poll(0.0)
+    path, now = tmp_path / "operations" / "fleet-001" / "ranks" / "00000.jsonl", time.time()
+    lines = [json.dumps({"at": now - ago_s}) + "\n" for ago_s in (40.0, 10.0, -50.0)]
+    path.write_text("".join(lines), encoding="utf-8")
+    second = WrittenFleet(tmp_path, now_s=110.0)
+    monkeypatch.setattr(second, "_start", lambda *_: None)  # they run
+    assert second.observe((), [operation]).operations == {"fleet-001"}
+    assert [event.t for event in second.poll(0.0)] == pytest.approx([70.0, 100.0, 110.0], abs=5.0)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(lines[0])  # of a VM whose clock is late
+    assert [event.t for event in second.poll(0.0)] == [110.0]
 
 
 def test_notices_are_files(tmp_path: Path) -> None:
@@ -182,18 +226,18 @@ def test_notices_are_files(tmp_path: Path) -> None:
     fleet = WrittenFleet(tmp_path, now_s=100.0)
     (tmp_path / "notices" / "spot.vm-001.json").write_text('{"in_s": 120}', encoding="utf-8")
     (notice,) = fleet.poll(0.0)
-    assert isinstance(notice, Notice)
-    assert notice.vm == "spot.vm-001"
+    assert isinstance(notice, NodeNoticed)
+    assert notice.node == "spot.vm-001"
     assert notice.at_s == pytest.approx(220.0, abs=5.0)
     assert fleet.poll(0.0) == []
 
 
 @pytest.fixture
-def folder(small_plan: SriftPlan, tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """Return the folder of a fleet that was asked for, whose ranks have not come yet."""
-    fleet = WrittenFleet(tmp_path, now_s=0.0)
-    fleet.start(request_of(small_plan, number=2, from_iterations=3, to_iterations=5, checkpoint="three"))
-    found = tmp_path / "fleets" / "002"
+    fleet = WrittenFleet(tmp_path)
+    fleet.start(operation_of(2, from_iterations=3, to_iterations=5, checkpoint=Checkpoint("three", "")))
+    found = tmp_path / "operations" / "fleet-002"
     for path in (found / "ranks").glob("*"):
         path.unlink()
     return found
@@ -203,7 +247,9 @@ def read_lines(folder: Path) -> list[dict[str, Any]]:
     """Return what rank 0 has said beside heartbeats."""
     path = folder / "ranks" / "00000.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [said for said in map(json.loads, lines) if said]
+    told = [json.loads(line) for line in lines]
+    assert all(said.pop("at") > 0 for said in told)
+    return [said for said in told if said]
 
 
 def test_a_member_says_what_it_does(folder: Path) -> None:

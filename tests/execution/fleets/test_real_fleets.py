@@ -51,7 +51,7 @@ def _read_losses(path: Path, fleets: int = 1) -> list[float]:
 
 
 def _end_all(out: Path) -> None:
-    for folder in sorted((out / "fleets").glob("*")):
+    for folder in sorted((out / "operations").glob("*")):
         for home in list_homes(folder):
             end(home)
 
@@ -67,7 +67,7 @@ def _wait_for(path: Path, iterations: int) -> None:
 
 
 def _send(out: Path, rank: int, number: signal.Signals) -> None:
-    report = (out / "fleets" / "001" / "ranks" / f"{rank:05d}.jsonl").read_text(encoding="utf-8")
+    report = (out / "operations" / "fleet-001" / "ranks" / f"{rank:05d}.jsonl").read_text(encoding="utf-8")
     os.kill(json.loads(report.splitlines()[0])["pid"], number)
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from optplan.errors import UsageError
-from optplan.execution.fleets.protocol import FleetRequest, Report
 from optplan.execution.fleets.running import watch
 from optplan.execution.fleets.slurm import SlurmFleet
 from optplan.execution.folders import FolderSettings
+from optplan.execution.protocol import Operation, Reported
+from optplan.execution.records import OperationEnded
 from optplan.formulations.srift.planning import SriftPlan
 
 pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
@@ -38,27 +39,29 @@ def test_a_fleet_of_two_jobs_does_what_it_has_to(small_plan: SriftPlan, tmp_path
     outcome = watch(small_plan, out=out, executor="slurm", command=COUNTING, **options)
     assert (outcome.status, outcome.code, outcome.iterations) == ("ended", 0, 60)
     noted = sorted(path.read_text(encoding="utf-8").partition(".")[2] for path in played_slurm.iterdir())
-    assert noted == ["001.spot.vm-001 gpu:v100:1 spot", "001.spot.vm-002 gpu:v100:1 spot"]
+    assert noted == ["fleet-001.spot.vm-001 gpu:v100:1 spot", "fleet-001.spot.vm-002 gpu:v100:1 spot"]
 
 
 def test_another_monitor_submits_nothing_again(
-    small_plan: SriftPlan,
     tmp_path: Path,
     played_slurm: Path,
     processes: Any,  # noqa: ANN401 - the fixture's
 ) -> None:
     """A monitor dies before it has noted one of its jobs: another one finds it by its name, and ends both."""
-    request = FleetRequest(1, small_plan, {"spot.vm-001": 1, "spot.vm-002": 1}, (), 0, 10**9)
-    first = SlurmFleet(FolderSettings(tmp_path, command=COUNTING, gres=""), now_s=0.0)
-    first.start(request)
-    reports = tmp_path / "fleets" / "001" / "ranks"
+    place = {"spot.vm-001": 1, "spot.vm-002": 1}
+    operation = Operation("fleet-001", "train", "job", 1, place, 2, 1, to_iterations=10**9)
+    settings = FolderSettings(tmp_path, command=COUNTING, gres="")
+    SlurmFleet({"spot": 1}, settings).start(operation)
+    folder = tmp_path / "operations" / "fleet-001"
+    reports = folder / "ranks"
     processes.wait_until(lambda: len(list(reports.iterdir())) == 2, "both ranks to report")
-    (tmp_path / "fleets" / "001" / "spot.vm-002.submitted").unlink()
-    second = SlurmFleet(FolderSettings(tmp_path, command=COUNTING, gres=""), now_s=0.0)
-    second.start(request)
+    (folder / "spot.vm-002.submitted").unlink()
+    second = SlurmFleet({"spot": 1}, settings)
+    assert second.observe((), [operation]).operations == {"fleet-001"}
     assert len(list(played_slurm.iterdir())) == 2
-    assert {heard.rank for heard in second.poll(60.0) if isinstance(heard, Report)} <= {0, 1}
-    second.end(1)
+    assert {heard.rank for heard in second.poll(60.0) if isinstance(heard, Reported)} <= {0, 1}
+    second.stop("fleet-001", 0.0)
+    processes.wait_until(lambda: any(isinstance(each, OperationEnded) for each in second.poll(0.0)), "its end")
     processes.wait_until(lambda: not processes.find(), "the ranks to end")
     pids = [json.loads(path.read_text(encoding="utf-8").splitlines()[0])["pid"] for path in sorted(reports.iterdir())]
     assert len(set(pids)) == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from optplan.errors import UsageError
 from optplan.execution.fleets.running import FleetOutcome, watch
 from optplan.execution.fleets.virtual import Course, Loss
+from optplan.execution.journal import Journal
 from optplan.execution.records import (
     CheckpointStored,
     CheckpointWanted,
@@ -19,6 +22,7 @@ from optplan.execution.records import (
     Record,
     Replanned,
 )
+from optplan.execution.runs import resume
 from optplan.formulations.srift.planning import SriftPlan
 
 #: Section 5.4: heartbeats are quick (it is noticed immediately), volumes take 4 s, and new VMs 150 s.
@@ -212,3 +216,38 @@ def test_a_vm_comes_back_so_often(small_plan: SriftPlan) -> None:
     assert [phase for phase, _ in list_changes(records)] == ["lost", "ready", "lost", "ready", "lost"]
     assert outcome.fleets == ("2 spot@32", "1 spot@32 + 1 steady@32")
     assert outcome.code == 0
+
+
+@pytest.mark.parametrize(
+    "course",
+    [
+        Course((Loss("spot", 1.3, back_s=3.0), Loss("spot", 5.1))),
+        Course((Loss("spot", 3.0, notice_s=2.0), Loss("spot", 4.0)), boots_s=(0.4, 0.7), iterations_s=(0.07,)),
+    ],
+)
+def test_a_virtual_fleet_goes_on(small_plan: SriftPlan, tmp_path: Path, course: Course) -> None:
+    """Its monitor is gone after any transaction: another one makes the same of the course, which is kept."""
+    options: dict[str, Any] = {"course": course, "heartbeat_s": 0.5, "launch_wait_s": 9.0}
+    whole, commit, died = watch(small_plan, **options), Journal.commit, 0
+
+    class GoneError(Exception):
+        """The monitor is gone."""
+
+    for last in range(100):
+        out, left = tmp_path / str(last), [last]
+
+        def commit_some(self: Journal, records: Sequence[Record], left: list[int] = left) -> None:
+            commit(self, records)
+            left[0] -= 1
+            if left[0] < 0:
+                raise GoneError
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Journal, "commit", commit_some)
+            try:
+                watch(small_plan, out=out, **options)
+                break
+            except GoneError:
+                died += 1
+        assert (last, resume(out).model_dump()) == (last, whole.model_dump())
+    assert died > 8
