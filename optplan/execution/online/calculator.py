@@ -150,25 +150,26 @@ class WidthCalculator:
 
     def _look(self, name: str) -> Look:
         """Look at a class anew."""
-        job_class, known = self.knowledge.estimate_class(name), self.knowledge.known
-        look = Look.at(
-            known.replace(classes={name: job_class}), known.classes[name], name, self.knowledge.classes[name]
-        )
-        self._looks[name], self._graphs[name] = look, Graph.of(known, name, job_class)
+        self._graphs.pop(name, None)
+        graph, known = self._graph_of(name), self.knowledge.known
+        look = self._looks[name] = Look.at(graph, known.classes[name], self.knowledge.classes[name])
         self._weigh(name)
         return look
 
+    def _graph_of(self, name: str) -> Graph:
+        """Return what jobs of a class cost as they were looked at: where a state was read, nothing has moved since."""
+        if name not in self._graphs:
+            self._graphs[name] = Graph.of(self.knowledge.known, name, self.knowledge.estimate_class(name))
+        return self._graphs[name]
+
     def _weigh(self, name: str) -> None:
         """Weigh the jobs of a class, as they were looked at, under the present table and prices."""
-        known, look = self.knowledge.known, self._looks[name]
-        graph = self._graphs.get(name)
-        if graph is None:  # of a state that was written down: nothing has moved since this was called for
-            graph = self._graphs[name] = Graph.of(known, name, self.knowledge.estimate_class(name))
+        known = self.knowledge.known
         rows, only = () if self.table is None else self.table.classes.get(name, ()), next(iter(known.gpu_types))
         prices = [self._prices.get(limit) for limit in known.limit_names]
         weight = known.classes[name].weight
         fair = None if None in prices or not weight else np.array(prices, dtype=float) / weight
-        look.weigh(graph, rows, only, fair)
+        self._looks[name].weigh(self._graph_of(name), rows, only, fair)
 
     def _find_moved(self) -> bool:
         """Whether an estimate has moved enough since the last calculation; looks anew where it may have."""

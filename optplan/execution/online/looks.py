@@ -88,13 +88,12 @@ class Look:
     needs: float = 0.0
 
     @classmethod
-    def at(cls, instance: BoaInstance, stated: JobClass, name: str, estimate: ClassEstimate) -> Self:
-        """Look at a class of an instance that has it as it is estimated."""
-        job_class, speeds = instance.classes[name], instance.options(name).speeds
+    def at(cls, graph: Graph, stated: JobClass, estimate: ClassEstimate) -> Self:
+        """Look at a class as it is estimated."""
         return cls(
-            size_gpu_hours=job_class.size_gpu_hours,
-            speeds=np.exp(np.log(speeds).mean(axis=0)).tolist(),
-            at_places=find_speeds(job_class.speedup, estimate.hours),
+            size_gpu_hours=graph.job_class.size_gpu_hours,
+            speeds=np.exp(np.log(graph.speeds).mean(axis=0)).tolist(),
+            at_places=find_speeds(graph.job_class.speedup, estimate.hours),
             levels={place: level.log_speed for place, level in estimate.levels.items()},
             hinted=estimate.hinted,
             fitted=is_fitted(stated, estimate),
@@ -153,7 +152,9 @@ class Look:
 class Graph:
     """What each step of a job's way costs where one job of a class comes an hour and no other, and what a step is."""
 
+    job_class: JobClass
     costs: PathCosts
+    speeds: FloatArray
     nodes: Mapping[tuple[str, int], int]
 
     @classmethod
@@ -163,7 +164,8 @@ class Graph:
         options = alone.options(name)
         types = np.array(options.gpu_types)[options.group].tolist()
         pairs = zip(types, options.widths.tolist(), strict=True)
-        return cls(path_costs(alone)[0], {pair: node for node, pair in enumerate(pairs)})
+        nodes = {pair: node for node, pair in enumerate(pairs)}
+        return cls(job_class, path_costs(alone)[0], options.speeds, nodes)
 
     def resize(self, factor: float) -> PathCosts:
         """Return the costs of jobs that are larger by a factor: pauses stay as they are."""

@@ -539,6 +539,33 @@ def test_what_a_bound_proves_is_not_solved_for(
     assert solves["bound"] < solves["solve"] == len(steps) + 1
 
 
+def test_what_moves_sizes_a_little_is_summed_and_not_looked_at(
+    stream: BoaInstance, start_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stated as 49 jobs of 1 GPU-hour, with one of 1 and one of 2.02 that ended, jobs of a are 52.02 / 51 = 1.02 large.
+
+    On two GPUs, 1.6 times as fast, one of a and one of b an hour take (1.02 + 1) * 2 / 1.6 GPUs and, in the mean,
+    (1.02 + 1) / 2 / 1.6 h: the table is 1 % over its budget, and others keep it.
+    """
+    calculator = WidthCalculator(stream, Terms(window_h=1e8, stated_jobs=49.0), now_s=start_s)
+    calculator.consider(start_s)
+    for number, hours in ((1, 1.0), (2, 2.02)):
+        ran = ({"gpus": 1, "seconds": 3600.0 * hours},)
+        told = parse_event({"kind": "completion", "id": f"{number}", "job_class": "a", "ran": ran})
+        now_s = start_s + 900.0 * number
+        calculator.take([told], now_s)
+        made = _consider(calculator, now_s)
+        assert made.verdict is Verdict.KEPT
+        monkeypatch.setattr(WidthCalculator, "_look", None)  # from now on nobody looks anew, or solves
+        monkeypatch.setattr(WidthCalculator, "_solve", None)
+    assert (made.planned, made.present_jct_s) == pytest.approx((2.02 * 2 / 1.6, 2.02 / 2 / 1.6 * 3600.0), rel=1e-6)
+    best_s = solve(calculator.knowledge.estimate().replace(policy="mixed")).objective
+    assert made.bound_s is not None
+    assert best_s is not None
+    assert made.bound_s <= best_s
+    assert "it takes 1.00% more than the limit budget" in made.notes[0]
+
+
 @pytest.mark.parametrize(
     ("budget", "verdict", "planned", "note"),
     [
