@@ -246,7 +246,8 @@ class WidthCalculator:
         """
         known, limits = self.knowledge.known, self.knowledge.known.limits
         total = seconds = least = least_needs = most_needs = 0.0
-        takes, fits = dict.fromkeys(limits, 0.0), self.table is not None and bool(self._prices)
+        takes = dict.fromkeys(limits, 0.0)
+        fits = bool(self._prices) and self.table is not None and self.table.classes.keys() == self._looks.keys()
         for name, look in self._looks.items():
             costs, rate = look.count(), self.knowledge.rate_per_hour(name)
             weighted = rate * known.classes[name].weight
@@ -257,19 +258,18 @@ class WidthCalculator:
                 seconds, least = seconds + weighted * (costs.seconds or 0.0), least + weighted * (costs.least or 0.0)
                 for limit, amount in zip(limits, costs.takes, strict=True):
                     takes[limit] += rate * amount
-        if fits:
-            made = made.replace(present_jct_s=seconds / total, planned=takes[BUDGET])
+        present = {"present_jct_s": seconds / total, "planned": takes[BUDGET]} if fits else {}
         if least_needs > limits[BUDGET] * (1.0 + _ROUNDING) and not known.further_limits:
             needed = f"{most_needs:.4g} {made.unit} are needed, and {limits[BUDGET]:.4g} are given"
             notes = (f"the budget is too small: {needed}", self._say_what_stays())
-            return made.replace(verdict=Verdict.OVER_BUDGET, needed=most_needs, notes=notes)
+            return made.replace(verdict=Verdict.OVER_BUDGET, needed=most_needs, notes=notes, **present)
         excess = find_excess(limits, takes) if fits else None
         some_fit = excess is None or (not known.further_limits and most_needs <= limits[BUDGET])
         if not (fits and some_fit):
             return None
         bound_s = (least - sum(self._prices[limit] * amount for limit, amount in limits.items())) / total
-        kept = self._keep(bound_s, made.present_jct_s, excess, {}, at_most=" at most")
-        return made.replace(verdict=Verdict.KEPT, bound_s=bound_s, notes=(kept,)) if kept else None
+        kept = self._keep(bound_s, seconds / total, excess, {}, at_most=" at most")
+        return made.replace(verdict=Verdict.KEPT, bound_s=bound_s, notes=(kept,), **present) if kept else None
 
     def _say_what_stays(self) -> str:
         return "there is no table yet" if self.table is None else f"table {self.table.number} stays"
