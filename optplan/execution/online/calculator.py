@@ -10,23 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 from optplan.contracts import Infeasibility, LagrangianCertificate, Result
-from optplan.contracts.judgement import Evaluation
 from optplan.errors import DataError, OptplanError
 from optplan.execution.online.events import OnlineEvent
 from optplan.execution.online.knowledge import Knowledge
-from optplan.execution.online.looks import Look, Seen
-from optplan.execution.online.probing import find_probing
+from optplan.execution.online.looks import Graph, Look, Seen
+from optplan.execution.online.probing import Probing, find_probing
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.weighing import find_excess, rows_of, solution_of, weigh
 from optplan.execution.online.width_table import WidthTable
-from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
-from optplan.formulations.boa.judge.duality import dual_bound, least_consumption
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.judge.evaluation import share_evidence
 from optplan.formulations.boa.planning import as_run
 from optplan.schema import FrozenModel
@@ -101,8 +100,13 @@ class WidthCalculator:
         self._solved_s = self._looked_s = -math.inf
         self._heard = True
         self._near: Result[BoaSolution] | None = None
-        # Of the limits, as the last solve has found them: what proves that no table gains enough.
-        self._multipliers: dict[str, float] = {}
+        # By class: what each step of a job's way costs, as it was looked at.
+        self._graphs: dict[str, Graph] = {}
+        # By limit, as the last solve has found them: seconds of all jobs of an hour that one more of it is worth.
+        self._prices: dict[str, float] = {}
+        # Whether all that is limited are sums over classes, and widths are whole.
+        is_whole = instance.problem is not Problem.CONTINUOUS and instance.most_gpus is None
+        self._is_linear = is_whole and not (instance.due_s or instance.floors)
         if state is not None:
             self._restore(state)
 
@@ -126,20 +130,14 @@ class WidthCalculator:
         if settling or not (urgent or late or (self._heard and not looked)):
             return None
         self._looked_s, self._heard = now_s, False
-        if not (urgent or late or self._can_have_moved()):
-            return None
-        instance, known = self.knowledge.estimate(), self.knowledge.known
-        self._looks = {
-            name: Look.at(instance, known.classes[name], name, estimate)
-            for name, estimate in self.knowledge.classes.items()
-        }
-        seen = {name: each.seen for name, each in self._looks.items()}
-        changes, moved = self._compare(seen)
+        moved = self._find_moved()
         if not (urgent or late or moved):
             return None
+        seen = {name: look.seen(self.knowledge.rate_per_hour(name)) for name, look in self._looks.items()}
+        changes = self._tell_changes(seen)
         reason = urgent or ("something moved" if moved else f"{self.terms.every_s / 60.0:g} minutes have passed")
         self._seen, self.knowledge.urgent, self._solved_s = seen, "", now_s
-        return self._calculate(instance, reason, changes)
+        return self._calculate(reason, changes)
 
     def calculate(self, now_s: float) -> Calculation:
         """Calculate widths now, whatever moved."""
@@ -150,71 +148,145 @@ class WidthCalculator:
             raise RuntimeError("no calculation was made")
         return made
 
-    def _can_have_moved(self) -> bool:
-        """Whether an estimate can have moved enough since the last calculation; cheaper than to estimate."""
-        limit, knowledge = math.log1p(self.terms.move), self.knowledge
+    def _look(self, name: str) -> Look:
+        """Look at a class anew."""
+        self._graphs.pop(name, None)
+        graph, known = self._graph_of(name), self.knowledge.known
+        look = self._looks[name] = Look.at(graph, known.classes[name], self.knowledge.classes[name])
+        self._weigh(name)
+        return look
+
+    def _graph_of(self, name: str) -> Graph:
+        """Return what jobs of a class cost as they were looked at: where a state was read, nothing has moved since."""
+        if name not in self._graphs:
+            self._graphs[name] = Graph.of(self.knowledge.known, name, self.knowledge.estimate_class(name))
+        return self._graphs[name]
+
+    def _weigh(self, name: str) -> None:
+        """Weigh the jobs of a class, as they were looked at, under the present table and prices."""
+        known = self.knowledge.known
+        rows, only = () if self.table is None else self.table.classes.get(name, ()), next(iter(known.gpu_types))
+        prices = [self._prices.get(limit) for limit in known.limit_names]
+        weight = known.classes[name].weight
+        fair = None if None in prices or not weight else np.array(prices, dtype=float) / weight
+        self._looks[name].weigh(self._graph_of(name), rows, only, fair)
+
+    def _find_moved(self) -> bool:
+        """Whether an estimate has moved enough since the last calculation; looks anew where it may have."""
+        limit, knowledge, moved = math.log1p(self.terms.move), self.knowledge, False
+        stated, looks = knowledge.known.classes, self._looks
+        for name in [name for name in looks if name not in stated]:
+            del looks[name]
         for name, estimate in knowledge.classes.items():
-            before, last = self._seen.get(name), self._looks.get(name)
+            look, before = looks.get(name), self._seen.get(name)
+            if look is None or not look.follow(stated[name], estimate):
+                look = self._look(name)
             if before is None:  # it is new, and that is urgent
                 continue
-            if last is None or last.stated is not knowledge.known.classes[name]:
-                return True
-            if last.most_moved(before, knowledge.rate_per_hour(name), estimate) > limit:
-                return True
-        return False
+            rate = knowledge.rate_per_hour(name)
+            most = look.most_moved(before, rate)
+            if most > limit and not look.is_exact:
+                most = self._look(name).most_moved(before, rate)
+            moved = moved or most > limit
+        return moved
 
-    def _compare(self, seen: Mapping[str, Seen]) -> tuple[list[str], bool]:
-        """Return what has changed since the last calculation, in words, and whether any of it moved enough."""
-        changes, most = [], 0.0
+    def _tell_changes(self, seen: Mapping[str, Seen]) -> list[str]:
+        """Say in words what has changed since the last calculation."""
+        changes = []
         for name, now in seen.items():
             before = self._seen.get(name)
             if before is None:
                 continue
-            size, rate = (abs(math.log(new / old)) for new, old in zip(now[1::-1], before[1::-1], strict=True))
-            speed = now.distance(before)
-            most = max(most, size, rate, speed)
             words = [
                 f"{what} {old:.4g} to {new:.4g} {unit}"
-                for what, moved, old, new, unit in (
-                    ("rate", rate, before.rate_per_hour, now.rate_per_hour, "an hour"),
-                    ("size", size, before.size_gpu_hours, now.size_gpu_hours, "GPU-hours"),
+                for what, old, new, unit in (
+                    ("rate", before.rate_per_hour, now.rate_per_hour, "an hour"),
+                    ("size", before.size_gpu_hours, now.size_gpu_hours, "GPU-hours"),
                 )
-                if moved > _TOLD
+                if abs(math.log(new / old)) > _TOLD
             ]
+            speed = now.distance(before)
             if speed > _TOLD:
                 words.append("other widths" if math.isinf(speed) else f"speeds by up to {math.expm1(speed):.1%}")
             if words:
                 changes.append(f"{name}: {', '.join(words)}")
-        return changes, most > math.log1p(self.terms.move)
+        return changes
 
-    def _calculate(self, instance: BoaInstance, reason: str, changes: list[str]) -> Calculation:
-        """Solve, and publish the table where it keeps the limits and is worth it."""
-        notes: list[str] = []
-        probing = find_probing(instance, self.knowledge.classes, self.terms)
-        unit = instance.budget_unit.value
+    def _calculate(self, reason: str, changes: list[str]) -> Calculation:
+        """Keep the table where that is proven right; else solve, and publish the new one where it is worth it."""
+        known = self.knowledge.known
         made = Calculation(
             at_s=self.knowledge.now_s,
             verdict=Verdict.FAILED,
             reason=reason,
             changes=tuple(changes),
             number=None if self.table is None else self.table.number,
-            budget=instance.budget_amount(),
-            unit=unit,
+            budget=known.budget_amount(),
+            unit=known.budget_unit.value,
         )
+        probing = Probing({}, 0.0)
+        if any(each.is_new for each in self.knowledge.classes.values()):
+            probing = find_probing(self.knowledge.estimate(), self.knowledge.classes, self.terms)
+        if self._is_linear and not probing.widths and not self._probed and (proven := self._prove(made)) is not None:
+            return proven
+        return self._replace(self.knowledge.estimate(), probing, made)
+
+    def _prove(self, made: Calculation) -> Calculation | None:
+        """Return what sums over classes prove; None where they prove nothing, also with every class looked at anew."""
+        proven = self._conclude(made)
+        moved = [] if proven is not None else [name for name, look in self._looks.items() if not look.is_exact]
+        for name in moved:
+            self._look(name)
+        return self._conclude(made) if moved else proven
+
+    def _conclude(self, made: Calculation) -> Calculation | None:
+        """Return what sums over the classes prove: that no widths keep the budget, or that none gain enough.
+
+        The latter is Lagrange's bound at the last prices, which move with the weighted rate that means are divided by.
+        """
+        known, limits = self.knowledge.known, self.knowledge.known.limits
+        total = seconds = least = least_needs = most_needs = 0.0
+        takes = dict.fromkeys(limits, 0.0)
+        fits = bool(self._prices) and self.table is not None and self.table.classes.keys() == self._looks.keys()
+        for name, look in self._looks.items():
+            costs, rate = look.count(), self.knowledge.rate_per_hour(name)
+            weighted = rate * known.classes[name].weight
+            total += weighted
+            least_needs, most_needs = least_needs + rate * costs.needs[0], most_needs + rate * costs.needs[1]
+            fits = fits and costs.seconds is not None and costs.least is not None
+            if fits:
+                seconds, least = seconds + weighted * (costs.seconds or 0.0), least + weighted * (costs.least or 0.0)
+                for limit, amount in zip(limits, costs.takes, strict=True):
+                    takes[limit] += rate * amount
+        present = {"present_jct_s": seconds / total, "planned": takes[BUDGET]} if fits else {}
+        if least_needs > limits[BUDGET] * (1.0 + _ROUNDING) and not known.further_limits:
+            needed = f"{most_needs:.4g} {made.unit} are needed, and {limits[BUDGET]:.4g} are given"
+            notes = (f"the budget is too small: {needed}", self._say_what_stays())
+            return made.replace(verdict=Verdict.OVER_BUDGET, needed=most_needs, notes=notes, **present)
+        excess = find_excess(limits, takes) if fits else None
+        some_fit = excess is None or (not known.further_limits and most_needs <= limits[BUDGET])
+        if not (fits and some_fit):
+            return None
+        bound_s = (least - sum(self._prices[limit] * amount for limit, amount in limits.items())) / total
+        kept = self._keep(bound_s, seconds / total, excess, {}, at_most=" at most")
+        return made.replace(verdict=Verdict.KEPT, bound_s=bound_s, notes=(kept,), **present) if kept else None
+
+    def _say_what_stays(self) -> str:
+        return "there is no table yet" if self.table is None else f"table {self.table.number} stays"
+
+    def _replace(self, instance: BoaInstance, probing: Probing, made: Calculation) -> Calculation:
+        """Solve, and publish the table where it keeps the limits and is worth it."""
+        notes: list[str] = []
         present = None if self.table is None else weigh(instance, solution_of(self.table))
         if present is not None and not math.isnan(present.objective):
             made = made.replace(present_jct_s=present.objective, planned=present.consumption[BUDGET])
-            bound_s = None if probing.widths or self._probed else self._bound(instance, present)
-            kept = "" if bound_s is None else self._keep(instance, bound_s, present, {}, at_most=" at most")
-            if kept:
-                return made.replace(verdict=Verdict.KEPT, bound_s=bound_s, notes=(kept,))
         try:
             solution, result = self._solve(instance, probing.branches, probing.part, notes)
         except OptplanError as error:  # of an engine, or a bug of ours: jobs keep their widths
             solution, result = None, None
             notes.append(str(error))
         new = None if solution is None else weigh(instance, solution)
-        excess = None if new is None else find_excess(instance, new)
+        excess = None if new is None else find_excess(instance.limits, new.consumption)
         if excess is not None and excess[1] > _ROUNDING:
             notes.append(f"a table was found that takes {excess[1]:.2%} more than the limit {excess[0]}")
             made = made.replace(verdict=Verdict.OVER_BUDGET)
@@ -222,63 +294,52 @@ class WidthCalculator:
             needed = _find_needed(instance, result.infeasibility, probing.part)
             made = made.replace(verdict=Verdict.OVER_BUDGET, needed=needed)
         if solution is None or new is None or made.verdict is Verdict.OVER_BUDGET:
-            notes.append("there is no table yet" if self.table is None else f"table {self.table.number} stays")
-            return made.replace(notes=tuple(notes))
+            return made.replace(notes=(*notes, self._say_what_stays()))
         notes += [f"{name} is probed at {', '.join(map(str, at))} GPUs" for name, at in probing.widths.items()]
         assumed = share_evidence(instance, solution).get(Evidence.ASSUMED)
         notes += [] if assumed is None else [f"{assumed:.0%} of its GPUs rest on assumed speedups"]
-        kept = self._keep(instance, new.objective, present, probing.widths)
+        known = present is not None and made.present_jct_s is not None
+        excess = find_excess(instance.limits, present.consumption) if present is not None and known else None
+        kept = self._keep(new.objective, made.present_jct_s, excess, probing.widths)
         made = made.replace(
             mean_jct_s=new.objective,
             bound_s=None if result is None or probing.branches else result.bound,
             gap=None if result is None else result.gap,
         )
+        if not kept:
+            self._probed = probing.widths
+            self.table = WidthTable(
+                number=1 if self.table is None else self.table.number + 1,
+                made_s=self.knowledge.now_s,
+                gpu_types=tuple(instance.gpu_types),
+                classes={name: rows_of(branches) for name, branches in solution.branches.items()},
+                gpus=new.measures["gpus"],
+                mean_jct_s=new.measures["mean_jct_s"],
+            )
+        for name in self._looks:
+            self._weigh(name)
         if kept:
             return made.replace(verdict=Verdict.KEPT, notes=(*notes, kept))
-        self._probed = probing.widths
-        self.table = WidthTable(
-            number=1 if self.table is None else self.table.number + 1,
-            made_s=self.knowledge.now_s,
-            gpu_types=tuple(instance.gpu_types),
-            classes={name: rows_of(branches) for name, branches in solution.branches.items()},
-            gpus=new.measures["gpus"],
-            mean_jct_s=new.measures["mean_jct_s"],
-        )
+        assert self.table is not None  # just made
         return made.replace(
             verdict=Verdict.PUBLISHED, number=self.table.number, planned=new.consumption[BUDGET], notes=tuple(notes)
         )
 
-    def _bound(self, instance: BoaInstance, present: Evaluation) -> float | None:
-        """Return what no table is better than, by the last multipliers; None where it is not known that there is one.
-
-        A solve costs ten times as much. Some table keeps the budget where the present one does, or where the widths
-        that take least do; with further limits only the former is looked at.
-        """
-        if self._multipliers.keys() != set(instance.limit_names):
-            return None
-        if find_excess(instance, present) is not None:
-            if instance.further_limits or instance.most_gpus is not None:
-                return None
-            if sum(least_consumption(instance, np.ones(1)).values()) > instance.budget_amount():
-                return None
-        return dual_bound(instance, self._multipliers)
-
     def _keep(
         self,
-        instance: BoaInstance,
         new_s: float,
-        present: Evaluation | None,
+        present_s: float | None,
+        excess: tuple[str, float] | None,
         probed: dict[str, tuple[int, ...]],
         at_most: str = "",
     ) -> str:
         """Return why the present table stays; empty where the new one is to be published."""
-        if present is None or math.isnan(present.objective) or probed != self._probed:
+        if present_s is None or probed != self._probed:
             return ""
         least = self.terms.least_gain
-        excess = find_excess(instance, present)
         if excess is not None and excess[1] > least:
             return ""
-        gain = 1.0 - new_s / present.objective
+        gain = 1.0 - new_s / present_s
         if gain >= least:
             return ""
         beyond = f"; it takes {excess[1]:.2%} more than the limit {excess[0]}" if excess is not None else ""
@@ -304,7 +365,9 @@ class WidthCalculator:
             return None, result
         self._near = result
         proofs = [each for each in result.certificates if isinstance(each, LagrangianCertificate)]
-        self._multipliers = dict(max(proofs, key=lambda each: each.bound).multipliers) if proofs else {}
+        multipliers = max(proofs, key=lambda each: each.bound).multipliers if proofs else {}
+        total = asked.total_weighted_rate_per_hour
+        self._prices = {limit: total * each for limit, each in multipliers.items()}
         _, run = as_run(asked, result.solution)
         return BoaSolution(branches={name: probed.get(name) or run.branches[name] for name in instance.classes}), result
 
@@ -314,8 +377,9 @@ class WidthCalculator:
             "knowledge": self.knowledge.to_json_data(),
             "solved_s": None if math.isinf(self._solved_s) else self._solved_s,
             "probed": {name: list(widths) for name, widths in self._probed.items()},
-            "multipliers": self._multipliers,
+            "prices": self._prices,
             "seen": {name: seen._asdict() for name, seen in self._seen.items()},
+            "looks": {name: asdict(look) for name, look in self._looks.items()},
             "table": None if self.table is None else self.table.to_json_data(),
         }
 
@@ -323,8 +387,10 @@ class WidthCalculator:
         self.knowledge.restore(state["knowledge"])
         self._solved_s = -math.inf if state["solved_s"] is None else state["solved_s"]
         self._probed = {name: tuple(widths) for name, widths in state["probed"].items()}
-        self._multipliers = dict(state["multipliers"])
+        self._prices = dict(state["prices"])
         self._seen = {name: Seen(**seen) for name, seen in state["seen"].items()}
+        if not self.knowledge.is_changed:
+            self._looks = {name: Look(**look) for name, look in state["looks"].items()}
         self.table = None if state["table"] is None else WidthTable.parse(state["table"])
 
 

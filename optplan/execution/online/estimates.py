@@ -49,12 +49,13 @@ class Level:
 
 @dataclass
 class ClassEstimate:
-    """What was seen of a class; weights are as of the moment of the last :meth:`age`.
+    """What was seen of a class; weights are as of ``aged_s``, seconds since 1970.
 
     ``arrivals`` over ``watched_h`` is the rate; ``stated_jobs`` is the weight of the stated size; ``done`` and
     ``whole`` are weights of jobs that ended, and of those that did all their work and said how. By place (type of GPU
     and width) there are ``hours`` that whole jobs trained, ``held_hours`` that all did, and ``levels``, speeds
     measured; by type the latest ``hints`` of AdaptDL. It is watched from ``since_s`` on, seconds since 1970.
+    ``changes`` counts what was seen besides arrivals, ``hinted`` the hints that were others than before.
     """
 
     arrivals: float
@@ -68,15 +69,24 @@ class ClassEstimate:
     hints: dict[str, Hints] = field(default_factory=dict)
     is_new: bool = False
     since_s: float = 0.0
+    aged_s: float = 0.0
+    changes: int = 0
+    hinted: int = 0
 
-    @property
-    def rate_per_hour(self) -> float:
-        """Arrivals per hour."""
-        return self.arrivals / self.watched_h
+    def kept(self, now_s: float, window_h: float) -> float:
+        """Return what weights are to be multiplied by, to be those of now."""
+        return math.exp((self.aged_s - now_s) / SECONDS_PER_HOUR / window_h)
 
-    def age(self, hours: float, window_h: float) -> None:
+    def rate_per_hour(self, now_s: float, window_h: float) -> float:
+        """Return the arrivals per hour."""
+        kept = self.kept(now_s, window_h)
+        return self.arrivals * kept / (self.watched_h * kept + window_h * (1.0 - kept))
+
+    def age(self, now_s: float, window_h: float) -> None:
         """Let time pass."""
-        kept = math.exp(-hours / window_h)
+        if self.aged_s == now_s:
+            return
+        kept, self.aged_s = self.kept(now_s, window_h), now_s
         self.arrivals *= kept
         self.watched_h = self.watched_h * kept + window_h * (1.0 - kept)
         self.stated_jobs *= kept
@@ -89,6 +99,7 @@ class ClassEstimate:
             self.levels[place].weight *= kept
             if self.levels[place].weight < _FORGOTTEN:
                 del self.levels[place]
+                self.changes += 1
 
     def see_arrival(self, weight: float) -> None:
         """Count an arrival."""
@@ -96,6 +107,7 @@ class ClassEstimate:
 
     def see_completion(self, ran: tuple[Run, ...], gpu_type: str, weight: float, *, whole: bool, held: bool) -> None:
         """Count a job that ended; what it ``held`` counts unless that was before anybody watched."""
+        self.changes += 1
         self.done += weight
         sized = whole and any(run.seconds > 0 for run in ran)
         self.whole += weight if sized else 0.0
@@ -109,6 +121,7 @@ class ClassEstimate:
 
     def see_speed(self, measured: Measurement, gpu_type: str, per_epoch: float, weight: float) -> None:
         """Count a measurement; its speed is divided by ``per_epoch``, what its epoch is faster than the mean one."""
+        self.changes += 1
         place = place_of(measured.gpu_type or gpu_type, measured.gpus)
         log_speed = math.log(measured.speed / per_epoch)
         level = self.levels.get(place)
@@ -117,6 +130,13 @@ class ClassEstimate:
         else:
             level.weight += weight
             level.log_speed += weight / level.weight * (log_speed - level.log_speed)
+
+    def see_hints(self, hints: Hints, gpu_type: str) -> None:
+        """Take hints in place of those before."""
+        if self.hints.get(gpu_type) != hints:
+            self.hints[gpu_type] = hints
+            self.hinted += 1
+            self.changes += 1
 
     @property
     def gpu_hours(self) -> float:
@@ -135,9 +155,9 @@ class ClassEstimate:
         return cls(**{**data, "levels": levels, "hints": hints})
 
 
-def is_forgotten(estimate: ClassEstimate) -> bool:
+def is_forgotten(estimate: ClassEstimate, now_s: float, window_h: float) -> bool:
     """Whether a class that nobody stated was not heard of for so long that it is no class any more."""
-    return estimate.is_new and estimate.arrivals < _FORGOTTEN and estimate.done < _FORGOTTEN
+    return estimate.is_new and max(estimate.arrivals, estimate.done) * estimate.kept(now_s, window_h) < _FORGOTTEN
 
 
 def place_of(gpu_type: str, gpus: int) -> str:

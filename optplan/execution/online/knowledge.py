@@ -42,11 +42,13 @@ class Knowledge:
         self.stated = instance
         self.terms = terms
         self.now_s = self._began_s = now_s
-        self.urgent = ""
+        self.urgent, self.is_changed = "", False
         self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
         self._known: BoaInstance | None = None
         # Of the known instance: by class, type, GPUs and epoch, how much faster that epoch is than the mean one.
         self._factors: dict[tuple[str, str, int, int], float] = {}
+        # By class: after how many changes it was estimated last, and what.
+        self._estimated: dict[str, tuple[int, JobClass]] = {}
         self._watched_h = 0.0
 
     def take(self, events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
@@ -64,22 +66,27 @@ class Knowledge:
 
     def advance(self, now_s: float) -> None:
         """Let time pass until now; new classes that were not heard of for long are forgotten."""
-        hours = max(0.0, now_s - self.now_s) / SECONDS_PER_HOUR
-        self.now_s = now_s
-        if hours > 0.0:
-            kept = math.exp(-hours / self.terms.window_h)
-            self._watched_h = self._watched_h * kept + self.terms.window_h * (1.0 - kept)
+        if now_s == self.now_s:
+            return
+        window_h = self.terms.window_h
+        if now_s < self.now_s:  # a clock that was set back: no time has passed
             for estimate in self.classes.values():
-                estimate.age(hours, self.terms.window_h)
-            for name in [name for name, estimate in self.classes.items() if is_forgotten(estimate)]:
+                estimate.age(self.now_s, window_h)
+                estimate.aged_s = now_s
+        else:
+            kept = math.exp((self.now_s - now_s) / SECONDS_PER_HOUR / window_h)
+            self._watched_h = self._watched_h * kept + window_h * (1.0 - kept)
+            for name in [name for name, each in self.classes.items() if is_forgotten(each, now_s, window_h)]:
                 del self.classes[name]
                 self._known = None
+        self.now_s = now_s
 
     def _take(self, event: OnlineEvent) -> None:
         at_s = self.now_s if event.at_s is None else min(event.at_s, self.now_s)
         weight = self._weigh(at_s)
         if isinstance(event, Arrival):
             estimate = self._require_known_or_new(event.job_class)
+            estimate.age(self.now_s, self.terms.window_h)
             if at_s < estimate.since_s and estimate.is_new:
                 estimate.watched_h += self.terms.window_h * (self._weigh(estimate.since_s) - weight)
                 estimate.since_s = at_s
@@ -87,6 +94,7 @@ class Knowledge:
                 estimate.see_arrival(weight)
             return
         estimate = self._require_known(event.job_class)
+        estimate.age(self.now_s, self.terms.window_h)
         instance = self.known
         on = next(iter(instance.classes[event.job_class].speedup))
         if isinstance(event, Completion):
@@ -106,7 +114,7 @@ class Knowledge:
                 predict(predicted, widths, instance.classes[event.job_class].reference_width)
             if (event.gpu_type or on) not in estimate.hints:
                 self.urgent = f"the first hints for class {event.job_class}"
-            estimate.hints[event.gpu_type or on] = event.hints
+            estimate.see_hints(event.hints, event.gpu_type or on)
 
     def _weigh(self, at_s: float) -> float:
         """Return what something seen at a moment weighs now."""
@@ -126,6 +134,7 @@ class Knowledge:
                 stated_jobs=1.0,
                 is_new=True,
                 since_s=self.now_s,
+                aged_s=self.now_s,
             )
             self._known = None
             self.urgent = f"the first job of class {name}"
@@ -175,7 +184,7 @@ class Knowledge:
         if self._known is None:
             new = {name: self._state_new() for name, estimate in self.classes.items() if estimate.is_new}
             self._known = self.stated.replace(classes={**self.stated.classes, **new}) if new else self.stated
-            self._factors = {}
+            self._factors, self._estimated = {}, {}
         return self._known
 
     def _state_new(self) -> JobClass:
@@ -195,34 +204,42 @@ class Knowledge:
 
     def _begin_stated(self, name: str) -> ClassEstimate:
         window_h, rate = self.terms.window_h, self.stated.classes[name].arrival_rate_per_hour
-        return ClassEstimate(
-            arrivals=rate * window_h, watched_h=window_h, stated_jobs=self.terms.stated_jobs, since_s=self._began_s
-        )
+        stated = (rate * window_h, window_h, self.terms.stated_jobs)
+        return ClassEstimate(*stated, since_s=self._began_s, aged_s=self.now_s)
 
     def rate_per_hour(self, name: str) -> float:
         """Return the estimated rate of a class."""
-        return max(self.classes[name].rate_per_hour, _LEAST_RATE)
+        return max(self.classes[name].rate_per_hour(self.now_s, self.terms.window_h), _LEAST_RATE)
 
-    def estimate(self) -> BoaInstance:
-        """Return the instance as it is estimated now."""
-        known = self.known
-        classes = {}
-        for name, estimate in self.classes.items():
+    def estimate_class(self, name: str) -> JobClass:
+        """Return a class as its jobs are estimated now; how often they come is as it was stated."""
+        known, estimate = self.known, self.classes[name]
+        estimate.age(self.now_s, self.terms.window_h)
+        made, found = self._estimated.get(name, (-1, known.classes[name]))
+        if made != estimate.changes:
             job_class = known.classes[name]
             speedups = estimate_speedups(known, name, estimate, self.terms.gpus_per_node)
             size = estimate_size(job_class, estimate, find_speeds(speedups, estimate.hours))
-            classes[name] = job_class.replace(
-                arrival_rate_per_hour=self.rate_per_hour(name),
-                epoch_size_gpu_hours=job_class.epoch_size_gpu_hours * (size / job_class.size_gpu_hours),
-                speedup=speedups,
-            )
-        return known.replace(classes=classes)
+            sizes = job_class.epoch_size_gpu_hours * (size / job_class.size_gpu_hours)
+            found = job_class.replace(epoch_size_gpu_hours=sizes, speedup=speedups)
+            self._estimated[name] = estimate.changes, found
+        return found
+
+    def estimate(self) -> BoaInstance:
+        """Return the instance as it is estimated now."""
+        classes = {
+            name: self.estimate_class(name).replace(arrival_rate_per_hour=self.rate_per_hour(name))
+            for name in self.classes
+        }
+        return self.known.replace(classes=classes)
 
     def used(self) -> float | None:
         """Return the time-average GPUs of the jobs that ended, over the window; None in the first half hour."""
         if self._watched_h < _LEAST_WATCHED_H:
             return None
-        return math.fsum(estimate.gpu_hours for estimate in self.classes.values()) / self._watched_h
+        window_h = self.terms.window_h
+        held = (each.gpu_hours * each.kept(self.now_s, window_h) for each in self.classes.values())
+        return math.fsum(held) / self._watched_h
 
     def to_json_data(self) -> dict[str, Any]:
         """Return all that has to be written down, as plain data."""
@@ -240,11 +257,14 @@ class Knowledge:
 
         Classes that the instance has now and that were seen before go on as they were seen.
         """
+        for estimate in self.classes.values():
+            estimate.aged_s = state["now_s"]
         for name, data in state["classes"].items():
             self.classes[name] = ClassEstimate.parse(data)
             self.classes[name].is_new = name not in self.stated.classes
         self._watched_h, self.urgent = state["watched_h"], state["urgent"]
-        if state["instance_hash"] != self.stated.content_hash():
+        self.is_changed = state["instance_hash"] != self.stated.content_hash()
+        if self.is_changed:
             self.urgent = "the instance was changed"
         self._began_s = state["began_s"]
         now_s, self.now_s = self.now_s, state["now_s"]

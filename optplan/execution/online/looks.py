@@ -1,27 +1,37 @@
-"""What was estimated of a class when somebody looked, and how far it can have gone since: cheaper than to look again.
+"""What was estimated of a class when it was looked at, and what its jobs amount to: cheaper than to solve again.
 
-Rates are compared as they are. A speed is the base's, corrected by what was measured. Corrections are interpolated, so
-that none moves further than twice the measurement that moved most: once by itself, once by what speeds are relative to.
-The same holds for the speeds that sizes are counted with.
+Mean completion time and GPUs are sums over classes that are linear in the rates, and under a given table linear in the
+size of a class's jobs, pauses being constant. What the best widths take at prices of GPUs is the least of such, and so
+concave: between two sizes it is above the line. So two sizes, a little below and above, do for all between.
+
+Speeds are the base's, corrected by what was measured and interpolated: none moves further than twice the measurement
+that moved most, once by itself, once by what speeds are relative to; nor does a size, which is counted with speeds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 import numpy as np
 
+from optplan.contracts import PathCosts
 from optplan.execution.online.estimates import ClassEstimate, estimate_size, find_speeds, is_fitted
-from optplan.execution.online.hints import Hints
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
-from optplan.speedup import Speedup
+from optplan.formulations.boa.judge.duality import path_costs
+from optplan.formulations.boa.planning import WidthRow
+from optplan.judging.enumeration import least_path
+from optplan.schema import FloatArray
 
 #: What rounding may do to a logarithm.
 _ROUNDING = 1e-9
+#: By how much a size or a speed may have moved since a look, relatively.
+_REACH = 0.05
+#: The sizes for which jobs are weighed.
+_ENDS = (1.0 - _REACH, 1.0 + _REACH)
 
 
 class Seen(NamedTuple):
@@ -40,46 +50,141 @@ class Seen(NamedTuple):
         return float(np.abs(np.log(np.divide(self.speeds, before.speeds))).max())
 
 
-def look(instance: BoaInstance, name: str) -> Seen:
-    """Return what an instance says of a class."""
-    job_class, options = instance.classes[name], instance.options(name)
-    speeds = np.exp(np.log(options.speeds).mean(axis=0))
-    return Seen(job_class.arrival_rate_per_hour, job_class.size_gpu_hours, speeds.tolist())
+class JobCosts(NamedTuple):
+    """Bounds on what a job of a class amounts to now.
+
+    ``seconds`` it takes at most under the table, and ``takes`` of each limit at one job an hour, None where the table
+    does not fit; ``least`` seconds, what it takes at the prices included, of any widths; ``needs`` of the budget at one
+    job an hour, at least and at most, on the widths that need least.
+    """
+
+    seconds: float | None
+    takes: Sequence[float]
+    least: float | None
+    needs: tuple[float, float]
 
 
 @dataclass
 class Look:
-    """A look at a class.
+    """A look at a class, whose present estimates are within ``factor`` of the size and e to the ``drift`` of speeds.
 
-    ``stated`` is the class before anything was seen of it; ``levels`` are logarithms of measured speeds by place; it is
-    ``exact`` where, a law being fitted, it holds only as long as nothing is measured.
+    ``levels`` are logarithms of measured speeds by place, ``at_places`` mean speedups. It is ``fitted`` where, a law
+    being fitted, it holds only as long as nothing is measured. For a size at either end, ``taken`` has the seconds of a
+    job under the table and what it takes of each limit, and ``least`` is as in :class:`JobCosts`; ``needs`` is so at
+    the size itself.
     """
 
-    stated: JobClass
-    seen: Seen
-    speedups: Mapping[str, Speedup]
-    levels: Mapping[str, float]
-    hints: Mapping[str, Hints]
-    exact: bool
-    _speeds: dict[str, float] = field(default_factory=dict)
+    size_gpu_hours: float
+    speeds: list[float]
+    at_places: dict[str, float]
+    levels: dict[str, float]
+    hinted: int
+    fitted: bool
+    changes: int
+    factor: float = 1.0
+    drift: float = 0.0
+    taken: list[list[float]] = field(default_factory=list)
+    least: list[float] = field(default_factory=list)
+    needs: float = 0.0
 
     @classmethod
-    def at(cls, instance: BoaInstance, stated: JobClass, name: str, estimate: ClassEstimate) -> Self:
-        """Look at a class of the instance that was estimated."""
-        levels = {place: level.log_speed for place, level in estimate.levels.items()}
-        speedups = instance.classes[name].speedup
-        return cls(stated, look(instance, name), speedups, levels, dict(estimate.hints), is_fitted(stated, estimate))
+    def at(cls, graph: Graph, stated: JobClass, estimate: ClassEstimate) -> Self:
+        """Look at a class as it is estimated."""
+        return cls(
+            size_gpu_hours=graph.job_class.size_gpu_hours,
+            speeds=np.exp(np.log(graph.speeds).mean(axis=0)).tolist(),
+            at_places=find_speeds(graph.job_class.speedup, estimate.hours),
+            levels={place: level.log_speed for place, level in estimate.levels.items()},
+            hinted=estimate.hinted,
+            fitted=is_fitted(stated, estimate),
+            changes=estimate.changes,
+        )
 
-    def most_moved(self, before: Seen, rate_per_hour: float, estimate: ClassEstimate) -> float:
-        """Return by how much rate, size or a speed can have moved at most since it was ``before``, as a logarithm."""
-        levels = estimate.levels
-        if levels.keys() != self.levels.keys() or estimate.hints != self.hints:
-            return math.inf
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing has moved since."""
+        return abs(self.factor - 1.0) <= _ROUNDING and not self.drift
+
+    def follow(self, stated: JobClass, estimate: ClassEstimate) -> bool:
+        """Take note of what was seen since; return whether the look is still good for anything."""
+        if estimate.changes == self.changes:
+            return True
+        levels, places = estimate.levels, self.at_places
+        if estimate.hinted != self.hinted or levels.keys() != self.levels.keys() or estimate.hours.keys() - places:
+            return False
         drift = max((abs(level.log_speed - self.levels[place]) for place, level in levels.items()), default=0.0)
-        if drift > _ROUNDING and self.exact:
-            return math.inf
-        if new := [place for place in estimate.hours if place not in self._speeds]:
-            self._speeds |= find_speeds(self.speedups, new)
-        size = estimate_size(self.stated, estimate, self._speeds)
-        moved = max(abs(math.log(size / before.size_gpu_hours)), self.seen.distance(before)) + 2.0 * drift
-        return max(abs(math.log(rate_per_hour / before.rate_per_hour)), moved) + _ROUNDING
+        self.changes, self.drift = estimate.changes, 2.0 * drift if drift > _ROUNDING else 0.0
+        self.factor = estimate_size(stated, estimate, places) / self.size_gpu_hours
+        return abs(self.factor - 1.0) <= _REACH and self.drift <= (0.0 if self.fitted else _REACH)
+
+    def seen(self, rate_per_hour: float) -> Seen:
+        """Return what is estimated now, to within the drift."""
+        return Seen(rate_per_hour, self.size_gpu_hours * self.factor, self.speeds)
+
+    def most_moved(self, before: Seen, rate_per_hour: float) -> float:
+        """Return by how much rate, size or a speed can have moved at most since it was ``before``, as a logarithm."""
+        size = abs(math.log(self.size_gpu_hours * self.factor / before.size_gpu_hours))
+        moved = (size if self.speeds is before.speeds else max(size, self.seen(1.0).distance(before))) + self.drift
+        return max(abs(math.log(rate_per_hour / before.rate_per_hour)), moved)
+
+    def weigh(self, graph: Graph, rows: Sequence[WidthRow], only: str, prices: FloatArray | None) -> None:
+        """Weigh a job as it was looked at, under a table's rows (of type ``only`` without one) and at prices (L,)."""
+        ends = [graph.resize(factor) for factor in _ENDS]
+        ways = [(row.share, path) for row in rows if (path := graph.find_path(row, only)) is not None]
+        fits = len(ways) == len(rows) > 0
+        self.taken = [np.sum([share * _follow(end, path) for share, path in ways], axis=0).tolist() for end in ends]
+        self.taken = self.taken if fits else []
+        self.least = [] if prices is None else [least_path(end, np.append(1.0, prices)) for end in ends]
+        self.needs = least_path(graph.costs, np.eye(len(graph.costs.limits) + 1)[1])
+
+    def count(self) -> JobCosts:
+        """Return what a job amounts to now."""
+        part, most, factor = (self.factor - _ENDS[0]) / (_ENDS[1] - _ENDS[0]), math.exp(2.0 * self.drift), self.factor
+        taken = (
+            [most * (low + part * (high - low)) for low, high in zip(*self.taken, strict=True)] if self.taken else []
+        )
+        least = (self.least[0] + part * (self.least[1] - self.least[0])) / most if self.least else None
+        needs = self.needs * min(1.0, factor) / most, self.needs * max(1.0, factor) * most
+        return JobCosts(taken[0] if taken else None, taken[1:], least, needs)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What each step of a job's way costs where one job of a class comes an hour and no other, and what a step is."""
+
+    job_class: JobClass
+    costs: PathCosts
+    speeds: FloatArray
+    nodes: Mapping[tuple[str, int], int]
+
+    @classmethod
+    def of(cls, instance: BoaInstance, name: str, job_class: JobClass) -> Self:
+        """Return the graph of a class of an instance."""
+        alone = instance.replace(classes={name: job_class.replace(arrival_rate_per_hour=1.0, weight=1.0)})
+        options = alone.options(name)
+        types = np.array(options.gpu_types)[options.group].tolist()
+        pairs = zip(types, options.widths.tolist(), strict=True)
+        nodes = {pair: node for node, pair in enumerate(pairs)}
+        return cls(job_class, path_costs(alone)[0], options.speeds, nodes)
+
+    def resize(self, factor: float) -> PathCosts:
+        """Return the costs of jobs that are larger by a factor: pauses stay as they are."""
+        costs = self.costs
+        return replace(costs, run_value=factor * costs.run_value, run_consumption=factor * costs.run_consumption)
+
+    def find_path(self, row: WidthRow, only: str) -> list[int] | None:
+        """Return the nodes of a row's epochs; None where the class has other epochs, or may not hold that."""
+        types = row.gpu_types or (only,) * row.gpus.size
+        found = [self.nodes[pair] for pair in zip(types, row.gpus.tolist(), strict=True) if pair in self.nodes]
+        return found if len(found) == row.gpus.size == len(self.costs.run_value) else None
+
+
+def _follow(costs: PathCosts, path: Sequence[int]) -> FloatArray:
+    """Return the value and the consumptions (1 + L,) of a path."""
+    epochs, nodes = np.arange(len(path)), np.array(path)
+    before = np.append(nodes[0], nodes[:-1])
+    enters = np.flatnonzero(np.append(True, nodes[1:] != nodes[:-1]))
+    came = (costs.group[before[enters]], enters, nodes[enters])
+    value = costs.run_value[epochs, nodes].sum() + costs.enter_value[came].sum()
+    used = costs.run_consumption[:, epochs, nodes].sum(axis=1) + costs.enter_consumption[:, *came].sum(axis=1)
+    return np.append(value, used)

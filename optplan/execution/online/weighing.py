@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from optplan.contracts.judgement import Evaluation
 from optplan.execution.online.width_table import WidthTable
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
@@ -32,9 +34,8 @@ def weigh(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     return evaluate(instance.replace(problem=problem, policy=Policy.MIXED), solution)
 
 
-def find_excess(instance: BoaInstance, weighed: Evaluation) -> tuple[str, float] | None:
+def find_excess(limits: Mapping[str, float], takes: Mapping[str, float]) -> tuple[str, float] | None:
     """Return the limit that is exceeded most, and by which part of it; None where all are kept."""
-    limits = instance.limits
-    excess = {name: weighed.consumption[name] / amount - 1.0 for name, amount in limits.items() if amount > 0}
+    excess = {name: takes[name] / amount - 1.0 for name, amount in limits.items() if amount > 0}
     worst = max(excess, key=lambda name: excess[name])
     return (worst, excess[worst]) if excess[worst] > 0 else None

@@ -7,8 +7,6 @@ from a page at all, and to bring the token.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
 import os
 import secrets
@@ -50,15 +48,16 @@ def read_token(folder: Path) -> str:
 
 def find_token(headers: Mapping[str, str]) -> str:
     """Return the token that a request brings: ``Bearer TOKEN``, or as the password of ``Basic``; empty without."""
-    scheme, _, value = headers.get("Authorization", "").partition(" ")
+    given = headers.get("Authorization", "")
+    scheme, _, value = given.partition(" ")
     if scheme.casefold() == "bearer":
         return value.strip()
-    if scheme.casefold() == "basic":
-        try:
-            return base64.b64decode(value.strip(), validate=True).decode("utf-8").partition(":")[2]
-        except (binascii.Error, UnicodeDecodeError):
-            return ""
-    return ""
+    from aiohttp import BasicAuth
+
+    try:
+        return str(BasicAuth.decode(given, encoding="utf-8").password)
+    except ValueError:
+        return ""
 
 
 def is_right(token: str, given: str) -> bool:

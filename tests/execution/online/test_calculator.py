@@ -19,6 +19,7 @@ from optplan.execution.online.events import Arrival, Completion, HintsReported, 
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.solving import solve
 
 _IDS = count()
@@ -485,13 +486,13 @@ def test_estimates_are_made_only_where_they_can_have_moved(
     """Fifty measurements a little beside 1.6 call for one estimate, for the first; others at 3 move it by 5 %."""
     calculator = WidthCalculator(stream, Terms(every_s=1e9, settle_s=0.0, move=0.05), now_s=start_s)
     _consider(calculator, start_s)
-    made, estimate = [0], Knowledge.estimate
+    made, estimate = [0], Knowledge.estimate_class
 
-    def count_made(self: Knowledge) -> BoaInstance:
-        made[0] += 1
-        return estimate(self)
+    def count_made(self: Knowledge, name: str) -> JobClass:
+        made[0] += name == "a"
+        return estimate(self, name)
 
-    monkeypatch.setattr(Knowledge, "estimate", count_made)
+    monkeypatch.setattr(Knowledge, "estimate_class", count_made)
     calculator.take(_measure("a", {1: 1.0}), start_s)
     for second in range(50):
         calculator.take(_measure("a", {2: 1.6 * (1.001 if second % 2 else 0.999)}), start_s + second)
@@ -499,7 +500,7 @@ def test_estimates_are_made_only_where_they_can_have_moved(
     assert made == [1]
     calculator.take(_measure("a", {2: 3.0, 1: 1.0}) * 20, start_s + 50)
     assert _consider(calculator, start_s + 50).reason == "something moved"
-    assert made == [2]
+    assert made == [3]  # when it was looked at, and in the instance that was solved
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -515,7 +516,7 @@ def test_what_a_bound_proves_is_not_solved_for(
         ]
         for _ in range(25)
     ]
-    told = {}
+    told, figures = {}, {}
     for way in solves:
 
         def count_solve(*args: Any, way: str = way, **kwargs: Any) -> Result[Any]:  # noqa: ANN401
@@ -524,16 +525,45 @@ def test_what_a_bound_proves_is_not_solved_for(
 
         monkeypatch.setattr(calculator_module, "solve", count_solve)
         if way == "solve":
-            monkeypatch.setattr(WidthCalculator, "_bound", lambda *_: None)
+            monkeypatch.setattr(WidthCalculator, "_prove", lambda *_: None)
         calculator = WidthCalculator(stream.replace(budget="4gpu"), Terms(window_h=10.0), now_s=start_s)
         made = [_consider(calculator, start_s)]
         for number, events in enumerate(steps, start=1):
             calculator.take(events, start_s + 900.0 * number)
             made.append(_consider(calculator, start_s + 900.0 * number))
-        told[way] = [(each.verdict, each.number, each.present_jct_s, each.planned, each.needed) for each in made]
+        told[way] = [(each.verdict, each.number) for each in made]
+        figures[way] = [(each.present_jct_s or 0.0, each.planned or 0.0, each.needed or 0.0) for each in made]
     assert told["bound"] == told["solve"]
+    assert np.array(figures["bound"]) == pytest.approx(np.array(figures["solve"]), rel=0.05)
     assert {verdict for verdict, *_ in told["bound"]} >= {Verdict.PUBLISHED, Verdict.KEPT}
     assert solves["bound"] < solves["solve"] == len(steps) + 1
+
+
+def test_what_moves_sizes_a_little_is_summed_and_not_looked_at(
+    stream: BoaInstance, start_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stated as 49 jobs of 1 GPU-hour, with one of 1 and one of 2.02 that ended, jobs of a are 52.02 / 51 = 1.02 large.
+
+    On two GPUs, 1.6 times as fast, one of a and one of b an hour take (1.02 + 1) * 2 / 1.6 GPUs and, in the mean,
+    (1.02 + 1) / 2 / 1.6 h: the table is 1 % over its budget, and others keep it.
+    """
+    calculator = WidthCalculator(stream, Terms(window_h=1e8, stated_jobs=49.0), now_s=start_s)
+    calculator.consider(start_s)
+    for number, hours in ((1, 1.0), (2, 2.02)):
+        ran = ({"gpus": 1, "seconds": 3600.0 * hours},)
+        told = parse_event({"kind": "completion", "id": f"{number}", "job_class": "a", "ran": ran})
+        now_s = start_s + 900.0 * number
+        calculator.take([told], now_s)
+        made = _consider(calculator, now_s)
+        assert made.verdict is Verdict.KEPT
+        monkeypatch.setattr(WidthCalculator, "_look", None)  # from now on nobody looks anew, or solves
+        monkeypatch.setattr(WidthCalculator, "_solve", None)
+    assert (made.planned, made.present_jct_s) == pytest.approx((2.02 * 2 / 1.6, 2.02 / 2 / 1.6 * 3600.0), rel=1e-6)
+    best_s = solve(calculator.knowledge.estimate().replace(policy="mixed")).objective
+    assert made.bound_s is not None
+    assert best_s is not None
+    assert made.bound_s <= best_s
+    assert "it takes 1.00% more than the limit budget" in made.notes[0]
 
 
 @pytest.mark.parametrize(
