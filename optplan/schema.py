@@ -309,14 +309,18 @@ def _feed(update: Any, value: Any) -> None:  # noqa: ANN401 - hashlib's bound me
     if kind is float:  # what there is most of comes first
         update(b"N" + struct.pack("<d", value + 0.0))
     elif kind is str:
-        _feed_text(update, value)
+        update(_encode_text(value))
     elif kind is dict:
         update(f"M{len(value)}".encode())
         for key in sorted(value):
-            _feed_text(update, str(key))
+            update(_encode_text(str(key)))
             _feed(update, value[key])
     elif kind is tuple or kind is list:
         update(f"L{len(value)}".encode())
+        if {*map(type, value)} == {str}:  # a few words, many times
+            words = {word: _encode_text(word) for word in set(value)}
+            update(b"".join([words[word] for word in value]))
+            return
         for item in value:
             _feed(update, item)
     elif value is None or kind is bool:
@@ -353,12 +357,12 @@ def _feed_rare(update: Any, value: Any, kind: type) -> None:  # noqa: ANN401 - h
         case tuple() | list():
             _feed(update, list(value))
         case _:
-            _feed_text(update, str(value))
+            update(_encode_text(str(value)))
 
 
-def _feed_text(update: Any, value: str) -> None:  # noqa: ANN401 - hashlib's bound method
+def _encode_text(value: str) -> bytes:
     text = value.encode()
-    update(f"S{len(text)}".encode() + text)
+    return b"S%d%b" % (len(text), text)
 
 
 @cache
