@@ -310,7 +310,7 @@ def _feed(update: Any, value: Any) -> None:  # noqa: ANN401 - hashlib's bound me
         update(b"N" + struct.pack("<d", value + 0.0))
     elif kind is str:
         update(_encode_text(value))
-    elif kind is dict:
+    elif kind is dict or kind is FrozenDict:
         update(f"M{len(value)}".encode())
         for key in sorted(value):
             update(_encode_text(str(key)))
@@ -336,9 +336,9 @@ def _feed_rare(update: Any, value: Any, kind: type) -> None:  # noqa: ANN401 - h
     if issubclass(kind, FrozenModel):
         heading, fields = _list_fields(kind)
         update(heading)
-        for name, encoded, came_later in fields:
+        for name, encoded, came_later, default in fields:
             field = value.hashed_later(name) if came_later else getattr(value, name)
-            if came_later and (field == {} or _same(field, kind.model_fields[name].default)):
+            if came_later and (field is default or field == {} or _same(field, default)):
                 continue
             update(encoded)
             _feed(update, field)
@@ -366,10 +366,11 @@ def _encode_text(value: str) -> bytes:
 
 
 @cache
-def _list_fields(model: type[BaseModel]) -> tuple[bytes, tuple[tuple[str, bytes, bool], ...]]:
-    """Return what a hash is fed for a record and for each of its fields, by name, and whether that came later."""
+def _list_fields(model: type[BaseModel]) -> tuple[bytes, tuple[tuple[str, bytes, bool, object], ...]]:
+    """Return what a hash is fed for a record and each field, by name, whether that came later, and its default."""
     later: frozenset[str] = getattr(model, "LATER", frozenset())
-    fields = tuple((name, name.encode() + b"=", name in later) for name in sorted(model.model_fields))
+    known = sorted(model.model_fields.items())
+    fields = tuple((name, name.encode() + b"=", name in later, field.default) for name, field in known)
     return b"R" + model.__name__.encode(), fields
 
 

@@ -243,4 +243,4 @@ class PathCosts:
         for weight, used, used_entering in zip(weights, self.run_consumption, self.enter_consumption, strict=True):
             run += weight * used
             enter += weight * used_entering[:, layers]
-        return run, np.broadcast_to(enter, self.enter_value.shape)
+        return run, enter if enter.shape[1] == len(run) else np.broadcast_to(enter, self.enter_value.shape)

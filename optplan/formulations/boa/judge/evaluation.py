@@ -52,7 +52,13 @@ from optplan.formulations.boa.data.instance import (
 )
 from optplan.formulations.boa.data.problems import PeakLimit
 from optplan.formulations.boa.judge.demand import find_demand
-from optplan.formulations.boa.judge.following import EpochTimes, epochs_by_type, follow_solution, real_range, types_along
+from optplan.formulations.boa.judge.following import (
+    EpochTimes,
+    epochs_by_type,
+    follow_solution,
+    real_range,
+    types_along,
+)
 from optplan.speedup import Evidence
 from optplan.speedup.curves import find_weakest
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit

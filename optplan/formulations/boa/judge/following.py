@@ -54,10 +54,11 @@ def types_along(instance: BoaInstance, branch: Branch) -> NDArray[np.str_]:
 
 def epochs_by_type(instance: BoaInstance, branch: Branch) -> list[tuple[str, IntArray | slice]]:
     """List the GPU types that a branch holds, by name, each with its epochs."""
-    if branch.gpu_types is None:
-        return [(instance.only_gpu_type, slice(None))]
+    held = [instance.only_gpu_type] if branch.gpu_types is None else sorted(set(branch.gpu_types))
+    if len(held) == 1:
+        return [(held[0], slice(None))]
     types = np.array(branch.gpu_types)
-    return [(gpu_type, np.flatnonzero(types == gpu_type)) for gpu_type in sorted(set(branch.gpu_types))]
+    return [(gpu_type, np.flatnonzero(types == gpu_type)) for gpu_type in held]
 
 
 @keep_latest
