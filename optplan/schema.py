@@ -309,14 +309,18 @@ def _feed(update: Any, value: Any) -> None:  # noqa: ANN401 - hashlib's bound me
     if kind is float:  # what there is most of comes first
         update(b"N" + struct.pack("<d", value + 0.0))
     elif kind is str:
-        _feed_text(update, value)
-    elif kind is dict:
+        update(_encode_text(value))
+    elif kind is dict or kind is FrozenDict:
         update(f"M{len(value)}".encode())
         for key in sorted(value):
-            _feed_text(update, str(key))
+            update(_encode_text(str(key)))
             _feed(update, value[key])
     elif kind is tuple or kind is list:
         update(f"L{len(value)}".encode())
+        if {*map(type, value)} == {str}:  # a few words, many times
+            words = {word: _encode_text(word) for word in set(value)}
+            update(b"".join([words[word] for word in value]))
+            return
         for item in value:
             _feed(update, item)
     elif value is None or kind is bool:
@@ -332,9 +336,9 @@ def _feed_rare(update: Any, value: Any, kind: type) -> None:  # noqa: ANN401 - h
     if issubclass(kind, FrozenModel):
         heading, fields = _list_fields(kind)
         update(heading)
-        for name, encoded, came_later in fields:
+        for name, encoded, came_later, default in fields:
             field = value.hashed_later(name) if came_later else getattr(value, name)
-            if came_later and (field == {} or _same(field, kind.model_fields[name].default)):
+            if came_later and (field is default or field == {} or _same(field, default)):
                 continue
             update(encoded)
             _feed(update, field)
@@ -353,19 +357,20 @@ def _feed_rare(update: Any, value: Any, kind: type) -> None:  # noqa: ANN401 - h
         case tuple() | list():
             _feed(update, list(value))
         case _:
-            _feed_text(update, str(value))
+            update(_encode_text(str(value)))
 
 
-def _feed_text(update: Any, value: str) -> None:  # noqa: ANN401 - hashlib's bound method
+def _encode_text(value: str) -> bytes:
     text = value.encode()
-    update(f"S{len(text)}".encode() + text)
+    return b"S%d%b" % (len(text), text)
 
 
 @cache
-def _list_fields(model: type[BaseModel]) -> tuple[bytes, tuple[tuple[str, bytes, bool], ...]]:
-    """Return what a hash is fed for a record and for each of its fields, by name, and whether that came later."""
+def _list_fields(model: type[BaseModel]) -> tuple[bytes, tuple[tuple[str, bytes, bool, object], ...]]:
+    """Return what a hash is fed for a record and each field, by name, whether that came later, and its default."""
     later: frozenset[str] = getattr(model, "LATER", frozenset())
-    fields = tuple((name, name.encode() + b"=", name in later) for name in sorted(model.model_fields))
+    known = sorted(model.model_fields.items())
+    fields = tuple((name, name.encode() + b"=", name in later, field.default) for name, field in known)
     return b"R" + model.__name__.encode(), fields
 
 

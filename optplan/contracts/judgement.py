@@ -235,9 +235,12 @@ class PathCosts:
         )
 
     def weighted(self, weights: FloatArray, *, value: float = 1.0) -> tuple[FloatArray, FloatArray]:
-        """Return what running (E, K) and entering (F, E, K) cost, the consumptions under weights (L,)."""
-        run, enter = value * self.run_value, value * self.enter_value
+        """Return what running (E, K) and entering (F, E, K) cost, the consumptions under weights (L,); not to write."""
+        # What is the same in all layers, without copies, stays so.
+        same = self.enter_value.strides[1] == self.enter_consumption.strides[2] == 0
+        layers = slice(0, 1) if same else slice(None)
+        run, enter = value * self.run_value, value * self.enter_value[:, layers]
         for weight, used, used_entering in zip(weights, self.run_consumption, self.enter_consumption, strict=True):
             run += weight * used
-            enter += weight * used_entering
-        return run, enter
+            enter += weight * used_entering[:, layers]
+        return run, enter if enter.shape[1] == len(run) else np.broadcast_to(enter, self.enter_value.shape)

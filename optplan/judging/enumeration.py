@@ -28,7 +28,7 @@ def least_path(graph: PathCosts, prices: FloatArray) -> float:
     run, enter = graph.weighted(prices[1:], value=float(prices[0]))
     group = np.ascontiguousarray(graph.group, dtype=np.intp)
     best, least = np.empty(group.size), np.empty(len(enter))
-    return find_least_path(np.ascontiguousarray(run), np.ascontiguousarray(enter), group, best, least)
+    return find_least_path(np.ascontiguousarray(run), enter, group, best, least)
 
 
 def least_within(

@@ -2,8 +2,8 @@
 cimport cython
 
 @cython.locals(endless=double, nodes=Py_ssize_t, groups=Py_ssize_t, layer=Py_ssize_t, k=Py_ssize_t, f=Py_ssize_t,
-    reached=double, found=double)
-cpdef double find_least_path(const double[:, ::1] run, const double[:, :, ::1] enter, const Py_ssize_t[::1] group,
+    low=double, found=double)
+cpdef double find_least_path(const double[:, ::1] run, const double[:, :, :] enter, const Py_ssize_t[::1] group,
     double[::1] best, double[::1] least) noexcept
 
 cdef class EndLists:

@@ -30,16 +30,22 @@ def find_least_path(run: Floats, enter: Floats, group: Places, best: Floats, lea
     endless = 1e300 * 1e300
     nodes, groups = run.shape[1], enter.shape[0]
     for layer in range(run.shape[0]):
-        for k in range(nodes):
-            reached = enter[group[k], 0, k] if layer == 0 else best[k]
-            if layer > 0:
-                for f in range(groups):
-                    reached = min(reached, least[f] + enter[f, layer, k])
-            best[k] = run[layer, k] + reached
+        if layer == 0:
+            for k in range(nodes):
+                best[k] = run[0, k] + enter[group[k], 0, k]
+        else:
+            for f in range(groups):
+                low = least[f]
+                for k in range(nodes):
+                    best[k] = min(best[k], low + enter[f, layer, k])
+            for k in range(nodes):
+                best[k] += run[layer, k]
         for f in range(groups):
-            least[f] = endless
-        for k in range(nodes):
-            least[group[k]] = min(least[group[k]], best[k])
+            low = endless
+            for k in range(nodes):
+                if group[k] == f:
+                    low = min(low, best[k])
+            least[f] = low
     found = endless
     for f in range(groups):
         found = min(found, least[f])
@@ -121,12 +127,15 @@ class EndLists:
             start, stop = self.shared_end[f], self.shared_end[f + 1]
             if not self.shared_least[f] <= room:
                 stop = start
+            self.first[k] = self.last[k] = begun
+            if begin == end and start == stop:
+                continue
             if at + end - begin + stop - start > self.made.shape[0]:
                 self.made = _grow(self.made, at + end - begin + stop - start)
             at = self._merge(
                 self.lists, begin, end, self.steps[layer, k], self.joined, start, stop, room, self.made, at
             )  # fmt: skip
-            self.first[k], self.last[k] = begun, at
+            self.last[k] = at
         self.lists, self.made = self.made, self.lists
         return at
 

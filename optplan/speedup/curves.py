@@ -177,8 +177,11 @@ class TableSpeedup(FrozenModel):
         """Return what the provenance says of each width; of one between two, what it says of the larger."""
         if self.provenance is None:
             return [NOT_SAID] * len(widths)
+        kinds = {word: read_provenance(word) for word in set(self.provenance)}
+        if len(kinds) == 1:
+            return [*kinds.values()] * len(widths)
         columns = np.minimum(np.searchsorted(self.gpus, widths), self.gpus.size - 1)
-        return [read_provenance(self.provenance[column]) for column in columns.tolist()]
+        return [kinds[self.provenance[column]] for column in columns.tolist()]
 
 
 def _check_shares(shares: FloatArray) -> FloatArray:

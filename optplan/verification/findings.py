@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
-
-import numpy as np
 
 from optplan.contracts import (
     BoundProof,
@@ -75,7 +74,7 @@ class Checks:
         self._failures += not holds
         if not holds and self._failures > _MOST_FAILURES:
             return
-        left, right, tolerance = (float(side) if np.isfinite(side) else 0.0 for side in sides)
+        left, right, tolerance = (float(side) if math.isfinite(side) else 0.0 for side in sides)
         self.checks.append(
             Check(
                 family=family,

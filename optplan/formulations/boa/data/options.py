@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -158,11 +159,12 @@ class Options:
 
     def of_type(self, gpu_type: str) -> slice:
         """Return where the pairs of a type are; empty when the class cannot run on it."""
-        if self.gpu_types == (gpu_type,):
-            return slice(0, self.widths.size)
-        position = self.gpu_types.index(gpu_type) if gpu_type in self.gpu_types else len(self.gpu_types)
-        first, last = np.searchsorted(self.group, [position, position + 1]).tolist()
-        return slice(first, last)
+        return self._of_types.get(gpu_type, slice(self.widths.size, self.widths.size))
+
+    @cached_property
+    def _of_types(self) -> dict[str, slice]:
+        ends = np.searchsorted(self.group, np.arange(len(self.gpu_types) + 1)).tolist()
+        return {name: slice(*pair) for name, pair in zip(self.gpu_types, pairwise(ends), strict=True)}
 
     def find(self, gpu_types: tuple[str, ...] | None, widths: FloatArray) -> IntArray:
         """Return the positions of pairs (P,), or -1 where one is not allowed; types are None where there is one."""

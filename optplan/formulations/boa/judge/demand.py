@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.judge.following import follow_epochs, types_along
+from optplan.formulations.boa.judge.following import follow_solution, types_along
 from optplan.formulations.boa.judge.loops import recur_cells
 from optplan.formulations.boa.laws.demand import (
     STEADY,
@@ -63,8 +63,8 @@ def list_stays(instance: BoaInstance, solution: BoaSolution) -> list[Stay]:
     """List what jobs hold, by class, branch and GPU type."""
     stays = []
     for name, job_class in instance.classes.items():
-        for branch in solution.branches[name]:
-            times, types = follow_epochs(instance, name, branch), types_along(instance, branch)
+        for branch, times in zip(solution.branches[name], follow_solution(instance, solution)[name], strict=True):
+            types = types_along(instance, branch)
             total_h, held_h = times.total_h, times.held_h
             ends_h = np.append(0.0, np.cumsum(total_h))
             bounds = [*np.flatnonzero(times.change).tolist(), branch.widths.size]
@@ -97,13 +97,14 @@ def recur(crowd: Crowd, stopwatch: Stopwatch | None = None) -> Demand:
         members = np.arange(held.size)
         share = (1.0 - repeat) * repeat**members  # 0**0 is 1: clumps of one
         weights[held] += (held * share)[:, None] * clumps[:, place]
-    by_hour = np.ascontiguousarray(weights.T)
+    present = np.flatnonzero(weights.any(axis=1))
+    by_hour = np.ascontiguousarray(weights[present].T)
     chances = np.zeros((hours, size))
     chances[:, 0] = 1.0
     scale = -clumps.sum(axis=1)
     for first in range(1, size, _AT_ONCE):
         if stopwatch is not None:
             stopwatch.require()
-        recur_cells(by_hour, chances, scale, first, min(first + _AT_ONCE, size), _LARGE)
+        recur_cells(present, by_hour, chances, scale, first, min(first + _AT_ONCE, size), _LARGE)
     with np.errstate(divide="ignore"):
         return read_chances(crowd, np.exp(np.log(chances) + scale[:, None]))

@@ -72,9 +72,8 @@ def _path_costs(instance: BoaInstance, name: str, weigh: Sequence[Weigh]) -> Pat
     share = job_class.arrival_rate_per_hour * job_class.weight / instance.total_weighted_rate_per_hour
     wall, held = _stretch(instance, options.widths, types)
     value = share * SECONDS_PER_HOUR * wall
-    use = (
-        job_class.arrival_rate_per_hour * _count_paid(instance, options.widths, types) * held * _count(instance, types)
-    )
+    paid = _count_paid(instance, options.widths, types)
+    use = job_class.arrival_rate_per_hour * paid * held * _count(instance, options.gpu_types)[:, options.group]
     if instance.due_s:
         own_s = [wall * (SECONDS_PER_HOUR if name == due else 0.0) for due in instance.due_s]
         use = np.concatenate([use, own_s])
@@ -83,7 +82,7 @@ def _path_costs(instance: BoaInstance, name: str, weigh: Sequence[Weigh]) -> Pat
     if instance.floors:
         # From below: what is missing to the most that each epoch can run, with the floor itself in the first one. An
         # epoch that runs the floor keeps it alone, unless only a share of the jobs runs so much.
-        running = job_class.arrival_rate_per_hour * (_count_paid(instance, options.widths, types) * held * hours)
+        running = job_class.arrival_rate_per_hour * (paid * held * hours)
         own = instance.floors.get(name, 0.0)
         if instance.policy is not Policy.MIXED:
             running = np.minimum(running, own)
@@ -91,9 +90,8 @@ def _path_costs(instance: BoaInstance, name: str, weigh: Sequence[Weigh]) -> Pat
         missing[0] += own
         run_use = np.concatenate([run_use, [missing if name == floor else 0.0 * missing for floor in instance.floors]])
         pause_use = np.concatenate([pause_use, np.zeros((len(instance.floors), *pause_use.shape[1:]))])
-    paid = _count_paid(instance, options.widths, types).astype(float)
     for one in weigh:
-        jobs = job_class.arrival_rate_per_hour * held * one(name, paid)
+        jobs = job_class.arrival_rate_per_hour * held * one(name, paid.astype(float))
         run_use = np.concatenate([run_use, (jobs * hours)[None]])
         pause_use = np.concatenate([pause_use, (jobs * pauses)[None, :, None, :]])
     return PathCosts(
@@ -140,11 +138,11 @@ def _count_paid(instance: BoaInstance, widths: IntArray, types: NDArray[np.str_]
     return paid
 
 
-def _count(instance: BoaInstance, types: NDArray[np.str_]) -> FloatArray:
-    """Return (B, K) what a GPU of types (K,) counts in budget and quotas: its price, and 1 in its own quota."""
+def _count(instance: BoaInstance, types: Sequence[str]) -> FloatArray:
+    """Return (B, F) what a GPU of types (F,) counts in budget and quotas: its price, and 1 in its own quota."""
     prices = instance.prices_in_budget
-    rows = [[prices[gpu_type] for gpu_type in types.tolist()]]
-    return np.array(rows + [(types == limited).astype(float).tolist() for limited in instance.quotas])
+    rows = [[prices[gpu_type] for gpu_type in types]]
+    return np.array(rows + [[float(gpu_type == limited) for gpu_type in types] for limited in instance.quotas])
 
 
 def _repeat_layers(costs: FloatArray, layers: int) -> FloatArray:
@@ -192,9 +190,9 @@ def _least_continuous(instance: BoaInstance, name: str, weights: FloatArray, val
     weight = value * SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour * job_class.weight
     per_hour = np.full(job_class.num_epochs, np.inf)
     for gpu_type in options.gpu_types:
-        pairs, types = options.of_type(gpu_type), np.array([gpu_type])
+        pairs = options.of_type(gpu_type)
         curve, widths = job_class.speedup[gpu_type], options.widths[pairs]
-        price = float((weights @ _count(instance, types))[0])
+        price = float((weights @ _count(instance, [gpu_type]))[0])
         if has_real_widths(instance, name, gpu_type) and isinstance(curve, AmdahlSpeedup | PowerSpeedup):
             width = best_width(curve, weight, price, float(widths[0]), float(widths[-1]))
             best = (weight + price * width) / formula_speed(curve, width)

@@ -52,7 +52,13 @@ from optplan.formulations.boa.data.instance import (
 )
 from optplan.formulations.boa.data.problems import PeakLimit
 from optplan.formulations.boa.judge.demand import find_demand
-from optplan.formulations.boa.judge.following import EpochTimes, epochs_by_type, follow_epochs, real_range, types_along
+from optplan.formulations.boa.judge.following import (
+    EpochTimes,
+    epochs_by_type,
+    follow_solution,
+    real_range,
+    types_along,
+)
 from optplan.speedup import Evidence
 from optplan.speedup.curves import find_weakest
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit
@@ -102,8 +108,7 @@ def _measure(instance: BoaInstance, solution: BoaSolution) -> tuple[dict[str, fl
     for name, job_class in instance.classes.items():
         rate = job_class.arrival_rate_per_hour
         class_s, class_runs, class_rescales = list[float](), list[float](), list[float]()
-        for branch in solution.branches[name]:
-            times = follow_epochs(instance, name, branch)
+        for branch, times in zip(solution.branches[name], follow_solution(instance, solution)[name], strict=True):
             hours = [float((times.wall * part_h).sum()) for part_h in (times.run_h, times.pause_h)]
             jobs, held_gpus = rate * branch.fraction, times.paid * times.held
             class_s.append(branch.fraction * (hours[0] + hours[1]) * SECONDS_PER_HOUR)
@@ -324,8 +329,7 @@ def share_evidence(instance: BoaInstance, solution: BoaSolution | None) -> dict[
         if solution is None:
             found[weakest].append(rate * job_class.size_gpu_hours * job_class.reference_width)
             continue
-        for branch in solution.branches[name]:
-            times = follow_epochs(instance, name, branch)
+        for branch, times in zip(solution.branches[name], follow_solution(instance, solution)[name], strict=True):
             gpus = rate * branch.fraction * times.paid * times.held_h
             if len(kinds) == 1 or weakest == Evidence.ASSUMED:
                 found[weakest].append(float(gpus.sum()))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.judgement import JUDGE_TOLERANCE
-from optplan.formulations.boa.data.instance import BoaInstance, Branch, Problem, has_real_widths
+from optplan.contracts.judgement import JUDGE_TOLERANCE, keep_latest
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Problem, has_real_widths
 from optplan.formulations.boa.laws.closed_forms import formula_speed
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, speed_on_hull
@@ -54,10 +54,19 @@ def types_along(instance: BoaInstance, branch: Branch) -> NDArray[np.str_]:
 
 def epochs_by_type(instance: BoaInstance, branch: Branch) -> list[tuple[str, IntArray | slice]]:
     """List the GPU types that a branch holds, by name, each with its epochs."""
-    if branch.gpu_types is None:
-        return [(instance.only_gpu_type, slice(None))]
+    held = [instance.only_gpu_type] if branch.gpu_types is None else sorted(set(branch.gpu_types))
+    if len(held) == 1:
+        return [(held[0], slice(None))]
     types = np.array(branch.gpu_types)
-    return [(gpu_type, np.flatnonzero(types == gpu_type)) for gpu_type in sorted(set(branch.gpu_types))]
+    return [(gpu_type, np.flatnonzero(types == gpu_type)) for gpu_type in held]
+
+
+@keep_latest
+def follow_solution(instance: BoaInstance, solution: BoaSolution) -> dict[str, list[EpochTimes]]:
+    """Compute what each epoch takes, by class and branch, of a solution that keeps the rules of its shape."""
+    return {
+        name: [follow_epochs(instance, name, branch) for branch in solution.branches[name]] for name in instance.classes
+    }
 
 
 def follow_epochs(instance: BoaInstance, name: str, branch: Branch) -> EpochTimes:

@@ -287,18 +287,21 @@ class ClassRuns:
                     self.through[j, k] = min(self.through[j, k], self.ahead[j, k] + self.behind[j, k])
 
 
-def recur_cells(weights: Floats, chances: Floats, scale: Floats, begin: int, end: int, large: float) -> None:
+def recur_cells(
+    cells: Places, weights: Floats, chances: Floats, scale: Floats, begin: int, end: int, large: float
+) -> None:
     """Go on with Panjer's recursion from one number of cells to another, not included.
 
-    ``weights`` (H, N) are y q(y) of each number of cells y by time of the day. ``chances`` (H, N) are up to
-    e^``scale``, and scaled down where they exceed ``large``.
+    ``weights`` (H, C) are y q(y) of the numbers of cells y that clumps hold, ``cells`` (C,) rising, by time of the day.
+    ``chances`` (H, N) are up to e^``scale``, and scaled down where they exceed ``large``.
     """
     for hour in range(weights.shape[0]):
         for n in range(begin, end):
             summed = 0.0
-            for y in range(1, n + 1):
-                if weights[hour, y] != 0.0:
-                    summed += weights[hour, y] * chances[hour, n - y]
+            for place in range(cells.shape[0]):
+                if cells[place] > n:
+                    break
+                summed += weights[hour, place] * chances[hour, n - cells[place]]
             chances[hour, n] = summed / n
             if chances[hour, n] > large:
                 for y in range(n + 1):

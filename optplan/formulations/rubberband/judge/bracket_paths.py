@@ -125,6 +125,12 @@ class BracketPaths:
             for factor in _BESIDE:
                 weight = factor * s_weight
                 cuts.append(self._cut(usd_weight, weight, (usd_weight * most_usd + weight * most_s) * slack))
+        if self.instance.has_minimum_charges:  # each instance pays one at least, however short its life
+            cloud = self.instance.cloud
+            dear = cloud.price_usd_per_s * cloud.minimum_charge_s * self.held > most_usd * slack
+            for cut in cuts:
+                for ahead in cut.ahead:
+                    ahead[dear] = math.inf
         begins = np.ones(self.held.size, dtype=np.bool_)
         for cut in cuts:
             begins &= cut.weigh(self.start_s, self.start_usd) + cut.ahead[0] <= cut.limit
@@ -313,7 +319,8 @@ class BracketPaths:
         rows = np.flatnonzero(inside)
         row, choice = row[rows], choice[rows]
         run = self._extend(here.take(row), stage, choice, held[rows], seconds[rows], usd[rows])
-        low, high = bound_charges(self.instance, run)
+        latest_s = min((cut.limit / cut.s_weight for cut in cuts if cut.s_weight > 0.0), default=math.inf)
+        low, high = bound_charges(self.instance, run, latest_s=latest_s)
         rows = _find_undominated(run.seconds, run.usd + low, run.usd + high)
         inside = np.ones(rows.size, dtype=np.bool_)
         for cut in cuts:

@@ -77,11 +77,13 @@ def list_cohorts(held: IntArray) -> IntArray:
     return np.asarray(np.maximum(np.minimum(come[:, :, None], gone_after[:, None, :]) - first, 0))
 
 
-def bound_charges(instance: RubberBandInstance, paths: Paths, *, whole: bool = False) -> tuple[FloatArray, FloatArray]:
+def bound_charges(
+    instance: RubberBandInstance, paths: Paths, *, whole: bool = False, latest_s: float = math.inf
+) -> tuple[FloatArray, FloatArray]:
     """Return between which ends (L,) the minimum charges of paths lie, in US dollars.
 
-    At least instances already released pay, and the others when the path is ``whole``; at most the others pay what they
-    would if they went now.
+    At most the instances that are held still pay what they would if they went now, and at least, unless the path is
+    ``whole``, what they would if they stayed until ``latest_s``, by which all that are wanted are expected to end.
     """
     if not instance.has_minimum_charges:
         nothing = np.zeros(paths.node.size)
@@ -90,7 +92,7 @@ def bound_charges(instance: RubberBandInstance, paths: Paths, *, whole: bool = F
     if paths.node.size > step:
         rows = np.arange(paths.node.size)
         parts = [
-            bound_charges(instance, paths.take(rows[first : first + step]), whole=whole)
+            bound_charges(instance, paths.take(rows[first : first + step]), whole=whole, latest_s=latest_s)
             for first in range(0, rows.size, step)
         ]
         return np.concatenate([least for least, _ in parts]), np.concatenate([most for _, most in parts])
@@ -101,14 +103,15 @@ def bound_charges(instance: RubberBandInstance, paths: Paths, *, whole: bool = F
     )
     provision = instance.cloud.provision_s
     # Paid from the start of the initialisation on: the request before it is not part of the life.
-    mean_s = paths.ends_s[:, None, :] - before_s - provision.expected_s
+    missing_s = instance.cloud.minimum_charge_s - (paths.ends_s[:, None, :] - before_s - provision.expected_s)
     variance = np.maximum(paths.variance[:, None, :] - before_variance - provision.deviation_s**2, 0.0)
-    missing_s = instance.cloud.minimum_charge_s - mean_s
     enough = paths.lasting[:, None, :] > before_lasting
-    least = np.where(enough, 0.0, usd * np.maximum(missing_s, 0.0))
+    least_s = missing_s.copy()
+    if not whole:
+        least_s[:, :, -1] -= np.maximum(latest_s - paths.ends_s[:, -1:], 0.0)
+    least = np.where(enough, 0.0, usd * np.maximum(least_s, 0.0))
     most = np.where(enough, 0.0, usd * 0.5 * (np.sqrt(variance + missing_s**2) + missing_s))
-    settled = least if whole else least[:, :, :-1]
-    return np.asarray(settled.sum(axis=(1, 2))), np.asarray(most.sum(axis=(1, 2)))
+    return np.asarray(least.sum(axis=(1, 2))), np.asarray(most.sum(axis=(1, 2)))
 
 
 #: A missing minimum charge below this share of the cost is none.

@@ -16,12 +16,11 @@ Interpret = Callable[[ModuleType], ModuleType]
 
 def recur(module: ModuleType) -> np.ndarray:
     """Return chances of up to 60 cells with a mean of 3 jobs of two cells and 900 of one, at a scale."""
-    weights = np.zeros((2, 60))
-    weights[0, 2], weights[1, 1] = 2 * 3.0, 900.0
+    cells, weights = np.array([1, 2], dtype=np.intp), np.array([[0.0, 2 * 3.0], [900.0, 0.0]])
     chances, scale = np.zeros((2, 60)), np.array([-3.0, -900.0])
     chances[:, 0] = 1.0
     for first in range(1, 60, 7):
-        module.recur_cells(weights, chances, scale, first, min(first + 7, 60), 1e30)
+        module.recur_cells(cells, weights, chances, scale, first, min(first + 7, 60), 1e30)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(chances) + scale[:, None])
 

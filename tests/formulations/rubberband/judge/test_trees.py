@@ -107,6 +107,24 @@ def test_no_bound_of_a_confidence_is_above_the_best_plan(seed: int, list_every_p
             assert not verify(instance, result.replace(infeasibility=claim)).nothing_wrong
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_the_least_cost_is_found_under_any_minimum_charge(seed: int, list_every_plan: ListPlans) -> None:
+    """Against every plan: whether shorter than the deadline or many times as long, no charge hides the cheapest."""
+    drawn, rng = _draw_search(100 + seed), np.random.default_rng(seed)
+    cloud = {"billing": "per-instance", "minimum_charge_s": float(rng.choice([30, 300, 3000])), "most_instances": 3}
+    instance = drawn.replace(cloud=drawn.cloud.replace(**cloud))
+    measures = [evaluate(instance, plan).measures for plan in list_every_plan(instance)]
+    usd, seconds = (np.array([one[name] for one in measures]) for name in ("expected_usd", "expected_s"))
+    deadline_s = float(np.quantile(seconds, rng.random()))
+    instance = instance.replace(deadline_s=deadline_s)
+    for multiplier in (0.0, *(usd.max() / deadline_s * np.array([0.01, 1.0])).tolist()):
+        multipliers = {"deadline": multiplier}
+        allowance = float(usd.max()) - min(0.0, dual_bound(instance, multipliers))
+        assert least_within(instance, multipliers, allowance) == pytest.approx(
+            usd[seconds <= deadline_s].min(), rel=1e-9
+        )
+
+
 def _vary(**changes: Any) -> RubberBandInstance:  # noqa: ANN401 - whatever fields a test needs
     """Make the textbook's two stages with trials that vary by a fifth."""
     stages = [{"trials": 4, "iterations": 10}, {"trials": 1, "iterations": 30}]

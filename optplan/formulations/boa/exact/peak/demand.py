@@ -123,10 +123,10 @@ def _follow_real(
 
 def transform(crowd: Crowd) -> Demand:
     """Compute the chances (H, N) of a crowd by the fast Fourier transform."""
-    roots = np.exp(-2j * np.pi * np.arange(crowd.size // 2 + 1) / crowd.size)
-    logarithm = np.zeros((len(crowd.jobs), roots.size), dtype=complex)
-    for place, (cells, repeat) in enumerate(zip(crowd.cells.tolist(), crowd.repeat.tolist(), strict=True)):
-        turned = roots**cells
+    roots, half = np.exp(-2j * np.pi * np.arange(crowd.size) / crowd.size), np.arange(crowd.size // 2 + 1)
+    logarithm = np.zeros((len(crowd.jobs), half.size), dtype=complex)
+    for place, (cells, repeat) in enumerate(zip(crowd.cells.astype(int).tolist(), crowd.repeat.tolist(), strict=True)):
+        turned = roots[cells * half % crowd.size]
         clump = (1.0 - repeat) * turned / (1.0 - repeat * turned)
         logarithm += (crowd.jobs[:, place] * (1.0 - repeat))[:, None] * (clump - 1.0)
     return read_chances(crowd, np.maximum(np.fft.irfft(np.exp(logarithm), crowd.size, axis=1), 0.0))
