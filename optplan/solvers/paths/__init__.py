@@ -96,6 +96,9 @@ class Tuning:
     pool_growth: float = 1.02
     choice_steps: int = 30_000
     choice_paths: int = 300
+    #: Parts of each search near the incumbent, and their share beside the others.
+    parts_near: int = 150
+    share_near: float = 0.25
     #: Passes between two looks at the clock.
     passes_between_looks: int = 4
     #: Rounds of closing nodes by their reduced costs, and the share of open nodes that makes another one worth while.

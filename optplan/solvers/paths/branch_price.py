@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, combinations, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +84,7 @@ class BranchAndPrice:
         self.master = RestrictedMaster(
             problem.graphs, problem.limits, unit, TUNING.artificial_cost, TUNING.column_memory
         )
-        self.mask = problem.mask
+        self.mask, self._given = problem.mask, problem.mask.copy()
         #: The incumbent's value, and its nodes (G, E) if it is of this search.
         self.value = value
         self.plan: NodeArray | None = None
@@ -99,6 +100,9 @@ class BranchAndPrice:
         #: Paths that were known when a choice was looked for last.
         self._combined = 0
         self._gains = Gains(problem.starts)
+        #: The choices of graphs to search near the incumbent, the incumbent that they are near, and parts of it so far.
+        self._choices: Iterator[tuple[int, ...]] = iter(())
+        self._near, self._parts_near = math.inf, 0
         #: The weights by which the graphs were priced last under these masks, and their bound.
         self._weighed: tuple[FloatArray, float] | None = None
 
@@ -138,6 +142,8 @@ class BranchAndPrice:
                 if self.master.count >= self._combined * TUNING.pool_growth:
                     self._combined = self.master.count
                     self._combine()
+                if self.plan is not None and self._parts_near < TUNING.share_near * self.branches - TUNING.parts_near:
+                    self._search_near(self.plan)
                 if self.branches % TUNING.parts_between_reports == 1 and self.report is not None:
                     self.report(self)
 
@@ -160,10 +166,6 @@ class BranchAndPrice:
         """Follow a change of the masks; return whether every graph can keep every limit of a kind."""
         self._weighed = None
         return self.graphs.refresh()
-
-    def _restore(self, problem: _Open) -> bool:
-        self.mask[:] = np.unpackbits(problem.closed, count=self.mask.size).reshape(self.mask.shape)
-        return self._refresh()
 
     def _generate(self, weight: float, cutoff: float) -> None:
         """Solve the master, with weight 1 or 0 of the values."""
@@ -194,7 +196,8 @@ class BranchAndPrice:
     def _process(self, problem: _Open) -> _Open | None:
         """Divide a part, or close it; return the side to go on with."""
         part = problem.part
-        self._restore(problem)
+        self.mask[:] = np.unpackbits(problem.closed, count=self.mask.size).reshape(self.mask.shape)
+        self._refresh()
         self.master.allow()
         self.master.load(problem.basis)
         for _ in range(TUNING.fixing_rounds):
@@ -271,10 +274,9 @@ class BranchAndPrice:
     def _try_plan(self) -> None:
         """Take the mixture as the incumbent where it is none, and keeps the masks or not."""
         columns, _ = self._levels()
-        if columns.size == self.graphs.num_graphs:
-            owner = np.asarray(self.master.owner)[columns]
-            if np.unique(owner).size == columns.size:
-                self._offer(columns[np.argsort(owner)])
+        owner = np.asarray(self.master.owner)[columns]
+        if np.array_equal(np.sort(owner), np.arange(self.graphs.num_graphs)):
+            self._offer(columns[np.argsort(owner)])
 
     def _offer(self, columns: IntArray) -> None:
         value = math.fsum((np.asarray(self.master.value)[columns] * self.master.unit).tolist())
@@ -284,20 +286,15 @@ class BranchAndPrice:
 
     def _combine(self) -> None:
         """Look for an incumbent among the paths known."""
-        master = self.master
-        count = master.count
-        value, entries = np.asarray(master.value)[:count], np.asarray(master.entries)[:count]
-        owner = np.asarray(master.owner)[:count]
+        master, known = self.master, slice(self.master.count)
+        value, entries = np.asarray(master.value)[known], np.asarray(master.entries)[known]
+        owner = np.asarray(master.owner)[known]
         weights = self.root.weights[1:] * self.limits / master.unit
         reduced = value + entries @ weights
-        graphs = master.num_graphs
-        lists = []
-        for g in range(graphs):
-            mine = np.flatnonzero(owner == g)
-            mine = mine[np.argsort(reduced[mine], kind="stable")][: TUNING.choice_paths]
-            if not mine.size:
-                return
-            lists.append(mine)
+        graphs, order = master.num_graphs, np.argsort(reduced, kind="stable")
+        lists = [order[owner[order] == g][: TUNING.choice_paths] for g in range(graphs)]
+        if not all(each.size for each in lists):
+            return
         order_of = sorted(range(graphs), key=lambda g: (lists[g].size, g))
         lists = [lists[g] for g in order_of]
         starts = np.concatenate([[0], np.cumsum([each.size for each in lists])]).astype(np.intp)
@@ -312,6 +309,29 @@ class BranchAndPrice:
         )
         if best < ceiling:
             self._offer(chosen[np.argsort(order_of)])
+
+    def _search_near(self, plan: NodeArray) -> None:
+        """Look for a better plan that has an incumbent's paths but for the next choice of graphs, smaller ones first.
+
+        Large neighbourhood search, by a branch and price of its own: Danna, Rothberg and Le Pape, "Exploring relaxation
+        induced neighborhoods to improve MIP solutions", Mathematical Programming 102, 2005.
+        """
+        if self._near > self.value:
+            sizes = range(2, len(plan))
+            self._near, self._choices = self.value, chain(*(combinations(range(len(plan)), size) for size in sizes))
+        free = next(self._choices, None)
+        if free is None:
+            return
+        self.mask[:] = self._given
+        for g, path in enumerate(plan):
+            for j in range(0 if g in free else int(self.problem.starts[g + 1] - self.problem.starts[g])):
+                self.problem.cut((g, j, int(path[j]), int(path[j]) + 1), within=True)
+        search = BranchAndPrice(self.problem, self.master.unit, self.gap, self.effort, self.value)
+        with suppress(OutOfEffortError):  # where time runs out, the next pass says so
+            search.run(TUNING.parts_near)
+        self._parts_near += 1 + search.branches
+        if search.plan is not None:
+            self.value, self.plan = search.value, search.plan
 
     def _branch(self, part: Part) -> _Open | None:
         """Divide a part by the best of some divisions; return the side to go on with."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optplan.errors import EngineError
-from optplan.solvers.limits import ROUNDING, most_within
+from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths import TUNING
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathFamily, join_batches
 from optplan.solvers.paths.search import Effort, OutOfEffortError
@@ -79,6 +79,8 @@ class Master:
         self.limits = limits
         self._cost_unit = cost_unit / num_graphs
         self._counted = np.flatnonzero(np.isfinite(limits))
+        #: The counted limits' numbers among the limits' rows.
+        self._limit_rows = np.arange(self._counted.size)
         counted = limits[self._counted]
         unit = np.maximum(counted, _LEAST_SHARE * most[self._counted])
         self._limit_unit = np.where(unit > 0.0, unit, 1.0) / num_graphs
@@ -155,11 +157,6 @@ class Master:
     def _is_settled(self, status: str) -> bool:
         """Whether a status can be believed: a great factor keeps any limit, and HiGHS calls one of 1e15 infeasible."""
         return status not in _UNSETTLED and not (self._with_factor and status == "kInfeasible")
-
-    @property
-    def _limit_rows(self) -> IntArray:
-        """Return the counted limits' numbers among the limits' rows."""
-        return np.arange(self._counted.size)
 
     def _start_engine(self) -> highspy.Highs:
         import highspy
@@ -271,11 +268,6 @@ class Aim:
         """Return the aim of the least value within the limits."""
         return cls(1.0, np.zeros(limits.size), limits)
 
-    @classmethod
-    def least_factor(cls, limits: FloatArray) -> Aim:
-        """Return the aim of the least common factor."""
-        return cls(0.0, np.zeros(limits.size), limits, is_factor=True)
-
     def cost(self, columns: PathBatch) -> FloatArray:
         """Return (P,) what following paths costs."""
         return columns.weigh(self.weights, self.value_weight)
@@ -341,7 +333,7 @@ class ColumnGeneration:
 
         The bound of ``progress`` exceeds 1 only when the limits cannot be kept.
         """
-        self.minimise(Aim.least_factor(limits), progress, enough=1.0)
+        self.minimise(Aim(0.0, np.zeros(limits.size), limits, is_factor=True), progress, enough=1.0)
 
     def minimise(self, aim: Aim, progress: Progress, *, enough: float = -math.inf) -> None:
         """Bring an aim's bound and its master together; the pool must hold a mixture that keeps the limits.
@@ -399,8 +391,3 @@ class ColumnGeneration:
         """Return whether the greatest bound meets the master's value."""
         rounding = 0.0 if aim.is_factor else ROUNDING * aim.pay(progress.multipliers)
         return solution.objective - progress.bound <= TUNING.agreement * abs(solution.objective) + rounding
-
-
-def exceeds_one(factor: float) -> bool:
-    """Return whether limits would have to grow by more than the tolerance."""
-    return factor > most_within(1.0)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_lost, is_within
+from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_lost, is_within, most_within
 from optplan.solvers.paths import TUNING
-from optplan.solvers.paths.column_generation import Aim, ColumnGeneration, MasterSolution, Progress, exceeds_one
+from optplan.solvers.paths.column_generation import Aim, ColumnGeneration, MasterSolution, Progress
 from optplan.solvers.paths.families import FloatArray, IntArray, Mixture, PathBatch, PathFamily, mix_columns
 from optplan.solvers.paths.search import Effort, OutOfEffortError
 
@@ -129,12 +129,12 @@ def maximise_bound(
             for graph, columns in known:
                 generation.add(graph, columns)
             generation.find_factor(limits, feasibility)
-            if not exceeds_one(feasibility.bound):
+            if feasibility.bound <= most_within(1.0):
                 limits = widen(limits, feasibility)
                 generation.minimise(Aim.least_value(limits), progress)
     except OutOfEffortError:
         progress.attained = False
-    if exceeds_one(feasibility.bound):
+    if feasibility.bound > most_within(1.0):
         multipliers = feasibility.multipliers / math.fsum((feasibility.multipliers * limits).tolist())
         return LinkedShortfall(
             limits, multipliers, feasibility.bound, generation.graph, generation.columns, generation.passes
@@ -273,7 +273,7 @@ def _relax(generation: ColumnGeneration, limit: int) -> LeastLimit | Futility:
     try:
         if limits.size > 1:
             generation.find_factor(limits, feasibility)
-            if exceeds_one(feasibility.bound):
+            if feasibility.bound > most_within(1.0):
                 return Futility(limit, feasibility.multipliers)
         generation.minimise(Aim(0.0, weights, widen(limits, feasibility)), progress)
     except OutOfEffortError:

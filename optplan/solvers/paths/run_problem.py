@@ -10,7 +10,6 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +35,8 @@ class RunProblem:
     kinds: IntArray
     #: (L,) What all paths together may consume.
     limits: FloatArray
-
-    @cached_property
-    def mask(self) -> NDArray[np.uint8]:
-        """(N, K) Nodes that may not be used, to be written."""
-        return np.asarray(self.graphs.closed)
+    #: (N, K) The nodes that may not be used, to be written.
+    mask: NDArray[np.uint8]
 
     def list_splits(self, owner: IntArray, nodes: NodeArray, levels: FloatArray) -> list[Split]:
         """List divisions of a mixture, by kinds and within kinds; those nearest to halves come first.
@@ -149,8 +145,9 @@ def state_runs(
             use = steps[1:, rows, inside].any(axis=(1, 2)) | entries[1:, g, :, inside].any(axis=(1, 2))
             used[g, h] = use
     found = RunGraphs(steps, entries, starts, bounds, owns, used, most_within(limits))
-    np.asarray(found.closed)[:] = closed
-    return RunProblem(found, starts, bounds, limits)
+    mask: NDArray[np.uint8] = np.asarray(found.closed)
+    mask[:] = closed
+    return RunProblem(found, starts, bounds, limits, mask)
 
 
 def _divide(paths: NodeArray, levels: FloatArray, kinds: list[int]) -> Iterator[tuple[float, tuple[int, int, int]]]:

@@ -65,16 +65,19 @@ cdef class RunGraphs:
         k=Py_ssize_t)
     cpdef double price(self, Py_ssize_t g, const double[::1] weights) noexcept
 
-    @cython.locals(endless=double, origin=Py_ssize_t, depth=Py_ssize_t, c=Py_ssize_t, begin=Py_ssize_t, end=Py_ssize_t,
-        j=Py_ssize_t, f=Py_ssize_t, best=double, after=Py_ssize_t, k=Py_ssize_t, cost=double, later=Py_ssize_t,
-        h=Py_ssize_t, row=Py_ssize_t)
+    @cython.locals(endless=double, origin=Py_ssize_t, depth=Py_ssize_t, begin=Py_ssize_t, end=Py_ssize_t, j=Py_ssize_t,
+        f=Py_ssize_t, best=double, after=Py_ssize_t, k=Py_ssize_t, cost=double, later=Py_ssize_t, h=Py_ssize_t,
+        row=Py_ssize_t)
     cdef void trace(self, Py_ssize_t g, Py_ssize_t node, Py_ssize_t kind) noexcept nogil
 
     @cython.locals(origin=Py_ssize_t, end=Py_ssize_t, kind=Py_ssize_t, j=Py_ssize_t, node=Py_ssize_t)
     cdef bint admits(self, Py_ssize_t g, const int[:, ::1] nodes, Py_ssize_t at) noexcept nogil
 
-    @cython.locals(origin=Py_ssize_t, kind=Py_ssize_t, before=Py_ssize_t, j=Py_ssize_t, node=Py_ssize_t, c=Py_ssize_t)
+    @cython.locals(j=Py_ssize_t)
     cpdef bint follow(self, Py_ssize_t g, const int[:, ::1] plan) noexcept
+
+    @cython.locals(kind=Py_ssize_t, before=Py_ssize_t, j=Py_ssize_t, node=Py_ssize_t, c=Py_ssize_t)
+    cdef void add_up(self, Py_ssize_t g) noexcept nogil
 
     @cython.locals(endless=double, origin=Py_ssize_t, depth=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, h=Py_ssize_t,
         end=Py_ssize_t, layer=Py_ssize_t, count=Py_ssize_t, joins=bint)

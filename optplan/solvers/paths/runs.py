@@ -343,8 +343,6 @@ class RunGraphs:
         endless = 1e300 * 1e300
         origin = self.starts[g]
         depth = self.starts[g + 1] - origin
-        for c in range(1 + self.num_limits):
-            self.sums[g, c] = self.entries[c, g, kind if self.per_kind else 0, node]
         begin = 0
         end = 0
         for j in range(depth):
@@ -355,8 +353,6 @@ class RunGraphs:
                     end = self.reach[origin + j, kind]
                     self.lengthen(g, kind, j, end, end)
             self.path[g, j] = node
-            for c in range(1 + self.num_limits):
-                self.sums[g, c] += self.steps[c, origin + j, node]
             if j + 1 == depth:
                 break
             f = kind if self.per_kind else 0
@@ -377,12 +373,10 @@ class RunGraphs:
                         for k in range(self.low[row, h], self.high[row, h]):
                             if self.enter[f, k] + self.go[j + 1, k] < best:
                                 best, after, later = self.enter[f, k] + self.go[j + 1, k], k, h
-            if after != node:
-                for c in range(1 + self.num_limits):
-                    self.sums[g, c] += self.entries[c, g, f, after]
             if later != kind:
                 begin = j + 1
             node, kind = after, later
+        self.add_up(g)
 
     def admits(self, g: int, nodes: Numbers, at: int) -> bool:
         """Whether a path, at a row of ``nodes``, keeps the masks and has possible runs only."""
@@ -406,10 +400,16 @@ class RunGraphs:
         """Add up a graph's path of a plan (G, E) as if it had been priced, if it keeps the masks; return whether."""
         if not self.admits(g, plan, g):
             return False
-        origin = self.starts[g]
+        for j in range(self.starts[g + 1] - self.starts[g]):
+            self.path[g, j] = plan[g, j]
+        self.add_up(g)
+        return True
+
+    def add_up(self, g: int) -> None:
+        """Add up value and consumptions of the path that is written down of a graph."""
         kind = before = 0
-        for j in range(self.starts[g + 1] - origin):
-            node = plan[g, j]
+        for j in range(self.starts[g + 1] - self.starts[g]):
+            node = self.path[g, j]
             while node >= self.kinds[g, kind + 1]:
                 kind += 1
             while node < self.kinds[g, kind]:
@@ -419,12 +419,10 @@ class RunGraphs:
             for c in range(1 + self.num_limits):
                 if j == 0:
                     self.sums[g, c] = 0.0
-                if j == 0 or node != plan[g, j - 1]:
+                if j == 0 or node != self.path[g, j - 1]:
                     self.sums[g, c] += self.entries[c, g, before if self.per_kind else 0, node]
-                self.sums[g, c] += self.steps[c, origin + j, node]
-            self.path[g, j] = node
+                self.sums[g, c] += self.steps[c, self.starts[g] + j, node]
             before = kind
-        return True
 
     def fix_by_reduced_cost(self, g: int, weights: Floats, most: float) -> int:
         """Close nodes through which every path of possible runs weighs more than ``most``; return how many."""

@@ -16,7 +16,6 @@ cdef class RestrictedMaster:
     cdef public int[:, ::1] nodes
     cdef public unsigned char[::1] allowed, kept
 
-    @cython.locals(more=Py_ssize_t)
     cpdef void reserve(self) except *
 
     @cython.locals(c=Py_ssize_t, limit=Py_ssize_t, j=Py_ssize_t)
@@ -29,7 +28,8 @@ cdef class RestrictedMaster:
     @cython.locals(c=Py_ssize_t, count=Py_ssize_t, at=Py_ssize_t)
     cpdef void allow(self) noexcept
 
-    @cython.locals(size=Py_ssize_t, row=Py_ssize_t, column=Py_ssize_t, at=Py_ssize_t, pivot=double, each=Py_ssize_t)
+    @cython.locals(size=Py_ssize_t, row=Py_ssize_t, column=Py_ssize_t, at=Py_ssize_t, pivot=double, each=Py_ssize_t,
+        replaceable=bint)
     cpdef void load(self, const Py_ssize_t[::1] basis) noexcept
 
     @cython.locals(at=Py_ssize_t)

@@ -78,16 +78,9 @@ class RestrictedMaster:
         """Make room for a further column of each graph."""
         if self.count + self.num_graphs <= self.value.shape[0]:
             return
-        more = self.value.shape[0]
-        self.value = np.concatenate([self.value, np.empty(more)])
-        self.entries = np.concatenate([self.entries, np.empty((more, self.num_limits))])
-        self.owner = np.concatenate([self.owner, np.empty(more, dtype=np.intp)])
-        self.nodes = np.concatenate([self.nodes, np.empty((more, self.nodes.shape[1]), dtype=np.int32)])
-        self.allowed = np.concatenate([self.allowed, np.zeros(more, dtype=np.uint8)])
-        self.active = np.concatenate([self.active, np.zeros(more, dtype=np.intp)])
-        self.used_at = np.concatenate([self.used_at, np.zeros(more, dtype=np.intp)])
-        self.kept = np.concatenate([self.kept, np.zeros(more, dtype=np.uint8)])
-        self.recent = np.concatenate([self.recent, np.zeros(more, dtype=np.intp)])
+        for name in ("value", "entries", "owner", "nodes", "allowed", "active", "used_at", "kept", "recent"):
+            known = np.asarray(getattr(self, name))
+            setattr(self, name, np.concatenate([known, np.zeros_like(known)]))
 
     def add(self, g: int) -> None:
         """Append the path that was priced last of a graph."""
@@ -160,9 +153,8 @@ class RestrictedMaster:
             row = -1
             pivot = 1e-7
             for each in range(size):
-                if self.basis[each] < 0 and self.keeps(basis, self.basis[each]):
-                    continue
-                if self.basis[each] < 0 and abs(self.entering[each]) > pivot:
+                replaceable = self.basis[each] < 0 and not self.keeps(basis, self.basis[each])
+                if replaceable and abs(self.entering[each]) > pivot:
                     pivot = abs(self.entering[each])
                     row = each
             if row >= 0:

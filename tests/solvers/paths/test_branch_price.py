@@ -182,6 +182,38 @@ def test_known_plans_do_not_change_the_optimum(seed: int) -> None:
     assert found[0] >= free.value * (1 - 1e-7)
 
 
+def test_searches_near_a_plan_find_the_best_that_shares_paths_with_it() -> None:
+    """From the worst plan of three paths the first search frees two of them; in the end freeing any two is in vain."""
+    seen = 0
+    for seed in range(60):
+        graphs, kinds, own, limits = draw(seed)
+        problem = run_problem.state_runs(graphs, kinds, own, limits)
+        assert problem is not None
+        if len(graphs) < 3 or sum(len(costs.run_value) for costs in graphs) > 7:
+            continue
+        paths, sums = zip(*map(every_path, graphs), strict=True)
+        totals = sums[0][:, None, None] + sums[1][None, :, None] + sums[2][None, None]
+        values = np.where((totals[..., 1:] <= limits).all(axis=-1), totals[..., 0], np.inf)
+        if not np.isfinite(values).any():
+            continue
+        worst = np.unravel_index(np.where(np.isfinite(values), values, -1.0).argmax(), values.shape)
+        searched = branch_price.BranchAndPrice(problem, 1.0, 1e-6, Effort(), values[worst])
+        plan = np.zeros((3, max(each.shape[1] for each in paths)), dtype=np.int32)
+        for g, at in enumerate(worst):
+            plan[g, : paths[g].shape[1]] = paths[g][at]
+        searched._search_near(plan)
+        assert searched.value == pytest.approx(values[:, :, worst[2]].min(), rel=1e-6)
+        for _ in range(20):
+            searched._search_near(plan if searched.plan is None else searched.plan)
+        assert next(searched._choices, None) is None
+        found = plan if searched.plan is None else searched.plan
+        held = [int((paths[g] == found[g, : paths[g].shape[1]]).all(axis=1).argmax()) for g in range(3)]
+        shared = min(values[:, :, held[2]].min(), values[:, held[1]].min(), values[held[0]].min())
+        assert searched.value == pytest.approx(shared, rel=1e-6)
+        seen += values[worst] > shared
+    assert seen >= 5
+
+
 def search(seed: int) -> list[float]:
     """Return everything that a search finds, and how long it takes."""
     graphs, kinds, own, limits = draw(seed)

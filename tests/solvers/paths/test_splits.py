@@ -14,7 +14,7 @@ def test_divisions_of_a_mixture_by_hand() -> None:
     """Paths 0, 0 (0.4) and 1, 2 (0.6), kinds {0, 1} and {2}: layer 1 is divided by kind, layer 0 within kind {0, 1}."""
     nodes = np.array([[0, 0], [1, 2]], dtype=np.int32)
     problem: Any = RunProblem
-    problem = problem(None, np.array([0, 2]), np.array([[0, 2, 3]]), np.zeros(0))  # its costs are not looked at
+    problem = problem(None, np.array([0, 2]), np.array([[0, 2, 3]]), np.zeros(0), None)  # its costs are not looked at
     found = problem.list_splits(np.zeros(2, dtype=int), nodes, np.array([0.4, 0.6]))
     # Of node 0 alone both layers hold 0.4, one stretch: its middle layer stands for it.
     assert sorted(found) == [(0, 0, 0, 1), (0, 1, 0, 2), (0, 1, 2, 3)]
