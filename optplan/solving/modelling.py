@@ -63,7 +63,7 @@ class Model:
     def __init__(self, instance: Instance, engine: str, held: PyomoModel | CvxpyModel) -> None:
         self.instance = instance
         self.engine = engine
-        self.native = held.native
+        self.native: Any = held.native
         self.leaves_out = held.leaves_out
         self.index = held.index
         self.expressions = held.expressions

@@ -62,21 +62,23 @@ def run_bounded(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
         message = f"a case takes more than {LONGEST_S} s of the processor, or {LONGEST_WAIT_S} s in all"
         raise TimeoutError(message)
 
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+
     def run(command: Sequence[str]) -> Told:
         capsys.readouterr()
+        used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + MOST_BYTES, limits[1]))
         signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
         signal.alarm(LONGEST_WAIT_S)
         code = main(list(command))
         signal.alarm(0)
         signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_AS, limits)  # what makes a case may take what it needs
         written = capsys.readouterr()
         return Told(command, code, written.out, written.err)
 
     monkeypatch.setenv("COLUMNS", "120")
     before = {each: signal.signal(each, stop) for each in (signal.SIGALRM, signal.SIGPROF)}
-    limits = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MOST_BYTES, limits[1]))
     yield run
     for each, handler in before.items():
         signal.signal(each, handler)

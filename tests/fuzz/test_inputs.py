@@ -214,6 +214,7 @@ def change_data(data: Any, dice: random.Random) -> Any:  # noqa: ANN401 - plain 
             holder[place[-1]] = json.loads(json.dumps(at(data, other)))
         else:
             holder[place[-1]] = change_value(holder[place[-1]], dice)
+        data = json.loads(json.dumps(data))  # what is repeated is one object, and would grow in all its places at once
     return data
 
 

@@ -59,9 +59,7 @@ class RunKind(ABC):
         """Follow a plan to its end, with what was given for its own parameters, and for the fields of its options."""
 
     @abstractmethod
-    def telling(
-        self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None
-    ) -> Teller | RunView:
+    def telling(self, plan: Plan, options: dict[str, Any], run: Run[Any, Any, Any, Any] | None) -> Teller | RunView:
         """Return what says what happens in a run that begins or goes on."""
 
     @abstractmethod

@@ -22,13 +22,12 @@ from typing import Any
 
 from optplan.contracts.plan import Plan
 from optplan.errors import UsageError
-from optplan.execution.command_executor import call_command
+from optplan.execution.command_executor import QueueExecutor, call_command
 from optplan.execution.fleets.hook import CHECKPOINTS, ORDERS, RANKS
 from optplan.execution.fleets.ranks import start_ranks
 from optplan.execution.fleets.terms import Heard
 from optplan.execution.folders import Ending, FolderSettings, Running
 from optplan.execution.protocol import Capabilities, Event, NodeRequest, Operation, Reported
-from optplan.execution.command_executor import QueueExecutor
 from optplan.execution.records import (
     Checkpoint,
     NodeNoticed,
