@@ -131,9 +131,12 @@ def test_help_of_every_command_has_its_examples(run: Runner, words: tuple[str, .
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_every_example_is_accepted(example: str) -> None:
+def test_every_example_is_accepted(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the help tells people to type is read without an error; nothing is run."""
     words = shlex.split(example)
+    monkeypatch.chdir(tmp_path)
+    for name in ("space.yaml", "pods.yaml"):  # files that options read at once
+        Path(name).write_text("{rate: [1, 2]}", encoding="utf-8")
     assert words[0] == "optplan"
     command: click.Command = application
     rest = words[1:]
