@@ -70,10 +70,12 @@ def run_bounded(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
         resource.setrlimit(resource.RLIMIT_AS, (used + MOST_BYTES, limits[1]))
         signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
         signal.alarm(LONGEST_WAIT_S)
-        code = main(list(command))
-        signal.alarm(0)
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        resource.setrlimit(resource.RLIMIT_AS, limits)  # what makes a case may take what it needs
+        try:
+            code = main(list(command))
+        finally:
+            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            resource.setrlimit(resource.RLIMIT_AS, limits)  # what makes a case may take what it needs
         written = capsys.readouterr()
         return Told(command, code, written.out, written.err)
 

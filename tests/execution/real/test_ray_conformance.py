@@ -13,7 +13,7 @@ pytestmark = pytest.mark.real
 
 
 def test_the_contract_holds_on_ray(run_alone: Callable[..., str], folder: Path) -> None:
-    """All tests of the contract pass on two nodes, by a shared folder and by a bucket of S3, those of fleets by a folder."""
+    """All tests of the contract pass on two nodes, by a shared folder and by a bucket of S3, fleets by a folder."""
     pytest.importorskip("ray", reason='ray is not installed; pip install "optplan[ray]" brings it')
     server = shutil.which("moto_server") or str(Path(sys.prefix) / "skypilot" / "bin" / "moto_server")
     if not Path(server).is_file():

@@ -24,9 +24,11 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from optplan.errors import DataError, UsageError
-from optplan.quantities import PositiveMinutes
+from optplan.quantities import PositiveMinutes, require_range
 from optplan.schema import (
+    LARGEST_AMOUNT,
     NUMBER,
+    AmountOrZero,
     FloatArray,
     FrozenModel,
     Numbers,
@@ -43,7 +45,7 @@ _LEAST_SAMPLES, _MOST_SAMPLES = 10, 100_000
 _ROUNDING = 1e-12
 
 #: A loss, or anything that is measured like one.
-Loss = Annotated[float, NUMBER]
+Loss = Annotated[float, NUMBER, AfterValidator(require_range)]
 
 _Samples = Annotated[int, Field(ge=_LEAST_SAMPLES, le=_MOST_SAMPLES, strict=True)]
 _Speedups = Annotated[Numbers, AfterValidator(require_amounts)]
@@ -86,7 +88,7 @@ class _Prior(FrozenModel):
     start_loss: Loss  # of a model that has not been trained
     scaling: TrialScaling  # lambda(p)
     #: Deviation of the normal error in every ranking; of a search the true loss of the best-looking trial counts.
-    ranking_noise_loss: Annotated[float, Field(ge=0), NUMBER] = 0.0
+    ranking_noise_loss: AmountOrZero = 0.0
     samples: _Samples = 10_000  # searches by which a plan is judged
     choice_samples: _Samples = 2_000  # those, others, by which it is chosen
     samples_seed: Annotated[int, Field(ge=0, strict=True)] = 0  # part of the instance: the objective depends on it
@@ -214,6 +216,10 @@ class TablePrior(_Prior):
             row, column = np.argwhere((table < 0) | (table > 1))[0].tolist()
             problem = f"entry [{row}][{column}]: got {float(table[row, column])!r}; shares from 0 to 1 are allowed"
             raise DataError(name, problem, "divide percentages by 100")
+        if (np.abs(table) > LARGEST_AMOUNT).any():
+            row, column = np.argwhere(np.abs(table) > LARGEST_AMOUNT)[0].tolist()
+            problem = f"entry [{row}][{column}]: got {float(table[row, column])!r}; numbers up to {LARGEST_AMOUNT:g}"
+            raise DataError(name, f"{problem} are allowed", "check the unit")
         if self.epochs is not None:
             self._check_epochs(self.epochs, table.shape[1])
         return self

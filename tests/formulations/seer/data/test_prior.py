@@ -185,6 +185,7 @@ def test_wrong_instances_with_priors_are_refused(
     ("fields", "message"),
     [
         ({"terminal_low_loss": 0.5}, r"terminal_low_loss: got 0.5, not below terminal_high_loss \(0.5\); lower it$"),
+        ({"start_loss": 1e308}, r"start_loss: got 1e\+308; numbers from 1e-20 to 1e\+20 are allowed; check the unit"),
         ({"start_loss": 0.4}, r"start_loss: got 0.4, less than terminal_high_loss \(0.5\); losses fall from it"),
         ({"rate_low_per_min": 2.0}, r"rate_low_per_min: got 2.0, more than rate_high_per_min \(1.0\); exchange"),
         ({"curve": "power"}, r"exponent: is missing, and the curve is power; add it, such as 1$"),
@@ -219,6 +220,10 @@ def test_wrong_parametric_priors_are_refused(fields: dict[str, object], message:
         (
             {"accuracies": [[0.5, 60.0, 0.9]]},
             r"accuracies: entry \[0\]\[1\]: got 60.0; shares from 0 to 1 are allowed;",
+        ),
+        (
+            {"accuracies": None, "losses": [[0.5, -1e300, 0.4]]},
+            r"losses: entry \[0\]\[1\]: got -1e\+300; numbers up to 1e\+20 are allowed; check the unit$",
         ),
         ({"epochs": [1, 2]}, r"epochs: got 2 numbers for 3 figures of each configuration; give one for each$"),
         ({"epochs": [1, 1, 2]}, r"epochs: got \[1.0, 1.0, 2.0\]; ascending numbers above zero are needed; before any"),
