@@ -208,8 +208,9 @@ def _list_widths(instance: BoaInstance, limit: PeakLimit) -> list[float]:
     """List the widths of jobs about at some shares of the GPUs of the limit, and the least beyond it."""
     every = np.unique(np.concatenate([instance.options(name).paid for name in instance.classes]))
     within = every[every <= limit.gpus]
-    listed = within[np.unique(np.minimum(np.searchsorted(within, _WIDTHS * limit.gpus), within.size - 1))].tolist()
-    return [float(width) for width in [*listed, *every[every > limit.gpus][:1].tolist()]]
+    near = np.unique(np.minimum(np.searchsorted(within, _WIDTHS * limit.gpus), within.size - 1))
+    listed = within[near] if within.size else within  # a limit below one GPU is kept when mostly nobody is there
+    return [float(width) for width in [*listed.tolist(), *every[every > limit.gpus][:1].tolist()]]
 
 
 def _range_of_rates(instance: BoaInstance) -> tuple[float, float]:

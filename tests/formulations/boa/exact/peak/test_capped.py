@@ -16,6 +16,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Bra
 from optplan.formulations.boa.data.job_classes import ArrivalPattern, JobClass
 from optplan.formulations.boa.exact.peak.capped import find_least_peak
 from optplan.formulations.boa.exact.peak.demand import find_demand
+from optplan.formulations.boa.exact.peak.lower_tail import _list_widths
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
@@ -44,6 +45,13 @@ def test_a_cap_takes_the_narrow_plan() -> None:
     assert capped.bound_proof is BoundProof.TREE
     assert verify(one_class(most_gpus={"gpus": 20, "probability": 0.95}), capped).ok
     assert capped.demand["steady_over_20"] == pytest.approx(0.00159, abs=1e-5)
+
+
+def test_a_limit_below_one_gpu_has_no_width_within() -> None:
+    """It is kept when mostly nobody is there; conditions are stated for the least width beyond it, one GPU."""
+    instance = one_class(most_gpus={"gpus": 0.7, "probability": 0.95})
+    assert instance.most_gpus is not None
+    assert _list_widths(instance, instance.most_gpus) == [1.0]
 
 
 def test_a_mixture_is_between() -> None:
