@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import time
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -141,9 +142,9 @@ class FolderFleet(QueueExecutor[Ranks]):
             self._start(folder.resolve(), ranks, log.resolve())
         return ranks
 
+    @abstractmethod
     def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:
         """Have the ranks of a fleet started that are not; what they write goes to a log."""
-        raise NotImplementedError
 
     # --------------------------------------------------------------------------------------------------------- looking
 
