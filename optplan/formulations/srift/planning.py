@@ -14,7 +14,7 @@ from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.errors import DataError, UsageError
 from optplan.formulations.srift.data.instance import DEADLINE, Interruptions, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
-from optplan.schema import Count, CountOrZero
+from optplan.schema import Count, CountOrZero, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR
 
 _Amount = Annotated[float, Field(ge=0)]
@@ -61,7 +61,7 @@ class SriftPlan(Plan):
     network: str = ""  #: Which network the job trains.
     #: iteration_s, training_s, launch_s: Predicted means: of an iteration, of all of them, and until VMs that do not
     #: run yet can train.
-    iteration_s: _Amount
+    iteration_s: PositiveAmount
     training_s: _Amount
     launch_s: _Amount
     launch_billed: bool  #: Whether the fleet is paid meanwhile.

@@ -193,11 +193,13 @@ def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effo
     where nothing less is feasible, the second 0 where more gains nothing.
     """
     mixture = bound.mixture
-    if mixture is not None and mixture.consumption[limit] < bound.limits[limit] * (1.0 - 2.0 * TUNING.small_changes[0]):
-        without = np.where(np.arange(bound.multipliers.size) == limit, 0.0, bound.multipliers)
-        return PriceRange(0.0, 0.0, without, without)
     generation = ColumnGeneration(family, effort if effort is not None else Effort())
     generation.add(bound.graph, bound.columns)
+    if mixture is not None and mixture.consumption[limit] < bound.limits[limit] * (1.0 - 2.0 * TUNING.small_changes[0]):
+        without = np.where(np.arange(bound.multipliers.size) == limit, 0.0, bound.multipliers)
+        # A limit of next to nothing may be left alone and still have its price: room there costs less than rounding.
+        if not bound.multipliers[limit] or _is_best(generation, bound, without):
+            return PriceRange(0.0, 0.0, without, without)
     less, more = (_find_end(generation, bound, limit, sign) for sign in (-1.0, 1.0))
     if more is None:  # within rounding of the least
         more = bound.multipliers

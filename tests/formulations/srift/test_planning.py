@@ -133,12 +133,13 @@ def test_totals_can_be_recomputed(make_instance: MakeInstance, count: int, price
     [
         ("global_batch", 60, "global_batch: is 60, and the batches of the fleet add up to 64"),
         ("world_size", 9, "world_size: is 9, and the fleet has 10 GPUs"),
+        ("iteration_s", 0.0, "iteration_s: got 0.0; input should be greater than 0"),
     ],
 )
-def test_plans_whose_sums_are_wrong_are_refused(
-    make_instance: MakeInstance, field: str, value: int, message: str
+def test_plans_whose_figures_are_wrong_are_refused(
+    make_instance: MakeInstance, field: str, value: float, message: str
 ) -> None:
-    """An executor must not train on another global batch than was planned."""
+    """An executor must not train on another global batch than was planned, nor in no time at all."""
     data: dict[str, Any] = build_plan(make_instance(), result_of(make_instance(), BALANCED)).to_json_data()
     del data["plan_id"]  # which fits the sums as they were
     with pytest.raises(DataError, match=message):

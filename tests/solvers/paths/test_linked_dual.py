@@ -107,6 +107,16 @@ def test_mixes_one_graph_per_binding_limit(one_layer: Callable[..., PathCosts]) 
     assert found.mixture.fraction == pytest.approx([0.5, 0.5, 0.5, 0.5], rel=1e-12)
 
 
+def test_a_limit_of_next_to_nothing_has_its_price(one_layer: Callable[..., PathCosts]) -> None:
+    """A mixture may leave alone what rounding allows, and the limit still costs what it keeps out."""
+    # Without limit 1 the path of value 1 would be taken: each unit of the limit is worth (4 - 1) / 2.
+    costs = [one_layer("a", [4, 1], [0, 0], [0, 2])]
+    graphs = LinkedGraphs.from_costs(costs, np.array([1.0, 1e-14]))
+    found = maximise_bound(graphs)
+    assert isinstance(found, LinkedBound)
+    assert ends_of(graphs, found, 1) == pytest.approx((1.5, 1.5), rel=1e-9)
+
+
 def test_limits_that_do_not_bind_cost_nothing(one_layer: Callable[..., PathCosts]) -> None:
     """Where the paths of least value keep all limits, one pass is all, and everything is free."""
     graphs = LinkedGraphs.from_costs([one_layer("a", [4, 1], [0, 2], [1, 1])], np.array([2.0, 5.0]))
