@@ -227,21 +227,25 @@ def _find_end(generation: ColumnGeneration, bound: LinkedBound, limit: int, sign
 def _prove_least(generation: ColumnGeneration, bound: LinkedBound, limit: int) -> FloatArray | None:
     """Return weights (L,), 1 for the limit, by which no mixture needs less of it; None where one does."""
     found = _relax(generation, limit)
-    if isinstance(found, Futility):  # the others are kept within the tolerance only
-        return None
-    if not found.attained:
+    if not isinstance(found, Futility) and not found.attained and generation.effort.stopwatch.expired:
         raise OutOfEffortError("time")
+    if isinstance(found, Futility) or not found.attained:  # kept within the tolerance only, or HiGHS cannot tell
+        return None
     return found.multipliers if found.least >= bound.limits[limit] * (1.0 - TUNING.small_changes[0]) else None
 
 
 def _price_at(generation: ColumnGeneration, limits: FloatArray) -> FloatArray | None:
-    """Return the best multipliers (L,) at some limits; None where these cannot be kept."""
-    feasibility = Progress(np.zeros(limits.size))
-    generation.find_factor(limits, feasibility)
-    if feasibility.bound > 1.0 + ROUNDING:
+    """Return the best multipliers (L,) at some limits; None where these cannot be kept, or HiGHS cannot tell."""
+    feasibility, progress = Progress(np.zeros(limits.size)), Progress(np.zeros(limits.size))
+    try:
+        generation.find_factor(limits, feasibility)
+        if feasibility.bound > 1.0 + ROUNDING:
+            return None
+        generation.minimise(Aim.least_value(limits), progress)
+    except OutOfEffortError as error:
+        if error.limit != "engine":
+            raise
         return None
-    progress = Progress(np.zeros(limits.size))
-    generation.minimise(Aim.least_value(limits), progress)
     return progress.multipliers
 
 

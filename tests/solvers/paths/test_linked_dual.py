@@ -16,6 +16,7 @@ from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.limits import is_within
 from optplan.solvers.paths import single
+from optplan.solvers.paths.column_generation import Master
 from optplan.solvers.paths.linked_dual import (
     Futility,
     LeastLimit,
@@ -25,7 +26,7 @@ from optplan.solvers.paths.linked_dual import (
     find_relaxations,
     maximise_bound,
 )
-from optplan.solvers.paths.search import Effort
+from optplan.solvers.paths.search import Effort, OutOfEffortError
 from optplan.solvers.paths.switching import LinkedGraphs
 
 Cases = SearchStrategy[tuple[tuple[PathCosts, ...], FloatArray]]
@@ -115,6 +116,23 @@ def test_a_limit_of_next_to_nothing_has_its_price(one_layer: Callable[..., PathC
     found = maximise_bound(graphs)
     assert isinstance(found, LinkedBound)
     assert ends_of(graphs, found, 1) == pytest.approx((1.5, 1.5), rel=1e-9)
+
+
+def test_prices_stand_where_the_engine_gives_up(
+    one_layer: Callable[..., PathCosts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where HiGHS cannot tell what a little less or more is worth, both ends are the price that is known."""
+    costs = [one_layer("a", [4, 1], [0, 2], [0, 0]), one_layer("b", [6, 1], [0, 0], [0, 2])]
+    graphs = LinkedGraphs.from_costs(costs, np.array([1.0, 1.0]))
+    found = maximise_bound(graphs)
+    assert isinstance(found, LinkedBound)
+
+    def give_up(*_: object) -> None:
+        raise OutOfEffortError("engine")
+
+    monkeypatch.setattr(Master, "solve", give_up)
+    price = find_price_range(graphs, found, 0)
+    assert (price.less, price.more) == (found.multipliers[0], found.multipliers[0]) == pytest.approx((1.5, 1.5))
 
 
 def test_limits_that_do_not_bind_cost_nothing(one_layer: Callable[..., PathCosts]) -> None:
