@@ -38,7 +38,7 @@ def test_an_error_for_each_width_holds_at_its_own() -> None:
 
 
 def test_the_error_of_a_law_is_for_each_doubling_from_the_reference_width() -> None:
-    """Ten per cent of sqrt(k): at 4 GPUs 2 / 1.21 to 2.42; seen from 4 GPUs, one GPU is two doublings away, and 8 one."""
+    """Of sqrt(k), 10 %: at 4 GPUs 2 / 1.21 to 2.42; seen from 4 GPUs, one GPU is two doublings away, and 8 one."""
     curve = PowerSpeedup(exponent=0.5, error=0.1)
     assert list_band(curve, [1, 4]) == [[1.0, pytest.approx(2 / 1.21)], [1.0, pytest.approx(2.42)]]
     assert list_band(curve, [1, 8], 4)[1] == [pytest.approx(1.21), pytest.approx(8**0.5 * 1.1)]
