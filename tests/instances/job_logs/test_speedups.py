@@ -220,7 +220,7 @@ def test_bands_contain_the_truth() -> None:
         found = SpeedupSources(Measured({}), {}).find("x", _runs(*zip(gpus.tolist(), hours.tolist(), strict=True)))
         others = np.array([width for width in widths if width != found.reference_width])
         low, high = found.curve.band_at(others, found.reference_width)
-        truth = law(others.astype(float)) / law(float(found.reference_width))
+        truth = law(others.astype(float)) / law(np.array([float(found.reference_width)]))
         held += int(((low[0] <= truth) & (truth <= high[0])).sum())
         total += others.size
     assert held >= 0.9 * total

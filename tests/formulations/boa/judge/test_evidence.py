@@ -91,6 +91,25 @@ def test_of_a_table_the_words_of_the_widths_count() -> None:
     }
 
 
+def test_what_follows_from_a_model_card_is_no_run_either() -> None:
+    """Loads of 3 and 1: 75 % of the GPUs on cards, said in words and on the badge as assumptions are."""
+    instance = build(law("card"), law("measured"))
+    result = solve(instance)
+    assert result.evidence == {"card": pytest.approx(0.75), "measured": pytest.approx(0.25)}
+    assert name_status(result) == ("proven optimal; 75 % of its GPUs on model cards", "fair")
+    assert add_evidence("", result).startswith(
+        " Speedups behind its GPUs: 75 % from model cards, 25 % measured. What is"
+    )
+    assert "speedups  0.75 card, 0.25 measured" in str(result)
+    assert verify(instance, result).ok
+    assert not verify(instance, alter(result, {})).ok
+    both = solve(build(law("card"), law("assumed")))
+    assert name_status(both)[0].endswith("; 25 % of its GPUs on assumed speedups and 75 % of its GPUs on model cards")
+    assert add_evidence("", solve(build(law("card"), law("card")))).startswith(
+        " Speedups behind its GPUs: all from model"
+    )
+
+
 def test_without_a_plan_the_load_counts() -> None:
     """A budget of 3 for a load of 4: proven infeasible, of which 25 % rests on a guess."""
     instance = build(law("measured"), law("assumed"), budget="3gpu")
