@@ -62,6 +62,17 @@ def _read_by_class(_: click.Context, option: click.Parameter, texts: Sequence[st
     return values
 
 
+def _read_fit_runs(context: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+    """Read ``vision=all``, or what is taken of all classes; click calls this."""
+    from optplan.instances.job_logs.speedups import ALL_RUNS, COMPLETED_RUNS
+
+    chosen = _read_by_class(context, option, texts)
+    for runs in chosen.values():
+        if runs not in (COMPLETED_RUNS, ALL_RUNS):
+            raise UsageError(f"{flag(option)}: got {runs!r}; {COMPLETED_RUNS} or {ALL_RUNS} is needed")
+    return chosen
+
+
 def _read_rules(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, Rule]:
     """Read ``failed=drop``; click calls this."""
     from optplan.instances.job_logs.records import read_rules
@@ -165,10 +176,11 @@ def import_log(
         default=True,
         help="Whether speedups that nobody states are fitted to the log's runs at several widths.",
     ),
-    fit_runs: str = option(
-        default="completed",
-        type=click.Choice(["completed", "all"]),
-        help="To which of them: those that completed, which alone say how long a job takes, or all.",
+    fit_runs: dict[str, str] = option(
+        multiple=True,
+        metavar="[CLASS=]RUNS",
+        callback=_read_fit_runs,
+        help="To which of them: completed, which alone say how long a job takes, or all.",
     ),
     epochs: dict[str, tuple[float, ...]] = option(
         multiple=True,
@@ -247,7 +259,7 @@ def import_log(
     )
     with _collecting_nothing():
         made = build_log_instance(
-            classes, SpeedupSources(measured, assumed, fits=fit, all_runs=fit_runs == "all"), terms, left_out
+            classes, SpeedupSources(measured, assumed, fits=fit, fit_runs=fit_runs), terms, left_out
         )
     instance = amend(rename(price_types(made, prices, price_source), name), changes)
     return deliver(instance, outputs)

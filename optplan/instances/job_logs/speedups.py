@@ -26,6 +26,8 @@ from optplan.units import SECONDS_PER_HOUR
 THROUGHPUT_COLUMNS = ("class", "gpus", "samples_per_s")
 #: Runs of one width that a fit looks at; of more, evenly spread quantiles stand for all.
 _MOST_RUNS = 1000
+#: What the runs may be called that a fit takes: those that did what they were to do, or those that did not, too.
+COMPLETED_RUNS, ALL_RUNS = "completed", "all"
 #: Share of the runs that widths besides the two most common ones need to have a say.
 _SAY = 0.1
 #: What is said where a fit may not be what it seems.
@@ -145,7 +147,8 @@ class SpeedupSources:
     measured: Measured  #: What was measured.
     assumed: Mapping[str, str]  #: Stated, by class; under an empty name for all that are not known otherwise.
     fits: bool = True  #: Whether the log's own runs at several widths may be fitted.
-    all_runs: bool = False  #: Whether runs that did not complete count for fits, too.
+    #: By class, or under an empty name for all others, which runs count for fits: ``completed`` ones or ``all``.
+    fit_runs: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, name: str, jobs: Sequence[Job]) -> FoundSpeedup:
         """Find the speedup of a class: a table of its throughputs, else what is stated for it, its runs, or for all."""
@@ -155,11 +158,12 @@ class SpeedupSources:
             return _tabulate(*self.measured.throughputs[name])
         if name in self.assumed:
             return _assume(self.assumed[name])
-        used = [job for job in jobs if job.run_s and (job.completed or self.all_runs)]
+        takes_all = self.fit_runs.get(name, self.fit_runs.get("")) == ALL_RUNS
+        used = [job for job in jobs if job.run_s and (job.completed or takes_all)]
         runs = [(job.gpus, job.run_s / SECONDS_PER_HOUR) for job in used if job.run_s]
         widths = sorted({gpus for gpus, _ in runs})
         if self.fits and len(widths) > 1:
-            said = f"{len(runs):,}{'' if self.all_runs else ' completed'} runs"
+            said = f"{len(runs):,}{'' if takes_all else ' completed'} runs"
             return _fit(np.array([gpus for gpus, _ in runs]), np.array([hours for _, hours in runs]), said)
         if "" in self.assumed:
             return _assume(self.assumed[""])
@@ -169,7 +173,9 @@ class SpeedupSources:
         why = "its runs are not to be fitted" if widths else f"no run completed, on any of {list_widths(np.array(ran))}"
         fix = "measure it, as by `optplan measure jobs`, and give --throughput FILE"
         if not widths:
-            fix += ", fit it to all runs by --fit-runs all, or leave such jobs out, as by --rule failed=drop"
+            fix += (
+                f", fit it to all its runs by --fit-runs {name}=all, or leave such jobs out, as by --rule failed=drop"
+            )
         raise DataError(f"classes.{name}.speedup", f"is not known: {why}", fix)
 
 

@@ -124,11 +124,11 @@ def test_runs_that_did_not_complete_say_nothing_of_speedups() -> None:
     one = SpeedupSources(Measured({}), {}).find("x", [*completed[:1], *failed])
     assert one.warning == "runs on other widths than 1 GPUs did not complete; it keeps to these"
     message = (
-        r"is not known: no run completed, on any of 1, 4, 16 GPUs; measure it, .* by --fit-runs all, or leave such"
+        r"is not known: no run completed, on any of 1, 4, 16 GPUs; measure it, .* by --fit-runs x=all, or leave such"
     )
     with pytest.raises(DataError, match=message):
         SpeedupSources(Measured({}), {}).find("x", failed)
-    every = SpeedupSources(Measured({}), {}, all_runs=True).find("x", [*completed, *failed])
+    every = SpeedupSources(Measured({}), {}, fit_runs={"x": "all"}).find("x", [*completed, *failed])
     assert every.words.startswith("fitted to 6 runs on 1, 4, 16 GPUs")
     assert every.at(np.array([16]))[0] < 2.5
 
