@@ -62,17 +62,6 @@ def _read_by_class(_: click.Context, option: click.Parameter, texts: Sequence[st
     return values
 
 
-def _read_fit_runs(context: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
-    """Read ``vision=all``, or what is taken of all classes; click calls this."""
-    from optplan.instances.job_logs.speedups import ALL_RUNS, COMPLETED_RUNS
-
-    chosen = _read_by_class(context, option, texts)
-    for runs in chosen.values():
-        if runs not in (COMPLETED_RUNS, ALL_RUNS):
-            raise UsageError(f"{flag(option)}: got {runs!r}; {COMPLETED_RUNS} or {ALL_RUNS} is needed")
-    return chosen
-
-
 def _read_rules(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, Rule]:
     """Read ``failed=drop``; click calls this."""
     from optplan.instances.job_logs.records import read_rules
@@ -179,7 +168,7 @@ def import_log(
     fit_runs: dict[str, str] = option(
         multiple=True,
         metavar="[CLASS=]RUNS",
-        callback=_read_fit_runs,
+        callback=_read_by_class,
         help="To which of them: completed, which alone say how long a job takes, or all.",
     ),
     epochs: dict[str, tuple[float, ...]] = option(

@@ -19,20 +19,13 @@ from optplan.quantities import round_shared
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, Evidence, PowerSpeedup, Speedup, TableSpeedup, fit_best, fit_table
 from optplan.speedup.curves import list_widths
-from optplan.speedup.fitting import ERROR_DECIMALS, student_quantile
+from optplan.speedup.fitting import ERROR_DECIMALS, fit_ratio
 from optplan.units import SECONDS_PER_HOUR
 
 #: Columns of a table of throughputs, which `optplan measure jobs` writes, too.
 THROUGHPUT_COLUMNS = ("class", "gpus", "samples_per_s")
-#: Runs of one width that a fit looks at; of more, evenly spread quantiles stand for all.
-_MOST_RUNS = 1000
-#: What the runs may be called that a fit takes: those that did what they were to do, or those that did not, too.
-COMPLETED_RUNS, ALL_RUNS = "completed", "all"
 #: Share of the runs that widths besides the two most common ones need to have a say.
 _SAY = 0.1
-#: What is said where a fit may not be what it seems.
-_TWO_WIDTHS = "two widths carry the fit, which is no test of the law; measure more of them"
-_AT_BOUND = "the fit ends at its bound; were jobs on more GPUs larger ones?"
 
 #: Widths and throughputs of a class.
 Throughputs = dict[str, tuple[list[int], list[float]]]
@@ -158,12 +151,14 @@ class SpeedupSources:
             return _tabulate(*self.measured.throughputs[name])
         if name in self.assumed:
             return _assume(self.assumed[name])
-        takes_all = self.fit_runs.get(name, self.fit_runs.get("")) == ALL_RUNS
-        used = [job for job in jobs if job.run_s and (job.completed or takes_all)]
+        which = self.fit_runs.get(name, self.fit_runs.get("", "completed"))
+        if which not in ("completed", "all"):
+            raise UsageError(f"--fit-runs: got {which!r}; completed or all is needed")
+        used = [job for job in jobs if job.run_s and (job.completed or which == "all")]
         runs = [(job.gpus, job.run_s / SECONDS_PER_HOUR) for job in used if job.run_s]
         widths = sorted({gpus for gpus, _ in runs})
         if self.fits and len(widths) > 1:
-            said = f"{len(runs):,}{'' if takes_all else ' completed'} runs"
+            said = f"{len(runs):,}{'' if which == 'all' else ' completed'} runs"
             return _fit(np.array([gpus for gpus, _ in runs]), np.array([hours for _, hours in runs]), said)
         if "" in self.assumed:
             return _assume(self.assumed[""])
@@ -203,71 +198,30 @@ def _assume(text: str) -> FoundSpeedup:
 def _fit(gpus: IntArray, hours: FloatArray, runs: str) -> FoundSpeedup:
     """Tell from how run times fall with the width how fast jobs are, those at all widths being alike but for it.
 
-    From three widths on that is a law, whose error :mod:`optplan.speedup.fitting` states. It speaks of one GPU: where
-    no job ran on one, the class keeps to the widths that ran, at the law's speeds relative to the width that ran most
-    often, of which the log knows best how long jobs take; nobody knows whether they would run on fewer.
+    From three widths on that is a law, which speaks of one GPU. Any law goes through two widths, and where no job ran
+    on one GPU nobody knows whether one would: such classes keep to the widths that ran. Their speedups are relative to
+    the width that ran most often, of which the log knows best how long jobs take. All errors are those of
+    :mod:`optplan.speedup.fitting`.
     """
     widths, counts = np.unique(gpus, return_counts=True)
-    if widths.size == 2:
-        return _compare(widths, gpus, hours, f"{runs} on {list_widths(widths)}")
-    reference = 1 if widths[0] == 1 else int(widths[np.argmax(counts)])
-    kept, kept_hours = _thin(gpus, hours)
-    fit = fit_best(kept, 1.0 / kept_hours, reference_width=reference, repeats=hours.size / kept.size)
+    keeps = widths.size == 2 or widths[0] > 1
+    reference = int(widths[np.argmax(counts)]) if keeps else 1
+    fit = (fit_ratio if widths.size == 2 else fit_best)(gpus, 1.0 / hours, reference_width=reference)
     curve: Speedup = fit.curve
+    if keeps:
+        low, high = curve.band_at(widths, reference)
+        error = np.round(np.sqrt(high[0] / low[0]) - 1.0, ERROR_DECIMALS)
+        speeds = round_shared(curve.at(widths)[0] / curve.at(np.array([reference]))[0])
+        curve = TableSpeedup(gpus=widths, speedup=speeds, provenance=Evidence.FITTED.value, error=error)
+    law = "Amdahl" if isinstance(fit.curve, AmdahlSpeedup) else "power law"
     words = (
-        f"fitted to {runs} on {list_widths(widths)}: {fit.message.split('; ')[-1]} "
-        f"({'Amdahl' if isinstance(fit.curve, AmdahlSpeedup) else 'power law'}), in 9 of 10 cases off by at most "
-        f"{fit.curve.error or 0.0:.1%} for each doubling; single runs scatter by {math.expm1(fit.rmse_log):.0%}"
+        f"fitted to {runs} on {list_widths(widths)}{', which it keeps to' if keeps else ''}: "
+        f"{fit.message.split('; ')[-1]} ({law}), in 9 of 10 cases off by at most {fit.curve.error or 0.0:.1%} for each "
+        f"doubling; single runs scatter by {math.expm1(fit.rmse_log):.0%}"
     )
-    if reference > 1:
-        low, high = fit.curve.band_at(widths, reference)
-        speeds = fit.curve.at(widths)[0]
-        curve = _tell(widths, speeds / speeds[widths == reference], np.sqrt(high / low)[0])
-        words += "; none ran on one GPU, so that it keeps to these widths"
-    warning = "" if np.sort(counts)[:-2].sum() >= _SAY * counts.sum() else _TWO_WIDTHS
+    warning = ""
+    if np.sort(counts)[:-2].sum() < _SAY * counts.sum():
+        warning = "two widths carry the fit, which is no test of the law; measure more of them"
     if fit.curve.at(np.array([2]))[0][0] in (1.0, 2.0):
-        warning = _AT_BOUND
+        warning = "the fit ends at its bound; were jobs on more GPUs larger ones?"
     return FoundSpeedup(curve, words, reference, warning)
-
-
-def _compare(widths: IntArray, gpus: IntArray, hours: FloatArray, runs: str) -> FoundSpeedup:
-    """Compare the mean run times of two widths: any law goes through both, so that the class keeps to these.
-
-    Means are geometric, as sizes differ by factors. The 90 % band is Student's, from the scatter within the widths; it
-    is never wider than from none of the gain to all of it, which also is that of two single runs.
-    """
-    which = np.searchsorted(widths, gpus)
-    counts, logs = np.bincount(which), np.log(hours)
-    means = np.bincount(which, logs) / counts
-    reference, freedom = int(np.argmax(counts)), hours.size - 2
-    deviations = logs - means[which]
-    spread = student_quantile(freedom) * math.sqrt(deviations @ deviations / freedom) if freedom else math.inf
-    most = np.log(widths / widths[reference])
-    gains = np.clip(means[reference] - means, np.minimum(most, 0.0), np.maximum(most, 0.0))
-    factors = np.exp(np.minimum(spread * np.sqrt(1.0 / counts + 1.0 / counts[reference]), np.abs(most)))
-    words = (
-        f"from the mean run times of {runs}, in 9 of 10 cases off by at most {factors.max() - 1.0:.1%}; any law goes "
-        "through two widths, so that it keeps to these"
-    )
-    warning = _AT_BOUND if abs(gains).max() in (0.0, abs(most).max()) else _TWO_WIDTHS
-    return FoundSpeedup(_tell(widths, np.exp(gains), factors), words, int(widths[reference]), warning)
-
-
-def _tell(widths: IntArray, speedup: FloatArray, factors: FloatArray) -> TableSpeedup:
-    """Make a table of what follows from runs."""
-    error = np.round(factors - 1.0, ERROR_DECIMALS)
-    return TableSpeedup(gpus=widths, speedup=round_shared(speedup), provenance=Evidence.FITTED.value, error=error)
-
-
-def _thin(gpus: IntArray, hours: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Keep so many runs that the widths keep their shares, evenly spread over the run times of each width."""
-    widths, counts = np.unique(gpus, return_counts=True)
-    share = min(1.0, _MOST_RUNS / counts.max())
-    kept_gpus, kept_hours = [], []
-    for width, count in zip(widths, counts, strict=True):
-        ordered = np.sort(hours[gpus == width])
-        number = max(1, round(share * count))
-        places = ((np.arange(number) + 0.5) * count / number).astype(np.int64)
-        kept_gpus.append(np.full(number, width, dtype=np.int64))
-        kept_hours.append(ordered[places])
-    return np.concatenate(kept_gpus), np.concatenate(kept_hours)
