@@ -247,9 +247,8 @@ def import_log(
         epochs=epochs,
     )
     with _collecting_nothing():
-        made = build_log_instance(
-            classes, SpeedupSources(measured, assumed, fits=fit, fit_runs=fit_runs), terms, left_out
-        )
+        sources = SpeedupSources(measured, assumed, fits=fit, fit_runs=fit_runs)
+        made = build_log_instance(classes, sources, terms, left_out)
     instance = amend(rename(price_types(made, prices, price_source), name), changes)
     return deliver(instance, outputs)
 

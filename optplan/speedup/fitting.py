@@ -15,6 +15,7 @@ widths of logs of 8 to 300 runs that scatter by 20 to 170 %, under laws of both 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
@@ -224,8 +225,8 @@ class _Points(NamedTuple):
 def _group(k: IntArray, measured: FloatArray) -> _Points:
     widths, which, counts = np.unique(k, return_inverse=True, return_counts=True)
     logs = np.log(measured)
-    means = np.bincount(which, logs) / counts
-    return _Points(widths, counts, means, np.bincount(which, (logs - means[which]) ** 2))
+    means = np.asarray(np.bincount(which, logs) / counts, dtype=np.float64)
+    return _Points(widths, counts, means, np.bincount(which, (logs - means[which]) ** 2).astype(np.float64))
 
 
 def _find_amdahl(points: _Points) -> AmdahlSpeedup:
@@ -275,7 +276,8 @@ def _leave_out_rmse(find: Callable[[_Points], SpeedupCurve], points: _Points) ->
     """Return the RMSE of log throughput at widths that the fit has not seen, each width left out in turn."""
     squares = float(points.squares.sum())
     for place in range(points.widths.size):
-        seen = _Points(*(np.delete(each, place) for each in points))
+        others = np.arange(points.widths.size) != place
+        seen = _Points(points.widths[others], points.counts[others], points.means[others], points.squares[others])
         squares += float(points.counts[place] * _find_misses(find(seen), points, seen)[place] ** 2)
     return float(np.sqrt(squares / points.counts.sum()))
 
@@ -315,8 +317,8 @@ def _find_error(
     own, others = (np.sqrt(points.counts @ _find_misses(one, points, points) ** 2) for one in (law, other))
     apart = np.abs(np.log(law.at(far) / law.at(at)) - np.log(other.at(far) / other.at(at)))[0]
     half = stdtrit(freedom, _UPPER_END) * standard + min(1.0, own / max(others, _ROUNDING)) * apart
-    error = float(np.expm1((half / np.abs(np.log2(far / reference_width))).max()))
-    return min(round(error, ERROR_DECIMALS), 1.0)
+    doubling = float((half / np.abs(np.log2(far / reference_width))).max())
+    return round(math.expm1(min(doubling, math.log(2.0))), ERROR_DECIMALS)
 
 
 def _slope(law: AmdahlSpeedup | PowerSpeedup, widths: IntArray) -> FloatArray:
