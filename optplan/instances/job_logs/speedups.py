@@ -213,11 +213,13 @@ def _fit(gpus: IntArray, hours: FloatArray, runs: str) -> FoundSpeedup:
         error = np.round(np.sqrt(high[0] / low[0]) - 1.0, ERROR_DECIMALS)
         speeds = round_shared(curve.at(widths)[0] / curve.at(np.array([reference]))[0])
         curve = TableSpeedup(gpus=widths, speedup=speeds, provenance=Evidence.FITTED.value, error=error)
-    law = "Amdahl" if isinstance(fit.curve, AmdahlSpeedup) else "power law"
+    law = f"{fit.message.split('; ')[-1]} ({'Amdahl' if isinstance(fit.curve, AmdahlSpeedup) else 'power law'})"
+    if widths.size == 2:
+        law = f"{fit.curve.at(widths[1:])[0][0] / fit.curve.at(widths)[0][0]:.3g} times as fast on the more"
     words = (
-        f"fitted to {runs} on {list_widths(widths)}{', which it keeps to' if keeps else ''}: "
-        f"{fit.message.split('; ')[-1]} ({law}), in 9 of 10 cases off by at most {fit.curve.error or 0.0:.1%} for each "
-        f"doubling; single runs scatter by {math.expm1(fit.rmse_log):.0%}"
+        f"fitted to {runs} on {list_widths(widths)}{', which it keeps to' if keeps else ''}: {law}, in 9 of 10 cases "
+        f"off by at most {fit.curve.error or 0.0:.1%} for each doubling; single runs scatter by "
+        f"{math.expm1(fit.rmse_log):.0%}"
     )
     warning = ""
     if np.sort(counts)[:-2].sum() < _SAY * counts.sum():
