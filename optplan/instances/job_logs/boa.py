@@ -97,6 +97,7 @@ def build_log_instance(
     since_s, until_s = _find_span(jobs, terms)
     _check_names(terms.epochs, classes, "--epochs")
     _check_names(speedups.assumed, classes, "--assume")
+    _check_names(speedups.fit_runs, classes, "--fit-runs")
     estimates: dict[str, _Estimate] = {}
     for name, members in classes.items():
         found = _estimate(name, members, speedups, since_s, until_s, left_out)
@@ -240,7 +241,6 @@ def _make_class(
             gpu_hours=_round(float((gpus * run_s).mean()) / SECONDS_PER_HOUR),
             arrival_error=_round(min(estimate.rate.relative_error, _LARGEST_ERROR)),
             size_error=_round(min(spread / len(measured) ** 0.5, _LARGEST_ERROR)),
-            speedup_error=_round(estimate.speedup.error),
         ),
     )
 

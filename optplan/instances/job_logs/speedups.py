@@ -15,15 +15,15 @@ from optplan.errors import DataError, UsageError, show_value
 from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
 from optplan.instances.job_logs.records import Job
 from optplan.instances.plain_data import read_data
+from optplan.quantities import round_shared
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, Evidence, PowerSpeedup, Speedup, TableSpeedup, fit_best, fit_table
 from optplan.speedup.curves import list_widths
+from optplan.speedup.fitting import ERROR_DECIMALS, fit_ratio
 from optplan.units import SECONDS_PER_HOUR
 
 #: Columns of a table of throughputs, which `optplan measure jobs` writes, too.
 THROUGHPUT_COLUMNS = ("class", "gpus", "samples_per_s")
-#: Runs of one width that a fit looks at; of more, evenly spread quantiles stand for all.
-_MOST_RUNS = 1000
 #: Share of the runs that widths besides the two most common ones need to have a say.
 _SAY = 0.1
 
@@ -39,7 +39,6 @@ class FoundSpeedup:
     words: str
     reference_width: int = 1
     warning: str = ""
-    error: float = 0.0  #: Relative standard error at the widest width that ran, as far as the log says it.
 
     def at(self, widths: IntArray) -> FloatArray:
         """Return the speedup (K,) at widths at which jobs ran; NaN beyond those of a table.
@@ -141,19 +140,26 @@ class SpeedupSources:
     measured: Measured  #: What was measured.
     assumed: Mapping[str, str]  #: Stated, by class; under an empty name for all that are not known otherwise.
     fits: bool = True  #: Whether the log's own runs at several widths may be fitted.
+    #: By class, or under an empty name for all others, which runs count for fits: ``completed`` ones or ``all``.
+    fit_runs: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, name: str, jobs: Sequence[Job]) -> FoundSpeedup:
         """Find the speedup of a class: a table of its throughputs, else what is stated for it, its runs, or for all."""
-        # Of its runs those count that completed, for they alone say how long a job takes. A class of which these say
-        # nothing but one width keeps to it.
+        # Of its runs those count that completed, for they alone say how long a job takes, unless the user says
+        # otherwise. A class of which these say nothing but one width keeps to it.
         if name in self.measured.throughputs:
             return _tabulate(*self.measured.throughputs[name])
         if name in self.assumed:
             return _assume(self.assumed[name])
-        runs = [(job.gpus, job.run_s / SECONDS_PER_HOUR) for job in jobs if job.run_s and job.completed]
+        which = self.fit_runs.get(name, self.fit_runs.get("", "completed"))
+        if which not in ("completed", "all"):
+            raise UsageError(f"--fit-runs: got {which!r}; completed or all is needed")
+        used = [job for job in jobs if job.run_s and (job.completed or which == "all")]
+        runs = [(job.gpus, job.run_s / SECONDS_PER_HOUR) for job in used if job.run_s]
         widths = sorted({gpus for gpus, _ in runs})
         if self.fits and len(widths) > 1:
-            return _fit(np.array([gpus for gpus, _ in runs]), np.array([hours for _, hours in runs]))
+            said = f"{len(runs):,}{'' if which == 'all' else ' completed'} runs"
+            return _fit(np.array([gpus for gpus, _ in runs]), np.array([hours for _, hours in runs]), said)
         if "" in self.assumed:
             return _assume(self.assumed[""])
         ran = sorted({job.gpus for job in jobs if job.run_s})
@@ -161,6 +167,10 @@ class SpeedupSources:
             return _keep(*(widths or ran), alone=len(ran) == 1)
         why = "its runs are not to be fitted" if widths else f"no run completed, on any of {list_widths(np.array(ran))}"
         fix = "measure it, as by `optplan measure jobs`, and give --throughput FILE"
+        if not widths:
+            fix += (
+                f", fit it to all its runs by --fit-runs {name}=all, or leave such jobs out, as by --rule failed=drop"
+            )
         raise DataError(f"classes.{name}.speedup", f"is not known: {why}", fix)
 
 
@@ -185,41 +195,35 @@ def _assume(text: str) -> FoundSpeedup:
     return FoundSpeedup(read_assumption(text), f"assumed: {text}")
 
 
-def _fit(gpus: IntArray, hours: FloatArray) -> FoundSpeedup:
-    """Fit a law to how run times fall with the width, jobs at all widths being alike but for their width."""
-    runs = hours.size
-    gpus, hours = _thin(gpus, hours)
-    fit = fit_best(gpus, 1.0 / hours)
+def _fit(gpus: IntArray, hours: FloatArray, runs: str) -> FoundSpeedup:
+    """Tell from how run times fall with the width how fast jobs are, those at all widths being alike but for it.
+
+    From three widths on that is a law, which speaks of one GPU. Any law goes through two widths, and where no job ran
+    on one GPU nobody knows whether one would: such classes keep to the widths that ran. Their speedups are relative to
+    the width that ran most often, of which the log knows best how long jobs take. All errors are those of
+    :mod:`optplan.speedup.fitting`.
+    """
     widths, counts = np.unique(gpus, return_counts=True)
-    residual = np.log(hours * fit.reference_throughput * fit.curve.at(gpus)[0])
-    means = [float(residual[gpus == width].mean()) for width in widths]
-    scatter = float(np.sqrt(residual @ residual / max(residual.size - 2, 1)))
-    x = np.log(gpus)
-    spread = float(((x - x.mean()) ** 2).sum())
-    error = scatter / math.sqrt(spread * runs / hours.size) * float(np.log(widths[-1]))
+    keeps = widths.size == 2 or widths[0] > 1
+    reference = int(widths[np.argmax(counts)]) if keeps else 1
+    fit = (fit_ratio if widths.size == 2 else fit_best)(gpus, 1.0 / hours, reference_width=reference)
+    curve: Speedup = fit.curve
+    if keeps:
+        low, high = curve.band_at(widths, reference)
+        error = np.round(np.sqrt(high[0] / low[0]) - 1.0, ERROR_DECIMALS)
+        speeds = round_shared(curve.at(widths)[0] / curve.at(np.array([reference]))[0])
+        curve = TableSpeedup(gpus=widths, speedup=speeds, provenance=Evidence.FITTED.value, error=error)
+    law = f"{fit.message.split('; ')[-1]} ({'Amdahl' if isinstance(fit.curve, AmdahlSpeedup) else 'power law'})"
+    if widths.size == 2:
+        law = f"{fit.curve.at(widths[1:])[0][0] / fit.curve.at(widths)[0][0]:.3g} times as fast on the more"
     words = (
-        f"fitted to {runs:,} completed runs on {list_widths(widths)}: {fit.message.split('; ')[-1]} "
-        f"({'Amdahl' if isinstance(fit.curve, AmdahlSpeedup) else 'power law'}); single runs scatter by "
-        f"{math.expm1(scatter):.0%}, means of a width are off by at most {math.expm1(max(map(abs, means))):.0%}"
+        f"fitted to {runs} on {list_widths(widths)}{', which it keeps to' if keeps else ''}: {law}, in 9 of 10 cases "
+        f"off by at most {fit.curve.error or 0.0:.1%} for each doubling; single runs scatter by "
+        f"{math.expm1(fit.rmse_log):.0%}"
     )
-    others = np.sort(counts)[:-2].sum() / counts.sum()
     warning = ""
-    if others < _SAY:
+    if np.sort(counts)[:-2].sum() < _SAY * counts.sum():
         warning = "two widths carry the fit, which is no test of the law; measure more of them"
     if fit.curve.at(np.array([2]))[0][0] in (1.0, 2.0):
         warning = "the fit ends at its bound; were jobs on more GPUs larger ones?"
-    return FoundSpeedup(fit.curve, words, warning=warning, error=min(error, 2.0))
-
-
-def _thin(gpus: IntArray, hours: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Keep so many runs that the widths keep their shares, evenly spread over the run times of each width."""
-    widths, counts = np.unique(gpus, return_counts=True)
-    share = min(1.0, _MOST_RUNS / counts.max())
-    kept_gpus, kept_hours = [], []
-    for width, count in zip(widths, counts, strict=True):
-        ordered = np.sort(hours[gpus == width])
-        number = max(1, round(share * count))
-        places = ((np.arange(number) + 0.5) * count / number).astype(np.int64)
-        kept_gpus.append(np.full(number, width, dtype=np.int64))
-        kept_hours.append(ordered[places])
-    return np.concatenate(kept_gpus), np.concatenate(kept_hours)
+    return FoundSpeedup(curve, words, reference, warning)
