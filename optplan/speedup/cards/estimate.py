@@ -59,8 +59,7 @@ def find_error(card: ModelCard, cluster: Cluster, gpus: int, reference: int) -> 
     """Return how wrong the speedup from one width to another may be, in 9 of 10 cases, as curves state it.
 
     From half to twice the reference width it grows with the root of the doublings, and no further among the widths that
-    were compared with measured ones; it does outside them, and by as much again for everything that :func:`list_doubts`
-    names.
+    were compared with measured ones; it does outside them. Everything that :func:`list_doubts` names adds to it.
     """
     if gpus == reference:
         return 0.0
@@ -69,9 +68,10 @@ def find_error(card: ModelCard, cluster: Cluster, gpus: int, reference: int) -> 
     ends = sorted(math.log2(width) for width in (gpus, reference))
     below = max(0.0, min(ends[1], least) - ends[0])
     beyond = max(0.0, ends[1] - max(ends[0], most))
-    factor = 1.0 + constants.pair_error * math.sqrt(min(ends[1] - ends[0], 1.0))
-    factor *= (1.0 + constants.error_below) ** below * (1.0 + constants.error_beyond) ** beyond
-    return factor * (1.0 + constants.error_elsewhere * len(list_doubts(card, cluster))) - 1.0
+    among = constants.pair_error + constants.error_elsewhere * len(list_doubts(card, cluster))
+    log_factor = math.log1p(among * math.sqrt(min(ends[1] - ends[0], 1.0)))
+    log_factor += below * math.log1p(constants.error_below) + beyond * math.log1p(constants.error_beyond)
+    return math.expm1(log_factor)
 
 
 def list_doubts(card: ModelCard, cluster: Cluster) -> tuple[str, ...]:
