@@ -50,9 +50,9 @@ def seconds(layout: Layout, constants: Constants = PLAIN, **changes: float) -> f
     return float(find_seconds(replace(WORK, **changes), stack_layouts([layout]), constants)[0])
 
 
-def plain(**changes: int) -> Layout:
-    """Return the layout of one GPU, changed."""
-    return Layout(data=1, tensor=1, pipeline=1, micro_batch=1, shard=0, checkpointing=False)._replace(**changes)
+def plain(data: int = 1, tensor: int = 1, pipeline: int = 1, micro_batch: int = 1, shard: int = 0) -> Layout:
+    """Return a layout, of one GPU unless it is said."""
+    return Layout(data, tensor, pipeline, micro_batch, shard, checkpointing=False)
 
 
 def test_one_gpu_multiplies_matrices_one_sequence_after_the_other() -> None:
