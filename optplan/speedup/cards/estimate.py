@@ -1,0 +1,91 @@
+"""Step times from a model card: the fastest layout that fits the memory, by width, and how wrong the speedup may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from optplan.speedup.cards.constants import Constants, load_constants
+from optplan.speedup.cards.layouts import Layout, list_layouts
+from optplan.speedup.cards.records import Cluster, ModelCard
+from optplan.speedup.cards.steps import Workload, find_memory, find_seconds
+
+#: Between which widths, parameters, GPUs a node and bytes a second of a GPU's network step times were compared with
+#: measured ones.
+VALID_GPUS = (8, 256)
+VALID_PARAMETERS = (100e6, 100e9)
+VALID_NODES = (8, 8)
+VALID_NETWORK = (12.5e9, 100e9)
+
+
+class StepEstimate(NamedTuple):
+    """A step on one width."""
+
+    gpus: int
+    seconds: float
+    layout: Layout
+    memory_bytes: float  #: Of the fullest GPU.
+    error: float  #: Of the speedup over the narrowest width of the estimate, as curves state it.
+
+
+def estimate_steps(card: ModelCard, cluster: Cluster, widths: Sequence[int]) -> list[StepEstimate | None]:
+    """Return for each width its fastest layout; None where none fits the memory.
+
+    Of layouts that take the same time the first of the list counts. Errors are of the speedup over the narrowest width
+    with a layout.
+    """
+    found = [find_fastest(card, cluster, gpus, load_constants()) for gpus in widths]
+    fitting = [step.gpus for step in found if step is not None]
+    return [step and step._replace(error=find_error(card, cluster, step.gpus, min(fitting))) for step in found]
+
+
+def find_fastest(card: ModelCard, cluster: Cluster, gpus: int, constants: Constants) -> StepEstimate | None:
+    """Return the fastest step on that many GPUs, its error left at zero; None where no layout fits the memory."""
+    work = Workload.of(card, cluster)
+    layouts = list_layouts(card, cluster, gpus)
+    memory = find_memory(work, layouts, constants)
+    fits = memory <= constants.usable_memory * cluster.accelerator.memory_bytes
+    if not fits.any():
+        return None
+    seconds = np.where(fits, find_seconds(work, layouts, constants), np.inf)
+    best = int(np.argmin(seconds))
+    return StepEstimate(gpus, float(seconds[best]), layouts.pick(best), float(memory[best]), 0.0)
+
+
+def find_error(card: ModelCard, cluster: Cluster, gpus: int, reference: int) -> float:
+    """Return how wrong the speedup from one width to another may be, in 9 of 10 cases, as curves state it.
+
+    From half to twice the reference width it grows with the root of the doublings, and no further among the widths that
+    were compared with measured ones; it does outside them. Everything that :func:`list_doubts` names adds to it.
+    """
+    if gpus == reference:
+        return 0.0
+    constants = load_constants()
+    least, most = (math.log2(width) for width in VALID_GPUS)
+    ends = sorted(math.log2(width) for width in (gpus, reference))
+    below = max(0.0, min(ends[1], least) - ends[0])
+    beyond = max(0.0, ends[1] - max(ends[0], most))
+    among = constants.pair_error + constants.error_elsewhere * len(list_doubts(card, cluster))
+    log_factor = math.log1p(among * math.sqrt(min(ends[1] - ends[0], 1.0)))
+    log_factor += below * math.log1p(constants.error_below) + beyond * math.log1p(constants.error_beyond)
+    return math.expm1(log_factor)
+
+
+def list_doubts(card: ModelCard, cluster: Cluster) -> tuple[str, ...]:
+    """Return in words what about a card and its cluster was never compared with measured step times."""
+    kind = cluster.accelerator
+    network = cluster.network_bytes_per_s_per_gpu
+    doubts = {
+        f"{kind.name} GPUs": not kind.validated,
+        f"models of {card.parameters:,.3g} parameters": not _within(card.parameters, VALID_PARAMETERS),
+        f"nodes of {cluster.gpus_per_node} GPUs": not _within(cluster.gpus_per_node, VALID_NODES),
+        f"networks of {network * 8e-9:,.3g} Gbit/s a GPU": not _within(network, VALID_NETWORK),
+    }
+    return tuple(words for words, doubtful in doubts.items() if doubtful)
+
+
+def _within(value: float, ends: tuple[float, float]) -> bool:
+    return ends[0] <= value <= ends[1]

@@ -1,0 +1,201 @@
+"""What a speedup from a model card is computed of: the model and its step, the GPUs, and how they are joined."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from optplan.errors import DataError, nearest_name_hint, show_value
+from optplan.schema import NUMBER, Count, FrozenModel, PositiveAmount
+
+#: Parameters, layers and hidden sizes of GPT-3's models: the usual shapes of decoders of a size.
+_USUAL_SHAPES = np.array(
+    [
+        (125e6, 12, 768),
+        (350e6, 24, 1024),
+        (760e6, 24, 1536),
+        (1.3e9, 24, 2048),
+        (2.7e9, 32, 2560),
+        (6.7e9, 32, 4096),
+        (13e9, 40, 5120),
+        (175e9, 96, 12288),
+    ]
+)
+#: Their vocabulary.
+_USUAL_VOCABULARY = 50_257
+#: Weights of a layer over the square of the hidden size: four matrices of attention, two four times as large after it.
+_LAYER_SQUARES = 12
+#: Factor by which parameters may differ from those of layers and hidden size: grouped queries and gates stay within.
+_LARGEST_RATIO = 2.0
+#: What usual layers and hidden sizes are multiples of, so that pipelines and tensor-parallel groups divide them.
+_LAYER_STEP, _HIDDEN_STEP = 4, 256
+
+
+class ModelCard(FrozenModel):
+    """A dense decoder model and one step of its training: an optimiser's step on a global batch.
+
+    Parameters, or layers and hidden size, have to be said; what is left out of these is filled in from the usual shapes
+    (those of GPT-3: Brown et al. 2020, table 2.1; twelve times the hidden size squared in a layer), and ``assumed``
+    says so.
+    """
+
+    name: str = ""  #: What messages call the model.
+    parameters: PositiveAmount  #: Of the whole model, embeddings included.
+    layers: Count
+    hidden_size: Count
+    vocabulary: Count
+    sequence_length: Count  #: Tokens of a sequence.
+    global_batch: Count  #: Sequences of a step, over all GPUs.
+    tied_embeddings: bool = True  #: Whether the matrix before the first layer is also that after the last.
+    precision: Literal["bf16", "fp16"] = "bf16"  #: Of products; the optimiser's states are fp32.
+    #: Whether activations are computed again in the backward pass; None for whatever is faster and fits.
+    checkpointing: bool | None = None
+    assumed: tuple[str, ...] = ()  #: What was filled in, in words.
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, data: Any) -> Any:  # noqa: ANN401 - whatever a file holds
+        return _fill_in(data) if isinstance(data, Mapping) else data
+
+    @model_validator(mode="after")
+    def _check(self) -> ModelCard:
+        usual = _LAYER_SQUARES * self.layers * self.hidden_size**2 + self.embedding_parameters
+        ratio = self.parameters / usual
+        if not 1.0 / _LARGEST_RATIO < ratio < _LARGEST_RATIO or self.layer_parameters <= 0.0:
+            raise ValueError(
+                f"{self.parameters:,.4g} parameters are {ratio:.2g} times what {self.layers} layers of hidden size "
+                f"{self.hidden_size:,} have in a dense decoder ({usual:,.4g}); correct one of them, and give no "
+                "mixture of experts, which is not computed"
+            )
+        return self
+
+    @property
+    def embedding_parameters(self) -> float:
+        """Parameters before the first layer and after the last."""
+        return float(self.vocabulary * self.hidden_size * (1 if self.tied_embeddings else 2))
+
+    @property
+    def layer_parameters(self) -> float:
+        """Parameters of one layer."""
+        return (self.parameters - self.embedding_parameters) / self.layers
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a step."""
+        return self.sequence_length * self.global_batch
+
+
+def _fill_in(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Refuse what is not a dense decoder, and fill in what the usual shapes say; pydantic reports the rest."""
+    card = dict(data)
+    if card.pop("lora", None):
+        raise ValueError("lora: adapters train few of the weights, and steps of these are not computed; measure them")
+    experts = card.pop("experts", None)
+    if experts not in (None, 0, 1):
+        raise ValueError(f"experts: got {show_value(experts)}; mixtures of experts are not computed; measure them")
+    shaped = card.get("layers") is not None and card.get("hidden_size") is not None
+    sizes = [card.get(key) for key in ("parameters", "layers", "hidden_size", "vocabulary")]
+    if not all(size is None or (type(size) in (int, float) and size > 0 and math.isfinite(size)) for size in sizes):
+        return card  # fields say what is wrong
+    if not shaped and card.get("parameters") is None:
+        raise ValueError("parameters, or layers and hidden_size, are needed")
+    assumed: list[str] = []
+    if card.get("vocabulary") is None:
+        card["vocabulary"] = _USUAL_VOCABULARY
+        assumed.append(f"vocabulary {_USUAL_VOCABULARY:,} (GPT-3's)")
+    if not shaped:
+        card.update(_find_shape(card))
+        assumed.append(f"{card['layers']} layers of hidden size {card['hidden_size']:,} (as GPT-3's by parameters)")
+    if card.get("parameters") is None:
+        ends = 1 if card.get("tied_embeddings", True) else 2
+        inner = _LAYER_SQUARES * card["layers"] * card["hidden_size"] ** 2
+        card["parameters"] = float(inner + ends * card["vocabulary"] * card["hidden_size"])
+        assumed.append(f"{card['parameters']:,.4g} parameters (12 h² a layer, and the embedding)")
+    return {**card, "assumed": (*card.get("assumed", ()), *assumed)}
+
+
+def _find_shape(card: Mapping[str, Any]) -> dict[str, int]:
+    """Return layers and hidden size of the usual shape with these parameters, keeping what is said of them."""
+    parameters, layers, hidden = float(card["parameters"]), card.get("layers"), card.get("hidden_size")
+    logs = np.log(_USUAL_SHAPES)
+    if layers is None and hidden is None:
+        typical = math.exp(np.interp(math.log(parameters), logs[:, 0], logs[:, 1]))
+        layers = max(1, round(typical / _LAYER_STEP)) * _LAYER_STEP
+    ends = card["vocabulary"] * (1 if card.get("tied_embeddings", True) else 2)
+    if hidden is None:  # the positive root of 12 layers h^2 + ends h = parameters
+        square = _LAYER_SQUARES * layers
+        root = (math.sqrt(ends**2 + 4.0 * square * parameters) - ends) / (2.0 * square)
+        hidden = max(1, round(root / _HIDDEN_STEP)) * _HIDDEN_STEP
+    if layers is None:
+        layers = max(1, round((parameters - ends * hidden) / (_LAYER_SQUARES * hidden**2)))
+    return {"layers": int(layers), "hidden_size": int(hidden)}
+
+
+class Accelerator(FrozenModel):
+    """A type of GPU. Bandwidths are for one direction of one GPU."""
+
+    name: str
+    peak_flops: PositiveAmount  #: Of dense 16-bit products, a second.
+    memory_bytes: PositiveAmount
+    hbm_bytes_per_s: PositiveAmount
+    nvlink_bytes_per_s: PositiveAmount  #: To the other GPUs of its node; over PCIe where it has no NVLink.
+    network_bytes_per_s: PositiveAmount  #: To other nodes, unless a cluster says otherwise.
+    gpus_per_node: Count  #: The same.
+    bf16: bool = True  #: Whether it has it; the peak is of fp16 otherwise.
+    validated: bool  #: Whether step times were compared with measured ones.
+    source: str
+
+
+class Cluster(FrozenModel):
+    """GPUs of one type in equal nodes."""
+
+    accelerator: Accelerator
+    gpus_per_node: Annotated[int, Field(ge=1, le=1024), NUMBER]
+    network_bytes_per_s_per_gpu: PositiveAmount  #: From a node to the others, for each of its GPUs, in one direction.
+
+
+@cache
+def load_accelerators() -> dict[str, Accelerator]:
+    """Return the types of GPUs that are known, by name; their data has its sources with it."""
+    data = json.loads((Path(__file__).parent / "accelerators.json").read_text(encoding="utf-8"))
+    return {
+        name: Accelerator(
+            name=name,
+            peak_flops=row["peak_tflops"] * 1e12,
+            memory_bytes=row["memory_gb"] * 1e9,
+            hbm_bytes_per_s=row["memory_gb_per_s"] * 1e9,
+            nvlink_bytes_per_s=row["link_gb_per_s"] * 1e9,
+            network_bytes_per_s=row["network_gbit_per_s"] * 1e9 / 8,
+            **{key: row[key] for key in ("gpus_per_node", "bf16", "validated", "source")},
+        )
+        for name, row in data["accelerators"].items()
+    }
+
+
+def make_cluster(gpu: str, *, gpus_per_node: int | None = None, network_bytes_per_s: float | None = None) -> Cluster:
+    """Return GPUs of a known type in nodes; what is left out is as usual for the type.
+
+    Raises
+    ------
+    DataError
+        When the type is not known, or its name stands for several.
+    """
+    known = load_accelerators()
+    name = gpu.casefold()
+    several = [each for each in known if each.startswith(f"{name}-")]
+    if name not in known:
+        hint = f"say which: {', '.join(several)}" if several else nearest_name_hint(name, known)
+        raise DataError("gpu", f"no such type with data for model cards: {show_value(gpu)}", hint)
+    kind = known[name]
+    return Cluster(
+        accelerator=kind,
+        gpus_per_node=gpus_per_node or kind.gpus_per_node,
+        network_bytes_per_s_per_gpu=network_bytes_per_s or kind.network_bytes_per_s,
+    )
