@@ -100,42 +100,40 @@ def _fill_in(data: Mapping[str, Any]) -> dict[str, Any]:
     experts = card.pop("experts", None)
     if experts not in (None, 0, 1):
         raise ValueError(f"experts: got {show_value(experts)}; mixtures of experts are not computed; measure them")
-    shaped = card.get("layers") is not None and card.get("hidden_size") is not None
-    sizes = [card.get(key) for key in ("parameters", "layers", "hidden_size", "vocabulary")]
-    if not all(size is None or (type(size) in (int, float) and size > 0 and math.isfinite(size)) for size in sizes):
+    sizes: dict[str, Any] = {key: card.get(key) for key in ("parameters", "layers", "hidden_size", "vocabulary")}
+    if not all(size is None or (type(size) in (int, float) and 0 < size < math.inf) for size in sizes.values()):
         return card  # fields say what is wrong
-    if not shaped and card.get("parameters") is None:
+    is_shaped = sizes["layers"] is not None and sizes["hidden_size"] is not None
+    if not is_shaped and sizes["parameters"] is None:
         raise ValueError("parameters, or layers and hidden_size, are needed")
     assumed: list[str] = []
-    if card.get("vocabulary") is None:
-        card["vocabulary"] = _USUAL_VOCABULARY
-        assumed.append(f"vocabulary {_USUAL_VOCABULARY:,} (GPT-3's)")
-    if not shaped:
-        card.update(_find_shape(card))
-        assumed.append(f"{card['layers']} layers of hidden size {card['hidden_size']:,} (as GPT-3's by parameters)")
-    if card.get("parameters") is None:
-        ends = 1 if card.get("tied_embeddings", True) else 2
-        inner = _LAYER_SQUARES * card["layers"] * card["hidden_size"] ** 2
-        card["parameters"] = float(inner + ends * card["vocabulary"] * card["hidden_size"])
-        assumed.append(f"{card['parameters']:,.4g} parameters (12 h² a layer, and the embedding)")
-    return {**card, "assumed": (*card.get("assumed", ()), *assumed)}
+    if sizes["vocabulary"] is None:
+        sizes["vocabulary"] = _USUAL_VOCABULARY
+        assumed.append(f"vocabulary of {_USUAL_VOCABULARY:,} (GPT-3's)")
+    ends = sizes["vocabulary"] * (1 if card.get("tied_embeddings", True) else 2)
+    if not is_shaped:
+        sizes["layers"], sizes["hidden_size"] = _find_shape(sizes["parameters"], ends, sizes)
+        assumed.append(f"{sizes['layers']} layers of hidden size {sizes['hidden_size']:,} (by GPT-3's shapes)")
+    if sizes["parameters"] is None:
+        inner = _LAYER_SQUARES * sizes["layers"] * sizes["hidden_size"] ** 2
+        sizes["parameters"] = float(inner + ends * sizes["hidden_size"])
+        assumed.append(f"{sizes['parameters']:,.4g} parameters (12 h² in a layer, and the embedding)")
+    return {**card, **sizes, "assumed": (*card.get("assumed", ()), *assumed)}
 
 
-def _find_shape(card: Mapping[str, Any]) -> dict[str, int]:
+def _find_shape(parameters: float, ends: float, said: Mapping[str, Any]) -> tuple[int, int]:
     """Return layers and hidden size of the usual shape with these parameters, keeping what is said of them."""
-    parameters, layers, hidden = float(card["parameters"]), card.get("layers"), card.get("hidden_size")
-    logs = np.log(_USUAL_SHAPES)
-    if layers is None and hidden is None:
+    layers, hidden = said["layers"], said["hidden_size"]
+    if layers is None and hidden is not None:
+        return max(1, round((parameters - ends * hidden) / (_LAYER_SQUARES * hidden**2))), hidden
+    if layers is None:
+        logs = np.log(_USUAL_SHAPES)
         typical = math.exp(np.interp(math.log(parameters), logs[:, 0], logs[:, 1]))
         layers = max(1, round(typical / _LAYER_STEP)) * _LAYER_STEP
-    ends = card["vocabulary"] * (1 if card.get("tied_embeddings", True) else 2)
-    if hidden is None:  # the positive root of 12 layers h^2 + ends h = parameters
-        square = _LAYER_SQUARES * layers
-        root = (math.sqrt(ends**2 + 4.0 * square * parameters) - ends) / (2.0 * square)
-        hidden = max(1, round(root / _HIDDEN_STEP)) * _HIDDEN_STEP
-    if layers is None:
-        layers = max(1, round((parameters - ends * hidden) / (_LAYER_SQUARES * hidden**2)))
-    return {"layers": int(layers), "hidden_size": int(hidden)}
+    # The positive root of 12 layers h^2 + ends h = parameters.
+    square = _LAYER_SQUARES * layers
+    root = (math.sqrt(ends**2 + 4.0 * square * parameters) - ends) / (2.0 * square)
+    return layers, max(1, round(root / _HIDDEN_STEP)) * _HIDDEN_STEP
 
 
 class Accelerator(FrozenModel):
