@@ -1,24 +1,28 @@
-"""Speedup curves: how many times faster one epoch runs on k GPUs than on one, and where that is known from.
+"""Speedup curves: how many times faster one epoch runs on k GPUs than on one, where from that is known, and how well.
 
 A curve is a frozen record, so it can be a field of another record and be read from JSON; its field ``form`` says which
 kind it is. A job class whose speed changes while it trains has one row per epoch. Measured tables are taken as they
 are: they may fall, they need not be concave, and a width that was not measured is refused instead of being guessed. The
 assumptions that the theory makes on top (BOA, section 3.2) are the business of :mod:`optplan.speedup.hulls`.
+
+A curve may carry its ``error``, which gives a 90 % band: in 9 of 10 cases the true speedup lies between s / (1 + error)
+and s (1 + error).
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import AfterValidator, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from optplan.errors import DataError
-from optplan.schema import FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_amounts
+from optplan.schema import NUMBER, FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_amounts
 
 #: Widths that an error message lists before it shortens the list.
 _LISTED_WIDTHS = 16
@@ -26,6 +30,8 @@ _LISTED_WIDTHS = 16
 NOT_SAID = "not said"
 #: Other words for what is computed from measurements, in the provenance of tables.
 _COMPUTED = frozenset({"interpolated", "hinted"})
+#: Largest error of a table: nobody needs more to say that a thousand GPUs may be no faster than one.
+_LARGEST_ERROR = 1000.0
 
 
 class Evidence(StrEnum):
@@ -33,11 +39,12 @@ class Evidence(StrEnum):
 
     MEASURED = "measured"  #: Measured at that width.
     FITTED = "fitted"  #: Computed from measurements at other widths, or from run times.
-    ASSUMED = "assumed"  #: Stated without either.
+    CARD = "card"  #: Computed from a model card: the network's size, its batch, and the GPUs.
+    ASSUMED = "assumed"  #: Stated without any of these.
 
 
 #: From what says most to what says least.
-_ORDER = (Evidence.MEASURED.value, Evidence.FITTED.value, NOT_SAID, Evidence.ASSUMED.value)
+_ORDER = (Evidence.MEASURED.value, Evidence.FITTED.value, Evidence.CARD.value, NOT_SAID, Evidence.ASSUMED.value)
 
 
 @lru_cache(maxsize=1024)
@@ -57,14 +64,17 @@ def name_law_evidence(evidence: Evidence | None) -> str:
     return NOT_SAID if evidence is None else evidence.value
 
 
-@runtime_checkable
-class SpeedupCurve(Protocol):
+class SpeedupCurve(FrozenModel):
     """What every speedup curve can say, whatever its form."""
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"error"})
+
     @property
+    @abstractmethod
     def num_epochs(self) -> int | None:
         """Number of epochs that have a curve of their own; None when one curve holds in each epoch."""
 
+    @abstractmethod
     def at(self, widths: IntArray) -> FloatArray:
         """Return the speedup at the given widths.
 
@@ -72,23 +82,45 @@ class SpeedupCurve(Protocol):
         each epoch. A DataError names a width that the curve does not know.
         """
 
+    @abstractmethod
     def known_widths(self) -> IntArray | None:
         """Return the widths that the curve knows, ascending; None when it knows every width."""
 
+    @abstractmethod
     def evidence_at(self, widths: IntArray | FloatArray) -> list[str]:
         """Return for each width where its speedup comes from: a value of :class:`Evidence`, or ``NOT_SAID``."""
 
+    @abstractmethod
+    def error_factors(self, widths: IntArray, reference_width: int) -> FloatArray | None:
+        """Return (widths,) 1 + error at each width; None where no error is stated."""
 
-class TableSpeedup(FrozenModel):
+    def band_at(self, widths: IntArray, reference_width: int) -> tuple[FloatArray, FloatArray]:
+        """Return between which speedups the true one lies in 9 of 10 cases, low and high, each shaped as by ``at``.
+
+        Where no error is stated, what is assumed may have from none of the gain to all of it, 1 to width / reference
+        width; all else counts as exact.
+        """
+        speedup, factors = self.at(widths), self.error_factors(widths, reference_width)
+        if factors is not None:
+            return speedup / factors, speedup * factors
+        assumed = [kind == Evidence.ASSUMED for kind in self.evidence_at(widths)]
+        ends = [speedup, *(np.where(assumed, gain, speedup) for gain in (1.0, widths / reference_width))]
+        return np.min(ends, axis=0), np.max(ends, axis=0)
+
+
+class TableSpeedup(SpeedupCurve):
     """A speedup measured (or computed) at some widths and known at these only."""
 
     form: Literal["table"] = "table"
     gpus: WholeNumbers  #: The widths, strictly increasing, shape (widths,).
     #: Shape (widths,) for the same curve in each epoch, or (epochs, widths); from 1e-20 to 1e20, else as measured.
     speedup: Numbers
-    #: Where the numbers come from: ``measured``, ``fitted`` or ``assumed``, a word for each width or one for all; None
-    #: where that is not said.
+    #: Where the numbers come from: ``measured``, ``fitted``, ``card`` or ``assumed``, a word for each width or one for
+    #: all; None where that is not said.
     provenance: tuple[str, ...] | None = None
+    #: How wrong they may be, from 0 to 1000: the true speedup lies between s / (1 + error) and s (1 + error) in 9 of 10
+    #: cases. One number for all widths but the reference width, or one for each; None where that is not said.
+    error: Numbers | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -99,6 +131,7 @@ class TableSpeedup(FrozenModel):
             speedup: ArrayLike,
             form: Literal["table"] = ...,
             provenance: Sequence[str] | str | None = ...,
+            error: ArrayLike | None = ...,
         ) -> None: ...
 
     @field_validator("gpus")
@@ -148,6 +181,17 @@ class TableSpeedup(FrozenModel):
                 raise ValueError(f"entry [{index}]: got {word!r}; one word such as 'measured' is needed")
         return provenance
 
+    @field_validator("error")
+    @classmethod
+    def _check_error(cls, error: FloatArray | None, info: ValidationInfo) -> FloatArray | None:
+        gpus = info.data.get("gpus")
+        if error is None or gpus is None:
+            return error
+        if error.shape not in ((), gpus.shape):
+            message = f"got an array of shape {error.shape} for {gpus.size} widths; give a number, or one per width"
+            raise ValueError(message)
+        return _require_range(error, _LARGEST_ERROR)
+
     @property
     def num_epochs(self) -> int | None:
         """Number of rows of a table by epoch; None when one row holds in each epoch."""
@@ -183,29 +227,46 @@ class TableSpeedup(FrozenModel):
         columns = np.minimum(np.searchsorted(self.gpus, widths), self.gpus.size - 1)
         return [kinds[self.provenance[column]] for column in columns.tolist()]
 
+    def error_factors(self, widths: IntArray, reference_width: int) -> FloatArray | None:
+        """Return 1 + error; see :meth:`SpeedupCurve.error_factors`."""
+        if self.error is None:
+            return None
+        if self.error.ndim:
+            return np.asarray(1.0 + self.error[np.searchsorted(self.gpus, widths)])
+        return np.where(widths == reference_width, 1.0, 1.0 + self.error)
+
+
+def _require_range(numbers: FloatArray, largest: float) -> FloatArray:
+    """Refuse what is not from zero to the largest number."""
+    wrong = np.argwhere(~((numbers >= 0) & (numbers <= largest)))
+    if len(wrong):  # the size is zero for a scalar
+        where = "".join(f"entry [{i}]: " for i in wrong[0])
+        raise ValueError(f"{where}got {float(numbers[tuple(wrong[0])])!r}; numbers from 0 to {largest:g} are allowed")
+    return numbers
+
 
 def _check_shares(shares: FloatArray) -> FloatArray:
     """Refuse what is not one number, or one per epoch, between zero and one."""
     if shares.ndim > 1 or not shares.size:
         message = f"got an array of shape {shares.shape}; a number, or a list of one number per epoch, is needed"
         raise ValueError(message)
-    wrong = np.argwhere(~((shares >= 0) & (shares <= 1)))
-    if len(wrong):  # the size is zero for a scalar
-        where = "".join(f"entry [{i}]: " for i in wrong[0])
-        raise ValueError(f"{where}got {float(shares[tuple(wrong[0])])!r}; numbers from 0 to 1 are allowed")
-    return shares
+    return _require_range(shares, 1.0)
 
 
 _Shares = Annotated[Numbers, AfterValidator(_check_shares)]
 
+#: The error of a law, from 0 to 1 for each doubling of the width: 1 is from none of the gain to all of it.
+DoublingError = Annotated[float, Field(ge=0, le=1), NUMBER]
 
-class Law(FrozenModel):
-    """What curves that a formula gives have in common: they know every width, and have a field ``evidence``."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"evidence"})
+class Law(SpeedupCurve):
+    """What curves that a formula gives have in common: they know every width, and say where they come from."""
 
-    if TYPE_CHECKING:  # a field of each, the last one
+    LATER: ClassVar[frozenset[str]] = frozenset({"evidence", "error"})
+
+    if TYPE_CHECKING:  # fields of each, the last ones
         evidence: Evidence | None
+        error: DoublingError | None
 
     def known_widths(self) -> IntArray | None:
         """Return None: no table limits the widths."""
@@ -215,6 +276,10 @@ class Law(FrozenModel):
         """Return where the formula comes from, for each width."""
         return [name_law_evidence(self.evidence)] * len(widths)
 
+    def error_factors(self, widths: IntArray, reference_width: int) -> FloatArray | None:
+        """Return (1 + error) to the number of doublings; see :meth:`SpeedupCurve.error_factors`."""
+        return None if self.error is None else (1.0 + self.error) ** np.abs(np.log2(widths / reference_width))
+
 
 class AmdahlSpeedup(Law):
     """Amdahl's law: s(k) = 1 / (f + (1 - f) / k)."""
@@ -223,6 +288,9 @@ class AmdahlSpeedup(Law):
     #: The share f of the work that does not speed up, from 0 (s(k) = k) to 1 (s(k) = 1); one number, or one per epoch.
     serial_fraction: _Shares
     evidence: Evidence | None = None  #: Where it comes from; None where that is not said.
+    #: How wrong it may be for each doubling of the width from the reference width, from 0 to 1: the true speedup lies
+    #: within a factor of (1 + error) ** |doublings| in 9 of 10 cases; None where that is not said.
+    error: DoublingError | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -231,6 +299,7 @@ class AmdahlSpeedup(Law):
             *,
             serial_fraction: ArrayLike,
             evidence: Evidence | str | None = ...,
+            error: float | None = ...,
             form: Literal["amdahl"] = ...,
         ) -> None: ...
 
@@ -252,6 +321,9 @@ class PowerSpeedup(Law):
     form: Literal["power"] = "power"
     exponent: _Shares  #: The exponent a, from 0 (s(k) = 1) to 1 (s(k) = k); one number, or one per epoch.
     evidence: Evidence | None = None  #: Where it comes from; None where that is not said.
+    #: How wrong it may be for each doubling of the width from the reference width, from 0 to 1: the true speedup lies
+    #: within a factor of (1 + error) ** |doublings| in 9 of 10 cases; None where that is not said.
+    error: DoublingError | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -260,6 +332,7 @@ class PowerSpeedup(Law):
             *,
             exponent: ArrayLike,
             evidence: Evidence | str | None = ...,
+            error: float | None = ...,
             form: Literal["power"] = ...,
         ) -> None: ...
 

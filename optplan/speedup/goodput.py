@@ -31,7 +31,7 @@ from pydantic import Field, field_validator, model_validator
 from optplan.errors import DataError
 from optplan.schema import FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_positive
 from optplan.speedup.batches import NUM_CANDIDATES, BatchRule, best_goodput
-from optplan.speedup.curves import Evidence, Law
+from optplan.speedup.curves import DoublingError, Evidence, Law
 
 #: Entries of the largest intermediate array; wider requests are handled in blocks.
 _BLOCK_ENTRIES = 2_000_000
@@ -167,6 +167,8 @@ class GoodputSpeedup(Law):
     #: is given.
     noise_scale_samples: Numbers | None = None
     evidence: Evidence | None = None  #: Where it comes from; None where that is not said.
+    #: How wrong it may be, for each doubling of the width from the reference width, from 0 to 1, as of the other laws.
+    error: DoublingError | None = None
 
     @field_validator("noise_scale_samples")
     @classmethod

@@ -55,7 +55,7 @@ def _keep_steps(path: str, rule: Widths, widths: IntArray, gpu_type: str, gpus_p
 
 
 def check_reference(path: str, curve: Speedup, reference: int) -> None:
-    """Refuse a speedup that covers the reference width and is not 1 there."""
+    """Refuse a speedup that covers the reference width and is not 1 there, without an error."""
     known = curve.known_widths()
     if known is not None and reference not in known:
         return
@@ -68,6 +68,10 @@ def check_reference(path: str, curve: Speedup, reference: int) -> None:
         got = float(at_reference.ravel()[wrong[0]])
         problem = f"the speedup at {at} is {got!r} in epoch {wrong[0] + 1}; it must be 1, because sizes are times there"
         raise DataError(path, problem, "divide the table by it, or name another reference_width")
+    factors = curve.error_factors(np.array([reference], dtype=np.int64), reference)
+    if factors is not None and factors[0] != 1.0:
+        problem = f"got {factors[0] - 1.0:.6g} at {reference} GPU(s), where the speedup is 1 without an error"
+        raise DataError(f"{path}.error", problem, "write 0 there")
 
 
 def check_curve(path: str, curve: Speedup, widths: IntArray) -> None:
