@@ -1,0 +1,90 @@
+"""Step times from a model card: the fastest layout that fits the memory, by width, and how wrong the speedup may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from optplan.speedup.cards.constants import load_constants
+from optplan.speedup.cards.layouts import Layout, list_layouts
+from optplan.speedup.cards.records import Cluster, ModelCard
+from optplan.speedup.cards.steps import Workload, find_memory, find_seconds
+
+#: Between which widths, parameters, GPUs a node and bytes a second of a GPU's network step times were compared with
+#: measured ones.
+VALID_GPUS = (8, 256)
+VALID_PARAMETERS = (100e6, 100e9)
+VALID_NODES = (8, 8)
+VALID_NETWORK = (12.5e9, 100e9)
+
+
+class StepEstimate(NamedTuple):
+    """A step on one width."""
+
+    gpus: int
+    seconds: float
+    layout: Layout
+    memory_bytes: float  #: Of the fullest GPU.
+    error: float  #: Of the speedup over the narrowest width of the estimate, as curves state it.
+
+
+def estimate_steps(card: ModelCard, cluster: Cluster, widths: Sequence[int]) -> list[StepEstimate | None]:
+    """Return for each width its fastest layout; None where none fits the memory.
+
+    Of layouts that take the same time the first of the list counts. Errors are of the speedup over the narrowest width
+    with a layout.
+    """
+    constants = load_constants()
+    work = Workload.of(card, cluster)
+    room = constants.usable_memory * cluster.accelerator.memory_bytes
+    found: list[StepEstimate | None] = []
+    for gpus in widths:
+        layouts = list_layouts(card, cluster, gpus)
+        memory = find_memory(work, layouts, constants)
+        if not (memory <= room).any():
+            found.append(None)
+            continue
+        seconds = np.where(memory <= room, find_seconds(work, layouts, constants), np.inf)
+        best = int(np.argmin(seconds))
+        found.append(StepEstimate(gpus, float(seconds[best]), layouts.pick(best), float(memory[best]), 0.0))
+    fitting = [step.gpus for step in found if step is not None]
+    return [step and step._replace(error=find_error(card, cluster, step.gpus, min(fitting))) for step in found]
+
+
+def find_error(card: ModelCard, cluster: Cluster, gpus: int, reference: int) -> float:
+    """Return how wrong the speedup from one width to another may be, in 9 of 10 cases, as curves state it.
+
+    It grows with the root of the doublings between them, by more outside the widths that were compared with measured
+    ones, and by as much again for everything that :func:`list_doubts` names.
+    """
+    if gpus == reference:
+        return 0.0
+    constants = load_constants()
+    least, most = (math.log2(width) for width in VALID_GPUS)
+    ends = sorted(math.log2(width) for width in (gpus, reference))
+    inside = max(0.0, min(ends[1], most) - max(ends[0], least))
+    below = max(0.0, min(ends[1], least) - ends[0])
+    beyond = max(0.0, ends[1] - max(ends[0], most))
+    factor = 1.0 + constants.pair_error * math.sqrt(inside + below)
+    factor *= (1.0 + constants.error_below) ** below * (1.0 + constants.error_beyond) ** beyond
+    return factor * (1.0 + constants.error_elsewhere * len(list_doubts(card, cluster))) - 1.0
+
+
+def list_doubts(card: ModelCard, cluster: Cluster) -> tuple[str, ...]:
+    """Return in words what about a card and its cluster was never compared with measured step times."""
+    kind = cluster.accelerator
+    network = cluster.network_bytes_per_s_per_gpu
+    doubts = {
+        f"{kind.name} GPUs": not kind.validated,
+        f"models of {card.parameters:,.3g} parameters": not _within(card.parameters, VALID_PARAMETERS),
+        f"nodes of {cluster.gpus_per_node} GPUs": not _within(cluster.gpus_per_node, VALID_NODES),
+        f"networks of {network * 8e-9:,.3g} Gbit/s a GPU": not _within(network, VALID_NETWORK),
+    }
+    return tuple(words for words, doubtful in doubts.items() if doubtful)
+
+
+def _within(value: float, ends: tuple[float, float]) -> bool:
+    return ends[0] <= value <= ends[1]
