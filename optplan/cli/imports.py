@@ -39,6 +39,7 @@ def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str])
     cls=Group,
     short_help="Make an instance from a log, a trace or a table, or add prices.",
     later={
+        "card": "optplan.cli.card_imports:import_card",
         "log": "optplan.cli.log_imports:import_log",
         "prices": "optplan.cli.price_imports:import_prices",
         "spot-trace": "optplan.cli.spot_imports:import_spot_trace",

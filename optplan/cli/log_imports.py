@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from optplan.instances.job_logs import LogReading
     from optplan.instances.job_logs.naming import Classes
     from optplan.instances.job_logs.records import Job, LeftOut, Rule
+    from optplan.instances.model_cards import CardSpeedup
 
 _EXAMPLES = (
     "optplan import log jobs.txt --from sacct --timezone Europe/Berlin --class-pattern '^[a-z]+' "
@@ -152,6 +153,15 @@ def import_log(
         metavar="[CLASS=]FILE",
         help="Measured: CSV or JSON with class, gpus, samples_per_s, or what `optplan measure jobs` wrote of a class.",
     ),
+    cards: dict[str, str] = option(
+        "--card",
+        multiple=True,
+        metavar="CLASS=FILE",
+        callback=_read_by_class,
+        help="Speedup of a language model by its card: what `optplan import card` wrote, or the card itself, for "
+        "GPUs of the log's type as they are usually joined. The runs set the seconds; where they contradict the card, "
+        "that is said.",
+    ),
     assumed: dict[str, str] = option(
         "--assume",
         multiple=True,
@@ -241,9 +251,26 @@ def import_log(
         epochs=epochs,
     )
     with _collecting_nothing():
-        made = build_log_instance(classes, SpeedupSources(measured, assumed, fits=fit), terms, left_out)
+        sources = SpeedupSources(measured, assumed, fits=fit, cards=_read_cards(cards, jobs, gpu_type, max_width))
+        made = build_log_instance(classes, sources, terms, left_out)
     instance = amend(rename(price_types(made, prices, price_source), name), changes)
     return deliver(instance, outputs)
+
+
+def _read_cards(
+    cards: dict[str, str], jobs: Sequence[Job], gpu_type: str | None, max_width: int | None
+) -> dict[str, CardSpeedup]:
+    """Read the cards of classes; what has to be computed is so at the log's widths, and their doublings."""
+    from optplan.instances.model_cards import read_card_speedup
+
+    if "" in cards:
+        raise UsageError(f"--card: got {cards['']!r}; say of which class it is, as in llm={cards['']}")
+    ran = {job.gpus for job in jobs}
+    most = max_width or max(ran)
+    widths = sorted({width for width in ran if width <= most} | {1 << power for power in range(most.bit_length())})
+    types = {job.gpu_type for job in jobs if job.gpu_type}
+    gpu = gpu_type or (types.pop() if len(types) == 1 else None)
+    return {name: read_card_speedup(Path(path), gpu, widths) for name, path in cards.items()}
 
 
 @contextmanager

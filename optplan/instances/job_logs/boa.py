@@ -97,6 +97,7 @@ def build_log_instance(
     since_s, until_s = _find_span(jobs, terms)
     _check_names(terms.epochs, classes, "--epochs")
     _check_names(speedups.assumed, classes, "--assume")
+    _check_names(speedups.cards, classes, "--card")
     estimates: dict[str, _Estimate] = {}
     for name, members in classes.items():
         found = _estimate(name, members, speedups, since_s, until_s, left_out)

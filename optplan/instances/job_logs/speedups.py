@@ -1,11 +1,11 @@
-"""Speedups of the classes of a log: measured, stated, or fitted to the log's own runs, in this order."""
+"""Speedups of the classes of a log: measured, from a card, stated, or fitted to its own runs, in this order."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError, show_value
 from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
+from optplan.instances.job_logs.cards import choose_table, find_contradiction, find_disagreement
 from optplan.instances.job_logs.records import Job
+from optplan.instances.model_cards import CardSpeedup
 from optplan.instances.plain_data import read_data
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, Evidence, PowerSpeedup, Speedup, TableSpeedup, fit_best, fit_table
@@ -96,6 +98,8 @@ def _read_profile(path: Path, name: str, data: Mapping[str, Any]) -> Measured:
     table = TableSpeedup.parse(curve, path=f"{path.name}: speedup.{gpu_type}")
     if table.num_epochs is not None:
         raise DataError(f"{path.name}: speedup.{gpu_type}", "has a row for each epoch", "give one row for all")
+    if Evidence.CARD in table.evidence_at(table.gpus):
+        raise DataError(str(path), "was computed from a model card, not measured", f"give it by --card {name}={path}")
     pause = data.get("rescale_s")
     if pause is not None and not (isinstance(pause, int | float) and 0 <= pause < math.inf):
         raise DataError(f"{path.name}: rescale_s", f"got {show_value(pause)}; seconds are needed", "correct it")
@@ -141,16 +145,21 @@ class SpeedupSources:
     measured: Measured  #: What was measured.
     assumed: Mapping[str, str]  #: Stated, by class; under an empty name for all that are not known otherwise.
     fits: bool = True  #: Whether the log's own runs at several widths may be fitted.
+    cards: Mapping[str, CardSpeedup] = field(default_factory=dict)  #: What follows from model cards, by class.
 
     def find(self, name: str, jobs: Sequence[Job]) -> FoundSpeedup:
-        """Find the speedup of a class: a table of its throughputs, else what is stated for it, its runs, or for all."""
+        """Find a class's speedup: measured throughputs, else its card, what is stated for it, its runs, or for all."""
         # Of its runs those count that completed, for they alone say how long a job takes. A class of which these say
         # nothing but one width keeps to it.
-        if name in self.measured.throughputs:
-            return _tabulate(*self.measured.throughputs[name])
+        runs = [(job.gpus, job.run_s / SECONDS_PER_HOUR) for job in jobs if job.run_s and job.completed]
+        measured = self.measured.throughputs.get(name)
+        found = None if measured is None else _tabulate(*measured)
+        if name in self.cards:
+            return _heed_card(found, choose_table(name, self.cards[name], jobs), self.cards[name], measured, runs)
+        if found is not None:
+            return found
         if name in self.assumed:
             return _assume(self.assumed[name])
-        runs = [(job.gpus, job.run_s / SECONDS_PER_HOUR) for job in jobs if job.run_s and job.completed]
         widths = sorted({gpus for gpus, _ in runs})
         if self.fits and len(widths) > 1:
             return _fit(np.array([gpus for gpus, _ in runs]), np.array([hours for _, hours in runs]))
@@ -164,12 +173,31 @@ class SpeedupSources:
         raise DataError(f"classes.{name}.speedup", f"is not known: {why}", fix)
 
 
+def _heed_card(
+    found: FoundSpeedup | None,
+    table: TableSpeedup,
+    card: CardSpeedup,
+    measured: tuple[list[int], list[float]] | None,
+    runs: Sequence[tuple[int, float]],
+) -> FoundSpeedup:
+    """Return what was measured, else what the card says; where measurements, or else runs, contradict it, say so."""
+    if measured is not None and found is not None:
+        times = [(gpus, 1.0 / rate) for gpus, rate in zip(*measured, strict=True)]
+        said = find_contradiction(table, card.reference_width, times, "measurements")
+        return replace(found, warning="; ".join(part for part in (found.warning, said) if part))
+    said = find_contradiction(table, card.reference_width, runs, "completed runs")
+    advice = f"{said}; are jobs on more GPUs larger ones? The card is taken; leave it out to fit the runs"
+    words = f"from {card.source.get('model card', 'a model card')}"
+    return FoundSpeedup(table, words, reference_width=card.reference_width, warning=said and advice)
+
+
 def _tabulate(gpus: list[int], samples_per_s: list[float]) -> FoundSpeedup:
+    warning = find_disagreement(gpus, samples_per_s)
     if len(set(gpus)) == 1:
         curve = TableSpeedup(gpus=[gpus[0]], speedup=[1.0], provenance=("measured",))
-        return FoundSpeedup(curve, f"measured at {list_widths(curve.gpus)} only", reference_width=gpus[0])
+        return FoundSpeedup(curve, f"measured at {list_widths(curve.gpus)} only", gpus[0], warning)
     fit = fit_table(gpus, samples_per_s, reference_width=min(gpus))
-    return FoundSpeedup(fit.curve, f"measured at {list_widths(fit.curve.gpus)}", reference_width=min(gpus))
+    return FoundSpeedup(fit.curve, f"measured at {list_widths(fit.curve.gpus)}", min(gpus), warning)
 
 
 def _keep(width: int, *, alone: bool) -> FoundSpeedup:

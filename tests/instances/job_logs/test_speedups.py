@@ -62,6 +62,11 @@ def test_a_profile_of_one_class(tmp_path: Path) -> None:
             '{"speedup": {"t4": {"gpus": [1], "speedup": [1]}}, "rescale_s": "long"}',
             r"t\.json: rescale_s: got 'long'; seconds are needed",
         ),
+        (
+            "t.json",
+            '{"speedup": {"h100": {"gpus": [1], "speedup": [1], "provenance": "card"}}}',
+            r"was computed from a model card, not measured; give it by --card t=",
+        ),
         ("t.json", '{"a": 1}', r"t\.json: is no table of throughputs; a list of objects with class, gpus"),
     ],
 )

@@ -72,7 +72,9 @@ def test_cards_that_are_refused(fields: Fields, message: str) -> None:
 
 def test_neither_adapters_nor_experts_may_be_said() -> None:
     """A card that says that it has none is taken."""
-    assert ModelCard(parameters=7e9, lora=False, experts=1, **STEP) == ModelCard(parameters=7e9, **STEP)
+    assert ModelCard.parse({"parameters": 7e9, "lora": False, "experts": 1, **STEP}) == ModelCard(
+        parameters=7e9, **STEP
+    )
 
 
 def test_every_type_of_gpu_has_its_data_and_source() -> None:

@@ -1,0 +1,180 @@
+"""Model cards from files, and the tables that they become: the law of step times is a small one made up here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import optplan
+from optplan.errors import DataError
+from optplan.instances.files import write_json
+from optplan.instances.model_cards import CardSpeedup, read_card_speedup, read_model_card
+from optplan.speedup.cards.estimate import Layout, StepEstimate
+from optplan.speedup.cards.records import Cluster, ModelCard
+
+CARD = ModelCard(parameters=8e9, sequence_length=4096, global_batch=256)
+#: As Llama 3 of 8 billion parameters says it.
+CONFIG: dict[str, Any] = {
+    "model_type": "llama",
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": False,
+}
+STEP = {"sequence_length": 4096, "global_batch": 256}
+
+
+@pytest.fixture
+def law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let 16 bytes of a parameter fit on all GPUs, a step take 64 s over the width and 1 s, be off by 10 %."""
+
+    def estimate(card: ModelCard, cluster: Cluster, widths: Sequence[int]) -> list[StepEstimate | None]:
+        gpu = cluster.accelerator
+        pace = 989.4e12 / gpu.peak_flops
+        return [
+            StepEstimate(
+                gpus=width,
+                seconds=pace * 64.0 / width + 1.0,
+                layout=Layout(data=width, tensor=1, pipeline=1, micro_batch=1, shard=3, checkpointing=False),
+                memory_bytes=16.0 * card.parameters / width,
+                error=0.1,
+            )
+            if 16.0 * card.parameters / width <= gpu.memory_bytes
+            else None
+            for width in widths
+        ]
+
+    monkeypatch.setattr("optplan.instances.model_cards.estimate_steps", estimate)
+
+
+def _write(path: Path, data: dict[str, Any]) -> Path:
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+def test_a_card_in_yaml(tmp_path: Path) -> None:
+    """The file's name is the model's; what is said besides goes first."""
+    path = tmp_path / "llama.yaml"
+    path.write_text("parameters: 8e9\nsequence_length: 2048\nglobal_batch: 256\n", encoding="utf-8")
+    assert read_model_card(path) == CARD.replace(name="llama", sequence_length=2048)
+    assert read_model_card(path, {"sequence_length": 4096}).sequence_length == 4096
+
+
+def test_the_parameters_of_a_configuration(tmp_path: Path) -> None:
+    """Llama 3 8B has 8,030,261,248 parameters, of which its 65 norms of 4,096 are not counted.
+
+    A layer: 2 x 4096² of queries and output, 2 x 4096 x 1024 of keys and values, 3 x 4096 x 14336 after them.
+    """
+    card = read_model_card(_write(tmp_path / "config.json", CONFIG), STEP)
+    assert card.parameters == 8_030_261_248 - 65 * 4096
+    assert card.layer_parameters == 2 * 4096**2 + 2 * 4096 * 1024 + 3 * 4096 * 14336
+    assert (card.layers, card.hidden_size, card.vocabulary, card.assumed) == (32, 4096, 128256, ())
+
+
+def test_a_configuration_without_gates_and_groups(tmp_path: Path) -> None:
+    """GPT-NeoX: 4 h² of attention and 2 h times the inner size in a layer; one matrix for both ends."""
+    config = {**CONFIG, "model_type": "gpt_neox", "intermediate_size": 4 * 4096, "tie_word_embeddings": True}
+    del config["num_key_value_heads"]
+    card = read_model_card(_write(tmp_path / "config.json", config), STEP)
+    assert card.parameters == 32 * 12 * 4096**2 + 128256 * 4096
+
+
+@pytest.mark.parametrize(
+    ("data", "said", "message"),
+    [
+        ([1], STEP, "card.json: is no model card"),
+        ({"parameters": 8e9}, {}, "does not say sequence_length and global_batch; say sequence_length: N [(]tokens[)]"),
+        (CONFIG, {"sequence_length": 4096}, "does not say global_batch; say global_batch: N [(]sequences of a step"),
+        (CONFIG, {**STEP, "sequence_length": 16384}, "sequence_length: got 16,384, and positions end at 8,192"),
+        ({**CONFIG, "model_type": "bert"}, STEP, "model_type: got 'bert', which is no dense decoder"),
+        ({**CONFIG, "model_type": "mixtral", "num_local_experts": 8}, STEP, "num_local_experts: got 8: a mixture of"),
+        ({**CONFIG, "model_type": "lama"}, STEP, "did you mean 'llama'[?]"),
+        ({**CONFIG, "hidden_size": None}, STEP, "hidden_size: got None; a whole number above zero is needed"),
+        ({**STEP, "parameters": -1}, {}, "card.json: parameters: got -1"),
+    ],
+)
+def test_cards_that_are_refused(tmp_path: Path, data: Any, said: dict[str, Any], message: str) -> None:  # noqa: ANN401
+    """Encoders, mixtures of experts, and what is missing."""
+    with pytest.raises(DataError, match=message):
+        read_model_card(_write(tmp_path / "card.json", data), said)
+
+
+@pytest.mark.usefixtures("law")
+def test_a_table_begins_where_the_memory_is_enough() -> None:
+    """128 GB of states fit on 2 H100 of 80 GB: steps of 33, 17 and 9 s on 2, 4 and 8, relative to the first."""
+    made = optplan.card(CARD, "h100", widths=[8, 4, 2, 1])
+    assert made.reference_width == 2
+    table = made.speedup["h100"]
+    assert table.gpus.tolist() == [2, 4, 8]
+    assert table.speedup.tolist() == pytest.approx([1.0, 33 / 17, 33 / 9], rel=1e-8)
+    assert table.evidence_at(table.gpus) == ["card"] * 3
+    low, high = table.band_at(table.gpus, made.reference_width)
+    assert (high / table.speedup)[0].tolist() == pytest.approx([1.0, 1.1, 1.1])
+    assert (table.speedup / low)[0].tolist() == pytest.approx([1.0, 1.1, 1.1])
+    assert [(step.gpus, step.seconds) for step in made.steps["h100"]] == [(2, 33.0), (4, 17.0), (8, 9.0)]
+    assert "no layout fits the memory on 1 GPUs" in made.source["GPUs h100"]
+    assert "assumed: vocabulary of 50,257" in made.source["model card"]
+
+
+@pytest.mark.usefixtures("law")
+def test_several_types_are_relative_to_the_first() -> None:
+    """Four H200 fit on one GPU, in 65 s; two H100 take 33 s, so that one H200 has a speed of 33 / 65."""
+    made = optplan.card(CARD, {"old": "h100", "new": "h200"}, widths=[1, 2])
+    assert list(made.speedup) == ["old", "new"]
+    assert made.reference_width == 2
+    assert made.speedup["new"].speedup.tolist() == pytest.approx([33 / 65, 1.0], rel=1e-8)
+    assert made.source["GPUs new"].endswith("not validated: h200 GPUs")
+
+
+@pytest.mark.usefixtures("law")
+def test_nodes_and_network_are_as_said() -> None:
+    """What is said of the GPUs' links stands in the source, for each GPU."""
+    made = optplan.card(CARD, "h100", widths=[2], gpus_per_node=4, network_gbit_per_s=100.0, precision="fp16")
+    assert "h100, 4 in a node, 100 Gbit/s for each between nodes; at least 2 GPUs" in made.source["GPUs h100"]
+    assert "fp16" in made.source["model card"]
+
+
+@pytest.mark.usefixtures("law")
+@pytest.mark.parametrize(
+    ("gpu", "widths", "fields", "message"),
+    [
+        ("h100", [1], {}, "no layout fits the 80 GB of h100 on 1 GPUs; 2 GPUs are enough"),
+        ("h100", [1, 2], {"parameters": 1e12}, "no layout fits the 80 GB of h100 on 1 to 2 GPUs; 256 GPUs are enough"),
+        ("t4", [1, 2], {"parameters": 1e12, "precision": "fp16"}, "none up to 256 GPUs does; take a larger GPU"),
+        ("h100", [512], {}, "widths: got 512; a card is validated up to 256 GPUs"),
+        ("h100", [0, 8], {}, r"widths: got \[0, 8\]; give numbers of GPUs from 1 on"),
+        ("v100", [8], {}, "precision: v100 has no bf16"),
+        ("t4", [8], {"parameters": 6e7, "precision": "fp16"}, "parameters: 6e[+]07 on t4; steps of small networks"),
+        ("a100", [8], {}, "gpu: no such type with data for model cards: 'a100'"),
+    ],
+)
+def test_questions_that_are_refused(gpu: str, widths: list[int], fields: dict[str, Any], message: str) -> None:
+    """What does not fit says what would; beyond what was validated nothing is said."""
+    shape = {"layers": None, "hidden_size": None, "vocabulary": None, "assumed": ()}
+    said = {**CARD.to_json_data(), **shape, **fields} if fields else CARD.to_json_data()
+    with pytest.raises(DataError, match=message):
+        optplan.card(ModelCard.parse(said), gpu, widths=widths)
+
+
+@pytest.mark.usefixtures("law")
+def test_what_was_written_is_read_again(tmp_path: Path) -> None:
+    """A log takes the file of a table as it stands; a card itself is computed for its type of GPU."""
+    made = optplan.card(CARD, "h100", widths=[2, 4])
+    path = tmp_path / "table.json"
+    write_json(made, path)
+    assert read_card_speedup(path, None, [8]) == made
+    card = _write(tmp_path / "card.json", {"parameters": 8e9, **STEP})
+    assert read_card_speedup(card, "h100", [2, 4, 512]).speedup == made.speedup
+    with pytest.raises(DataError, match="the log does not say on which type of GPU its jobs ran"):
+        read_card_speedup(card, None, [2])
+    with pytest.raises(DataError, match=r"table\.json: reference_width"):
+        read_card_speedup(_write(path, {"steps": {}}), None, [8])
+    assert CardSpeedup.parse(made.to_json_data()) == made
