@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import optplan
 from optplan.errors import DataError
 from optplan.instances.files import write_json
 from optplan.instances.model_cards import CardSpeedup, read_card_speedup, read_model_card
-from optplan.speedup.cards.estimate import Layout, StepEstimate
+from optplan.speedup.cards.estimate import StepEstimate
+from optplan.speedup.cards.layouts import Layout
 from optplan.speedup.cards.records import Cluster, ModelCard
 
 CARD = ModelCard(parameters=8e9, sequence_length=4096, global_batch=256)
@@ -38,16 +40,13 @@ def law(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def estimate(card: ModelCard, cluster: Cluster, widths: Sequence[int]) -> list[StepEstimate | None]:
         gpu = cluster.accelerator
-        pace = 989.4e12 / gpu.peak_flops
+        pace = 64.0 * 989.4e12 / gpu.peak_flops
+        memory = {width: 16.0 * card.parameters / width for width in widths}
+        fitting = [width for width in widths if memory[width] <= gpu.memory_bytes]
+        layouts = {width: Layout(width, 1, 1, micro_batch=1, shard=3, checkpointing=False) for width in fitting}
         return [
-            StepEstimate(
-                gpus=width,
-                seconds=pace * 64.0 / width + 1.0,
-                layout=Layout(data=width, tensor=1, pipeline=1, micro_batch=1, shard=3, checkpointing=False),
-                memory_bytes=16.0 * card.parameters / width,
-                error=0.1,
-            )
-            if 16.0 * card.parameters / width <= gpu.memory_bytes
+            StepEstimate(width, pace / width + 1.0, layouts[width], memory[width], 0.1 if width > fitting[0] else 0.0)
+            if width in fitting
             else None
             for width in widths
         ]
@@ -126,11 +125,17 @@ def test_a_table_begins_where_the_memory_is_enough() -> None:
 
 @pytest.mark.usefixtures("law")
 def test_several_types_are_relative_to_the_first() -> None:
-    """Four H200 fit on one GPU, in 65 s; two H100 take 33 s, so that one H200 has a speed of 33 / 65."""
+    """The model fits one H200, in 65 s; two H100 take 33 s, so that one H200 has a speed of 33 / 65."""
     made = optplan.card(CARD, {"old": "h100", "new": "h200"}, widths=[1, 2])
     assert list(made.speedup) == ["old", "new"]
     assert made.reference_width == 2
-    assert made.speedup["new"].speedup.tolist() == pytest.approx([33 / 65, 1.0], rel=1e-8)
+    table = made.speedup["new"]
+    assert table.speedup.tolist() == pytest.approx([33 / 65, 1.0], rel=1e-8)
+    # Types are off by 31 %, by as much again as H200 was never compared; steps by 10 %, as if independent.
+    assert table.error is not None
+    assert table.error.tolist() == pytest.approx(
+        [0.62, math.exp(math.hypot(math.log(1.62), math.log(1.1))) - 1.0], rel=1e-8
+    )
     assert made.source["GPUs new"].endswith("not validated: h200 GPUs")
 
 

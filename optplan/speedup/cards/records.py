@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -58,6 +58,24 @@ class ModelCard(FrozenModel):
     #: Whether activations are computed again in the backward pass; None for whatever is faster and fits.
     checkpointing: bool | None = None
     assumed: tuple[str, ...] = ()  #: What was filled in, in words.
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(  # noqa: PLR0913 - a field each
+            self,
+            *,
+            sequence_length: int,
+            global_batch: int,
+            parameters: float | None = ...,
+            layers: int | None = ...,
+            hidden_size: int | None = ...,
+            vocabulary: int | None = ...,
+            tied_embeddings: bool = ...,
+            precision: Literal["bf16", "fp16"] = ...,
+            checkpointing: bool | None = ...,
+            name: str = ...,
+            assumed: tuple[str, ...] = ...,
+        ) -> None: ...
 
     @model_validator(mode="before")
     @classmethod
