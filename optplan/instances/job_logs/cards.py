@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from optplan.errors import DataError
-from optplan.instances.job_logs.records import Job
 from optplan.instances.model_cards import CardSpeedup
+from optplan.schema import FloatArray, IntArray
 from optplan.speedup import TableSpeedup
 
 #: Half the width of a 90 % interval, in standard deviations.
 _REACH = 1.645
 #: Ratio from which measurements of one width contradict one another.
 _SAME_WIDTH = 1.25
+#: Logarithms closer than this differ by rounding.
+_ROUNDING = 1e-9
 
 
-def choose_table(name: str, card: CardSpeedup, jobs: Sequence[Job]) -> TableSpeedup:
-    """Return a card's table for the type of GPU on which a class ran; the only one is for whatever that is called."""
+def choose_table(name: str, card: CardSpeedup, types: Sequence[str]) -> TableSpeedup:
+    """Return a card's table for the type of GPU on which a class ran; an only one is for whatever that is called."""
     if len(card.speedup) == 1:
         return next(iter(card.speedup.values()))
-    types = sorted({job.gpu_type for job in jobs if job.gpu_type})
     if len(types) == 1 and types[0] in card.speedup:
         return card.speedup[types[0]]
     problem = f"is for {', '.join(card.speedup)}, and its jobs ran on {', '.join(types) or 'GPUs that have no name'}"
@@ -31,48 +31,45 @@ def choose_table(name: str, card: CardSpeedup, jobs: Sequence[Job]) -> TableSpee
 
 
 def find_contradiction(
-    table: TableSpeedup, reference_width: int, points: Iterable[tuple[int, float]], what: str
+    table: TableSpeedup, reference_width: int, gpus: IntArray, seconds: FloatArray, what: str
 ) -> str:
-    """Say on which two widths points contradict a table most: what both give for a ratio of speeds, each with its band.
+    """Say on which two widths times of equal work contradict a table most: what both say of a ratio of speeds.
 
-    Points are widths with seconds, in any unit, of equal work; one for each width is exact. Nothing is said where the
-    90 % interval of the points' ratio and the table's band meet.
+    Times (N,) are in any unit; one for each width counts as exact. Nothing is said where the 90 % interval of their
+    ratio, from the scatter about the means of widths, and the table's band meet.
     """
-    logs: dict[int, list[float]] = defaultdict(list)
-    for gpus, seconds in points:
-        if gpus in table.gpus:
-            logs[gpus].append(math.log(seconds))
-    if len(logs) < 2:
+    known = np.isin(gpus, table.gpus)
+    widths, which, counts = np.unique(gpus[known], return_inverse=True, return_counts=True)
+    if widths.size < 2:
         return ""
-    widths = sorted(logs)
-    speedup = dict(zip(widths, table.at(np.array(widths))[0].tolist(), strict=True))
-    high = table.band_at(np.array(widths), reference_width)[1][0].tolist()
-    errors = {width: math.log(most / speedup[width]) for width, most in zip(widths, high, strict=True)}
-    freedom = sum(map(len, logs.values())) - len(logs)
-    squares = sum(float(np.var(times)) * len(times) for times in logs.values())
-    variance = squares / freedom if freedom else 0.0
-    base = max(widths, key=lambda width: len(logs[width]))
-    worst, said = 0.0, ""
-    for other in widths:
-        small, large = sorted((base, other))
-        ratio = float(np.mean(logs[small]) - np.mean(logs[large]))
-        reach = _REACH * math.sqrt(variance / len(logs[small]) + variance / len(logs[large]))
-        promised, error = math.log(speedup[large] / speedup[small]), math.hypot(errors[small], errors[large])
-        apart = abs(ratio - promised) - reach - error
-        if apart > worst + 1e-9:
-            low, most = math.exp(promised - error), math.exp(promised + error)
-            worst = apart
-            said = (
-                f"{what} on {small} and {large} GPUs say {math.exp(ratio):.2g}, the card {math.exp(promised):.2g} "
-                f"({low:.2g} to {most:.2g})"
-            )
-    return said
+    logs = np.log(seconds[known])
+    means = np.bincount(which, weights=logs) / counts
+    freedom = logs.size - widths.size
+    variance = float(((logs - means[which]) ** 2).sum()) / freedom if freedom else 0.0
+    promised = np.log(table.at(widths)[0])
+    errors = np.log(table.band_at(widths, reference_width)[1][0]) - promised
+    base = int(np.argmax(counts))
+    gains, promised = means[base] - means, promised - promised[base]
+    bands = np.hypot(errors, errors[base])
+    apart = np.abs(gains - promised) - bands - _REACH * np.sqrt(variance / counts + variance / counts[base])
+    apart[base] = 0.0
+    worst = int(np.argmax(apart))
+    if apart[worst] <= _ROUNDING:
+        return ""
+    sign = 1.0 if worst > base else -1.0  # speedups of the wider one
+    said, stated = float(sign * gains[worst]), float(sign * promised[worst])
+    low, high = (math.exp(stated + way * float(bands[worst])) for way in (-1.0, 1.0))
+    small, large = sorted((int(widths[base]), int(widths[worst])))
+    return (
+        f"{what} on {small} and {large} GPUs say {math.exp(said):.2g}, the card {math.exp(stated):.2g} "
+        f"({low:.2g} to {high:.2g})"
+    )
 
 
-def find_disagreement(gpus: Sequence[int], rates: Sequence[float]) -> str:
+def find_disagreement(gpus: IntArray, rates: FloatArray) -> str:
     """Say on which width measurements contradict one another; their mean is what a table has."""
-    for width in sorted(set(gpus)):
-        own = [rate for each, rate in zip(gpus, rates, strict=True) if each == width]
-        if max(own) > _SAME_WIDTH * min(own):
-            return f"measurements on {width} GPUs differ, from {min(own):g} to {max(own):g}; their mean is taken"
+    for width in np.unique(gpus).tolist():
+        own = rates[gpus == width]
+        if own.max() > _SAME_WIDTH * own.min():
+            return f"measurements on {width} GPUs differ, from {own.min():g} to {own.max():g}; their mean is taken"
     return ""

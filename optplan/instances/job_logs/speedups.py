@@ -155,7 +155,9 @@ class SpeedupSources:
         measured = self.measured.throughputs.get(name)
         found = None if measured is None else _tabulate(*measured)
         if name in self.cards:
-            return _heed_card(found, choose_table(name, self.cards[name], jobs), self.cards[name], measured, runs)
+            types = sorted({job.gpu_type for job in jobs if job.gpu_type})
+            table = choose_table(name, self.cards[name], types)
+            return _heed_card(found, table, self.cards[name], measured, runs)
         if found is not None:
             return found
         if name in self.assumed:
@@ -182,17 +184,18 @@ def _heed_card(
 ) -> FoundSpeedup:
     """Return what was measured, else what the card says; where measurements, or else runs, contradict it, say so."""
     if measured is not None and found is not None:
-        times = [(gpus, 1.0 / rate) for gpus, rate in zip(*measured, strict=True)]
-        said = find_contradiction(table, card.reference_width, times, "measurements")
+        widths, times = np.array(measured[0]), 1.0 / np.array(measured[1])
+        said = find_contradiction(table, card.reference_width, widths, times, "measurements")
         return replace(found, warning="; ".join(part for part in (found.warning, said) if part))
-    said = find_contradiction(table, card.reference_width, runs, "completed runs")
+    widths, times = np.array([gpus for gpus, _ in runs]), np.array([hours for _, hours in runs])
+    said = find_contradiction(table, card.reference_width, widths, times, "completed runs")
     advice = f"{said}; are jobs on more GPUs larger ones? The card is taken; leave it out to fit the runs"
     words = f"from {card.source.get('model card', 'a model card')}"
     return FoundSpeedup(table, words, reference_width=card.reference_width, warning=said and advice)
 
 
 def _tabulate(gpus: list[int], samples_per_s: list[float]) -> FoundSpeedup:
-    warning = find_disagreement(gpus, samples_per_s)
+    warning = find_disagreement(np.array(gpus), np.array(samples_per_s))
     if len(set(gpus)) == 1:
         curve = TableSpeedup(gpus=[gpus[0]], speedup=[1.0], provenance=("measured",))
         return FoundSpeedup(curve, f"measured at {list_widths(curve.gpus)} only", gpus[0], warning)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from optplan.errors import DataError
@@ -18,20 +19,25 @@ TABLE = TableSpeedup(gpus=[8, 16, 32], speedup=[1.0, 1.9, 3.61], provenance="car
 CARD = CardSpeedup(reference_width=8, speedup={"h100": TABLE}, steps={}, source={"model card": "llama: 8e9 parameters"})
 
 
-def _runs(*runs: tuple[int, float], gpu_type: str = "h100") -> list[Job]:
+def _contradict(points: list[tuple[int, float]], what: str = "completed runs") -> str:
+    gpus, hours = np.array([gpus for gpus, _ in points]), np.array([hours for _, hours in points])
+    return find_contradiction(TABLE, 8, gpus, hours, what)
+
+
+def _runs(*runs: tuple[int, float]) -> list[Job]:
     """Make completed jobs of so many GPUs and hours."""
-    return [Job("llm", "", 0.0, None, 3600.0 * hours, gpus, gpu_type, True) for gpus, hours in runs]
+    return [Job("llm", "", 0.0, None, 3600.0 * hours, gpus, "h100", True) for gpus, hours in runs]
 
 
 def test_runs_that_contradict_a_card() -> None:
     """3.9 and 3 hours on 8 and 16 GPUs are a ratio of 1.3; the card says 1.9, from 1.9 / 1.1 to 1.9 x 1.1."""
-    said = find_contradiction(TABLE, 8, [(8, 3.9), (16, 3.0)], "completed runs")
+    said = _contradict([(8, 3.9), (16, 3.0)])
     assert said == "completed runs on 8 and 16 GPUs say 1.3, the card 1.9 (1.7 to 2.1)"
 
 
 def test_the_worst_contradiction_is_said() -> None:
     """8 to 32 GPUs are off by 3.61 / 1.3, more than 8 to 16; widths that the table lacks say nothing."""
-    said = find_contradiction(TABLE, 8, [(8, 3.9), (8, 3.9), (16, 3.0), (32, 3.0), (64, 9.0)], "measurements")
+    said = _contradict([(8, 3.9), (8, 3.9), (16, 3.0), (32, 3.0), (64, 9.0)], "measurements")
     assert said == "measurements on 8 and 32 GPUs say 1.3, the card 3.6 (3.3 to 4)"
 
 
@@ -46,19 +52,19 @@ def test_the_worst_contradiction_is_said() -> None:
 )
 def test_what_does_not_contradict_a_card(points: list[tuple[int, float]]) -> None:
     """Nothing is said of a ratio within the band, or that the scatter of the runs explains."""
-    assert find_contradiction(TABLE, 8, points, "completed runs") == ""
+    assert _contradict(points) == ""
 
 
 def test_between_two_widths_of_which_none_is_the_reference() -> None:
     """Errors of both widths count, as independent: 1.1 to the root of two, 1.144; 1.9 / 1.144 = 1.66."""
-    assert find_contradiction(TABLE, 8, [(16, 1.67), (32, 1.0)], "runs") == ""
-    assert find_contradiction(TABLE, 8, [(16, 1.65), (32, 1.0)], "runs").endswith("the card 1.9 (1.7 to 2.2)")
+    assert _contradict([(16, 1.67), (32, 1.0)]) == ""
+    assert _contradict([(16, 1.65), (32, 1.0)]).endswith("the card 1.9 (1.7 to 2.2)")
 
 
 def test_measurements_of_one_width_that_contradict_one_another() -> None:
     """A quarter more is still the same; 100 and 160 are not."""
-    assert find_disagreement([8, 8, 16], [100.0, 125.0, 190.0]) == ""
-    said = find_disagreement([8, 16, 16], [100.0, 160.0, 100.0])
+    assert find_disagreement(np.array([8, 8, 16]), np.array([100.0, 125.0, 190.0])) == ""
+    said = find_disagreement(np.array([8, 16, 16]), np.array([100.0, 160.0, 100.0]))
     assert said == "measurements on 16 GPUs differ, from 100 to 160; their mean is taken"
 
 
@@ -66,11 +72,11 @@ def test_the_table_of_the_type_on_which_jobs_ran() -> None:
     """One table is taken whatever its GPUs are called; of several the one with the name of the log's."""
     other = TABLE.replace(speedup=[2.0, 3.8, 7.2], error=None)
     two = CARD.replace(speedup={"h100": TABLE, "b200": other})
-    assert choose_table("llm", CARD, _runs((8, 1.0), gpu_type="SXM")) is TABLE
-    assert choose_table("llm", two, _runs((8, 1.0), gpu_type="b200")) == other
+    assert choose_table("llm", CARD, ["SXM"]) is TABLE
+    assert choose_table("llm", two, ["b200"]) == other
     message = "classes.llm.speedup: its card: is for h100, b200, and its jobs ran on SXM; compute it for that type"
     with pytest.raises(DataError, match=re.escape(message)):
-        choose_table("llm", two, _runs((8, 1.0), gpu_type="SXM"))
+        choose_table("llm", two, ["SXM"])
 
 
 def test_a_card_goes_before_assumptions_and_fits_and_after_what_was_measured() -> None:
