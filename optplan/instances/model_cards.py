@@ -248,8 +248,8 @@ def _doubt_type(model: ModelCard, cluster: Cluster) -> float:
 def _tell_card(model: ModelCard) -> str:
     """Say which model this is of, and what was filled in."""
     said = (
-        f"{model.name or 'a model'}: {model.parameters:,.4g} parameters, {model.layers} layers of hidden size "
-        f"{model.hidden_size:,}, sequences of {model.sequence_length:,} tokens, {model.global_batch:,} a step, "
+        f"{model.name or 'a model'}, {model.parameters / 1e9:,.4g} billion parameters, {model.layers} layers of "
+        f"hidden size {model.hidden_size:,}, sequences of {model.sequence_length:,} tokens, {model.global_batch:,} a step, "
         f"{model.precision}"
     )
     return said + (f"; assumed: {', '.join(model.assumed)}" if model.assumed else "")

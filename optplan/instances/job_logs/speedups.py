@@ -190,7 +190,7 @@ def _heed_card(
     widths, times = np.array([gpus for gpus, _ in runs]), np.array([hours for _, hours in runs])
     said = find_contradiction(table, card.reference_width, widths, times, "completed runs")
     advice = f"{said}; are jobs on more GPUs larger ones? The card is taken; leave it out to fit the runs"
-    words = f"from {card.source.get('model card', 'a model card')}"
+    words = f"from a model card: {'; '.join(card.source.values())}"
     return FoundSpeedup(table, words, reference_width=card.reference_width, warning=said and advice)
 
 

@@ -85,7 +85,7 @@ def test_a_card_goes_before_assumptions_and_fits_and_after_what_was_measured() -
     sources = SpeedupSources(Measured({}), {"llm": "linear"}, cards={"llm": CARD})
     found = sources.find("llm", agreeing)
     assert (found.curve, found.reference_width, found.warning) == (TABLE, 8, "")
-    assert found.words == "from llama: 8e9 parameters"
+    assert found.words == "from a model card: llama: 8e9 parameters"
     warned = sources.find("llm", _runs((8, 3.9), (16, 3.0)))
     assert warned.curve == TABLE
     assert warned.warning.startswith("completed runs on 8 and 16 GPUs say 1.3, the card 1.9 (1.7 to 2.1); are jobs")
