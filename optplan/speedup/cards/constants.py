@@ -27,6 +27,7 @@ class Constants(FrozenModel):
     recomputation: PositiveAmount
     weight_bytes: PositiveAmount
     state_bytes: PositiveAmount
+    full_shard_bytes: PositiveAmount
     activation_bytes: PositiveAmount
     checkpoint_bytes: PositiveAmount
     logit_bytes: PositiveAmount

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optplan.speedup.cards.constants import load_constants
+from optplan.speedup.cards.constants import Constants, load_constants
 from optplan.speedup.cards.layouts import Layout, list_layouts
 from optplan.speedup.cards.records import Cluster, ModelCard
 from optplan.speedup.cards.steps import Workload, find_memory, find_seconds
@@ -37,21 +37,22 @@ def estimate_steps(card: ModelCard, cluster: Cluster, widths: Sequence[int]) -> 
     Of layouts that take the same time the first of the list counts. Errors are of the speedup over the narrowest width
     with a layout.
     """
-    constants = load_constants()
-    work = Workload.of(card, cluster)
-    room = constants.usable_memory * cluster.accelerator.memory_bytes
-    found: list[StepEstimate | None] = []
-    for gpus in widths:
-        layouts = list_layouts(card, cluster, gpus)
-        memory = find_memory(work, layouts, constants)
-        if not (memory <= room).any():
-            found.append(None)
-            continue
-        seconds = np.where(memory <= room, find_seconds(work, layouts, constants), np.inf)
-        best = int(np.argmin(seconds))
-        found.append(StepEstimate(gpus, float(seconds[best]), layouts.pick(best), float(memory[best]), 0.0))
+    found = [find_fastest(card, cluster, gpus, load_constants()) for gpus in widths]
     fitting = [step.gpus for step in found if step is not None]
     return [step and step._replace(error=find_error(card, cluster, step.gpus, min(fitting))) for step in found]
+
+
+def find_fastest(card: ModelCard, cluster: Cluster, gpus: int, constants: Constants) -> StepEstimate | None:
+    """Return the fastest step on that many GPUs, its error left at zero; None where no layout fits the memory."""
+    work = Workload.of(card, cluster)
+    layouts = list_layouts(card, cluster, gpus)
+    memory = find_memory(work, layouts, constants)
+    fits = memory <= constants.usable_memory * cluster.accelerator.memory_bytes
+    if not fits.any():
+        return None
+    seconds = np.where(fits, find_seconds(work, layouts, constants), np.inf)
+    best = int(np.argmin(seconds))
+    return StepEstimate(gpus, float(seconds[best]), layouts.pick(best), float(memory[best]), 0.0)
 
 
 def find_error(card: ModelCard, cluster: Cluster, gpus: int, reference: int) -> float:

@@ -44,6 +44,9 @@ _TENSOR_REDUCTIONS = 4.0
 #: three and the 16-bit weight.
 _OPTIMIZER_BYTES = 32.0
 
+#: Layers that full sharding has whole at once: one that computes, and the next one.
+_LAYERS_GATHERED = 2
+
 _Amount = float | FloatArray
 
 
@@ -101,11 +104,11 @@ def find_memory(work: Workload, layouts: Layouts, constants: Constants) -> Float
     """Return the bytes that the fullest GPU holds by layout, shape (layouts,)."""
     stage = np.ceil(work.layers / layouts.pipeline)
     parameters = (work.layer_parameters * stage + work.vocabulary * work.hidden_size) / layouts.tensor
-    sharded = np.where(layouts.shard == FULLY_SHARDED, layouts.data, 1)
-    states = parameters * (
-        constants.weight_bytes / sharded
-        + constants.state_bytes / np.where(layouts.shard == REPLICATED, 1, layouts.data)
-    )
+    replicas = np.where(layouts.shard == REPLICATED, 1, layouts.data)
+    held = parameters * (constants.weight_bytes + constants.state_bytes / replicas)
+    gathered = _LAYERS_GATHERED * 2 * _HALF * work.layer_parameters  # weights and gradients
+    sharded = parameters * constants.full_shard_bytes / layouts.data + gathered
+    states = np.where(layouts.shard == FULLY_SHARDED, sharded, held)
     kept = np.where(layouts.checkpointing, constants.checkpoint_bytes, constants.activation_bytes / layouts.tensor)
     tokens = work.sequence_length * layouts.micro_batch
     in_flight = np.minimum(_count_micro_batches(work, layouts), layouts.pipeline)
