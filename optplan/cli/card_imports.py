@@ -125,4 +125,4 @@ def _show(made: CardSpeedup) -> Iterable[Shown]:
         ]
         yield record_table(name, rows)
         yield ""
-    yield fact_table(list(made.source.items()))
+    yield fact_table(list(made.describe().items()))

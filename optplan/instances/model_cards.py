@@ -8,15 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import model_validator
 
 from optplan.errors import DataError, nearest_name_hint, show_value
 from optplan.instances.plain_data import read_data
 from optplan.quantities import round_shared
 from optplan.schema import ByName, Count, FrozenModel, PositiveAmount
 from optplan.speedup import Evidence, TableSpeedup
-from optplan.speedup.cards.estimate import VALID_GPUS, VALID_PARAMETERS, StepEstimate, estimate_steps, list_doubts
+from optplan.speedup.cards.estimate import (
+    VALID_GPUS,
+    VALID_PARAMETERS,
+    StepEstimate,
+    estimate_steps,
+    find_error,
+    list_doubts,
+)
 from optplan.speedup.cards.records import Cluster, ModelCard, make_cluster
-from optplan.speedup.curves import list_widths
 
 #: Dense decoders by the word of ``config.json``, with the matrices of the part of a layer after attention: three where
 #: it is gated.
@@ -25,15 +32,19 @@ _DECODERS = {
         ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "olmo", "olmo2", "stablelm", "granite"), 3
     ),
     **dict.fromkeys(("phi3", "cohere", "smollm3", "exaone4"), 3),
-    **dict.fromkeys(("gpt_neox", "starcoder2", "phi", "opt"), 2),
+    **dict.fromkeys(("gpt_neox", "starcoder2", "phi"), 2),
 }
+#: Whole numbers of ``config.json`` that may be left out.
+_OPTIONAL = ("head_dim", "num_key_value_heads")
+#: What cards count.
+_COUNTED = {"sequence_length": "tokens", "global_batch": "sequences of a step over all GPUs"}
 #: Words of ``config.json`` for the number of experts.
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 #: Widest jobs that step times were compared with; beyond, measured curves fall where these do not.
 LARGEST_WIDTH = VALID_GPUS[1]
 #: Fewest parameters on types of GPUs that are not validated: small networks were off there by 27 to 50 % (median).
 _LEAST_PARAMETERS = VALID_PARAMETERS[0]
-#: How wrong the ratio of steps on two types may be, in 9 of 10 cases: so for 77 pairs of MPT's steps on H100 and A100.
+#: How wrong the ratio of steps on two types may be, in 9 of 10 cases, as for 77 pairs of MPT's steps on H100 and A100.
 _TYPE_ERROR = 0.31
 
 
@@ -49,10 +60,29 @@ class CardStep(FrozenModel):
 class CardSpeedup(FrozenModel):
     """Speedups of one model by type of GPU, relative to its step at the reference width on the first type."""
 
+    model: ModelCard
+    clusters: ByName[Cluster]  #: By type, its GPUs and how they are joined.
     reference_width: Count
     speedup: ByName[TableSpeedup]
-    steps: ByName[tuple[CardStep, ...]]  #: By type of GPU, as wide as its table.
-    source: ByName[str]  #: What this rests on.
+    steps: ByName[tuple[CardStep, ...]]  #: A step at each width of its table.
+
+    @model_validator(mode="after")
+    def _check_steps(self) -> CardSpeedup:
+        steps = {name: [step.gpus for step in own] for name, own in self.steps.items()}
+        if not steps or steps.keys() != self.clusters.keys():
+            raise ValueError("steps and clusters are of other types of GPU; leave them as they were computed")
+        if steps != {name: table.gpus.tolist() for name, table in self.speedup.items()}:
+            raise ValueError("steps are at other widths than speedups; leave them as they were computed")
+        return self
+
+    def relative_to(self, gpu: str, width: int) -> CardSpeedup:
+        """Return the same relative to a step on one of the types at one of its widths, which becomes exact."""
+        return _relate(self.model, self.clusters, self.steps, gpu, width)
+
+    def describe(self) -> dict[str, str]:
+        """Return in words what the speedups rest on."""
+        told = {name: _tell_cluster(self.model, each, self.steps[name]) for name, each in self.clusters.items()}
+        return {"model card": _tell_card(self.model)} | {f"GPUs {name}": words for name, words in told.items()}
 
 
 def read_model_card(path: Path, said: Mapping[str, Any] | None = None) -> ModelCard:
@@ -67,14 +97,9 @@ def read_model_card(path: Path, said: Mapping[str, Any] | None = None) -> ModelC
     if not isinstance(data, Mapping):
         raise DataError(path.name, "is no model card", "give parameters, sequence_length and global_batch")
     if "model_type" in data or "num_hidden_layers" in data:
+        _require_positions(path.name, data, (said or {}).get("sequence_length", 0))
         data = _read_config(path.name, data)
-    given = dict(said or {})
-    if "max_sequence_length" in data:
-        longest = data.pop("max_sequence_length")
-        if given.get("sequence_length", 0) > longest:
-            problem = f"got {given['sequence_length']:,}, and positions end at {longest:,}"
-            raise DataError(f"{path.name}: sequence_length", problem, "shorten it")
-    card = {"name": path.stem, **data, **given}
+    card = {"name": path.stem, **data, **(said or {})}
     missing = [key for key in ("sequence_length", "global_batch") if card.get(key) is None]
     if missing:
         ways = " and ".join(f"{key}: N ({_COUNTED[key]})" for key in missing)
@@ -82,7 +107,11 @@ def read_model_card(path: Path, said: Mapping[str, Any] | None = None) -> ModelC
     return ModelCard.parse(card, path=path.name)
 
 
-_COUNTED = {"sequence_length": "tokens", "global_batch": "sequences of a step over all GPUs"}
+def _require_positions(name: str, config: Mapping[str, Any], tokens: int) -> None:
+    """Refuse sequences that are longer than what a ``config.json`` has positions for."""
+    longest = config.get("max_position_embeddings")
+    if isinstance(longest, int) and tokens > longest:
+        raise DataError(f"{name}: sequence_length", f"got {tokens:,}, and positions end at {longest:,}", "shorten it")
 
 
 def _read_config(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,7 +127,7 @@ def _read_config(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         fix = f"{nearest_name_hint(str(kind), _DECODERS)}; or, where it is one, write a card with its parameters"
         raise DataError(f"{name}: model_type", problem, fix)
     needed = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "vocab_size")
-    for key in needed:
+    for key in (*needed, *(key for key in _OPTIONAL if config.get(key) is not None)):
         if type(config.get(key)) is not int or config[key] < 1:
             problem = f"got {show_value(config.get(key))}; a whole number above zero is needed"
             raise DataError(f"{name}: {key}", problem, "write a card with the model's parameters instead")
@@ -107,15 +136,13 @@ def _read_config(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
     queries, shared = heads * head, (config.get("num_key_value_heads") or heads) * head
     tied = config.get("tie_word_embeddings", True)
     layer = 2 * hidden * queries + 2 * hidden * shared + _DECODERS[str(kind)] * hidden * inner
-    fields = {
+    return {
         "parameters": float(layers * layer + vocabulary * hidden * (1 if tied else 2)),
         "layers": layers,
         "hidden_size": hidden,
         "vocabulary": vocabulary,
         "tied_embeddings": tied,
     }
-    longest = config.get("max_position_embeddings")
-    return fields | ({"max_sequence_length": longest} if longest else {})
 
 
 def card(
@@ -163,29 +190,44 @@ def card(
         name: make_cluster(gpu, gpus_per_node=gpus_per_node, network_bytes_per_s=network) for name, gpu in named.items()
     }
     wanted = _check_widths(widths)
-    steps = {name: _estimate(chosen, cluster, wanted) for name, cluster in clusters.items()}
-    first = next(iter(steps.values()))[0]
-    return CardSpeedup(
-        reference_width=first.gpus,
-        speedup={
-            name: _tabulate(each, first, 0.0 if each[0] is first else _doubt_type(chosen, clusters[name]))
-            for name, each in steps.items()
-        },
-        steps={
-            name: tuple(
-                CardStep(
-                    gpus=step.gpus,
-                    seconds=float(round_shared(step.seconds)),
-                    memory_bytes=float(round_shared(step.memory_bytes)),
-                    layout=step.layout.describe(),
-                )
-                for step in each
+    steps = {
+        name: tuple(
+            CardStep(
+                gpus=step.gpus,
+                seconds=float(round_shared(step.seconds)),
+                memory_bytes=float(round_shared(step.memory_bytes)),
+                layout=step.layout.describe(),
             )
-            for name, each in steps.items()
-        },
-        source={"model card": _tell_card(chosen)}
-        | {f"GPUs {name}": _tell_cluster(chosen, cluster, steps[name], wanted) for name, cluster in clusters.items()},
-    )
+            for step in _estimate(chosen, cluster, wanted)
+        )
+        for name, cluster in clusters.items()
+    }
+    first = next(iter(steps))
+    return _relate(chosen, clusters, steps, first, steps[first][0].gpus)
+
+
+def _relate(
+    model: ModelCard,
+    clusters: Mapping[str, Cluster],
+    steps: Mapping[str, tuple[CardStep, ...]],
+    gpu: str,
+    width: int,
+) -> CardSpeedup:
+    """Make tables of steps, relative to that on one type at one width."""
+    base_s = next(step.seconds for step in steps[gpu] if step.gpus == width)
+    tables = {}
+    for name, own in steps.items():
+        widths = [step.gpus for step in own]
+        doubted = 1 + len(list_doubts(model, clusters[name]))
+        of_type = 0.0 if name == gpu else math.log1p(_TYPE_ERROR * doubted)
+        of_width = [math.log1p(find_error(model, clusters[name], each, width)) for each in widths]
+        tables[name] = TableSpeedup(
+            gpus=widths,
+            speedup=round_shared([base_s / step.seconds for step in own]),
+            provenance=Evidence.CARD.value,
+            error=round_shared(np.expm1(np.hypot(of_width, of_type))),
+        )
+    return CardSpeedup(model=model, clusters=dict(clusters), reference_width=width, speedup=tables, steps=dict(steps))
 
 
 def read_card_speedup(path: Path, gpu: str | None, widths: Sequence[int]) -> CardSpeedup:
@@ -229,40 +271,22 @@ def _estimate(model: ModelCard, cluster: Cluster, widths: Sequence[int]) -> list
     raise DataError("widths", problem, fix)
 
 
-def _tabulate(steps: Sequence[StepEstimate], first: StepEstimate, type_error: float) -> TableSpeedup:
-    """Make a table of steps, relative to the first one of the first type."""
-    errors = [math.hypot(math.log1p(step.error), math.log1p(type_error)) for step in steps]
-    return TableSpeedup(
-        gpus=[step.gpus for step in steps],
-        speedup=round_shared([first.seconds / step.seconds for step in steps]),
-        provenance=Evidence.CARD.value,
-        error=round_shared(np.expm1(errors)),
-    )
-
-
-def _doubt_type(model: ModelCard, cluster: Cluster) -> float:
-    """Return how wrong steps on a type may be beside those on the first, more for everything that was not compared."""
-    return _TYPE_ERROR * (1 + len(list_doubts(model, cluster)))
-
-
 def _tell_card(model: ModelCard) -> str:
     """Say which model this is of, and what was filled in."""
     said = (
         f"{model.name or 'a model'}, {model.parameters / 1e9:,.4g} billion parameters, {model.layers} layers of "
-        f"hidden size {model.hidden_size:,}, sequences of {model.sequence_length:,} tokens, {model.global_batch:,} a step, "
-        f"{model.precision}"
+        f"hidden size {model.hidden_size:,}, sequences of {model.sequence_length:,} tokens, {model.global_batch:,} a "
+        f"step, {model.precision}"
     )
     return said + (f"; assumed: {', '.join(model.assumed)}" if model.assumed else "")
 
 
-def _tell_cluster(model: ModelCard, cluster: Cluster, steps: Sequence[StepEstimate], wanted: Sequence[int]) -> str:
+def _tell_cluster(model: ModelCard, cluster: Cluster, steps: Sequence[CardStep]) -> str:
     """Say what GPUs these are, which widths their memory and what was compared allow, and what was not compared."""
     gpu, network = cluster.accelerator, cluster.network_bytes_per_s_per_gpu * 8e-9
     said = (
-        f"{gpu.name}, {cluster.gpus_per_node} in a node, {network:g} Gbit/s for each between nodes; at least "
-        f"{steps[0].gpus} GPUs by memory, at most {LARGEST_WIDTH} by what was compared with measured steps"
+        f"{gpu.name}, {cluster.gpus_per_node} in a node, {network:g} Gbit/s for each between nodes; from "
+        f"{steps[0].gpus} GPUs by memory to {LARGEST_WIDTH} by what was compared with measured steps"
     )
-    lacking = sorted({*wanted} - {step.gpus for step in steps})
-    said += f"; no layout fits the memory on {list_widths(np.array(lacking))}" if lacking else ""
     doubts = list_doubts(model, cluster)
     return said + (f"; not validated: {', '.join(doubts)}" if doubts else "")

@@ -14,9 +14,9 @@ import optplan
 from optplan.errors import DataError
 from optplan.instances.files import write_json
 from optplan.instances.model_cards import CardSpeedup, read_card_speedup, read_model_card
-from optplan.speedup.cards.estimate import StepEstimate
+from optplan.speedup.cards.estimate import StepEstimate, find_error
 from optplan.speedup.cards.layouts import Layout
-from optplan.speedup.cards.records import Cluster, ModelCard
+from optplan.speedup.cards.records import Cluster, ModelCard, make_cluster
 
 CARD = ModelCard(parameters=8e9, sequence_length=4096, global_batch=256)
 #: As Llama 3 of 8 billion parameters says it.
@@ -36,7 +36,7 @@ STEP = {"sequence_length": 4096, "global_batch": 256}
 
 @pytest.fixture
 def law(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let 16 bytes of a parameter fit on all GPUs, a step take 64 s over the width and 1 s, be off by 10 %."""
+    """Let 16 bytes of a parameter fit on all GPUs, and a step take 64 s over the width and 1 s."""
 
     def estimate(card: ModelCard, cluster: Cluster, widths: Sequence[int]) -> list[StepEstimate | None]:
         gpu = cluster.accelerator
@@ -45,9 +45,7 @@ def law(monkeypatch: pytest.MonkeyPatch) -> None:
         fitting = [width for width in widths if memory[width] <= gpu.memory_bytes]
         layouts = {width: Layout(width, 1, 1, micro_batch=1, shard=3, checkpointing=False) for width in fitting}
         return [
-            StepEstimate(width, pace / width + 1.0, layouts[width], memory[width], 0.1 if width > fitting[0] else 0.0)
-            if width in fitting
-            else None
+            StepEstimate(width, pace / width + 1.0, layouts[width], memory[width], 0.0) if width in fitting else None
             for width in widths
         ]
 
@@ -97,6 +95,7 @@ def test_a_configuration_without_gates_and_groups(tmp_path: Path) -> None:
         ({**CONFIG, "model_type": "mixtral", "num_local_experts": 8}, STEP, "num_local_experts: got 8: a mixture of"),
         ({**CONFIG, "model_type": "lama"}, STEP, "did you mean 'llama'[?]"),
         ({**CONFIG, "hidden_size": None}, STEP, "hidden_size: got None; a whole number above zero is needed"),
+        ({**CONFIG, "num_key_value_heads": "8"}, STEP, "num_key_value_heads: got '8'; a whole number above zero"),
         ({**STEP, "parameters": -1}, {}, "card.json: parameters: got -1"),
     ],
 )
@@ -116,11 +115,24 @@ def test_a_table_begins_where_the_memory_is_enough() -> None:
     assert table.speedup.tolist() == pytest.approx([1.0, 33 / 17, 33 / 9], rel=1e-8)
     assert table.evidence_at(table.gpus) == ["card"] * 3
     low, high = table.band_at(table.gpus, made.reference_width)
-    assert (high / table.speedup)[0].tolist() == pytest.approx([1.0, 1.1, 1.1])
-    assert (table.speedup / low)[0].tolist() == pytest.approx([1.0, 1.1, 1.1])
+    off = [1.0 + find_error(CARD, make_cluster("h100"), gpus, 2) for gpus in (2, 4, 8)]
+    assert (high / table.speedup)[0].tolist() == pytest.approx(off)
+    assert (table.speedup / low)[0].tolist() == pytest.approx(off)
     assert [(step.gpus, step.seconds) for step in made.steps["h100"]] == [(2, 33.0), (4, 17.0), (8, 9.0)]
-    assert "no layout fits the memory on 1 GPUs" in made.source["GPUs h100"]
-    assert "assumed: vocabulary of 50,257" in made.source["model card"]
+    told = made.describe()
+    assert told["GPUs h100"].endswith("; from 2 GPUs by memory to 256 by what was compared with measured steps")
+    assert "assumed: vocabulary of 50,257" in told["model card"]
+
+
+@pytest.mark.usefixtures("law")
+def test_another_width_becomes_the_reference() -> None:
+    """Of steps of 33, 17 and 9 s the second becomes 1, and is exact."""
+    made = optplan.card(CARD, "h100", widths=[2, 4, 8]).relative_to("h100", 4)
+    table = made.speedup["h100"]
+    assert made.reference_width == 4
+    assert table.speedup.tolist() == pytest.approx([17 / 33, 1.0, 17 / 9], rel=1e-8)
+    assert table.error is not None
+    assert [error > 0.0 for error in table.error.tolist()] == [True, False, True]
 
 
 @pytest.mark.usefixtures("law")
@@ -131,20 +143,20 @@ def test_several_types_are_relative_to_the_first() -> None:
     assert made.reference_width == 2
     table = made.speedup["new"]
     assert table.speedup.tolist() == pytest.approx([33 / 65, 1.0], rel=1e-8)
-    # Types are off by 31 %, by as much again as H200 was never compared; steps by 10 %, as if independent.
+    # Types are off by 31 %, by as much again as H200 was never compared; widths besides, as if independent.
     assert table.error is not None
-    assert table.error.tolist() == pytest.approx(
-        [0.62, math.exp(math.hypot(math.log(1.62), math.log(1.1))) - 1.0], rel=1e-8
-    )
-    assert made.source["GPUs new"].endswith("not validated: h200 GPUs")
+    width = find_error(CARD, make_cluster("h200"), 1, 2)
+    both = math.exp(math.hypot(math.log(1.62), math.log1p(width))) - 1.0
+    assert table.error.tolist() == pytest.approx([both, 0.62], rel=1e-8)
+    assert made.describe()["GPUs new"].endswith("not validated: h200 GPUs")
 
 
 @pytest.mark.usefixtures("law")
 def test_nodes_and_network_are_as_said() -> None:
     """What is said of the GPUs' links stands in the source, for each GPU."""
     made = optplan.card(CARD, "h100", widths=[2], gpus_per_node=4, network_gbit_per_s=100.0, precision="fp16")
-    assert "h100, 4 in a node, 100 Gbit/s for each between nodes; at least 2 GPUs" in made.source["GPUs h100"]
-    assert "fp16" in made.source["model card"]
+    assert "h100, 4 in a node, 100 Gbit/s for each between nodes; from 2 GPUs" in made.describe()["GPUs h100"]
+    assert "fp16" in made.describe()["model card"]
 
 
 @pytest.mark.usefixtures("law")
@@ -180,6 +192,11 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     assert read_card_speedup(card, "h100", [2, 4, 512]).speedup == made.speedup
     with pytest.raises(DataError, match="the log does not say on which type of GPU its jobs ran"):
         read_card_speedup(card, None, [2])
-    with pytest.raises(DataError, match=r"table\.json: reference_width"):
+    with pytest.raises(DataError, match=r"table\.json: model"):
         read_card_speedup(_write(path, {"steps": {}}), None, [8])
-    assert CardSpeedup.parse(made.to_json_data()) == made
+    edited = made.to_json_data()
+    edited["steps"]["h100"].pop()
+    with pytest.raises(DataError, match="steps are at other widths than speedups"):
+        CardSpeedup.parse(edited)
+    with pytest.raises(DataError, match="steps and clusters are of other types of GPU"):
+        CardSpeedup.parse({**made.to_json_data(), "clusters": {}})

@@ -20,14 +20,21 @@ _SAME_WIDTH = 1.25
 _ROUNDING = 1e-9
 
 
-def choose_table(name: str, card: CardSpeedup, types: Sequence[str]) -> TableSpeedup:
-    """Return a card's table for the type of GPU on which a class ran; an only one is for whatever that is called."""
-    if len(card.speedup) == 1:
-        return next(iter(card.speedup.values()))
-    if len(types) == 1 and types[0] in card.speedup:
-        return card.speedup[types[0]]
-    problem = f"is for {', '.join(card.speedup)}, and its jobs ran on {', '.join(types) or 'GPUs that have no name'}"
-    raise DataError(f"classes.{name}.speedup: its card", problem, "compute it for that type, as in --gpu NAME=h100")
+def choose_card(name: str, card: CardSpeedup, types: Sequence[str], gpus: IntArray) -> tuple[TableSpeedup, int]:
+    """Return a card's table for the type of GPU on which a class ran, and the width to which it is relative.
+
+    An only table is for whatever the GPUs are called. It is relative to the width of most runs (N,): the log says what
+    jobs take there, the card what they take elsewhere.
+    """
+    if len(card.speedup) > 1 and not (len(types) == 1 and types[0] in card.speedup):
+        problem = (
+            f"is for {', '.join(card.speedup)}, and its jobs ran on {', '.join(types) or 'GPUs that have no name'}"
+        )
+        raise DataError(f"classes.{name}.speedup: its card", problem, "compute it for that type, as in --gpu NAME=h100")
+    gpu = types[0] if len(card.speedup) > 1 else next(iter(card.speedup))
+    widths, counts = np.unique(gpus[np.isin(gpus, card.speedup[gpu].gpus)], return_counts=True)
+    base = int(widths[np.argmax(counts)]) if widths.size else int(card.speedup[gpu].gpus[0])
+    return card.relative_to(gpu, base).speedup[gpu], base
 
 
 def find_contradiction(

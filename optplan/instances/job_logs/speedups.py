@@ -13,7 +13,7 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError, show_value
 from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
-from optplan.instances.job_logs.cards import choose_table, find_contradiction, find_disagreement
+from optplan.instances.job_logs.cards import choose_card, find_contradiction, find_disagreement
 from optplan.instances.job_logs.records import Job
 from optplan.instances.model_cards import CardSpeedup
 from optplan.instances.plain_data import read_data
@@ -156,8 +156,7 @@ class SpeedupSources:
         found = None if measured is None else _tabulate(*measured)
         if name in self.cards:
             types = sorted({job.gpu_type for job in jobs if job.gpu_type})
-            table = choose_table(name, self.cards[name], types)
-            return _heed_card(found, table, self.cards[name], measured, runs)
+            return _heed_card(name, self.cards[name], types, runs, found, measured)
         if found is not None:
             return found
         if name in self.assumed:
@@ -176,22 +175,23 @@ class SpeedupSources:
 
 
 def _heed_card(
-    found: FoundSpeedup | None,
-    table: TableSpeedup,
+    name: str,
     card: CardSpeedup,
-    measured: tuple[list[int], list[float]] | None,
+    types: Sequence[str],
     runs: Sequence[tuple[int, float]],
+    found: FoundSpeedup | None,
+    measured: tuple[list[int], list[float]] | None,
 ) -> FoundSpeedup:
     """Return what was measured, else what the card says; where measurements, or else runs, contradict it, say so."""
+    gpus, hours = np.array([gpus for gpus, _ in runs], dtype=np.int64), np.array([hours for _, hours in runs])
+    table, reference = choose_card(name, card, types, gpus)
     if measured is not None and found is not None:
-        widths, times = np.array(measured[0]), 1.0 / np.array(measured[1])
-        said = find_contradiction(table, card.reference_width, widths, times, "measurements")
+        said = find_contradiction(table, reference, np.array(measured[0]), 1.0 / np.array(measured[1]), "measurements")
         return replace(found, warning="; ".join(part for part in (found.warning, said) if part))
-    widths, times = np.array([gpus for gpus, _ in runs]), np.array([hours for _, hours in runs])
-    said = find_contradiction(table, card.reference_width, widths, times, "completed runs")
+    said = find_contradiction(table, reference, gpus, hours, "completed runs")
     advice = f"{said}; are jobs on more GPUs larger ones? The card is taken; leave it out to fit the runs"
-    words = f"from a model card: {'; '.join(card.source.values())}"
-    return FoundSpeedup(table, words, reference_width=card.reference_width, warning=said and advice)
+    words = f"from a model card: {'; '.join(card.describe().values())}"
+    return FoundSpeedup(table, words, reference, said and advice)
 
 
 def _tabulate(gpus: list[int], samples_per_s: list[float]) -> FoundSpeedup:

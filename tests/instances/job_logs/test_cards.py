@@ -8,15 +8,28 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError
-from optplan.instances.job_logs.cards import choose_table, find_contradiction, find_disagreement
+from optplan.instances.job_logs.cards import choose_card, find_contradiction, find_disagreement
 from optplan.instances.job_logs.records import Job
 from optplan.instances.job_logs.speedups import Measured, SpeedupSources
-from optplan.instances.model_cards import CardSpeedup
+from optplan.instances.model_cards import CardSpeedup, CardStep
 from optplan.speedup import TableSpeedup
+from optplan.speedup.cards.records import ModelCard, make_cluster
 
 #: Doubled GPUs are 1.9 times as fast, give or take 10 %.
 TABLE = TableSpeedup(gpus=[8, 16, 32], speedup=[1.0, 1.9, 3.61], provenance="card", error=[0.0, 0.1, 0.1])
-CARD = CardSpeedup(reference_width=8, speedup={"h100": TABLE}, steps={}, source={"model card": "llama: 8e9 parameters"})
+#: A model whose steps follow it.
+MODEL = ModelCard(name="llama", parameters=8e9, sequence_length=4096, global_batch=256)
+STEPS = tuple(
+    CardStep(gpus=gpus, seconds=10.0 / speed, memory_bytes=4e10, layout=f"data {gpus}")
+    for gpus, speed in ((8, 1.0), (16, 1.9), (32, 3.61))
+)
+CARD = CardSpeedup(
+    model=MODEL,
+    clusters={"h100": make_cluster("h100")},
+    reference_width=8,
+    speedup={"h100": TABLE},
+    steps={"h100": STEPS},
+)
 
 
 def _contradict(points: list[tuple[int, float]], what: str = "completed runs") -> str:
@@ -70,25 +83,45 @@ def test_measurements_of_one_width_that_contradict_one_another() -> None:
 
 def test_the_table_of_the_type_on_which_jobs_ran() -> None:
     """One table is taken whatever its GPUs are called; of several the one with the name of the log's."""
-    other = TABLE.replace(speedup=[2.0, 3.8, 7.2], error=None)
-    two = CARD.replace(speedup={"h100": TABLE, "b200": other})
-    assert choose_table("llm", CARD, ["SXM"]) is TABLE
-    assert choose_table("llm", two, ["b200"]) == other
+    faster = tuple(step.replace(seconds=step.seconds / 2.0) for step in STEPS)
+    two = CardSpeedup(
+        model=MODEL,
+        clusters={"h100": make_cluster("h100"), "b200": make_cluster("b200")},
+        reference_width=8,
+        speedup={"h100": TABLE, "b200": TABLE.replace(speedup=[2.0, 3.8, 7.22])},
+        steps={"h100": STEPS, "b200": faster},
+    )
+    ran = np.array([8])
+    assert choose_card("llm", CARD, ["SXM"], ran)[0].speedup.tolist() == pytest.approx([1.0, 1.9, 3.61])
+    # Relative to its own step on 8, not to that on an H100.
+    assert choose_card("llm", two, ["b200"], ran)[0].speedup.tolist() == pytest.approx([1.0, 1.9, 3.61])
     message = "classes.llm.speedup: its card: is for h100, b200, and its jobs ran on SXM; compute it for that type"
     with pytest.raises(DataError, match=re.escape(message)):
-        choose_table("llm", two, ["SXM"])
+        choose_card("llm", two, ["SXM"], ran)
+
+
+def test_the_band_begins_where_most_jobs_ran() -> None:
+    """What jobs take on 16 is known from the log: the band is nothing there, and widens both ways."""
+    table, base = choose_card("llm", CARD, ["h100"], np.array([8, 16, 16, 12, 12, 12]))
+    assert base == 16
+    assert table.speedup.tolist() == pytest.approx([1 / 1.9, 1.0, 1.9])
+    assert table.error is not None
+    assert table.error[1] == 0.0
+    assert table.error[0] == table.error[2] > 0.0
+    assert choose_card("llm", CARD, ["h100"], np.array([12]))[1] == 8
 
 
 def test_a_card_goes_before_assumptions_and_fits_and_after_what_was_measured() -> None:
     """The card's curve with its band is the class's; a measured table stays, and is compared with the card."""
-    agreeing = _runs((8, 4.0), (16, 4.0 / 1.9), (16, 4.0 / 1.9))
+    agreeing = _runs((16, 4.0 / 1.9), (16, 4.0 / 1.9), (8, 4.0))
     sources = SpeedupSources(Measured({}), {"llm": "linear"}, cards={"llm": CARD})
     found = sources.find("llm", agreeing)
-    assert (found.curve, found.reference_width, found.warning) == (TABLE, 8, "")
-    assert found.words == "from a model card: llama: 8e9 parameters"
+    assert found.curve.at(TABLE.gpus)[0].tolist() == pytest.approx([1 / 1.9, 1.0, 1.9])
+    assert (found.reference_width, found.warning) == (16, "")
+    assert found.words.startswith("from a model card: llama, 8 billion parameters, 32 layers")
+    assert "h100, 8 in a node, 400 Gbit/s for each" in found.words
     warned = sources.find("llm", _runs((8, 3.9), (16, 3.0)))
-    assert warned.curve == TABLE
-    assert warned.warning.startswith("completed runs on 8 and 16 GPUs say 1.3, the card 1.9 (1.7 to 2.1); are jobs")
+    assert re.match(r"completed runs on 8 and 16 GPUs say 1.3, the card 1.9 \(1.7 to 2.1\); are jobs", warned.warning)
     measured = SpeedupSources(Measured({"llm": ([8, 16], [100.0, 130.0])}), {}, cards={"llm": CARD})
     found = measured.find("llm", agreeing)
     assert found.curve.at(TABLE.gpus[:2])[0].tolist() == pytest.approx([1.0, 1.3])
