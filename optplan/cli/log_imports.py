@@ -21,9 +21,12 @@ from optplan.errors import UsageError
 
 if TYPE_CHECKING:
     from optplan.instances.job_logs import LogReading
+    from optplan.instances.job_logs.columns import Jobs
     from optplan.instances.job_logs.naming import Classes
-    from optplan.instances.job_logs.records import Job, LeftOut, Rule
+    from optplan.instances.job_logs.records import LeftOut, Rule
 
+#: Jobs of a class among which names are looked for that are shown.
+_LOOKED_AT = 1000
 _EXAMPLES = (
     "optplan import log jobs.txt --from sacct --timezone Europe/Berlin --class-pattern '^[a-z]+' "
     "--throughput throughput.csv --price 0.978usd/hour -o mine.json",
@@ -258,9 +261,7 @@ def _collecting_nothing() -> Iterator[None]:
             gc.enable()
 
 
-def _find_classes(
-    jobs: Sequence[Job], pattern: str | None, column: str | None, left_out: LeftOut
-) -> tuple[Classes, str]:
+def _find_classes(jobs: Jobs, pattern: str | None, column: str | None, left_out: LeftOut) -> tuple[Classes, str]:
     """Return the classes, and how they were found in words."""
     from optplan.instances.job_logs.naming import class_by_label, class_by_pattern, suggest_classes
 
@@ -274,7 +275,7 @@ def _find_classes(
 def _confirm(classes: Classes) -> None:
     """Show classes on stderr and ask whether they will do."""
     for name, members in classes.items():
-        names = list(dict.fromkeys(job.name for job in members))
+        names = list(dict.fromkeys(members.name[:_LOOKED_AT].tolist()))
         click.echo(f"{name}: {len(members):,} jobs, such as {', '.join(names[:3]) or 'unnamed ones'}", err=True)
     ways = "--class-pattern REGEX or --class-column NAME"
     if not sys.stdin.isatty():

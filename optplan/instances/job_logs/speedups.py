@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError, show_value
 from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
-from optplan.instances.job_logs.records import Job
+from optplan.instances.job_logs.columns import Jobs
 from optplan.instances.plain_data import read_data
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, Evidence, PowerSpeedup, Speedup, TableSpeedup, fit_best, fit_table
@@ -142,7 +142,7 @@ class SpeedupSources:
     assumed: Mapping[str, str]  #: Stated, by class; under an empty name for all that are not known otherwise.
     fits: bool = True  #: Whether the log's own runs at several widths may be fitted.
 
-    def find(self, name: str, jobs: Sequence[Job]) -> FoundSpeedup:
+    def find(self, name: str, jobs: Jobs) -> FoundSpeedup:
         """Find the speedup of a class: a table of its throughputs, else what is stated for it, its runs, or for all."""
         # Of its runs those count that completed, for they alone say how long a job takes. A class of which these say
         # nothing but one width keeps to it.
@@ -150,13 +150,13 @@ class SpeedupSources:
             return _tabulate(*self.measured.throughputs[name])
         if name in self.assumed:
             return _assume(self.assumed[name])
-        runs = [(job.gpus, job.run_s / SECONDS_PER_HOUR) for job in jobs if job.run_s and job.completed]
-        widths = sorted({gpus for gpus, _ in runs})
+        done = (jobs.run_s > 0.0) & jobs.completed
+        widths = np.unique(jobs.gpus[done]).tolist()
         if self.fits and len(widths) > 1:
-            return _fit(np.array([gpus for gpus, _ in runs]), np.array([hours for _, hours in runs]))
+            return _fit(jobs.gpus[done].astype(np.int64), jobs.run_s[done] / SECONDS_PER_HOUR)
         if "" in self.assumed:
             return _assume(self.assumed[""])
-        ran = sorted({job.gpus for job in jobs if job.run_s})
+        ran = np.unique(jobs.gpus[jobs.run_s > 0.0]).tolist()
         if len(widths or ran) == 1:
             return _keep(*(widths or ran), alone=len(ran) == 1)
         why = "its runs are not to be fitted" if widths else f"no run completed, on any of {list_widths(np.array(ran))}"
