@@ -51,7 +51,7 @@ class SlurmJobs:
         """Read what ``sacct --parsable2`` printed: the events, and what was left out of the list."""
         left_out = LeftOut()
         rows = read_sacct(path, clock=self.clock, class_column=None, left_out=left_out)
-        return list(self._turn(rows.rows(), instance, left_out)), left_out
+        return list(self._turn(rows, instance, left_out)), left_out
 
     def read_completions(self, lines: Iterable[str], instance: BoaInstance) -> tuple[list[OnlineEvent], LeftOut]:
         """Read lines of the file that ``JobCompType=jobcomp/filetxt`` writes: a job each, when it has ended."""

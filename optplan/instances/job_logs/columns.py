@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from optplan.instances.csv_tables import read_blocks
 from optplan.instances.job_logs.records import BACKWARDS, BROKEN, WRONG_FIELDS, LeftOut, Row
-from optplan.instances.job_logs.times import Clock
 from optplan.schema import FloatArray
 from optplan.units import SECONDS_PER_MINUTE
 
@@ -81,27 +80,25 @@ class Memo(dict[str, float]):
 
 
 class Times:
-    """Reads columns of times by a clock: logs have few hours, and of each the same minutes."""
+    """Reads columns of times or durations: a log has few hours, and of each the same minutes and seconds."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._hours, self._minutes = Memo(self._read_hour), Memo(_read_minute)
+    def __init__(self, read: Callable[[str], float | None], *, by_hour: bool = True) -> None:
+        self._each = Memo(read)
+        self._hours = Memo(lambda text: _read_hour(read, text) if by_hour else None)
+        self._minutes = Memo(_read_minute)
 
     def column(self, texts: Sequence[str], wrong: Wrong) -> FloatArray:
-        """Return (N,) seconds since 1970; see :data:`ReadColumn`."""
-        if self._clock.form is not None:
-            return self._read_each(texts, wrong)
-        found = self._hours.column([text[:13] for text in texts], wrong)
-        found += self._minutes.column([text[13:] for text in texts], wrong)
-        return fill(found, texts, self._read_each, wrong)
+        """Return (N,) seconds; see :data:`ReadColumn`."""
+        found = self._hours.column([text[:-6] for text in texts], wrong)
+        found += self._minutes.column([text[-6:] for text in texts], wrong)
+        return fill(found, texts, self._each.column, wrong)
 
-    def _read_each(self, texts: Sequence[str], wrong: Wrong) -> FloatArray:
-        return Memo(self._clock.read).column(texts, wrong)
 
-    def _read_hour(self, text: str) -> float | None:
-        with suppress(ValueError):
-            return self._clock.read(f"{text}:00:00")
-        return None
+def _read_hour(read: Callable[[str], float | None], text: str) -> float | None:
+    """Read what stands before minutes and seconds; None where that is no hour."""
+    with suppress(ValueError):
+        return read(f"{text}:00:00")
+    return None
 
 
 def _read_minute(text: str) -> float | None:
@@ -159,7 +156,7 @@ class Jobs:
         return cls(words, **{name: np.array(columns[name], dtype=_TYPES.get(name, np.float64)) for name in Row._fields})
 
     def put(self, block: Jobs, at: int) -> None:
-        """Put a block with the same words at a place, and make room for more, which takes no memory until it is used."""
+        """Put a block with the same words at a place; room for more takes no memory until it is used."""
         end = at + len(block)
         is_full = end > len(self)
         for name in Row._fields:  # one column after the other, so that no more than one is there twice
@@ -197,7 +194,7 @@ class Jobs:
         words = list(self.words)
         return [words[place] for place in places.tolist()]
 
-    def rows(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[Row]:
         """Yield them one by one."""
         for start in range(0, len(self), _ROWS_AT_ONCE):
             block = self[start : start + _ROWS_AT_ONCE]
@@ -228,7 +225,7 @@ def iterate(texts: TextArray) -> Iterator[list[str]]:
 
 
 #: What reads a block: gets its columns and its lines, says what is wrong with some rows, and may leave rows out.
-ReadBlock = Callable[[list[Sequence[str]], IntColumn, Wrong], Jobs]
+ReadBlock = Callable[[Sequence[Sequence[str]], IntColumn, Wrong], Jobs]
 
 
 def read_columns(

@@ -27,7 +27,7 @@ def join_rows(file: str, rows: Jobs, reading: LogReading, left_out: LeftOut) -> 
         merged = []
         for places in groups:
             single[places] = False
-            of_one_id = list(rows[np.array(places)].rows())
+            of_one_id = list(rows[np.array(places)])
             merged += [_merge(one, file, reading) for one in _divide(of_one_id, left_out)]
         rows.keep(single)
         rows.put(Jobs.of(merged, rows.words), len(rows))

@@ -96,12 +96,12 @@ class _Reader:
 
     def __init__(self, clock: Clock) -> None:
         self._words = words = Words()
-        self._times, self._elapsed = Times(clock), Memo(read_seconds)
+        self._times, self._elapsed = Times(clock.read, by_hour=clock.form is None), Times(read_seconds)
         self._endings = Memo(lambda state: words[read_ending(state)])
         self.waits = False  #: Whether tasks of an array wait together.
         self._gpus, self._types = Memo(lambda tres: read_gpus(tres)[0]), Memo(lambda tres: words[read_gpus(tres)[1]])
 
-    def read(self, columns: list[Sequence[str]], lines: IntColumn, wrong: Wrong) -> Jobs:
+    def read(self, columns: Sequence[Sequence[str]], lines: IntColumn, wrong: Wrong) -> Jobs:
         """Read a block, without the steps of jobs."""
         marks = set("".join(columns[0])) & set(".+[")
         self.waits |= "[" in marks
@@ -116,12 +116,12 @@ class _Reader:
         run_s[open_ | (np.isnan(start_s) & (run_s == 0.0))] = np.nan  # it has not ended, or never began
         tres = [given or asked for given, asked in zip(allocated, requested, strict=True)]
         gpus = np.nan_to_num(self._gpus.column(tres, wrong))
-        bases, parts = ids, [""] * len(ids)
+        parts = [""] * len(ids)
         if "+" in marks:
-            bases, _, parts = zip(*(id_.partition("+") for id_ in ids), strict=True)
+            ids, _, parts = (list(each) for each in zip(*(id_.partition("+") for id_ in ids), strict=True))
         return Jobs(
             self._words,
-            id=to_texts(list(map("/".join, zip(clusters, bases, strict=True)))),
+            id=to_texts(list(map("/".join, zip(clusters, ids, strict=True)))),
             part=self._words.column(parts),
             name=to_texts(names),
             label=self._words.column(labels),

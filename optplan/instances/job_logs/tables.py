@@ -107,14 +107,14 @@ class _Reader:
     def __init__(self, reading: LogReading, clock: Clock) -> None:
         self._gpus = reading.gpus
         self._words = words = Words()
-        self._times = Times(clock)
+        self._times = Times(clock.read, by_hour=clock.form is None)
         self._durations = [
             Memo(partial(read_seconds, unit_s=unit_s)) for unit_s in (1.0, SECONDS_PER_MINUTE, SECONDS_PER_HOUR)
         ]
         self._endings = Memo(lambda state: words[read_ending(state)] if state else None)
         self._counts = Memo(read_count)
 
-    def read(self, columns: list[Sequence[str]], lines: IntColumn, wrong: Wrong) -> Jobs:
+    def read(self, columns: Sequence[Sequence[str]], lines: IntColumn, wrong: Wrong) -> Jobs:
         """Read a block."""
         stripped = [[text.strip() for text in column] for column in columns]
         names, ids, submit, start, end, *durations, gpus, gpu_types, states, labels = stripped
@@ -125,8 +125,8 @@ class _Reader:
         run_s = fill_from_end(run_s, start_s, end, self._times, wrong)
         words = self._words
         unsaid = np.where(np.isnan(run_s), words["running"], words["completed"])
-        ending = self._endings.column(states, wrong)
-        ending = np.where(np.isnan(ending), unsaid, ending).astype(np.int32)
+        said = self._endings.column(states, wrong)
+        ending = np.where(np.isnan(said), unsaid, said).astype(np.int32)
         run_s[(ending == words["running"]) | (ending == words["pending"])] = np.nan
         counts = self._counts.column(gpus, wrong) if self._gpus is None else np.full(len(ids), float(self._gpus))
         return Jobs(
