@@ -21,10 +21,13 @@ from optplan.errors import UsageError
 
 if TYPE_CHECKING:
     from optplan.instances.job_logs import LogReading
+    from optplan.instances.job_logs.columns import Jobs
     from optplan.instances.job_logs.naming import Classes
-    from optplan.instances.job_logs.records import Job, LeftOut, Rule
+    from optplan.instances.job_logs.records import LeftOut, Rule
     from optplan.instances.model_cards import CardSpeedup
 
+#: Jobs of a class among which names are looked for that are shown.
+_LOOKED_AT = 1000
 _EXAMPLES = (
     "optplan import log jobs.txt --from sacct --timezone Europe/Berlin --class-pattern '^[a-z]+' "
     "--throughput throughput.csv --price 0.978usd/hour -o mine.json",
@@ -258,18 +261,19 @@ def import_log(
 
 
 def _read_cards(
-    cards: dict[str, str], jobs: Sequence[Job], gpu_type: str | None, max_width: int | None
+    cards: dict[str, str], jobs: Jobs, gpu_type: str | None, max_width: int | None
 ) -> dict[str, CardSpeedup]:
     """Read the cards of classes; what has to be computed is so at the log's widths, and their doublings."""
+    from optplan.instances.job_logs.cards import list_types
     from optplan.instances.model_cards import read_card_speedup
 
     if "" in cards:
         raise UsageError(f"--card: got {cards['']!r}; say of which class it is, as in llm={cards['']}")
-    ran = {job.gpus for job in jobs}
+    ran = set(jobs.gpus.tolist()) if cards else {1}
     most = max_width or max(ran)
     widths = sorted({width for width in ran if width <= most} | {1 << power for power in range(most.bit_length())})
-    types = {job.gpu_type for job in jobs if job.gpu_type}
-    gpu = gpu_type or (types.pop() if len(types) == 1 else None)
+    types = list_types(jobs)
+    gpu = gpu_type or (types[0] if len(types) == 1 else None)
     return {name: read_card_speedup(Path(path), gpu, widths) for name, path in cards.items()}
 
 
@@ -285,9 +289,7 @@ def _collecting_nothing() -> Iterator[None]:
             gc.enable()
 
 
-def _find_classes(
-    jobs: Sequence[Job], pattern: str | None, column: str | None, left_out: LeftOut
-) -> tuple[Classes, str]:
+def _find_classes(jobs: Jobs, pattern: str | None, column: str | None, left_out: LeftOut) -> tuple[Classes, str]:
     """Return the classes, and how they were found in words."""
     from optplan.instances.job_logs.naming import class_by_label, class_by_pattern, suggest_classes
 
@@ -301,7 +303,7 @@ def _find_classes(
 def _confirm(classes: Classes) -> None:
     """Show classes on stderr and ask whether they will do."""
     for name, members in classes.items():
-        names = list(dict.fromkeys(job.name for job in members))
+        names = list(dict.fromkeys(members.name[:_LOOKED_AT].tolist()))
         click.echo(f"{name}: {len(members):,} jobs, such as {', '.join(names[:3]) or 'unnamed ones'}", err=True)
     ways = "--class-pattern REGEX or --class-column NAME"
     if not sys.stdin.isatty():

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from optplan.errors import DataError
+from optplan.instances.job_logs.columns import Jobs
 from optplan.instances.model_cards import CardSpeedup
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import TableSpeedup
@@ -18,6 +19,11 @@ _REACH = 1.645
 _SAME_WIDTH = 1.25
 #: Logarithms closer than this differ by rounding.
 _ROUNDING = 1e-9
+
+
+def list_types(jobs: Jobs) -> list[str]:
+    """List the types of GPU on which jobs ran, as far as the log says them."""
+    return sorted(word for word in jobs.list_words(np.unique(jobs.gpu_type)) if word)
 
 
 def choose_card(name: str, card: CardSpeedup, types: Sequence[str], gpus: IntArray) -> tuple[TableSpeedup, int]:

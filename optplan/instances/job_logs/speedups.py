@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError, show_value
 from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
-from optplan.instances.job_logs.cards import choose_card, find_contradiction, find_disagreement
-from optplan.instances.job_logs.records import Job
+from optplan.instances.job_logs.cards import choose_card, find_contradiction, find_disagreement, list_types
+from optplan.instances.job_logs.columns import Jobs
 from optplan.instances.model_cards import CardSpeedup
 from optplan.instances.plain_data import read_data
 from optplan.schema import FloatArray, IntArray
@@ -147,26 +147,31 @@ class SpeedupSources:
     fits: bool = True  #: Whether the log's own runs at several widths may be fitted.
     cards: Mapping[str, CardSpeedup] = field(default_factory=dict)  #: What follows from model cards, by class.
 
-    def find(self, name: str, jobs: Sequence[Job]) -> FoundSpeedup:
+    def find(self, name: str, jobs: Jobs) -> FoundSpeedup:
         """Find a class's speedup: measured throughputs, else its card, what is stated for it, its runs, or for all."""
         # Of its runs those count that completed, for they alone say how long a job takes. A class of which these say
         # nothing but one width keeps to it.
-        runs = [(job.gpus, job.run_s / SECONDS_PER_HOUR) for job in jobs if job.run_s and job.completed]
-        measured = self.measured.throughputs.get(name)
+        measured, card = self.measured.throughputs.get(name), self.cards.get(name)
         found = None if measured is None else _tabulate(*measured)
-        if name in self.cards:
-            types = sorted({job.gpu_type for job in jobs if job.gpu_type})
-            return _heed_card(name, self.cards[name], types, runs, found, measured)
-        if found is not None:
+        if found is not None and card is None:
             return found
+        done = (jobs.run_s > 0.0) & jobs.completed
+        gpus, hours = jobs.gpus[done].astype(np.int64), jobs.run_s[done] / SECONDS_PER_HOUR
+        if card is not None:
+            table, reference = choose_card(name, card, list_types(jobs), gpus)
+            if found is None or measured is None:
+                return _take_card(card, table, reference, gpus, hours)
+            rates = np.array(measured[1])
+            said = find_contradiction(table, reference, np.array(measured[0]), 1.0 / rates, "measurements")
+            return replace(found, warning="; ".join(part for part in (found.warning, said) if part))
         if name in self.assumed:
             return _assume(self.assumed[name])
-        widths = sorted({gpus for gpus, _ in runs})
+        widths = np.unique(gpus).tolist()
         if self.fits and len(widths) > 1:
-            return _fit(np.array([gpus for gpus, _ in runs]), np.array([hours for _, hours in runs]))
+            return _fit(gpus, hours)
         if "" in self.assumed:
             return _assume(self.assumed[""])
-        ran = sorted({job.gpus for job in jobs if job.run_s})
+        ran = np.unique(jobs.gpus[jobs.run_s > 0.0]).tolist()
         if len(widths or ran) == 1:
             return _keep(*(widths or ran), alone=len(ran) == 1)
         why = "its runs are not to be fitted" if widths else f"no run completed, on any of {list_widths(np.array(ran))}"
@@ -174,24 +179,14 @@ class SpeedupSources:
         raise DataError(f"classes.{name}.speedup", f"is not known: {why}", fix)
 
 
-def _heed_card(
-    name: str,
-    card: CardSpeedup,
-    types: Sequence[str],
-    runs: Sequence[tuple[int, float]],
-    found: FoundSpeedup | None,
-    measured: tuple[list[int], list[float]] | None,
+def _take_card(
+    card: CardSpeedup, table: TableSpeedup, reference_width: int, gpus: IntArray, hours: FloatArray
 ) -> FoundSpeedup:
-    """Return what was measured, else what the card says; where measurements, or else runs, contradict it, say so."""
-    gpus, hours = np.array([gpus for gpus, _ in runs], dtype=np.int64), np.array([hours for _, hours in runs])
-    table, reference = choose_card(name, card, types, gpus)
-    if measured is not None and found is not None:
-        said = find_contradiction(table, reference, np.array(measured[0]), 1.0 / np.array(measured[1]), "measurements")
-        return replace(found, warning="; ".join(part for part in (found.warning, said) if part))
-    said = find_contradiction(table, reference, gpus, hours, "completed runs")
+    """Return what a card says, and where completed runs contradict it."""
+    said = find_contradiction(table, reference_width, gpus, hours, "completed runs")
     advice = f"{said}; are jobs on more GPUs larger ones? The card is taken; leave it out to fit the runs"
     words = f"from a model card: {'; '.join(card.describe().values())}"
-    return FoundSpeedup(table, words, reference, said and advice)
+    return FoundSpeedup(table, words, reference_width, said and advice)
 
 
 def _tabulate(gpus: list[int], samples_per_s: list[float]) -> FoundSpeedup:

@@ -9,7 +9,8 @@ import pytest
 
 from optplan.errors import DataError
 from optplan.instances.job_logs.cards import choose_card, find_contradiction, find_disagreement
-from optplan.instances.job_logs.records import Job
+from optplan.instances.job_logs.columns import Jobs
+from optplan.instances.job_logs.records import Row
 from optplan.instances.job_logs.speedups import Measured, SpeedupSources
 from optplan.instances.model_cards import CardSpeedup, CardStep
 from optplan.speedup import TableSpeedup
@@ -37,9 +38,9 @@ def _contradict(points: list[tuple[int, float]], what: str = "completed runs") -
     return find_contradiction(TABLE, 8, gpus, hours, what)
 
 
-def _runs(*runs: tuple[int, float]) -> list[Job]:
+def _runs(*runs: tuple[int, float]) -> Jobs:
     """Make completed jobs of so many GPUs and hours."""
-    return [Job("llm", "", 0.0, None, 3600.0 * hours, gpus, "h100", True) for gpus, hours in runs]
+    return Jobs.of(Row("", "", "llm", "", 0.0, None, 3600.0 * hours, gpus, "h100", "", 0) for gpus, hours in runs)
 
 
 def test_runs_that_contradict_a_card() -> None:

@@ -9,16 +9,19 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError, UsageError
-from optplan.instances.job_logs.records import Job
+from optplan.instances.job_logs.columns import Jobs
+from optplan.instances.job_logs.records import Row
 from optplan.instances.job_logs.speedups import Measured, SpeedupSources, read_assumption, read_measured
 from optplan.speedup import TableSpeedup
 
 TABLE = "class,gpus,samples_per_s\nvision,1,100\nvision,2,180\nvision,4,300\n"
 
 
-def _runs(*runs: tuple[int, float], completed: bool = True) -> list[Job]:
+def _runs(*runs: tuple[int, float], completed: bool = True) -> Jobs:
     """Make jobs of so many GPUs and hours."""
-    return [Job("job", "", 0.0, None, 3600.0 * hours, gpus, "", completed) for gpus, hours in runs]
+    return Jobs.of(
+        Row("", "", "job", "", 0.0, None, 3600.0 * hours, gpus, "", "", 0, completed) for gpus, hours in runs
+    )
 
 
 def test_throughputs_come_as_csv_or_json(tmp_path: Path) -> None:
@@ -121,10 +124,10 @@ def test_where_a_speedup_comes_from_is_a_part_of_it() -> None:
 def test_runs_that_did_not_complete_say_nothing_of_speedups() -> None:
     """Completed runs fall as 8 h / k^0.5; failed ones, which stop after 1 h on any width, would make that flatter."""
     completed, failed = _runs((1, 8.0), (4, 4.0), (16, 2.0)), _runs((1, 1.0), (4, 1.0), (16, 1.0), completed=False)
-    found = SpeedupSources(Measured({}), {}).find("x", [*completed, *failed])
+    found = SpeedupSources(Measured({}), {}).find("x", Jobs.of([*completed, *failed]))
     assert found.words.startswith("fitted to 3 completed runs on 1, 4, 16 GPUs")
     assert found.at(np.array([16]))[0] == pytest.approx(4.0, rel=1e-6)
-    one = SpeedupSources(Measured({}), {}).find("x", [*completed[:1], *failed])
+    one = SpeedupSources(Measured({}), {}).find("x", Jobs.of([*completed[:1], *failed]))
     assert one.warning == "runs on other widths than 1 GPUs did not complete; it keeps to these"
     with pytest.raises(DataError, match=r"is not known: no run completed, on any of 1, 4, 16 GPUs; measure it, as by"):
         SpeedupSources(Measured({}), {}).find("x", failed)
