@@ -166,7 +166,12 @@ def import_log(
     fit: bool = option(
         "--fit/--no-fit",
         default=True,
-        help="Whether speedups that nobody states are fitted to the log's completed runs at several widths.",
+        help="Whether speedups that nobody states are fitted to the log's runs at several widths.",
+    ),
+    fit_runs: str = option(
+        default="completed",
+        type=click.Choice(["completed", "all"]),
+        help="To which of them: those that completed, which alone say how long a job takes, or all.",
     ),
     epochs: dict[str, tuple[float, ...]] = option(
         multiple=True,
@@ -244,7 +249,9 @@ def import_log(
         epochs=epochs,
     )
     with _collecting_nothing():
-        made = build_log_instance(classes, SpeedupSources(measured, assumed, fits=fit), terms, left_out)
+        made = build_log_instance(
+            classes, SpeedupSources(measured, assumed, fits=fit, all_runs=fit_runs == "all"), terms, left_out
+        )
     instance = amend(rename(price_types(made, prices, price_source), name), changes)
     return deliver(instance, outputs)
 
@@ -286,7 +293,12 @@ def _confirm(classes: Classes) -> None:
 
 def _tell_reading(log: Path, reading: LogReading, rules: dict[str, Rule]) -> dict[str, str]:
     """Say which log was read, and how."""
+    from optplan.instances.job_logs.records import Rule
+
     source = {"log": f"{log.name}, {reading.form}", "time zone": f"{reading.timezone} where the log says none"}
+    stand = {rule: ", ".join(ending for ending, its in reading.rules.items() if its is rule) for rule in Rule}
+    means = {Rule.KEEP: "arrivals and sizes", Rule.COUNT: "arrivals only", Rule.DROP: "nothing"}
+    source["load"] = "; ".join(f"{means[rule]}: {endings}" for rule, endings in stand.items() if endings)
     if rules:
         source["rules"] = ", ".join(f"{ending}: {rule}" for ending, rule in rules.items())
     if reading.gpus is not None:

@@ -242,7 +242,6 @@ def _make_class(
             gpu_hours=_round(float((gpus * run_s).mean()) / SECONDS_PER_HOUR),
             arrival_error=_round(min(estimate.rate.relative_error, _LARGEST_ERROR)),
             size_error=_round(min(spread / run_s.size**0.5, _LARGEST_ERROR)),
-            speedup_error=_round(estimate.speedup.error),
         ),
     )
 
