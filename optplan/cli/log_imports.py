@@ -142,6 +142,11 @@ def import_log(
     gpu_type: str | None = option(
         "--gpu", metavar="NAME", help="Only jobs on this GPU type; or its name, where the log has none."
     ),
+    pool_types: bool = option(
+        is_flag=True,
+        help="Classes may run on GPU types on which they did not, at the ratio of those that ran on both; what is "
+        "assumed so is said. Unless given, they stay on the types on which they ran.",
+    ),
     class_pattern: str | None = option(
         metavar="REGEX", help="Classes are what this finds in names: its group, if it has one."
     ),
@@ -244,6 +249,7 @@ def import_log(
         since_s=reading.since_s,
         until_s=reading.until_s,
         gpu_type=gpu_type,
+        pool_types=pool_types,
         max_width=max_width,
         rescale_s=rescale,
         epochs=epochs,
