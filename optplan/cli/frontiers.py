@@ -311,13 +311,13 @@ def _write_figure(views: Sequence[FrontierCurve]) -> str:
 
 def _print_frontier(view: FrontierCurve, *, is_first: bool) -> None:
     from optplan.reporting.boa.tables import list_budgets
-    from optplan.reporting.sections import warn_of_assumed
+    from optplan.reporting.sections import warn_of_untried
 
     count = len(view.frontier.budgets)
     title = f"Frontier of {view.label}: {count} points"
     if len(view.shown) < count:
         title += f", {len(view.shown)} of them shown (-o FILE writes all, --points N shows more)"
-    first = (*([] if is_first else [""]), title, *warn_of_assumed(view.instance))
+    first = (*([] if is_first else [""]), title, *warn_of_untried(view.instance))
     print_answer(*first, "", list_budgets(view.instance, view.shown))
     for asked_of in dict.fromkeys(answer.instance for answer in view.asked):
         answers = [answer for answer in view.asked if answer.instance == asked_of]

@@ -143,6 +143,11 @@ def import_log(
     gpu_type: str | None = option(
         "--gpu", metavar="NAME", help="Only jobs on this GPU type; or its name, where the log has none."
     ),
+    pool_types: bool = option(
+        is_flag=True,
+        help="Classes may run on GPU types on which they did not, at the ratio of those that ran on both; what is "
+        "assumed so is said. Unless given, they stay on the types on which they ran.",
+    ),
     class_pattern: str | None = option(
         metavar="REGEX", help="Classes are what this finds in names: its group, if it has one."
     ),
@@ -176,7 +181,12 @@ def import_log(
     fit: bool = option(
         "--fit/--no-fit",
         default=True,
-        help="Whether speedups that nobody states are fitted to the log's completed runs at several widths.",
+        help="Whether speedups that nobody states are fitted to the log's runs at several widths.",
+    ),
+    fit_runs: str = option(
+        default="completed",
+        type=click.Choice(["completed", "all"]),
+        help="To which of them: those that completed, which alone say how long a job takes, or all.",
     ),
     epochs: dict[str, tuple[float, ...]] = option(
         multiple=True,
@@ -249,12 +259,14 @@ def import_log(
         since_s=reading.since_s,
         until_s=reading.until_s,
         gpu_type=gpu_type,
+        pool_types=pool_types,
         max_width=max_width,
         rescale_s=rescale,
         epochs=epochs,
     )
     with _collecting_nothing():
-        sources = SpeedupSources(measured, assumed, fits=fit, cards=_read_cards(cards, jobs, gpu_type, max_width))
+        found = _read_cards(cards, jobs, gpu_type, max_width)
+        sources = SpeedupSources(measured, assumed, fits=fit, all_runs=fit_runs == "all", cards=found)
         made = build_log_instance(classes, sources, terms, left_out)
     instance = amend(rename(price_types(made, prices, price_source), name), changes)
     return deliver(instance, outputs)
@@ -272,9 +284,8 @@ def _read_cards(
     ran = set(jobs.gpus.tolist()) if cards else {1}
     most = max_width or max(ran)
     widths = sorted({width for width in ran if width <= most} | {1 << power for power in range(most.bit_length())})
-    types = list_types(jobs)
-    gpu = gpu_type or (types[0] if len(types) == 1 else None)
-    return {name: read_card_speedup(Path(path), gpu, widths) for name, path in cards.items()}
+    types = list_types(jobs) if gpu_type is None else [gpu_type]
+    return {name: read_card_speedup(Path(path), types, widths) for name, path in cards.items()}
 
 
 @contextmanager
@@ -314,7 +325,12 @@ def _confirm(classes: Classes) -> None:
 
 def _tell_reading(log: Path, reading: LogReading, rules: dict[str, Rule]) -> dict[str, str]:
     """Say which log was read, and how."""
+    from optplan.instances.job_logs.records import Rule
+
     source = {"log": f"{log.name}, {reading.form}", "time zone": f"{reading.timezone} where the log says none"}
+    stand = {rule: ", ".join(ending for ending, its in reading.rules.items() if its is rule) for rule in Rule}
+    means = {Rule.KEEP: "arrivals and sizes", Rule.COUNT: "arrivals only", Rule.DROP: "nothing"}
+    source["load"] = "; ".join(f"{means[rule]}: {endings}" for rule, endings in stand.items() if endings)
     if rules:
         source["rules"] = ", ".join(f"{ending}: {rule}" for ending, rule in rules.items())
     if reading.gpus is not None:

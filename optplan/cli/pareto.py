@@ -49,14 +49,14 @@ def show_pareto(
 def _show(instance: Instance, found: ParetoFrontier, most: int) -> list[Shown]:
     from optplan.reporting.pareto import pareto_table
     from optplan.reporting.presenters import plan_words_of
-    from optplan.reporting.sections import warn_of_assumed
+    from optplan.reporting.sections import warn_of_untried
 
     points = [found.points[row] for row in thin(len(found.points), most)]
     title = f"Frontier of {instance.name}: {_count(len(found.points))} no other beats"
     if len(points) < len(found.points):
         title += f", {len(points)} of them shown (-o FILE writes all, --points N shows more)"
     table = pareto_table(instance, found, points, plan_words_of(instance))
-    return [title, *warn_of_assumed(instance), "", table, "", _say_completeness(found)]
+    return [title, *warn_of_untried(instance), "", table, "", _say_completeness(found)]
 
 
 def _count(points: int) -> str:

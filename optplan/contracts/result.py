@@ -23,6 +23,7 @@ from optplan.contracts.proofs import (
 )
 from optplan.errors import UsageError, show_value
 from optplan.schema import ByName, FrozenModel
+from optplan.speedup import UNTRIED
 
 __all__ = [
     "CERTIFIED",
@@ -107,8 +108,8 @@ class Result(FrozenModel, Generic[SolutionT_co]):
     measures: ByName[float] = Field(default_factory=dict)
     #: How much is in use at once, as the solver's side forecasts it, by names of the formulation's own.
     demand: ByName[float] = Field(default_factory=dict)
-    #: Shares of the GPUs by where the speedups behind them come from: ``measured``, ``fitted``, ``assumed``, ``not
-    #: said``; without a solution, shares of the load. Empty where the formulation has no speedups.
+    #: Shares of the GPUs by where the speedups behind them come from: ``measured``, ``fitted``, ``card``, ``assumed``,
+    #: ``not said``; without a solution, shares of the load. Empty where the formulation has no speedups.
     evidence: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     seed: Annotated[int, Field(ge=0)] = 0  #: The seed that reproduces the result.
     #: solve_seconds, verify_seconds: Wall time of the two, apart.
@@ -277,7 +278,7 @@ def _list_lines(result: Result[Any]) -> list[tuple[str, str]]:
         lines.append(("proof", "on trust: no certificate"))
     elif result.bound is not None or result.infeasibility is not None:
         lines.append(("proof", "certificate"))
-    if "assumed" in result.evidence:
+    if UNTRIED.keys() & result.evidence.keys():
         shares = (f"{share:.2g} {kind}" for kind, share in sorted(result.evidence.items()))
         lines.append(("speedups", ", ".join(shares)))
     lines.append(("solver", f"{result.solver} ({result.engine} {result.engine_version})"))

@@ -230,15 +230,15 @@ def _relate(
     return CardSpeedup(model=model, clusters=dict(clusters), reference_width=width, speedup=tables, steps=dict(steps))
 
 
-def read_card_speedup(path: Path, gpu: str | None, widths: Sequence[int]) -> CardSpeedup:
-    """Read what ``optplan import card`` wrote, or a card, whose speedup is computed on a type of GPU."""
+def read_card_speedup(path: Path, gpus: Sequence[str], widths: Sequence[int]) -> CardSpeedup:
+    """Read what ``optplan import card`` wrote, or a card, whose speedup is computed on types of GPU."""
     data = read_data(path)
     if isinstance(data, Mapping) and "steps" in data:
         return CardSpeedup.parse(data, path=path.name)
-    if gpu is None:
+    if not gpus:
         fix = f"say it by --gpu, or give what `optplan import card {path.name} --gpu TYPE` writes"
         raise DataError(path.name, "is a card, and the log does not say on which type of GPU its jobs ran", fix)
-    return card(path, gpu, widths=[width for width in widths if width <= LARGEST_WIDTH])
+    return card(path, gpus, widths=[width for width in widths if width <= LARGEST_WIDTH])
 
 
 def _check_widths(widths: Sequence[int]) -> list[int]:

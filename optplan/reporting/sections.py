@@ -22,7 +22,7 @@ from optplan.reporting.phrases import (
 from optplan.reporting.presenters import Beside
 from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
 from optplan.reporting.trajectory import tell_trajectory
-from optplan.speedup import NOT_SAID, Evidence
+from optplan.speedup import NOT_SAID, UNTRIED, Evidence
 
 #: Columns that end every table of several solvers.
 STANDING_COLUMNS = (Column("gap", is_number=True), Column("proof"), Column("solved in", is_number=True))
@@ -223,7 +223,7 @@ def add_evidence(how_good: str, result: Result[Solution]) -> str:
         return how_good
     behind = "its GPUs" if result.solution is not None else "the load"
     said = f"{how_good} Speedups behind {behind}: {say_evidence(result.evidence)}."
-    if Evidence.ASSUMED in result.evidence and (result.bound is not None or result.infeasibility is not None):
+    if UNTRIED.keys() & result.evidence.keys() and (result.bound is not None or result.infeasibility is not None):
         said += " What is proven is proven for these, and not for what the jobs will really do."
     return said
 
@@ -234,32 +234,35 @@ def share_load(instance: Instance) -> dict[str, float]:
     return formulation.share_evidence(instance, None) if formulation.declares("share_evidence") else {}
 
 
-def warn_of_assumed(instance: Instance) -> list[str]:
-    """Say of answers about many plans that speedups behind them are assumed, where some are."""
+def warn_of_untried(instance: Instance) -> list[str]:
+    """Say of answers about many plans that speedups behind them rest on no run, where some do not."""
     shares = share_load(instance)
-    if Evidence.ASSUMED not in shares:
+    if not UNTRIED.keys() & shares.keys():
         return []
     return [f"Speedups behind the load: {say_evidence(shares)}. What is proven is proven for these."]
 
 
 def say_evidence(shares: Mapping[str, float]) -> str:
-    """Say which shares of the GPUs rest on what: ``38 % assumed, 62 % measured``."""
-    kinds = [kind for kind in (*map(str, reversed(Evidence)), NOT_SAID) if kind in shares]
+    """Say which shares of the GPUs rest on what: ``38 % assumed, 20 % from model cards, 42 % measured``."""
+    names = {kind.value: kind.value for kind in reversed(Evidence)} | {NOT_SAID: NOT_SAID}
+    names[Evidence.CARD] = f"from {UNTRIED[Evidence.CARD]}"
+    kinds = [kind for kind in names if kind in shares]
     if kinds == [NOT_SAID]:
         return "where they come from is not said"
     if len(kinds) == 1:
-        return f"all {kinds[0]}"
-    return ", ".join(f"{format_share(shares[kind])} {kind}" for kind in kinds)
+        return f"all {names[kinds[0]]}"
+    return ", ".join(f"{format_share(shares[kind])} {names[kind]}" for kind in kinds)
 
 
 def name_status(result: Result[Solution]) -> tuple[str, str]:
-    """Name what is known, the share of assumed speedups last, and how good it is: ``good``, ``fair``, ``bad``."""
+    """Name what is known, last the share of speedups without a run, and how good it is: ``good``, ``fair``, ``bad``."""
     said, kind = _name_proof(result)
-    assumed = result.evidence.get(Evidence.ASSUMED, 0.0)
-    if not assumed:
+    shares = {words: result.evidence[each] for each, words in UNTRIED.items() if result.evidence.get(each)}
+    if not shares:
         return said, kind
     of_what = "its GPUs" if result.solution is not None else "the load"
-    return f"{said}; {format_share(assumed)} of {of_what} on assumed speedups", "fair" if kind == "good" else kind
+    on = " and ".join(f"{format_share(share)} of {of_what} on {words}" for words, share in shares.items())
+    return f"{said}; {on}", "fair" if kind == "good" else kind
 
 
 def _name_proof(result: Result[Solution]) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from optplan.contracts.result import OPTIMAL_GAP
 from optplan.reporting.phrases import format_gap, format_seconds
 from optplan.reporting.sections import bounds_nothing, say_evidence
 from optplan.reporting.tables import Column, Shown, Table, numbers, plain_text
-from optplan.speedup import Evidence
+from optplan.speedup import UNTRIED
 
 _COLUMNS = (
     Column(""),
@@ -32,7 +32,7 @@ def say_verdict(instance: Instance, result: Result[Solution], verification: Veri
     changes = ", ".join(_cut(verification.changes))
     changed = f", changed as the result says ({changes})" if changes else ""
     said = [f"{instance.name}{changed}: {_say_status(result, verification, gap)}"]
-    if verification.status is not None and Evidence.ASSUMED in verification.evidence:
+    if verification.status is not None and UNTRIED.keys() & verification.evidence.keys():
         said.append(f"of speedups {say_evidence(verification.evidence)}")
     if verification.status is not None and verification.on_trust:
         said.append(f"taken on trust: {', '.join(_cut(verification.on_trust))}")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from optplan.speedup.curves import NOT_SAID, AmdahlSpeedup, Evidence, PowerSpeedup, SpeedupCurve, TableSpeedup
+from optplan.speedup.curves import NOT_SAID, UNTRIED, AmdahlSpeedup, Evidence, PowerSpeedup, SpeedupCurve, TableSpeedup
 from optplan.speedup.fitting import Fit, fit_amdahl, fit_best, fit_power, fit_table
 from optplan.speedup.goodput import GoodputSpeedup
 from optplan.speedup.hulls import (
@@ -19,6 +19,7 @@ Speedup = Annotated[TableSpeedup | AmdahlSpeedup | PowerSpeedup | GoodputSpeedup
 
 __all__ = [
     "NOT_SAID",
+    "UNTRIED",
     "AmdahlSpeedup",
     "Evidence",
     "Fit",

@@ -45,6 +45,8 @@ class Evidence(StrEnum):
 
 #: From what says most to what says least.
 _ORDER = (Evidence.MEASURED.value, Evidence.FITTED.value, Evidence.CARD.value, NOT_SAID, Evidence.ASSUMED.value)
+#: Kinds that rest on no run of the job, and the words for them: what is proven is proven for these.
+UNTRIED = {Evidence.ASSUMED.value: "assumed speedups", Evidence.CARD.value: "model cards"}
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations import formulation_of
 from optplan.instances.changes import restore_changes
 from optplan.progress import VERIFY_LIMIT_S, Stopwatch
-from optplan.speedup import Evidence
+from optplan.speedup import UNTRIED
 from optplan.verification.bounds import BoundJudge
 from optplan.verification.findings import TOLERANCE, UNCHECKED, Findings
 from optplan.verification.frontiers import verify_frontier
@@ -211,7 +211,7 @@ def _check_evidence(found: Findings) -> None:
     known: dict[str, float] = {}
     if found.formulation.declares("share_evidence") and (result.solution is None or found.evaluation is not None):
         known = found.evidence = found.formulation.share_evidence(found.instance, result.solution)
-    if not result.evidence and Evidence.ASSUMED not in known:
+    if not result.evidence and not UNTRIED.keys() & known.keys():
         return
     message = "the share of what rests on such speedups must equal the one recomputed from the decisions"
     for kind in sorted(known.keys() | result.evidence.keys()):

@@ -51,8 +51,9 @@ def test_a_card_becomes_a_table_and_a_log_with_it_a_plan(
     instance = read_instance(mine, BoaInstance)
     llm = instance.classes["llm"]
     assert (llm.reference_width, llm.size_gpu_hours) == (8, 4.0)  # what ran is what the log says
-    curve = llm.speedup["h100"]
-    assert curve.evidence_at(llm.speedup["h100"].known_widths()) == ["card"] * 4
+    widths = llm.speedup["h100"].known_widths()
+    assert widths is not None
+    assert llm.speedup["h100"].evidence_at(widths) == ["card"] * 4
     assert "from a model card: llama, 1.3 billion parameters" in instance.source["speedups"]
     solved = run("solve", mine, "--json")
     assert solved.code == 0
@@ -114,3 +115,23 @@ def test_cards_of_a_log_that_are_refused(run: Runner, card: Path, log: tuple[str
     log_path = Path(log[2])
     log_path.write_text(LOG.replace(",h100,", ",,"), encoding="utf-8")
     assert "the log does not say on which type of GPU its jobs ran" in run(*log, "--card", f"llm={card}", "--json").err
+
+
+def test_a_log_of_several_types(run: Runner, card: Path, log: tuple[str, ...]) -> None:
+    """A class has its card's curve on the types where it ran, and on the others of the log by the card's ratio."""
+    elsewhere = "other-1,2026-03-02T03:00,4,8,a100-80gb,finished\n"
+    Path(log[2]).write_text(LOG + elsewhere, encoding="utf-8")
+    told = run(*log, "--card", f"llm={card}", "--json")
+    assert told.code == 0
+    made = json.loads(told.out)["classes"]
+    assert list(made["other"]["speedup"]) == ["a100-80gb"]
+    here, there = made["llm"]["speedup"]["h100"], made["llm"]["speedup"]["a100-80gb"]
+    assert (made["llm"]["reference_width"], made["llm"]["epoch_size_gpu_hours"]) == (8, [4.0])
+    assert (here["speedup"][-1], here["error"][-1]) == (1.0, 0.0)  # on eight, where it ran
+    assert 0.3 < there["speedup"][-1] < 0.6  # an A100 has a third of an H100's peak
+    assert there["error"][-1] == pytest.approx(0.31)
+    # Run on both, the log's own ratio counts: eight hours there are half the speed.
+    Path(log[2]).write_text(LOG + LOG.partition("\n")[2].replace(",4,8,h100", ",8,8,a100-80gb"), encoding="utf-8")
+    both = json.loads(run(*log, "--card", f"llm={card}", "--json").out)["classes"]["llm"]["speedup"]
+    old, new = both["a100-80gb"], both["h100"]
+    assert new["speedup"][new["gpus"].index(8)] == pytest.approx(2 * old["speedup"][old["gpus"].index(8)])

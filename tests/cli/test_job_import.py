@@ -136,6 +136,26 @@ def test_wrong_options(
     assert message in told.error["message"]
 
 
+def test_which_runs_a_fit_takes_is_said(run: Runner, tmp_path: Path) -> None:
+    """Of a class that is as fast as its GPUs are many, and fails after an hour on any: all runs by the user's word."""
+    path = tmp_path / "log.csv"
+    text = "name,submit,hours,gpus,state\n" + "".join(
+        f"x,2026-03-02T{hour:02d}:00,{hours},{gpus},{state}\n"
+        for hour, (gpus, hours, state) in enumerate(
+            (gpus, hours, state) for gpus in (1, 2, 4) for hours, state in ((8 / gpus, "done"), (1, "failed")) * 3
+        )
+    )
+    path.write_text(text, encoding="utf-8")
+    command = ("import", "log", path, "--from", "csv", *SPAN, "--class-column", "name", "--json")
+    told = run(*command).data
+    assert told["source"]["speedups"].startswith("x: fitted to 9 completed runs on 1, 2, 4 GPUs")
+    assert told["source"]["load"].startswith("arrivals and sizes: completed, failed, timeout, cancelled, preempted")
+    assert told["source"]["load"].endswith("; arrivals only: running, pending")
+    every = run(*command, "--fit-runs", "all").data
+    assert every["source"]["speedups"].startswith("x: fitted to 18 runs on 1, 2, 4 GPUs")
+    assert run(*command, "--fit-runs", "some").code == 2
+
+
 def test_sensitivity_takes_the_logs_own_errors(run: Runner, command: tuple[str, ...], tmp_path: Path) -> None:
     """Of both classes 6 jobs: rates by 1 / sqrt(6) = 41 %; sizes do not differ, nor speedups on one width."""
     path = tmp_path / "mine.json"

@@ -361,7 +361,7 @@ def import_command(dice: random.Random, folder: Path) -> list[str]:
     prices = ["import", "prices", "boa-one-table", "--vm-type", "v100=T4", "--json", "--catalog"]
     unchanged = keep("t2.json", json.dumps(THROUGHPUTS))
     jobs = ["import", "log", "--rescale", "60s", "--price", "1usd/hour", "--gpu", "v100", "--yes"]
-    jobs += dice.choice((["--json"], ["--assume", "linear", "--json"], ["--assume", "amdahl:0.1", "--json"]))
+    jobs += dice.choice((["--json"], ["--assume", "linear", "--json"], ["--fit-runs", "all", "--json"]))
     kubernetes = str(dump(change_data(KUBERNETES, dice), folder / "k.json", dice).with_suffix(".json"))
     speeds = [write("s.csv", RUNS), "--from", "csv", "--class-column", "class", "--throughput"]
     nccl = ["import", "nccl-tests", "--vm-type", "p3", "--json"]

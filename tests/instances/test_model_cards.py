@@ -187,13 +187,13 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     made = optplan.card(CARD, "h100", widths=[2, 4])
     path = tmp_path / "table.json"
     write_json(made, path)
-    assert read_card_speedup(path, None, [8]) == made
+    assert read_card_speedup(path, [], [8]) == made
     card = _write(tmp_path / "card.json", {"parameters": 8e9, **STEP})
-    assert read_card_speedup(card, "h100", [2, 4, 512]).speedup == made.speedup
+    assert read_card_speedup(card, ["h100"], [2, 4, 512]).speedup == made.speedup
     with pytest.raises(DataError, match="the log does not say on which type of GPU its jobs ran"):
-        read_card_speedup(card, None, [2])
+        read_card_speedup(card, [], [2])
     with pytest.raises(DataError, match=r"table\.json: model"):
-        read_card_speedup(_write(path, {"steps": {}}), None, [8])
+        read_card_speedup(_write(path, {"steps": {}}), [], [8])
     edited = made.to_json_data()
     edited["steps"]["h100"].pop()
     with pytest.raises(DataError, match="steps are at other widths than speedups"):

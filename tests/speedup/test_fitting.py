@@ -221,3 +221,35 @@ def test_scipy_loads_on_use_only() -> None:
     """Importing curves, hulls and fits loads no SciPy."""
     code = "import sys, optplan.speedup; sys.exit(any(name.split('.')[0] == 'scipy' for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("fit", [fit_amdahl, fit_power, fit_best])
+def test_two_widths_leave_no_error_to_state(fit: Callable[..., Fit[SpeedupCurve]]) -> None:
+    """A law and the throughput of one GPU go through any two widths, however often these were measured."""
+    curve = fit([1, 1, 4, 4], [1.0, 1.1, 2.9, 3.0]).curve
+    assert isinstance(curve, AmdahlSpeedup | PowerSpeedup)
+    assert curve.error is None
+
+
+def test_a_law_that_meets_all_points_has_no_error() -> None:
+    """Nor does the other law count, which does not meet them."""
+    for law, fit in ((AmdahlSpeedup(serial_fraction=0.1), fit_amdahl), (PowerSpeedup(exponent=0.8), fit_power)):
+        assert fit([1, 2, 4, 8], throughput_of(law, [1, 2, 4, 8])).curve.error == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_error_of_a_law_by_hand() -> None:
+    """A power law of 1, 2, 4 GPUs off by 10 % in the middle: slope of the ends, as the middle one has no say.
+
+    Residuals are 1/3, -2/3 and 1/3 of d = ln 1.1, so that their scatter is sqrt(2/3) d with one degree of freedom; the
+    slope's standard error is that over sqrt(2) ln 2, and the law's for each doubling d / sqrt(3) times Student's 6.314.
+    Amdahl's law, which fits worse, counts on top.
+    """
+    throughput = [1.0, 2.0**0.8 / 1.1, 4.0**0.8]
+    error = fit_power([1, 2, 4], throughput).curve.error
+    own = np.expm1(6.314 * np.log(1.1) / np.sqrt(3.0))
+    assert error is not None
+    assert own < error < 1.5 * own
+    # From 4 GPUs on, each doubling is off by the same; ten thousand such measurements leave the other law only.
+    often = fit_best([1, 2, 4], throughput, repeats=1e4).curve.error
+    assert often is not None
+    assert often < 0.1

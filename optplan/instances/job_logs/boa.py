@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,15 +14,14 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, LoggedJobs, Widths
 from optplan.instances.arrivals import Rate, estimate_rate, learn_patterns, tell_patterns, warn_few_jobs
 from optplan.instances.job_logs.columns import Jobs
+from optplan.instances.job_logs.gpu_types import TypedSpeedup, find_speedups, list_types, pool
 from optplan.instances.job_logs.naming import Classes
 from optplan.instances.job_logs.records import LeftOut
-from optplan.instances.job_logs.speedups import FoundSpeedup, SpeedupSources
+from optplan.instances.job_logs.speedups import SpeedupSources
 from optplan.quantities import round_shared
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
 
-#: What the GPU type is called where the log does not say it.
-UNNAMED_GPU = "gpu"
 #: Largest width that is allowed at least, where a formula says the speedup.
 _LEAST_MAX_WIDTH = 8
 #: Relative standard deviation of sizes that is taken where no class has two jobs.
@@ -41,7 +39,8 @@ class LogTerms:
     #: since_s, until_s: Ends of the span, seconds since 1970; None takes the first and the last submission.
     since_s: float | None = None
     until_s: float | None = None
-    gpu_type: str | None = None  #: What the instance calls the GPUs; None takes the log's word.
+    gpu_type: str | None = None  #: What the instance calls the GPUs; None takes the log's words.
+    pool_types: bool = False  #: Whether classes may run on types on which they did not, at the ratio of others.
     #: Largest width where a formula says the speedup; None takes the widest of the log, or 8 if that is more.
     max_width: int | None = None
     #: Seconds of a start or a change of width; None for what was measured of a class, and nothing where it was not.
@@ -59,7 +58,7 @@ class _Estimate:
     run_s: FloatArray
     sizes_h: FloatArray
     rate: Rate
-    speedup: FoundSpeedup
+    speedup: TypedSpeedup
 
 
 def build_log_instance(
@@ -94,20 +93,26 @@ def build_log_instance(
         known, or the span is too short.
     """
     left_out = left_out if left_out is not None else LeftOut()
-    gpu_type = terms.gpu_type or _name_gpu(classes)
+    types = [terms.gpu_type] if terms.gpu_type else list_types(classes)
     since_s, until_s = _find_span(classes, terms)
     _check_names(terms.epochs, classes, "--epochs")
     _check_names(speedups.assumed, classes, "--assume")
     _check_names(speedups.cards, classes, "--card")
-    estimates: dict[str, _Estimate] = {}
-    for name, members in classes.items():
-        found = _estimate(name, members, speedups, since_s, until_s, left_out)
-        if found is not None:
-            estimates[name] = found
-    if not estimates:
-        raise DataError("classes", "no job has a known size", str(left_out) or "give a log of jobs that have ended")
     widest = max(int(jobs.gpus.max()) for jobs in classes.values())
     max_width = terms.max_width or max(widest, _LEAST_MAX_WIDTH)
+    typed = {}
+    for name, jobs in classes.items():
+        if (jobs.run_s > 0.0).any():
+            typed[name] = find_speedups(name, jobs, speedups, types, max_width, left_out)
+        else:
+            left_out.add("jobs of classes of which none has a known size", wrong=name, count=len(jobs))
+    if not typed:
+        raise DataError("classes", "no job has a known size", str(left_out) or "give a log of jobs that have ended")
+    if terms.pool_types:
+        typed = pool(typed, types, max_width)
+    estimates = {
+        name: _estimate(name, classes[name], speedup, since_s, until_s, left_out) for name, speedup in typed.items()
+    }
     spread = _pool_spread(estimates)
     submits_h = {name: e.jobs.arrive_s / SECONDS_PER_HOUR for name, e in estimates.items()}
     patterns = learn_patterns(submits_h, since_s / SECONDS_PER_HOUR, until_s / SECONDS_PER_HOUR)
@@ -119,17 +124,17 @@ def build_log_instance(
         | _tell_pauses(estimates, pauses, terms)
         | tell_patterns(patterns, hours="midnight UTC"),
         classes={
-            name: _make_class(name, estimate, gpu_type, max_width, terms, spread, until_s - since_s).replace(
+            name: _make_class(name, estimate, max_width, terms, spread, until_s - since_s).replace(
                 rescale_s=pauses.get(name, 0.0) if terms.rescale_s is None else terms.rescale_s,
                 arrivals=patterns.get(name),
             )
             for name, estimate in estimates.items()
         },
-        gpu_types={gpu_type: GpuType()},
+        gpu_types={each: GpuType() for each in types if any(each in speedup.curves for speedup in typed.values())},
     )
     for name, estimate in estimates.items():
-        if estimate.speedup.warning:
-            warnings.warn(f"classes.{name}.speedup: {estimate.speedup.warning}", DataWarning, stacklevel=2)
+        if estimate.speedup.found.warning:
+            warnings.warn(f"classes.{name}.speedup: {estimate.speedup.found.warning}", DataWarning, stacklevel=2)
         if estimate.run_s.size == 1:
             message = (
                 f"classes.{name}: its size rests on one job; how much sizes differ is taken from the other classes"
@@ -137,21 +142,6 @@ def build_log_instance(
             warnings.warn(message, DataWarning, stacklevel=2)
     warn_few_jobs(instance, {name: len(estimate.jobs) for name, estimate in estimates.items()})
     return instance
-
-
-def _name_gpu(classes: Classes) -> str:
-    """Return the type of the log's GPUs; refuse several, whose speeds nobody knows."""
-    types: Counter[str] = Counter()
-    for jobs in classes.values():
-        places, counts = np.unique(jobs.gpu_type, return_counts=True)
-        types.update(dict(zip(jobs.list_words(places), counts.tolist(), strict=True)))
-    total = types.total()
-    types.pop("", None)
-    if len(types) > 1:
-        shares = ", ".join(f"{name} ({count / total:.0%} of the jobs)" for name, count in types.most_common())
-        fix = f"import those of one, as in --gpu {types.most_common(1)[0][0]}"
-        raise DataError("gpu_types", f"jobs ran on {shares}, and the log does not say how these compare", fix)
-    return next(iter(types), UNNAMED_GPU)
 
 
 def _find_span(classes: Classes, terms: LogTerms) -> tuple[float, float]:
@@ -175,16 +165,11 @@ def _check_names(given: Mapping[str, object], classes: Mapping[str, object], opt
 
 
 def _estimate(
-    name: str, jobs: Jobs, speedups: SpeedupSources, since_s: float, until_s: float, left_out: LeftOut
-) -> _Estimate | None:
-    """Estimate one class; None where no run says how long its jobs are."""
-    if not (jobs.run_s > 0.0).any():
-        left_out.add("jobs of classes of which none has a known size", wrong=name, count=len(jobs))
-        return None
-    speedup = speedups.find(name, jobs)
-    ran = np.isfinite(jobs.run_s)
-    gpus, run_s = jobs.gpus[ran].astype(np.int64), jobs.run_s[ran]
-    speeds = speedup.at(gpus)
+    name: str, jobs: Jobs, speedup: TypedSpeedup, since_s: float, until_s: float, left_out: LeftOut
+) -> _Estimate:
+    """Estimate one class."""
+    ran = np.isfinite(jobs.run_s) & speedup.is_placed
+    gpus, run_s, speeds = jobs.gpus[ran].astype(np.int64), jobs.run_s[ran], speedup.speeds[ran]
     known = np.isfinite(speeds)
     if not known.any():
         problem = f"jobs ran on {np.unique(gpus).tolist()} GPUs, which its table does not reach"
@@ -210,7 +195,6 @@ def _spread(sizes: FloatArray) -> float:
 def _make_class(
     name: str,
     estimate: _Estimate,
-    gpu_type: str,
     max_width: int,
     terms: LogTerms,
     pooled: float,
@@ -222,13 +206,13 @@ def _make_class(
     waits = estimate.jobs.wait_s
     waits = waits[np.isfinite(waits)]
     gpus, run_s = estimate.gpus, estimate.run_s
-    known = estimate.speedup.curve.known_widths()
+    found = estimate.speedup.found
     return JobClass(
         arrival_rate_per_hour=float(round_shared(estimate.rate.per_hour)),
         epoch_size_gpu_hours=round_shared(size_h * shares / shares.sum()),
-        speedup={gpu_type: estimate.speedup.curve},
-        reference_width=estimate.speedup.reference_width,
-        widths=Widths(max=max_width) if known is None else None,
+        speedup=estimate.speedup.curves,
+        reference_width=found.reference_width,
+        widths=Widths(max=max_width) if _has_law(estimate) else None,
         logged=LoggedJobs(
             jobs=len(estimate.jobs),
             measured_jobs=run_s.size,
@@ -243,9 +227,13 @@ def _make_class(
             gpu_hours=_round(float((gpus * run_s).mean()) / SECONDS_PER_HOUR),
             arrival_error=_round(min(estimate.rate.relative_error, _LARGEST_ERROR)),
             size_error=_round(min(spread / run_s.size**0.5, _LARGEST_ERROR)),
-            speedup_error=_round(estimate.speedup.error),
         ),
     )
+
+
+def _has_law(estimate: _Estimate) -> bool:
+    """Whether a formula says the speedup, which has no largest width."""
+    return any(curve.known_widths() is None for curve in estimate.speedup.curves.values())
 
 
 def _tell_source(
@@ -265,9 +253,14 @@ def _tell_source(
         "sizes": "run times, times the speedup at the width that ran",
         "speedups": "; ".join(f"{name}: {e.speedup.words}" for name, e in estimates.items()),
     }
-    if any(e.speedup.curve.known_widths() is None for e in estimates.values()):
+    if any(map(_has_law, estimates.values())):
         said = "as given" if terms.max_width else "assumed, of the log or 8 if that is more"
         source["largest width"] = f"{max_width}, {said}"
+    if any(len(e.speedup.curves) > 1 for e in estimates.values()):
+        source["GPU types"] = (
+            "a class's completed runs compare them, as if nobody gave larger jobs the faster GPUs; "
+            f"on others classes {'are assumed to be as those that ran on both' if terms.pool_types else 'do not run'}"
+        )
     if not terms.epochs:
         source["epochs"] = "assumed: one, with one speedup"
     if str(left_out):

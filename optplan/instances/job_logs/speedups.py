@@ -17,9 +17,11 @@ from optplan.instances.job_logs.cards import choose_card, find_contradiction, fi
 from optplan.instances.job_logs.columns import Jobs
 from optplan.instances.model_cards import CardSpeedup
 from optplan.instances.plain_data import read_data
+from optplan.quantities import round_shared
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, Evidence, PowerSpeedup, Speedup, TableSpeedup, fit_best, fit_table
 from optplan.speedup.curves import list_widths
+from optplan.speedup.fitting import ERROR_DECIMALS, student_quantile
 from optplan.units import SECONDS_PER_HOUR
 
 #: Columns of a table of throughputs, which `optplan measure jobs` writes, too.
@@ -28,6 +30,9 @@ THROUGHPUT_COLUMNS = ("class", "gpus", "samples_per_s")
 _MOST_RUNS = 1000
 #: Share of the runs that widths besides the two most common ones need to have a say.
 _SAY = 0.1
+#: What is said where a fit may not be what it seems.
+_TWO_WIDTHS = "two widths carry the fit, which is no test of the law; measure more of them"
+_AT_BOUND = "the fit ends at its bound; were jobs on more GPUs larger ones?"
 
 #: Widths and throughputs of a class.
 Throughputs = dict[str, tuple[list[int], list[float]]]
@@ -41,7 +46,6 @@ class FoundSpeedup:
     words: str
     reference_width: int = 1
     warning: str = ""
-    error: float = 0.0  #: Relative standard error at the widest width that ran, as far as the log says it.
 
     def at(self, widths: IntArray) -> FloatArray:
         """Return the speedup (K,) at widths at which jobs ran; NaN beyond those of a table.
@@ -145,18 +149,19 @@ class SpeedupSources:
     measured: Measured  #: What was measured.
     assumed: Mapping[str, str]  #: Stated, by class; under an empty name for all that are not known otherwise.
     fits: bool = True  #: Whether the log's own runs at several widths may be fitted.
+    all_runs: bool = False  #: Whether runs that did not complete count for fits, too.
     cards: Mapping[str, CardSpeedup] = field(default_factory=dict)  #: What follows from model cards, by class.
 
     def find(self, name: str, jobs: Jobs) -> FoundSpeedup:
         """Find a class's speedup: measured throughputs, else its card, what is stated for it, its runs, or for all."""
-        # Of its runs those count that completed, for they alone say how long a job takes. A class of which these say
-        # nothing but one width keeps to it.
+        # Of its runs those count that completed, for they alone say how long a job takes, unless the user says
+        # otherwise. A class of which these say nothing but one width keeps to it.
         measured, card = self.measured.throughputs.get(name), self.cards.get(name)
         found = None if measured is None else _tabulate(*measured)
         if found is not None and card is None:
             return found
-        done = (jobs.run_s > 0.0) & jobs.completed
-        gpus, hours = jobs.gpus[done].astype(np.int64), jobs.run_s[done] / SECONDS_PER_HOUR
+        used = (jobs.run_s > 0.0) & (jobs.completed | self.all_runs)
+        gpus, hours = jobs.gpus[used].astype(np.int64), jobs.run_s[used] / SECONDS_PER_HOUR
         if card is not None:
             table, reference = choose_card(name, card, list_types(jobs), gpus)
             if found is None or measured is None:
@@ -168,7 +173,7 @@ class SpeedupSources:
             return _assume(self.assumed[name])
         widths = np.unique(gpus).tolist()
         if self.fits and len(widths) > 1:
-            return _fit(gpus, hours)
+            return _fit(gpus, hours, f"{gpus.size:,}{'' if self.all_runs else ' completed'} runs")
         if "" in self.assumed:
             return _assume(self.assumed[""])
         ran = np.unique(jobs.gpus[jobs.run_s > 0.0]).tolist()
@@ -176,6 +181,8 @@ class SpeedupSources:
             return _keep(*(widths or ran), alone=len(ran) == 1)
         why = "its runs are not to be fitted" if widths else f"no run completed, on any of {list_widths(np.array(ran))}"
         fix = "measure it, as by `optplan measure jobs`, and give --throughput FILE"
+        if not widths:
+            fix += ", fit it to all runs by --fit-runs all, or leave such jobs out, as by --rule failed=drop"
         raise DataError(f"classes.{name}.speedup", f"is not known: {why}", fix)
 
 
@@ -211,30 +218,63 @@ def _assume(text: str) -> FoundSpeedup:
     return FoundSpeedup(read_assumption(text), f"assumed: {text}")
 
 
-def _fit(gpus: IntArray, hours: FloatArray) -> FoundSpeedup:
-    """Fit a law to how run times fall with the width, jobs at all widths being alike but for their width."""
-    runs = hours.size
-    gpus, hours = _thin(gpus, hours)
-    fit = fit_best(gpus, 1.0 / hours)
+def _fit(gpus: IntArray, hours: FloatArray, runs: str) -> FoundSpeedup:
+    """Tell from how run times fall with the width how fast jobs are, those at all widths being alike but for it.
+
+    From three widths on that is a law, whose error :mod:`optplan.speedup.fitting` states. It speaks of one GPU: where
+    no job ran on one, the class keeps to the widths that ran, at the law's speeds relative to the width that ran most
+    often, of which the log knows best how long jobs take; nobody knows whether they would run on fewer.
+    """
     widths, counts = np.unique(gpus, return_counts=True)
-    residual = np.log(hours * fit.reference_throughput * fit.curve.at(gpus)[0])
-    means = [float(residual[gpus == width].mean()) for width in widths]
-    scatter = float(np.sqrt(residual @ residual / max(residual.size - 2, 1)))
-    x = np.log(gpus)
-    spread = float(((x - x.mean()) ** 2).sum())
-    error = scatter / math.sqrt(spread * runs / hours.size) * float(np.log(widths[-1]))
+    if widths.size == 2:
+        return _compare(widths, gpus, hours, f"{runs} on {list_widths(widths)}")
+    reference = 1 if widths[0] == 1 else int(widths[np.argmax(counts)])
+    kept, kept_hours = _thin(gpus, hours)
+    fit = fit_best(kept, 1.0 / kept_hours, reference_width=reference, repeats=hours.size / kept.size)
+    curve: Speedup = fit.curve
     words = (
-        f"fitted to {runs:,} completed runs on {list_widths(widths)}: {fit.message.split('; ')[-1]} "
-        f"({'Amdahl' if isinstance(fit.curve, AmdahlSpeedup) else 'power law'}); single runs scatter by "
-        f"{math.expm1(scatter):.0%}, means of a width are off by at most {math.expm1(max(map(abs, means))):.0%}"
+        f"fitted to {runs} on {list_widths(widths)}: {fit.message.split('; ')[-1]} "
+        f"({'Amdahl' if isinstance(fit.curve, AmdahlSpeedup) else 'power law'}), in 9 of 10 cases off by at most "
+        f"{fit.curve.error or 0.0:.1%} for each doubling; single runs scatter by {math.expm1(fit.rmse_log):.0%}"
     )
-    others = np.sort(counts)[:-2].sum() / counts.sum()
-    warning = ""
-    if others < _SAY:
-        warning = "two widths carry the fit, which is no test of the law; measure more of them"
+    if reference > 1:
+        low, high = fit.curve.band_at(widths, reference)
+        speeds = fit.curve.at(widths)[0]
+        curve = _tell(widths, speeds / speeds[widths == reference], np.sqrt(high / low)[0])
+        words += "; none ran on one GPU, so that it keeps to these widths"
+    warning = "" if np.sort(counts)[:-2].sum() >= _SAY * counts.sum() else _TWO_WIDTHS
     if fit.curve.at(np.array([2]))[0][0] in (1.0, 2.0):
-        warning = "the fit ends at its bound; were jobs on more GPUs larger ones?"
-    return FoundSpeedup(fit.curve, words, warning=warning, error=min(error, 2.0))
+        warning = _AT_BOUND
+    return FoundSpeedup(curve, words, reference, warning)
+
+
+def _compare(widths: IntArray, gpus: IntArray, hours: FloatArray, runs: str) -> FoundSpeedup:
+    """Compare the mean run times of two widths: any law goes through both, so that the class keeps to these.
+
+    Means are geometric, as sizes differ by factors. The 90 % band is Student's, from the scatter within the widths; it
+    is never wider than from none of the gain to all of it, which also is that of two single runs.
+    """
+    which = np.searchsorted(widths, gpus)
+    counts, logs = np.bincount(which), np.log(hours)
+    means = np.bincount(which, logs) / counts
+    reference, freedom = int(np.argmax(counts)), hours.size - 2
+    deviations = logs - means[which]
+    spread = student_quantile(freedom) * math.sqrt(deviations @ deviations / freedom) if freedom else math.inf
+    most = np.log(widths / widths[reference])
+    gains = np.clip(means[reference] - means, np.minimum(most, 0.0), np.maximum(most, 0.0))
+    factors = np.exp(np.minimum(spread * np.sqrt(1.0 / counts + 1.0 / counts[reference]), np.abs(most)))
+    words = (
+        f"from the mean run times of {runs}, in 9 of 10 cases off by at most {factors.max() - 1.0:.1%}; any law goes "
+        "through two widths, so that it keeps to these"
+    )
+    warning = _AT_BOUND if abs(gains).max() in (0.0, abs(most).max()) else _TWO_WIDTHS
+    return FoundSpeedup(_tell(widths, np.exp(gains), factors), words, int(widths[reference]), warning)
+
+
+def _tell(widths: IntArray, speedup: FloatArray, factors: FloatArray) -> TableSpeedup:
+    """Make a table of what follows from runs."""
+    error = np.round(factors - 1.0, ERROR_DECIMALS)
+    return TableSpeedup(gpus=widths, speedup=round_shared(speedup), provenance=Evidence.FITTED.value, error=error)
 
 
 def _thin(gpus: IntArray, hours: FloatArray) -> tuple[IntArray, FloatArray]:

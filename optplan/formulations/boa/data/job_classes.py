@@ -37,6 +37,8 @@ _Error = Annotated[float, Field(ge=0, le=2), NUMBER]
 class LoggedJobs(FrozenModel):
     """The jobs of a class in a log."""
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"speedup_error"})
+
     jobs: Annotated[int, Field(ge=1), NUMBER]  # that arrived
     measured_jobs: Annotated[int, Field(ge=1), NUMBER]  # those of them whose run counts for the sizes
     span_hours: PositiveAmount  # in which they arrived
@@ -49,10 +51,11 @@ class LoggedJobs(FrozenModel):
     run_s: PositiveAmount  # their mean time on GPUs
     wait_s: AmountOrZero | None = None  # mean, from submission to start; None where the log does not say it
     gpu_hours: PositiveAmount  # that a measured job held on average
-    #: Relative standard errors, as far as the log says them; the last at the widest width that ran.
+    #: Relative standard errors, as far as the log says them.
     arrival_error: _Error
     size_error: _Error
-    speedup_error: _Error = 0.0
+    #: Of the speedup at the widest width that ran, in files that were written before curves had an ``error``.
+    speedup_error: _Error | None = None
 
 
 HOURS_OF_DAY = 24

@@ -10,6 +10,7 @@ import optplan
 from optplan.contracts import Result, Solution
 from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.job_classes import LoggedJobs
 from optplan.reporting.sections import add_evidence, name_status
 from optplan.solving import solve
 from optplan.verification import verify
@@ -90,6 +91,25 @@ def test_of_a_table_the_words_of_the_widths_count() -> None:
     }
 
 
+def test_what_follows_from_a_model_card_is_no_run_either() -> None:
+    """Loads of 3 and 1: 75 % of the GPUs on cards, said in words and on the badge as assumptions are."""
+    instance = build(law("card"), law("measured"))
+    result = solve(instance)
+    assert result.evidence == {"card": pytest.approx(0.75), "measured": pytest.approx(0.25)}
+    assert name_status(result) == ("proven optimal; 75 % of its GPUs on model cards", "fair")
+    assert add_evidence("", result).startswith(
+        " Speedups behind its GPUs: 75 % from model cards, 25 % measured. What is"
+    )
+    assert "speedups  0.75 card, 0.25 measured" in str(result)
+    assert verify(instance, result).ok
+    assert not verify(instance, alter(result, {})).ok
+    both = solve(build(law("card"), law("assumed")))
+    assert name_status(both)[0].endswith("; 25 % of its GPUs on assumed speedups and 75 % of its GPUs on model cards")
+    assert add_evidence("", solve(build(law("card"), law("card")))).startswith(
+        " Speedups behind its GPUs: all from model"
+    )
+
+
 def test_without_a_plan_the_load_counts() -> None:
     """A budget of 3 for a load of 4: proven infeasible, of which 25 % rests on a guess."""
     instance = build(law("measured"), law("assumed"), budget="3gpu")
@@ -104,3 +124,20 @@ def test_words_that_are_no_evidence_are_refused() -> None:
     """Naming the field and what is allowed."""
     with pytest.raises(DataError, match=r"speedup\.v100.*evidence: .*'guessed'.*measured"):
         build(law("guessed"), TABLE)
+
+
+def test_files_of_before_say_the_error_of_a_fit_beside_the_log() -> None:
+    """They are read, and have the hash that they had."""
+    logged = {"jobs": 4, "measured_jobs": 4, "span_hours": 10.0, "rate_low_per_hour": 0.1, "rate_high_per_hour": 1.0}
+    logged |= {
+        "size_spread": 0.5,
+        "gpus": 2.0,
+        "run_s": 60.0,
+        "gpu_hours": 0.1,
+        "arrival_error": 0.5,
+        "size_error": 0.25,
+    }
+    old, new = LoggedJobs.parse(logged | {"speedup_error": 0.0}), LoggedJobs.parse(logged)
+    assert old.to_json_data()["speedup_error"] == 0.0
+    assert "speedup_error" not in new.to_json_data()
+    assert old.content_hash().startswith("776a716c8dfb")
