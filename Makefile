@@ -37,7 +37,7 @@ INSTALL := $(PIP) install --quiet -c constraints.txt
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SUFFIXES:
-.PHONY: help demo demo-run test test-quick test-core test-golden test-real fuzz kills check bench bench-paper docs build clean
+.PHONY: help demo demo-run test test-quick test-core test-golden test-real fuzz kills check bench bench-paper bench-cards docs build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -94,6 +94,9 @@ bench: $(STAMPS)/conic,cp-sat,plot-$(CHECKSUM) ## Run every benchmark suite in i
 
 bench-paper: $(STAMPS)/pollux-$(CHECKSUM) ## Run BOA Constrictor's evaluation on the simulator and write docs/paper.md; resumed where CELLS has cells
 	$(BIN)/python -P -m optplan.lab.benchmarks.paper --data "$(DATA)" --cells "$(CELLS)" $(PAPER_FLAGS)
+
+bench-cards: $(STAMPS)/plot-$(CHECKSUM) ## Try speedups from model cards on models left out of the fit, and write docs/model-card-errors.md
+	PYTHONPATH=benchmarks $(BIN)/python -P benchmarks/bench_cards.py --data "$(DATA)"
 
 docs: $(STAMPS)/docs,plot-$(CHECKSUM) ## Build the documentation in site/; warnings are errors
 	@# The variable silences an advertisement of Material for its successor.

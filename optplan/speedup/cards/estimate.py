@@ -58,20 +58,20 @@ def find_fastest(card: ModelCard, cluster: Cluster, gpus: int, constants: Consta
 def find_error(card: ModelCard, cluster: Cluster, gpus: int, reference: int) -> float:
     """Return how wrong the speedup from one width to another may be, in 9 of 10 cases, as curves state it.
 
-    It grows with the root of the doublings between them, by more outside the widths that were compared with measured
-    ones, and by as much again for everything that :func:`list_doubts` names.
+    From half to twice the reference width it grows with the root of the doublings, and no further among the widths that
+    were compared with measured ones; it does outside them. Everything that :func:`list_doubts` names adds to it.
     """
     if gpus == reference:
         return 0.0
     constants = load_constants()
     least, most = (math.log2(width) for width in VALID_GPUS)
     ends = sorted(math.log2(width) for width in (gpus, reference))
-    inside = max(0.0, min(ends[1], most) - max(ends[0], least))
     below = max(0.0, min(ends[1], least) - ends[0])
     beyond = max(0.0, ends[1] - max(ends[0], most))
-    factor = 1.0 + constants.pair_error * math.sqrt(inside + below)
-    factor *= (1.0 + constants.error_below) ** below * (1.0 + constants.error_beyond) ** beyond
-    return factor * (1.0 + constants.error_elsewhere * len(list_doubts(card, cluster))) - 1.0
+    among = constants.pair_error + constants.error_elsewhere * len(list_doubts(card, cluster))
+    log_factor = math.log1p(among * math.sqrt(min(ends[1] - ends[0], 1.0)))
+    log_factor += below * math.log1p(constants.error_below) + beyond * math.log1p(constants.error_beyond)
+    return math.expm1(log_factor)
 
 
 def list_doubts(card: ModelCard, cluster: Cluster) -> tuple[str, ...]:

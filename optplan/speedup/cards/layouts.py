@@ -52,8 +52,10 @@ class Layouts:
 
     def pick(self, index: int) -> Layout:
         """Return one of them."""
-        *degrees, checkpointing = (int(getattr(self, field.name)[index]) for field in fields(self))
-        return Layout(*degrees, checkpointing=bool(checkpointing))
+        data, tensor, pipeline, micro_batch, shard, again = (
+            int(getattr(self, each.name)[index]) for each in fields(self)
+        )
+        return Layout(data, tensor, pipeline, micro_batch, shard, checkpointing=bool(again))
 
 
 def stack_layouts(layouts: list[Layout]) -> Layouts:

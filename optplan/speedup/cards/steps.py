@@ -130,7 +130,7 @@ def find_exchange_seconds(work: Workload, layouts: Layouts, constants: Constants
         2 * _FULL,
     )
     ring = (layouts.data - 1) / layouts.data
-    return ring * traffic * parameters / slowest + constants.latency_s * (layouts.data - 1)
+    return np.asarray(ring * traffic * parameters / slowest + constants.latency_s * (layouts.data - 1))
 
 
 def _find_stage_seconds(work: Workload, layouts: Layouts, constants: Constants) -> FloatArray:
