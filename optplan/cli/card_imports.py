@@ -38,7 +38,7 @@ def _read_types(_: click.Context, option: click.Parameter, texts: Sequence[str])
     name="card",
     short_help="Speedups of a language model, from its model card.",
     examples=_EXAMPLES,
-    renamed=named("sequence_length", "global_batch", "precision", "widths", "gpu"),
+    renamed=named("sequence_length", "global_batch", "widths", "gpu"),
     writes={"output": "the class's fields as JSON, for `optplan import log --card`"},
 )
 def import_card(
@@ -73,13 +73,6 @@ def import_card(
     global_batch: int | None = option(
         type=click.IntRange(min=1), metavar="N", help="Sequences of a step, over all GPUs; before what the card says."
     ),
-    precision: str | None = option(metavar="NAME", help="bf16 or fp16; the card's, or bf16, unless given."),
-    checkpointing: bool | None = option(
-        "--checkpointing/--no-checkpointing",
-        default=None,
-        help="Whether activations are computed again in the backward pass; the card's, or whichever is faster and "
-        "fits, unless given.",
-    ),
     outputs: Outputs,
 ) -> int:
     """Compute how the training of a dense decoder speeds up with the number of GPUs, from its model CARD.
@@ -98,8 +91,6 @@ def import_card(
         network_gbit_per_s=network,
         sequence_length=sequence_length,
         global_batch=global_batch,
-        precision=precision,
-        checkpointing=checkpointing,
     )
     return outputs.deliver(made, lambda: _show(made))
 

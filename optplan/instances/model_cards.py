@@ -25,15 +25,12 @@ from optplan.speedup.cards.estimate import (
 )
 from optplan.speedup.cards.records import Cluster, ModelCard, make_cluster
 
-#: Dense decoders by the word of ``config.json``, with the matrices of the part of a layer after attention: three where
-#: it is gated.
-_DECODERS = {
-    **dict.fromkeys(
-        ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "olmo", "olmo2", "stablelm", "granite"), 3
-    ),
-    **dict.fromkeys(("phi3", "cohere", "smollm3", "exaone4"), 3),
-    **dict.fromkeys(("gpt_neox", "starcoder2", "phi"), 2),
-}
+#: Dense decoders by the word of ``config.json``: with a gate, three matrices after a layer's attention, and with two.
+_GATED = (
+    *("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "olmo", "olmo2", "stablelm", "granite"),
+    *("phi3", "cohere", "smollm3", "exaone4"),
+)
+_PLAIN = ("gpt_neox", "starcoder2", "phi")
 #: Whole numbers of ``config.json`` that may be left out.
 _OPTIONAL = ("head_dim", "num_key_value_heads")
 #: What cards count.
@@ -68,11 +65,12 @@ class CardSpeedup(FrozenModel):
 
     @model_validator(mode="after")
     def _check_steps(self) -> CardSpeedup:
-        steps = {name: [step.gpus for step in own] for name, own in self.steps.items()}
-        if not steps or steps.keys() != self.clusters.keys():
-            raise ValueError("steps and clusters are of other types of GPU; leave them as they were computed")
-        if steps != {name: table.gpus.tolist() for name, table in self.speedup.items()}:
-            raise ValueError("steps are at other widths than speedups; leave them as they were computed")
+        widths = {name: [step.gpus for step in own] for name, own in self.steps.items()}
+        tables = {name: table.gpus.tolist() for name, table in self.speedup.items()}
+        if not widths or widths != tables or widths.keys() != self.clusters.keys():
+            raise ValueError(
+                "clusters, steps and speedups have other types or widths; leave them as they were computed"
+            )
         return self
 
     def relative_to(self, gpu: str, width: int) -> CardSpeedup:
@@ -81,8 +79,21 @@ class CardSpeedup(FrozenModel):
 
     def describe(self) -> dict[str, str]:
         """Return in words what the speedups rest on."""
-        told = {name: _tell_cluster(self.model, each, self.steps[name]) for name, each in self.clusters.items()}
-        return {"model card": _tell_card(self.model)} | {f"GPUs {name}": words for name, words in told.items()}
+        model = self.model
+        said = (
+            f"{model.name or 'a model'}, {model.parameters / 1e9:,.4g} billion parameters, {model.layers} layers of "
+            f"hidden size {model.hidden_size:,}, sequences of {model.sequence_length:,} tokens, "
+            f"{model.global_batch:,} a step, {model.precision}"
+        )
+        told = {"model card": said + (f"; assumed: {', '.join(model.assumed)}" if model.assumed else "")}
+        for name, cluster in self.clusters.items():
+            network, doubts = cluster.network_bytes_per_s_per_gpu * 8e-9, list_doubts(model, cluster)
+            told[f"GPUs {name}"] = (
+                f"{cluster.accelerator.name}, {cluster.gpus_per_node} in a node, {network:g} Gbit/s for each between "
+                f"nodes; from {self.steps[name][0].gpus} GPUs by memory to {LARGEST_WIDTH} by what was compared with "
+                f"measured steps{'; not validated: ' if doubts else ''}{', '.join(doubts)}"
+            )
+        return told
 
 
 def read_model_card(path: Path, said: Mapping[str, Any] | None = None) -> ModelCard:
@@ -97,8 +108,7 @@ def read_model_card(path: Path, said: Mapping[str, Any] | None = None) -> ModelC
     if not isinstance(data, Mapping):
         raise DataError(path.name, "is no model card", "give parameters, sequence_length and global_batch")
     if "model_type" in data or "num_hidden_layers" in data:
-        _require_positions(path.name, data, (said or {}).get("sequence_length", 0))
-        data = _read_config(path.name, data)
+        data = _read_config(path.name, data, (said or {}).get("sequence_length", 0))
     card = {"name": path.stem, **data, **(said or {})}
     missing = [key for key in ("sequence_length", "global_batch") if card.get(key) is None]
     if missing:
@@ -107,35 +117,33 @@ def read_model_card(path: Path, said: Mapping[str, Any] | None = None) -> ModelC
     return ModelCard.parse(card, path=path.name)
 
 
-def _require_positions(name: str, config: Mapping[str, Any], tokens: int) -> None:
-    """Refuse sequences that are longer than what a ``config.json`` has positions for."""
-    longest = config.get("max_position_embeddings")
-    if isinstance(longest, int) and tokens > longest:
-        raise DataError(f"{name}: sequence_length", f"got {tokens:,}, and positions end at {longest:,}", "shorten it")
-
-
-def _read_config(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a card that a ``config.json`` states."""
+def _read_config(name: str, config: Mapping[str, Any], tokens: int) -> dict[str, Any]:
+    """Return the fields of a card that a ``config.json`` states, for sequences of so many tokens."""
     kind = config.get("model_type")
     experts = {key: config[key] for key in _EXPERTS if config.get(key) not in (None, 0, 1)}
     if experts:
         key, count = next(iter(experts.items()))
         problem = f"got {show_value(count)}: a mixture of experts, whose steps are not computed"
         raise DataError(f"{name}: {key}", problem, "measure it, as by `optplan measure jobs`")
-    if kind not in _DECODERS:
+    if kind not in (*_GATED, *_PLAIN):
         problem = f"got {show_value(kind)}, which is no dense decoder that is known here"
-        fix = f"{nearest_name_hint(str(kind), _DECODERS)}; or, where it is one, write a card with its parameters"
+        fix = (
+            f"{nearest_name_hint(str(kind), (*_GATED, *_PLAIN))}; or, where it is one, write a card with its parameters"
+        )
         raise DataError(f"{name}: model_type", problem, fix)
     needed = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "vocab_size")
     for key in (*needed, *(key for key in _OPTIONAL if config.get(key) is not None)):
         if type(config.get(key)) is not int or config[key] < 1:
             problem = f"got {show_value(config.get(key))}; a whole number above zero is needed"
             raise DataError(f"{name}: {key}", problem, "write a card with the model's parameters instead")
+    longest = config.get("max_position_embeddings")
+    if isinstance(longest, int) and tokens > longest:
+        raise DataError(f"{name}: sequence_length", f"got {tokens:,}, and positions end at {longest:,}", "shorten it")
     layers, hidden, inner, heads, vocabulary = (config[key] for key in needed)
     head = config.get("head_dim") or hidden / heads
     queries, shared = heads * head, (config.get("num_key_value_heads") or heads) * head
     tied = config.get("tie_word_embeddings", True)
-    layer = 2 * hidden * queries + 2 * hidden * shared + _DECODERS[str(kind)] * hidden * inner
+    layer = 2 * hidden * queries + 2 * hidden * shared + (3 if kind in _GATED else 2) * hidden * inner
     return {
         "parameters": float(layers * layer + vocabulary * hidden * (1 if tied else 2)),
         "layers": layers,
@@ -269,24 +277,3 @@ def _estimate(model: ModelCard, cluster: Cluster, widths: Sequence[int]) -> list
     problem = f"no layout fits the {gpu.memory_bytes / 1e9:g} GB of {gpu.name} on {tried} GPUs"
     fix = f"{fitting} GPUs are enough" if fitting else f"none up to {LARGEST_WIDTH} GPUs does; take a larger GPU"
     raise DataError("widths", problem, fix)
-
-
-def _tell_card(model: ModelCard) -> str:
-    """Say which model this is of, and what was filled in."""
-    said = (
-        f"{model.name or 'a model'}, {model.parameters / 1e9:,.4g} billion parameters, {model.layers} layers of "
-        f"hidden size {model.hidden_size:,}, sequences of {model.sequence_length:,} tokens, {model.global_batch:,} a "
-        f"step, {model.precision}"
-    )
-    return said + (f"; assumed: {', '.join(model.assumed)}" if model.assumed else "")
-
-
-def _tell_cluster(model: ModelCard, cluster: Cluster, steps: Sequence[CardStep]) -> str:
-    """Say what GPUs these are, which widths their memory and what was compared allow, and what was not compared."""
-    gpu, network = cluster.accelerator, cluster.network_bytes_per_s_per_gpu * 8e-9
-    said = (
-        f"{gpu.name}, {cluster.gpus_per_node} in a node, {network:g} Gbit/s for each between nodes; from "
-        f"{steps[0].gpus} GPUs by memory to {LARGEST_WIDTH} by what was compared with measured steps"
-    )
-    doubts = list_doubts(model, cluster)
-    return said + (f"; not validated: {', '.join(doubts)}" if doubts else "")

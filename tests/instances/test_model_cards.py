@@ -196,7 +196,7 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
         read_card_speedup(_write(path, {"steps": {}}), [], [8])
     edited = made.to_json_data()
     edited["steps"]["h100"].pop()
-    with pytest.raises(DataError, match="steps are at other widths than speedups"):
+    with pytest.raises(DataError, match="clusters, steps and speedups have other types or widths"):
         CardSpeedup.parse(edited)
-    with pytest.raises(DataError, match="steps and clusters are of other types of GPU"):
+    with pytest.raises(DataError, match="clusters, steps and speedups have other types or widths"):
         CardSpeedup.parse({**made.to_json_data(), "clusters": {}})

@@ -59,23 +59,9 @@ class ModelCard(FrozenModel):
     checkpointing: bool | None = None
     assumed: tuple[str, ...] = ()  #: What was filled in, in words.
 
-    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+    if TYPE_CHECKING:  # what a person has to write
 
-        def __init__(  # noqa: PLR0913 - a field each
-            self,
-            *,
-            sequence_length: int,
-            global_batch: int,
-            parameters: float | None = ...,
-            layers: int | None = ...,
-            hidden_size: int | None = ...,
-            vocabulary: int | None = ...,
-            tied_embeddings: bool = ...,
-            precision: Literal["bf16", "fp16"] = ...,
-            checkpointing: bool | None = ...,
-            name: str = ...,
-            assumed: tuple[str, ...] = ...,
-        ) -> None: ...
+        def __init__(self, *, sequence_length: int, global_batch: int, **others: Any) -> None: ...  # noqa: ANN401 - any field
 
     @model_validator(mode="before")
     @classmethod
@@ -181,18 +167,7 @@ class Cluster(FrozenModel):
 def load_accelerators() -> dict[str, Accelerator]:
     """Return the types of GPUs that are known, by name; their data has its sources with it."""
     data = json.loads((Path(__file__).parent / "accelerators.json").read_text(encoding="utf-8"))
-    return {
-        name: Accelerator(
-            name=name,
-            peak_flops=row["peak_tflops"] * 1e12,
-            memory_bytes=row["memory_gb"] * 1e9,
-            hbm_bytes_per_s=row["memory_gb_per_s"] * 1e9,
-            nvlink_bytes_per_s=row["link_gb_per_s"] * 1e9,
-            network_bytes_per_s=row["network_gbit_per_s"] * 1e9 / 8,
-            **{key: row[key] for key in ("gpus_per_node", "bf16", "validated", "source")},
-        )
-        for name, row in data["accelerators"].items()
-    }
+    return {name: Accelerator(name=name, **row) for name, row in data["accelerators"].items()}
 
 
 def make_cluster(gpu: str, *, gpus_per_node: int | None = None, network_bytes_per_s: float | None = None) -> Cluster:
