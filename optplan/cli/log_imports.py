@@ -102,7 +102,10 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
     short_help="From a log of jobs: sacct, kubectl, CSV, W&B, MLflow.",
     examples=_EXAMPLES,
     renamed=named("timezone", "since", "until", "columns", "class-pattern", "assume") | {"span": "--since, --until"},
-    writes={"output": "the instance as JSON; needed unless --json is given"},
+    writes={
+        "output": "the instance as JSON; needed unless --json is given",
+        "jobs": "Write the jobs that count, with class and size; CSV, or Parquet where the name ends so.",
+    },
 )
 @amendments_but("deadline")
 def import_log(
@@ -219,6 +222,7 @@ def import_log(
     """
     from optplan.instances.job_logs import LogFormat, LogReading, read_log
     from optplan.instances.job_logs.boa import LogTerms, build_log_instance
+    from optplan.instances.job_logs.jobs_table import write_jobs
     from optplan.instances.job_logs.records import RULES
     from optplan.instances.job_logs.speedups import Measured, SpeedupSources, read_measured
 
@@ -267,8 +271,9 @@ def import_log(
     with _collecting_nothing():
         found = _read_cards(cards, jobs, gpu_type, max_width)
         sources = SpeedupSources(measured, assumed, fits=fit, all_runs=fit_runs == "all", cards=found)
-        made = build_log_instance(classes, sources, terms, left_out)
+        made, sizes = build_log_instance(classes, sources, terms, left_out)
     instance = amend(rename(price_types(made, prices, price_source), name), changes)
+    outputs.save("--jobs", lambda path: write_jobs(classes, sizes, path, overwrite=outputs.force))
     return deliver(instance, outputs)
 
 

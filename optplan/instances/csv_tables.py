@@ -11,17 +11,20 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optplan.errors import DataError, show_value
+from optplan.errors import DataError, MissingExtraError, show_value
 from optplan.schema import LARGEST_EXACT
 
 if TYPE_CHECKING:
     from _csv import Reader
+    from types import ModuleType
     from typing import TextIO
 
 #: Characters of a table, and of one of its lines.
 LARGEST_TABLE, LONGEST_LINE = 1_000_000_000, 1_000_000
 #: Rows, or characters, that are read at once.
 _ROWS_AT_ONCE, _CHARACTERS_AT_ONCE = 5_000, 1_000_000
+#: Characters of another library's reason that are shown.
+_LONGEST_REASON = 200
 
 
 def read_header(path: Path, *, delimiter: str = ",") -> list[str]:
@@ -47,8 +50,41 @@ def read_rows(
                 raise DataError(f"{path}:{rows.line_num}", problem, "complete the row; the file may be cut off")
 
 
+def is_parquet(path: Path) -> bool:
+    """Whether a table is Parquet, by its name."""
+    return path.suffix.lower() == ".parquet"
+
+
+def load_polars() -> ModuleType:
+    """Return Polars, which reads and writes Parquet; a MissingExtraError where it is not installed."""
+    try:
+        import polars
+    except ModuleNotFoundError:
+        raise MissingExtraError("polars", "logs") from None
+    return polars
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
+    """Yield the rows of a Parquet table as text; the names count as the first line."""
+    polars = load_polars()
+    try:
+        frame = polars.read_parquet(path, glob=False)
+        yield [1], [frame.columns]
+        for start in range(0, frame.height, _ROWS_AT_ONCE):
+            rows = frame[start : start + _ROWS_AT_ONCE].cast(polars.String).fill_null("").rows()
+            yield range(start + 2, start + 2 + len(rows)), [list(row) for row in rows]
+    except FileNotFoundError:
+        raise DataError(str(path), "there is no such file", "correct the path, or fetch the file") from None
+    except polars.exceptions.PolarsError as error:
+        why = str(error).partition("\n")[0][:_LONGEST_REASON]
+        raise DataError(str(path), f"cannot be read as Parquet ({why})", "save it as Parquet or CSV") from None
+
+
 def read_blocks(path: Path, *, delimiter: str, quoted: bool = True) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
     """Yield rows many at once, with the line of each, the first line like any other; empty lines are no rows."""
+    if is_parquet(path):
+        yield from _read_parquet(path)
+        return
     if quoted:
         with open_rows(path, delimiter=delimiter) as rows:
             while block := [(rows.line_num, row) for row in islice(rows, _ROWS_AT_ONCE)]:

@@ -63,7 +63,7 @@ class _Estimate:
 
 def build_log_instance(
     classes: Classes, speedups: SpeedupSources, terms: LogTerms, left_out: LeftOut | None = None
-) -> BoaInstance:
+) -> tuple[BoaInstance, dict[str, FloatArray]]:
     """Make an instance from the classes of a log.
 
     The size of a job is the time that it ran, times the speedup at the width at which it ran; the mean over the jobs
@@ -85,6 +85,8 @@ def build_log_instance(
     BoaInstance
         Problem rescaling, without budget or price; ``source`` says what each figure rests on, ``classes.*.logged`` how
         far it can be believed.
+    dict of FloatArray
+        By class, (N,) the size of each of its jobs in hours at the reference width; NaN where it is not known.
 
     Raises
     ------
@@ -141,7 +143,7 @@ def build_log_instance(
             )
             warnings.warn(message, DataWarning, stacklevel=2)
     warn_few_jobs(instance, {name: len(estimate.jobs) for name, estimate in estimates.items()})
-    return instance
+    return instance, {name: each.speeds * classes[name].run_s / SECONDS_PER_HOUR for name, each in typed.items()}
 
 
 def _find_span(classes: Classes, terms: LogTerms) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from optplan.errors import DataError, nearest_name_hint
-from optplan.instances.csv_tables import open_rows
+from optplan.instances.csv_tables import is_parquet, open_rows
 from optplan.instances.job_logs.columns import (
     IntColumn,
     Jobs,
@@ -30,8 +30,17 @@ from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 KNOWN_NAMES = {
     "name": ("name", "job name", "jobname", "job_name", "run name", "tags.mlflow.runname", "job"),
     "id": ("id", "job id", "jobid", "job_id", "run id", "run_id", "uid"),
-    "submit": ("submit", "submitted", "submit_time", "submission_time", "submitted_at", "created", "created_at"),
-    "start": ("start", "started", "start time", "start_time", "started_at"),
+    "submit": (
+        "submit",
+        "submitted",
+        "submit_time",
+        "submission_time",
+        "submitted_at",
+        "created",
+        "created_at",
+        "submit_s",
+    ),
+    "start": ("start", "started", "start time", "start_time", "started_at", "start_s"),
     "end": ("end", "ended", "end time", "end_time", "ended_at", "finished_at", "completed_at"),
     "elapsed": ("elapsed", "runtime", "duration", "_runtime", "elapsed_s", "runtime_s", "duration_s", "run_s"),
     "minutes": ("minutes", "run_minutes", "runtime_min", "duration_min"),
@@ -49,7 +58,7 @@ _NOWHERE = "\x1f"
 
 def read_table(path: Path, reading: LogReading, *, clock: Clock, left_out: LeftOut) -> Jobs:
     """Return the rows of a table, with or without a byte order mark; what is left out is counted."""
-    delimiter = reading.delimiter or _find_delimiter(path)
+    delimiter = reading.delimiter or ("," if is_parquet(path) else _find_delimiter(path))
 
     def place(header: list[str]) -> list[int]:
         places = _find_columns(path, header, reading)

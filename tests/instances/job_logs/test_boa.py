@@ -36,7 +36,7 @@ def _build(
     given: dict[str, object] = {"since_s": 0.0, "until_s": 100 * HOUR, **terms}
     sources = SpeedupSources(Measured(throughputs or {}, pauses or {}), {"": "linear"} if assumed is None else assumed)
     made = LogTerms("mine", {"log": "jobs.txt"}, "by hand", **given)  # type: ignore[arg-type]
-    return build_log_instance({name: Jobs.of(jobs) for name, jobs in classes.items()}, sources, made, left_out)
+    return build_log_instance({name: Jobs.of(jobs) for name, jobs in classes.items()}, sources, made, left_out)[0]
 
 
 def test_rates_and_sizes_by_hand() -> None:
