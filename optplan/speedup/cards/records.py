@@ -34,6 +34,8 @@ _USUAL_VOCABULARY = 50_257
 _LAYER_SQUARES = 12
 #: Factor by which parameters may differ from those of layers and hidden size: grouped queries and gates stay within.
 _LARGEST_RATIO = 2.0
+#: Of parameters, and of whatever else is counted: what is more is a slip of the pen.
+_LARGEST_SIZE = 1e15
 #: What usual layers and hidden sizes are multiples of, so that pipelines and tensor-parallel groups divide them.
 _LAYER_STEP, _HIDDEN_STEP = 4, 256
 
@@ -105,7 +107,11 @@ def _fill_in(data: Mapping[str, Any]) -> dict[str, Any]:
     if experts not in (None, 0, 1):
         raise ValueError(f"experts: got {show_value(experts)}; mixtures of experts are not computed; measure them")
     sizes: dict[str, Any] = {key: card.get(key) for key in ("parameters", "layers", "hidden_size", "vocabulary")}
-    if not all(size is None or (type(size) in (int, float) and 0 < size < math.inf) for size in sizes.values()):
+    said = card.get("assumed", ())
+    sound = [size is None or (type(size) in (int, float) and 1 <= size <= _LARGEST_SIZE) for size in sizes.values()]
+    if not isinstance(said, list | tuple):
+        raise ValueError(f"assumed: got {show_value(said)}; a list is needed, or leave it out")
+    if not all(sound):
         return card  # fields say what is wrong
     is_shaped = sizes["layers"] is not None and sizes["hidden_size"] is not None
     if not is_shaped and sizes["parameters"] is None:
@@ -122,12 +128,12 @@ def _fill_in(data: Mapping[str, Any]) -> dict[str, Any]:
         inner = _LAYER_SQUARES * sizes["layers"] * sizes["hidden_size"] ** 2
         sizes["parameters"] = float(inner + ends * sizes["hidden_size"])
         assumed.append(f"{sizes['parameters']:,.4g} parameters (12 h² in a layer, and the embedding)")
-    return {**card, **sizes, "assumed": (*card.get("assumed", ()), *assumed)}
+    return {**card, **sizes, "assumed": (*said, *assumed)}
 
 
-def _find_shape(parameters: float, ends: float, said: Mapping[str, Any]) -> tuple[int, int]:
+def _find_shape(parameters: float, ends: float, known: Mapping[str, Any]) -> tuple[int, int]:
     """Return layers and hidden size of the usual shape with these parameters, keeping what is said of them."""
-    layers, hidden = said["layers"], said["hidden_size"]
+    layers, hidden = known["layers"], known["hidden_size"]
     if layers is None and hidden is not None:
         return max(1, round((parameters - ends * hidden) / (_LAYER_SQUARES * hidden**2))), hidden
     if layers is None:
@@ -180,9 +186,10 @@ def make_cluster(gpu: str, *, gpus_per_node: int | None = None, network_bytes_pe
     """
     known = load_accelerators()
     name = gpu.casefold()
-    several = [each for each in known if each.startswith(f"{name}-")]
+    several = [f"{gpu}={each}" for each in known if each.startswith(f"{name}-")]
     if name not in known:
-        hint = f"say which: {', '.join(several)}" if several else nearest_name_hint(name, known)
+        said = f"say which to `optplan import card`, as in --gpu {' or '.join(several)}"
+        hint = said if several else nearest_name_hint(name, known)
         raise DataError("gpu", f"no such type with data for model cards: {show_value(gpu)}", hint)
     kind = known[name]
     return Cluster(

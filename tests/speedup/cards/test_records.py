@@ -56,6 +56,8 @@ def test_a_card_that_is_read_again_is_the_same() -> None:
         ({}, "parameters, or layers and hidden_size, are needed"),
         ({"layers": 24}, "parameters, or layers and hidden_size, are needed"),
         ({"parameters": "7b"}, "parameters: got '7b'; a number is needed"),
+        ({"parameters": 1e300}, "parameters: got 1e[+]300; numbers up to 1e[+]20 are allowed"),
+        ({"parameters": 7e9, "assumed": "nothing"}, "assumed: got 'nothing'; a list is needed"),
         ({"parameters": 7e9, "layers": 32, "hidden_size": 1024}, "7e[+]09 parameters are 15 times what 32 layers of"),
         ({"parameters": 1e7}, "parameters are 0[.][0-9]+ times what"),
         ({"parameters": 7e9, "lora": {"rank": 16}}, "lora: adapters train few of the weights"),
@@ -99,7 +101,11 @@ def test_a_cluster_is_as_usual_for_its_type_unless_said() -> None:
 
 @pytest.mark.parametrize(
     ("gpu", "message"),
-    [("a100", "say which: a100-40gb, a100-80gb"), ("h10", "did you mean 'h100'?"), ("tpu", "known: a100-40gb, ")],
+    [
+        ("a100", "say which to `optplan import card`, as in --gpu a100=a100-40gb or a100=a100-80gb"),
+        ("h10", "did you mean 'h100'?"),
+        ("tpu", "known: a100-40gb, "),
+    ],
 )
 def test_types_that_are_not_known(gpu: str, message: str) -> None:
     """The nearest name, or those that it stands for."""
