@@ -68,9 +68,7 @@ class CardSpeedup(FrozenModel):
         widths = {name: [step.gpus for step in own] for name, own in self.steps.items()}
         tables = {name: table.gpus.tolist() for name, table in self.speedup.items()}
         if not widths or widths != tables or widths.keys() != self.clusters.keys():
-            raise ValueError(
-                "clusters, steps and speedups have other types or widths; leave them as they were computed"
-            )
+            raise ValueError("clusters, steps and speedups have other types or widths; leave them as computed")
         return self
 
     def relative_to(self, gpu: str, width: int) -> CardSpeedup:
@@ -127,10 +125,10 @@ def _read_config(name: str, config: Mapping[str, Any], tokens: int) -> dict[str,
         raise DataError(f"{name}: {key}", problem, "measure it, as by `optplan measure jobs`")
     if kind not in (*_GATED, *_PLAIN):
         problem = f"got {show_value(kind)}, which is no dense decoder that is known here"
-        fix = (
-            f"{nearest_name_hint(str(kind), (*_GATED, *_PLAIN))}; or, where it is one, write a card with its parameters"
+        hint = nearest_name_hint(str(kind), (*_GATED, *_PLAIN))
+        raise DataError(
+            f"{name}: model_type", problem, f"{hint}; or, where it is one, write a card with its parameters"
         )
-        raise DataError(f"{name}: model_type", problem, fix)
     needed = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "vocab_size")
     for key in (*needed, *(key for key in _OPTIONAL if config.get(key) is not None)):
         if type(config.get(key)) is not int or config[key] < 1:
@@ -198,6 +196,8 @@ def card(
         name: make_cluster(gpu, gpus_per_node=gpus_per_node, network_bytes_per_s=network) for name, gpu in named.items()
     }
     wanted = _check_widths(widths)
+    if not clusters:
+        raise DataError("gpus", "name no type of GPU", "give one, such as h100")
     steps = {
         name: tuple(
             CardStep(
@@ -222,7 +222,10 @@ def _relate(
     width: int,
 ) -> CardSpeedup:
     """Make tables of steps, relative to that on one type at one width."""
-    base_s = next(step.seconds for step in steps[gpu] if step.gpus == width)
+    known = {step.gpus: step.seconds for step in steps.get(gpu, ())}
+    if width not in known:
+        problem = f"there is no step on {width} GPUs of {show_value(gpu)}"
+        raise DataError("width", problem, f"known on these: {', '.join(map(str, known)) or 'none'}")
     tables = {}
     for name, own in steps.items():
         widths = [step.gpus for step in own]
@@ -231,7 +234,7 @@ def _relate(
         of_width = [math.log1p(find_error(model, clusters[name], each, width)) for each in widths]
         tables[name] = TableSpeedup(
             gpus=widths,
-            speedup=round_shared([base_s / step.seconds for step in own]),
+            speedup=round_shared([known[width] / step.seconds for step in own]),
             provenance=Evidence.CARD.value,
             error=round_shared(np.expm1(np.hypot(of_width, of_type))),
         )

@@ -133,6 +133,12 @@ def test_another_width_becomes_the_reference() -> None:
     assert table.speedup.tolist() == pytest.approx([17 / 33, 1.0, 17 / 9], rel=1e-8)
     assert table.error is not None
     assert [error > 0.0 for error in table.error.tolist()] == [True, False, True]
+    with pytest.raises(DataError, match="there is no step on 16 GPUs of 'h100'; known on these: 2, 4, 8"):
+        made.relative_to("h100", 16)
+    with pytest.raises(DataError, match="there is no step on 4 GPUs of 'a100'; known on these: none"):
+        made.relative_to("a100", 4)
+    with pytest.raises(DataError, match="gpus: name no type of GPU; give one, such as h100"):
+        optplan.card(CARD, [], widths=[8])
 
 
 @pytest.mark.usefixtures("law")
