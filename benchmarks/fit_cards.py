@@ -55,14 +55,15 @@ MPT_VOCABULARY = 50_368
 MPT_GPUS = {"a100_40gb": "a100-40gb", "a100_80gb": "a100-80gb", "h100_80gb": "h100"}
 #: What is fitted: where the search starts, and how far the logarithm is expected to lie from there.
 PRIORS = {
-    "ampere_efficiency": (0.66, 0.1),
+    "ampere_efficiency": (0.75, 0.1),
     "hopper_efficiency": (0.54, 0.2),
-    "activation_passes": (6.0, 0.2),
+    "attention_efficiency": (0.35, 0.2),
+    "activation_passes": (6.5, 0.3),
     "launch_s": (2.5e-3, 0.2),
     "link_efficiency": (0.8, 0.1),
     "latency_s": (5e-5, 0.3),
     "optimizer_shard_traffic": (1.5, 0.3),
-    "full_shard_traffic": (1.2, 0.3),
+    "recomputation": (0.25, 0.2),
     "step_s": (0.02, 0.3),
 }
 #: Weights of residuals: a speedup counts 1; seconds of a row, of a model's mean and of a prior's spread less.

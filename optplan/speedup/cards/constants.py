@@ -17,12 +17,12 @@ class Constants(FrozenModel):
 
     ampere_efficiency: PositiveAmount
     hopper_efficiency: PositiveAmount
+    attention_efficiency: PositiveAmount
     activation_passes: PositiveAmount
     launch_s: PositiveAmount
     link_efficiency: PositiveAmount
     latency_s: PositiveAmount
     optimizer_shard_traffic: PositiveAmount
-    full_shard_traffic: PositiveAmount
     step_s: PositiveAmount
     recomputation: PositiveAmount
     weight_bytes: PositiveAmount

@@ -2,14 +2,15 @@
 
 A step on the global batch is a pipeline of micro batches, an exchange of gradients and a pass of the optimizer:
 
-- *A layer* forwards and backwards: products of matrices, ``6 P + 12 s h`` operations a token with P weights a layer,
-  sequence s and hidden size h (attention in full: half of it is masked, and flash attention runs at about half the
-  efficiency), at a share of the peak; the rest moves the activations through the memory; tensor parallelism adds four
-  all-reduces of the activations over NVLink. No layer is faster than the host launches its kernels.
+- *A layer* forwards and backwards: products of matrices, ``6 P`` operations a token with P weights a layer, at a share
+  of the peak; attention, ``6 s h`` with sequence s and hidden size h, at a share of that; all else moves activations
+  through the memory. Tensor parallelism adds four all-reduces of them over NVLink. No layer is faster than the host
+  launches its kernels.
 - *The pipeline* of p stages and m micro batches takes ``m + p - 1`` times a stage's time (Narayanan et al. 2021).
-- *The exchange* among d data-parallel GPUs is a ring: ``2 (d - 1) / d`` of the gradients' bytes over the slowest link
-  (Patarasuk and Yuan 2009), and a latency for each step of the ring. Between nodes, the groups that share a node share
-  its network. Full sharding moves 16-bit weights twice and gradients once for each micro batch.
+- *The exchange* among d data-parallel GPUs is a ring: ``2 (d - 1) / d`` of the bytes of fp32 gradients over the slowest
+  link (Patarasuk and Yuan 2009), and a latency for each step of the ring. Between nodes, the groups that share a node
+  share its network. Full sharding gathers 16-bit weights twice and scatters gradients once: as many bytes, for each
+  micro batch.
 
 Times are seconds, sizes bytes; fields of a :class:`Workload` are numbers, or arrays that go with the layouts.
 
@@ -36,8 +37,9 @@ from optplan.speedup.cards.records import Cluster, ModelCard
 _HALF, _FULL = 2.0, 4.0
 #: Operations for a weight and a token: multiply and add, forwards once and backwards twice.
 _WEIGHT_FLOPS = 6.0
-#: Operations for a token, a token that it looks at and a unit of the hidden size, in the same way.
-_ATTENTION_FLOPS = 12.0
+#: Operations for a token, a token of its sequence and a unit of the hidden size, in the same way: a token looks at half
+#: of the sequence.
+_ATTENTION_FLOPS = 6.0
 #: All-reduces of a layer's activations in tensor parallelism: two forwards, two backwards (Narayanan et al. 2021, 2.3).
 _TENSOR_REDUCTIONS = 4.0
 #: Bytes that an optimizer's pass moves for a parameter: it reads gradient, weight and two moments, and writes the last
@@ -124,11 +126,7 @@ def find_exchange_seconds(work: Workload, layouts: Layouts, constants: Constants
     groups = work.gpus_per_node / np.minimum(layouts.tensor, work.gpus_per_node)
     network = groups * work.network_bytes_per_s * constants.link_efficiency
     slowest = np.where(layouts.data * layouts.tensor <= work.gpus_per_node, link, np.minimum(link, network))
-    traffic = np.select(
-        [layouts.shard == FULLY_SHARDED, layouts.shard == OPTIMIZER_SHARDED],
-        [3 * _HALF * constants.full_shard_traffic, 2 * _FULL * constants.optimizer_shard_traffic],
-        2 * _FULL,
-    )
+    traffic = 2 * _FULL * np.where(layouts.shard == OPTIMIZER_SHARDED, constants.optimizer_shard_traffic, 1.0)
     ring = (layouts.data - 1) / layouts.data
     return np.asarray(ring * traffic * parameters / slowest + constants.latency_s * (layouts.data - 1))
 
@@ -139,7 +137,7 @@ def _find_stage_seconds(work: Workload, layouts: Layouts, constants: Constants) 
     efficiency = np.where(work.ampere, constants.ampere_efficiency, constants.hopper_efficiency)
     flops = layouts.tensor * work.peak_flops * efficiency
     bandwidth = layouts.tensor * work.memory_bytes_per_s / constants.activation_passes
-    attention = _ATTENTION_FLOPS * work.sequence_length * work.hidden_size
+    attention = _ATTENTION_FLOPS * work.sequence_length * work.hidden_size / constants.attention_efficiency
     layer = tokens * (
         (_WEIGHT_FLOPS * work.layer_parameters + attention) / flops
         + constants.activation_bytes * work.hidden_size / bandwidth
