@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -32,11 +33,11 @@ def join_rows(file: str, rows: Jobs, reading: LogReading, left_out: LeftOut) -> 
         rows.keep(single)
         rows.put(Jobs.of(merged, rows.words), len(rows))
         rows.keep(slice(int(single.sum()) + len(merged)))
-    jobs = _choose(file, rows, reading, left_out)
-    if not len(jobs):
+    kept = np.flatnonzero(_choose(file, rows, reading, left_out))
+    if not kept.size:
         raise DataError(file, "has no job that can be used", str(left_out) or "it has no rows")
-    jobs.keep(np.lexsort((jobs.where, jobs.arrive_s)))
-    return jobs
+    rows.keep(kept[np.lexsort((rows.where[kept], rows.arrive_s[kept]))])
+    return rows
 
 
 def _each_ending(rows: Jobs, says: Callable[[str], bool]) -> BoolColumn:
@@ -47,7 +48,7 @@ def _each_ending(rows: Jobs, says: Callable[[str], bool]) -> BoolColumn:
 def _find_groups(rows: Jobs) -> list[list[int]]:
     """Return the places of rows that share an id with others."""
     # Most jobs have one row: hashes find those few that may have more.
-    hashes = np.fromiter((hash(id_) for texts in iterate(rows.id) for id_ in texts), np.int64, len(rows))
+    hashes = np.fromiter(map(hash, chain.from_iterable(iterate(rows.id))), np.int64, len(rows))
     ordered = np.sort(hashes)
     shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     groups: dict[str, list[int]] = defaultdict(list)
@@ -56,8 +57,8 @@ def _find_groups(rows: Jobs) -> list[list[int]]:
     return [places for id_, places in groups.items() if id_ and len(places) > 1]
 
 
-def _choose(file: str, jobs: Jobs, reading: LogReading, left_out: LeftOut) -> Jobs:
-    """Return the jobs that count; those that are arrivals only have no time that they ran."""
+def _choose(file: str, jobs: Jobs, reading: LogReading, left_out: LeftOut) -> BoolColumn:
+    """Return (N,) which jobs count; those that are arrivals only have no time that they ran then."""
     arrive_s = jobs.arrive_s
     rules = {place: _find_rule(place, jobs, file, reading) for place in np.unique(jobs.ending).tolist()}
     dropped, counted = (
@@ -87,8 +88,7 @@ def _choose(file: str, jobs: Jobs, reading: LogReading, left_out: LeftOut) -> Jo
         kept &= ~which
     _leave_out_by(jobs, kept & (counted | unknown), "sizes of {} jobs", jobs.ending, left_out)
     jobs.run_s[counted] = np.nan
-    jobs.keep(kept)
-    return jobs
+    return kept
 
 
 def _find_rule(ending: int, jobs: Jobs, file: str, reading: LogReading) -> Rule:
