@@ -128,11 +128,6 @@ def test_arrivals_in_clumps_are_said() -> None:
 @pytest.mark.parametrize(
     ("classes", "options", "message"),
     [
-        (
-            {"a": [_job(1), _job(2), _job(3, kind="a100")]},
-            {},
-            r"gpu_types: jobs ran on t4 \(67% of the jobs\), a100 \(33% of the jobs\), .*as in --gpu t4",
-        ),
         ({"a": [_job(1, None)]}, {}, r"no job has a known size; 1 jobs of classes of which none has a known size \(f"),
         ({"a": [_job(1), _job(1)]}, {"since_s": None, "until_s": None}, r"span: covers no time: .*--since and --until"),
         ({"a": [_job(1)]}, {"assumed": {"b": "linear"}}, r"--assume: there is no class 'b'; known: a"),
