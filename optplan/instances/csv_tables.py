@@ -61,7 +61,8 @@ def load_polars() -> ModuleType:
         import polars
     except ModuleNotFoundError:
         raise MissingExtraError("polars", "logs") from None
-    return polars
+    module: ModuleType = polars
+    return module
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[Sequence[int], list[list[str]]]]:

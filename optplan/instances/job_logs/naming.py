@@ -51,7 +51,9 @@ def class_by_pattern(jobs: Jobs, pattern: str, left_out: LeftOut) -> Classes:
 
     def find(name: str) -> str:
         match = compiled.search(name)
-        return "" if match is None else next((group for group in match.groups() if group), match[0])
+        if match is None or not compiled.groups:
+            return match[0] if match else ""
+        return next((group for group in match.groups() if group), match[0])
 
     words = Words()
     nothing = words[""]
