@@ -55,7 +55,7 @@ demo-run: $(STAMPS)/plot,run,demo-$(CHECKSUM) ## Train an elastic search here, b
 SKYPILOT := .venv/skypilot/bin/moto_server
 
 WINGS := execution lab profiling
-EXTRAS := conic,cp-sat,graphs,plot,search,bayes,pollux,learn,torch,run,serve
+EXTRAS := conic,cp-sat,graphs,logs,plot,search,bayes,pollux,learn,torch,run,serve
 TESTED := $(STAMPS)/test,$(EXTRAS)-$(CHECKSUM)
 
 test: $(TESTED) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options

@@ -98,6 +98,9 @@ from optplan.instances.generators import (
     random_boa as random_boa,
     random_srift as random_srift,
 )
+from optplan.instances.model_cards import (
+    card as card,
+)
 from optplan.instances.plain_data import (
     read_data as read_data,
 )
@@ -135,6 +138,9 @@ from optplan.speedup import (
     TableSpeedup as TableSpeedup,
     fit_best as fit_best,
     fit_table as fit_table,
+)
+from optplan.speedup.cards.records import (
+    ModelCard as ModelCard,
 )
 from optplan.verification import (
     evaluate as evaluate,

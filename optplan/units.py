@@ -122,6 +122,17 @@ def parse_bytes(text: str, *, what: str = "size") -> int:
     return round(size)
 
 
+def parse_bandwidth(text: str, *, what: str = "bandwidth") -> float:
+    """Read a bandwidth such as ``400gbit`` or ``50GB/s``; return Gbit/s."""
+    value, name = _split(text, what, "400gbit or 50GB/s")
+    unit = name.removesuffix("/s")
+    if unit in ("gbit", "Gbit"):
+        return value
+    if unit not in _BYTES_PER or unit == name:
+        raise UsageError(f"{what}: {show_value(text)} has no known unit of bandwidth; use gbit or GB/s, as in 400gbit")
+    return value * _BYTES_PER[unit] * 8 / 10**9
+
+
 def format_duration(seconds: float) -> str:
     """Write seconds for a reader, rounded to what is shown: ``48 s``, ``53 min 34 s``, ``2 h 05 min``, ``3 d 04 h``."""
     sign = "-" if seconds < 0 else ""

@@ -10,6 +10,7 @@ from optplan.units import (
     Amount,
     BudgetUnit,
     format_duration,
+    parse_bandwidth,
     parse_budget,
     parse_bytes,
     parse_duration,
@@ -148,6 +149,21 @@ def test_sizes_that_cannot_be_read_are_explained(text: str, message: str) -> Non
     """Bits are not taken for bytes, and no unit is guessed."""
     with pytest.raises(UsageError, match=message):
         parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "gbit_per_s"), [("400gbit", 400), ("12.5 Gbit/s", 12.5), ("50GB/s", 400), ("125 MB/s", 1)]
+)
+def test_bandwidths_become_gbit_per_s(text: str, gbit_per_s: float) -> None:
+    """Eight bits to a byte."""
+    assert parse_bandwidth(text) == pytest.approx(gbit_per_s)
+
+
+@pytest.mark.parametrize("text", ["400", "400Gb/s", "50GB", "50 GB/min"])
+def test_bandwidths_that_cannot_be_read_are_explained(text: str) -> None:
+    """Sizes are no bandwidths, and a b may be a bit or a byte."""
+    with pytest.raises(UsageError, match=f"bandwidth: '{text}' has no known unit of bandwidth; use gbit or GB/s"):
+        parse_bandwidth(text)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``optplan import``: instances from public traces, profiles and price lists."""
+"""``optplan import``: instances from public traces, profiles and price lists, speedups from model cards."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str])
     cls=Group,
     short_help="Make an instance from a log, a trace or a table, or add prices.",
     later={
+        "card": "optplan.cli.card_imports:import_card",
         "log": "optplan.cli.log_imports:import_log",
         "prices": "optplan.cli.price_imports:import_prices",
         "spot-trace": "optplan.cli.spot_imports:import_spot_trace",
@@ -47,6 +48,7 @@ def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str])
     extended="import",
     examples=(
         "optplan import log jobs.txt --from sacct --throughput throughput.csv --price aws:p4d.24xlarge -o mine.json",
+        "optplan import card llama.yaml --gpu h100 --network 400gbit --widths 8..256 -o llama.json",
         "optplan import trace newTrace.csv --from sia --profiles profiles --gpu aws --budget 120gpu -o mine.json",
         "optplan import prices mine.json --vm-type a100=aws:p4d.24xlarge --region us-east-1 -o priced.json",
     ),

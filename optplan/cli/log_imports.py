@@ -21,9 +21,13 @@ from optplan.errors import UsageError
 
 if TYPE_CHECKING:
     from optplan.instances.job_logs import LogReading
+    from optplan.instances.job_logs.columns import Jobs
     from optplan.instances.job_logs.naming import Classes
-    from optplan.instances.job_logs.records import Job, LeftOut, Rule
+    from optplan.instances.job_logs.records import LeftOut, Rule
+    from optplan.instances.model_cards import CardSpeedup
 
+#: Jobs of a class among which names are looked for that are shown.
+_LOOKED_AT = 1000
 _EXAMPLES = (
     "optplan import log jobs.txt --from sacct --timezone Europe/Berlin --class-pattern '^[a-z]+' "
     "--throughput throughput.csv --price 0.978usd/hour -o mine.json",
@@ -98,7 +102,10 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
     short_help="From a log of jobs: sacct, kubectl, CSV, W&B, MLflow.",
     examples=_EXAMPLES,
     renamed=named("timezone", "since", "until", "columns", "class-pattern", "assume") | {"span": "--since, --until"},
-    writes={"output": "the instance as JSON; needed unless --json is given"},
+    writes={
+        "output": "the instance as JSON; needed unless --json is given",
+        "jobs": "Write the jobs that count, with class and size; CSV, or Parquet where the name ends so.",
+    },
 )
 @amendments_but("deadline")
 def import_log(
@@ -139,6 +146,11 @@ def import_log(
     gpu_type: str | None = option(
         "--gpu", metavar="NAME", help="Only jobs on this GPU type; or its name, where the log has none."
     ),
+    pool_types: bool = option(
+        is_flag=True,
+        help="Classes may run on GPU types on which they did not, at the ratio of those that ran on both; what is "
+        "assumed so is said. Unless given, they stay on the types on which they ran.",
+    ),
     class_pattern: str | None = option(
         metavar="REGEX", help="Classes are what this finds in names: its group, if it has one."
     ),
@@ -151,6 +163,15 @@ def import_log(
         multiple=True,
         metavar="[CLASS=]FILE",
         help="Measured: CSV or JSON with class, gpus, samples_per_s, or what `optplan measure jobs` wrote of a class.",
+    ),
+    cards: dict[str, str] = option(
+        "--card",
+        multiple=True,
+        metavar="CLASS=FILE",
+        callback=_read_by_class,
+        help="Speedup of a language model by its card: what `optplan import card` wrote, or the card itself, for "
+        "GPUs of the log's type as they are usually joined. The runs set the seconds; where they contradict the card, "
+        "that is said.",
     ),
     assumed: dict[str, str] = option(
         "--assume",
@@ -202,6 +223,7 @@ def import_log(
     """
     from optplan.instances.job_logs import LogFormat, LogReading, read_log
     from optplan.instances.job_logs.boa import LogTerms, build_log_instance
+    from optplan.instances.job_logs.jobs_table import write_jobs
     from optplan.instances.job_logs.records import RULES
     from optplan.instances.job_logs.speedups import Measured, SpeedupSources, read_measured
 
@@ -242,15 +264,34 @@ def import_log(
         since_s=reading.since_s,
         until_s=reading.until_s,
         gpu_type=gpu_type,
+        pool_types=pool_types,
         max_width=max_width,
         rescale_s=rescale,
         epochs=epochs,
     )
     with _collecting_nothing():
-        sources = SpeedupSources(measured, assumed, fits=fit, fit_runs=fit_runs)
-        made = build_log_instance(classes, sources, terms, left_out)
+        found = _read_cards(cards, jobs, gpu_type, max_width)
+        sources = SpeedupSources(measured, assumed, fits=fit, fit_runs=fit_runs, cards=found)
+        made, sizes = build_log_instance(classes, sources, terms, left_out)
     instance = amend(rename(price_types(made, prices, price_source), name), changes)
+    outputs.save("--jobs", lambda path: write_jobs(classes, sizes, path, overwrite=outputs.force))
     return deliver(instance, outputs)
+
+
+def _read_cards(
+    cards: dict[str, str], jobs: Jobs, gpu_type: str | None, max_width: int | None
+) -> dict[str, CardSpeedup]:
+    """Read the cards of classes; what has to be computed is so at the log's widths, and their doublings."""
+    from optplan.instances.job_logs.cards import list_types
+    from optplan.instances.model_cards import read_card_speedup
+
+    if "" in cards:
+        raise UsageError(f"--card: got {cards['']!r}; say of which class it is, as in llm={cards['']}")
+    ran = set(jobs.gpus.tolist()) if cards else {1}
+    most = max_width or max(ran)
+    widths = sorted({width for width in ran if width <= most} | {1 << power for power in range(most.bit_length())})
+    types = list_types(jobs) if gpu_type is None else [gpu_type]
+    return {name: read_card_speedup(Path(path), types, widths) for name, path in cards.items()}
 
 
 @contextmanager
@@ -265,9 +306,7 @@ def _collecting_nothing() -> Iterator[None]:
             gc.enable()
 
 
-def _find_classes(
-    jobs: Sequence[Job], pattern: str | None, column: str | None, left_out: LeftOut
-) -> tuple[Classes, str]:
+def _find_classes(jobs: Jobs, pattern: str | None, column: str | None, left_out: LeftOut) -> tuple[Classes, str]:
     """Return the classes, and how they were found in words."""
     from optplan.instances.job_logs.naming import class_by_label, class_by_pattern, suggest_classes
 
@@ -281,7 +320,7 @@ def _find_classes(
 def _confirm(classes: Classes) -> None:
     """Show classes on stderr and ask whether they will do."""
     for name, members in classes.items():
-        names = list(dict.fromkeys(job.name for job in members))
+        names = list(dict.fromkeys(members.name[:_LOOKED_AT].tolist()))
         click.echo(f"{name}: {len(members):,} jobs, such as {', '.join(names[:3]) or 'unnamed ones'}", err=True)
     ways = "--class-pattern REGEX or --class-column NAME"
     if not sys.stdin.isatty():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.units import PERIOD_HOURS, parse_budget, parse_bytes, parse_duration
+from optplan.units import PERIOD_HOURS, parse_bandwidth, parse_budget, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -86,14 +86,26 @@ def parse_numbers(text: str, *, what: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-#: What options take: seconds, an amount with its unit, US dollars an hour, bytes, a gap, whole numbers, paths, and what
-#: a file holds.
+def parse_widths(text: str, *, what: str) -> tuple[int, ...]:
+    """Read numbers of GPUs: between commas, as in ``8,16``, or doublings of the first up to the last, ``8..256``."""
+    first, dots, last = text.partition("..")
+    if not dots:
+        return parse_numbers(text, what=what)
+    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last)):
+        raise UsageError(f"{what}: got {text!r}; doublings from a first to a last number are needed, as in 8..256")
+    return tuple(int(first) << power for power in range((int(last) // int(first)).bit_length()))
+
+
+#: What options take: seconds, an amount with its unit, US dollars an hour, bytes, Gbit/s, a gap, whole numbers, numbers
+#: of GPUs, paths, and what a file holds.
 TIME = Kind("TIME", parse_duration)
 BUDGET = Kind("AMOUNT", parse_budget)
 PRICE = Kind("AMOUNT", parse_price)
 SIZE = Kind("SIZE", parse_bytes)
+BANDWIDTH = Kind("GBIT", parse_bandwidth)
 GAP = Kind("GAP", parse_gap)
 NUMBERS = Kind("N,N", parse_numbers)
+WIDTHS = Kind("N..N", parse_widths)
 FILE, DIR = _PathKind("FILE"), _PathKind("DIR")
 DATA = _DataKind("FILE")
 

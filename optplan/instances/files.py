@@ -172,8 +172,8 @@ def format_json(data: object, indent: int = 0) -> str:
     return json.dumps(data, allow_nan=False, ensure_ascii=False)
 
 
-def write_text(text: str, path: Path | str, *, overwrite: bool = False) -> None:
-    """Write a text file, whole or not at all; missing folders are made."""
+def write_text(text: str | bytes, path: Path | str, *, overwrite: bool = False) -> None:
+    """Write a file of text, or of bytes, whole or not at all; missing folders are made."""
     _require_path(path)
     target = require_target(Path(path), overwrite=overwrite)
     try:
@@ -181,8 +181,8 @@ def write_text(text: str, path: Path | str, *, overwrite: bool = False) -> None:
         scratch = target.with_name(f".{os.urandom(8).hex()}.part")
         handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less what the umask takes away
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
+            with os.fdopen(handle, "wb") as file:
+                file.write(text.encode("utf-8") if isinstance(text, str) else text)
             if target.exists():
                 scratch.chmod(stat.S_IMODE(target.stat().st_mode))
             scratch.replace(target)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from optplan.instances.job_logs.columns import Jobs
 from optplan.instances.job_logs.joining import join_rows
 from optplan.instances.job_logs.kubernetes import read_kubernetes
-from optplan.instances.job_logs.records import Job, LeftOut, LogFormat, LogReading
+from optplan.instances.job_logs.records import LeftOut, LogFormat, LogReading
 from optplan.instances.job_logs.sacct import read_sacct
 from optplan.instances.job_logs.tables import read_table
 from optplan.instances.job_logs.times import Clock, find_zone
@@ -14,7 +15,7 @@ from optplan.instances.job_logs.times import Clock, find_zone
 __all__ = ["LogFormat", "LogReading", "read_log"]
 
 
-def read_log(path: Path, reading: LogReading) -> tuple[list[Job], LeftOut]:
+def read_log(path: Path, reading: LogReading) -> tuple[Jobs, LeftOut]:
     """Read the jobs of a log, by the time of their submission, and what was left out of it.
 
     Raises

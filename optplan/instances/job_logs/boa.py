@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,15 +13,15 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, LoggedJobs, Widths
 from optplan.instances.arrivals import Rate, estimate_rate, learn_patterns, tell_patterns, warn_few_jobs
+from optplan.instances.job_logs.columns import Jobs
+from optplan.instances.job_logs.gpu_types import TypedSpeedup, find_speedups, list_types, pool
 from optplan.instances.job_logs.naming import Classes
-from optplan.instances.job_logs.records import Job, LeftOut
-from optplan.instances.job_logs.speedups import FoundSpeedup, SpeedupSources
+from optplan.instances.job_logs.records import LeftOut
+from optplan.instances.job_logs.speedups import SpeedupSources
 from optplan.quantities import round_shared
-from optplan.schema import FloatArray
+from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
 
-#: What the GPU type is called where the log does not say it.
-UNNAMED_GPU = "gpu"
 #: Largest width that is allowed at least, where a formula says the speedup.
 _LEAST_MAX_WIDTH = 8
 #: Relative standard deviation of sizes that is taken where no class has two jobs.
@@ -40,7 +39,8 @@ class LogTerms:
     #: since_s, until_s: Ends of the span, seconds since 1970; None takes the first and the last submission.
     since_s: float | None = None
     until_s: float | None = None
-    gpu_type: str | None = None  #: What the instance calls the GPUs; None takes the log's word.
+    gpu_type: str | None = None  #: What the instance calls the GPUs; None takes the log's words.
+    pool_types: bool = False  #: Whether classes may run on types on which they did not, at the ratio of others.
     #: Largest width where a formula says the speedup; None takes the widest of the log, or 8 if that is more.
     max_width: int | None = None
     #: Seconds of a start or a change of width; None for what was measured of a class, and nothing where it was not.
@@ -53,16 +53,17 @@ class LogTerms:
 class _Estimate:
     """What a log says of one class."""
 
-    jobs: Sequence[Job]
-    measured: Sequence[Job]
+    jobs: Jobs
+    gpus: IntArray  # (N,) of the runs that count for the sizes, as are the next two
+    run_s: FloatArray
     sizes_h: FloatArray
     rate: Rate
-    speedup: FoundSpeedup
+    speedup: TypedSpeedup
 
 
 def build_log_instance(
     classes: Classes, speedups: SpeedupSources, terms: LogTerms, left_out: LeftOut | None = None
-) -> BoaInstance:
+) -> tuple[BoaInstance, dict[str, FloatArray]]:
     """Make an instance from the classes of a log.
 
     The size of a job is the time that it ran, times the speedup at the width at which it ran; the mean over the jobs
@@ -84,6 +85,8 @@ def build_log_instance(
     BoaInstance
         Problem rescaling, without budget or price; ``source`` says what each figure rests on, ``classes.*.logged`` how
         far it can be believed.
+    dict of FloatArray
+        By class, (N,) the size of each of its jobs in hours at the reference width; NaN where it is not known.
 
     Raises
     ------
@@ -92,23 +95,29 @@ def build_log_instance(
         known, or the span is too short.
     """
     left_out = left_out if left_out is not None else LeftOut()
-    jobs = [job for members in classes.values() for job in members]
-    gpu_type = terms.gpu_type or _name_gpu(jobs)
-    since_s, until_s = _find_span(jobs, terms)
+    types = [terms.gpu_type] if terms.gpu_type else list_types(classes)
+    since_s, until_s = _find_span(classes, terms)
     _check_names(terms.epochs, classes, "--epochs")
     _check_names(speedups.assumed, classes, "--assume")
+    _check_names(speedups.cards, classes, "--card")
     _check_names(speedups.fit_runs, classes, "--fit-runs")
-    estimates: dict[str, _Estimate] = {}
-    for name, members in classes.items():
-        found = _estimate(name, members, speedups, since_s, until_s, left_out)
-        if found is not None:
-            estimates[name] = found
-    if not estimates:
-        raise DataError("classes", "no job has a known size", str(left_out) or "give a log of jobs that have ended")
-    widest = max(job.gpus for job in jobs)
+    widest = max(int(jobs.gpus.max()) for jobs in classes.values())
     max_width = terms.max_width or max(widest, _LEAST_MAX_WIDTH)
+    typed = {}
+    for name, jobs in classes.items():
+        if (jobs.run_s > 0.0).any():
+            typed[name] = find_speedups(name, jobs, speedups, types, max_width, left_out)
+        else:
+            left_out.add("jobs of classes of which none has a known size", wrong=name, count=len(jobs))
+    if not typed:
+        raise DataError("classes", "no job has a known size", str(left_out) or "give a log of jobs that have ended")
+    if terms.pool_types:
+        typed = pool(typed, types, max_width)
+    estimates = {
+        name: _estimate(name, classes[name], speedup, since_s, until_s, left_out) for name, speedup in typed.items()
+    }
     spread = _pool_spread(estimates)
-    submits_h = {name: np.array([job.submit_s for job in e.jobs]) / SECONDS_PER_HOUR for name, e in estimates.items()}
+    submits_h = {name: e.jobs.arrive_s / SECONDS_PER_HOUR for name, e in estimates.items()}
     patterns = learn_patterns(submits_h, since_s / SECONDS_PER_HOUR, until_s / SECONDS_PER_HOUR)
     pauses = speedups.measured.rescale_s
     instance = BoaInstance(
@@ -118,44 +127,34 @@ def build_log_instance(
         | _tell_pauses(estimates, pauses, terms)
         | tell_patterns(patterns, hours="midnight UTC"),
         classes={
-            name: _make_class(name, estimate, gpu_type, max_width, terms, spread, until_s - since_s).replace(
+            name: _make_class(name, estimate, max_width, terms, spread, until_s - since_s).replace(
                 rescale_s=pauses.get(name, 0.0) if terms.rescale_s is None else terms.rescale_s,
                 arrivals=patterns.get(name),
             )
             for name, estimate in estimates.items()
         },
-        gpu_types={gpu_type: GpuType()},
+        gpu_types={each: GpuType() for each in types if any(each in speedup.curves for speedup in typed.values())},
     )
     for name, estimate in estimates.items():
-        if estimate.speedup.warning:
-            warnings.warn(f"classes.{name}.speedup: {estimate.speedup.warning}", DataWarning, stacklevel=2)
-        if len(estimate.measured) == 1:
+        if estimate.speedup.found.warning:
+            warnings.warn(f"classes.{name}.speedup: {estimate.speedup.found.warning}", DataWarning, stacklevel=2)
+        if estimate.run_s.size == 1:
             message = (
                 f"classes.{name}: its size rests on one job; how much sizes differ is taken from the other classes"
             )
             warnings.warn(message, DataWarning, stacklevel=2)
     warn_few_jobs(instance, {name: len(estimate.jobs) for name, estimate in estimates.items()})
-    return instance
+    return instance, {name: each.speeds * classes[name].run_s / SECONDS_PER_HOUR for name, each in typed.items()}
 
 
-def _name_gpu(jobs: Sequence[Job]) -> str:
-    """Return the type of the log's GPUs; refuse several, whose speeds nobody knows."""
-    types = Counter(job.gpu_type for job in jobs if job.gpu_type)
-    if len(types) > 1:
-        shares = ", ".join(f"{name} ({count / len(jobs):.0%} of the jobs)" for name, count in types.most_common())
-        fix = f"import those of one, as in --gpu {types.most_common(1)[0][0]}"
-        raise DataError("gpu_types", f"jobs ran on {shares}, and the log does not say how these compare", fix)
-    return next(iter(types), UNNAMED_GPU)
-
-
-def _find_span(jobs: Sequence[Job], terms: LogTerms) -> tuple[float, float]:
+def _find_span(classes: Classes, terms: LogTerms) -> tuple[float, float]:
     """Return the span of the log: as given, or from the first submission to a mean gap after the last."""
-    submits = [job.submit_s for job in jobs]
-    first, last = min(submits), max(submits)
+    submits = [jobs.arrive_s for jobs in classes.values()]
+    first, last = min(float(each.min()) for each in submits), max(float(each.max()) for each in submits)
     since_s = first if terms.since_s is None else terms.since_s
     until_s = terms.until_s
     if until_s is None and last > since_s:
-        until_s = last + (last - since_s) / max(len(jobs) - 1, 1)
+        until_s = last + (last - since_s) / max(sum(map(len, submits)) - 1, 1)
     if until_s is None or until_s <= since_s:
         problem = "covers no time: all jobs were submitted at once"
         raise DataError("span", problem, "say over which time they came, by --since and --until")
@@ -169,28 +168,20 @@ def _check_names(given: Mapping[str, object], classes: Mapping[str, object], opt
 
 
 def _estimate(
-    name: str, jobs: Sequence[Job], speedups: SpeedupSources, since_s: float, until_s: float, left_out: LeftOut
-) -> _Estimate | None:
-    """Estimate one class; None where no run says how long its jobs are."""
-    if not any(job.run_s for job in jobs):
-        for _ in jobs:
-            left_out.add("jobs of classes of which none has a known size", 0, name)
-        return None
-    speedup = speedups.find(name, jobs)
-    ran = [job for job in jobs if job.run_s is not None]
-    speeds = speedup.at(np.array([job.gpus for job in ran], dtype=np.int64))
+    name: str, jobs: Jobs, speedup: TypedSpeedup, since_s: float, until_s: float, left_out: LeftOut
+) -> _Estimate:
+    """Estimate one class."""
+    ran = np.isfinite(jobs.run_s) & speedup.is_placed
+    gpus, run_s, speeds = jobs.gpus[ran].astype(np.int64), jobs.run_s[ran], speedup.speeds[ran]
     known = np.isfinite(speeds)
     if not known.any():
-        widths = sorted({job.gpus for job in ran})
-        problem = f"jobs ran on {widths} GPUs, which its table does not reach"
+        problem = f"jobs ran on {np.unique(gpus).tolist()} GPUs, which its table does not reach"
         raise DataError(f"classes.{name}.speedup", problem, "measure the throughput at these widths, too")
-    for job, is_known in zip(ran, known, strict=True):
-        if not is_known:
-            left_out.add("sizes of jobs at widths beyond their table", 0, f"{name} on {job.gpus} GPUs")
-    measured = [job for job, is_known in zip(ran, known, strict=True) if is_known]
-    hours = np.array([job.run_s or 0.0 for job in measured]) / SECONDS_PER_HOUR
-    rate = estimate_rate(np.array([job.submit_s for job in jobs]), since_s, until_s)
-    return _Estimate(jobs, measured, hours * speeds[known], rate, speedup)
+    if not known.all():
+        wrong = f"{name} on {gpus[~known][0]} GPUs"
+        left_out.add("sizes of jobs at widths beyond their table", wrong=wrong, count=int((~known).sum()))
+    rate = estimate_rate(jobs.arrive_s, since_s, until_s)
+    return _Estimate(jobs, gpus[known], run_s[known], run_s[known] / SECONDS_PER_HOUR * speeds[known], rate, speedup)
 
 
 def _pool_spread(estimates: Mapping[str, _Estimate]) -> float:
@@ -207,7 +198,6 @@ def _spread(sizes: FloatArray) -> float:
 def _make_class(
     name: str,
     estimate: _Estimate,
-    gpu_type: str,
     max_width: int,
     terms: LogTerms,
     pooled: float,
@@ -216,20 +206,19 @@ def _make_class(
     shares = np.asarray(terms.epochs.get(name, terms.epochs.get("", (1.0,))), dtype=np.float64)
     size_h = float(estimate.sizes_h.mean())
     spread = _spread(estimate.sizes_h) if estimate.sizes_h.size > 1 else pooled
-    measured = estimate.measured
-    waits = [job.wait_s for job in estimate.jobs if job.wait_s is not None]
-    gpus = np.array([job.gpus for job in measured], dtype=np.float64)
-    run_s = np.array([job.run_s for job in measured], dtype=np.float64)
-    known = estimate.speedup.curve.known_widths()
+    waits = estimate.jobs.wait_s
+    waits = waits[np.isfinite(waits)]
+    gpus, run_s = estimate.gpus, estimate.run_s
+    found = estimate.speedup.found
     return JobClass(
         arrival_rate_per_hour=float(round_shared(estimate.rate.per_hour)),
         epoch_size_gpu_hours=round_shared(size_h * shares / shares.sum()),
-        speedup={gpu_type: estimate.speedup.curve},
-        reference_width=estimate.speedup.reference_width,
-        widths=Widths(max=max_width) if known is None else None,
+        speedup=estimate.speedup.curves,
+        reference_width=found.reference_width,
+        widths=Widths(max=max_width) if _has_law(estimate) else None,
         logged=LoggedJobs(
             jobs=len(estimate.jobs),
-            measured_jobs=len(measured),
+            measured_jobs=run_s.size,
             span_hours=_round(span_s / SECONDS_PER_HOUR),
             rate_low_per_hour=_round(estimate.rate.low),
             rate_high_per_hour=_round(estimate.rate.high),
@@ -237,12 +226,17 @@ def _make_class(
             size_spread=_round(spread),
             gpus=_round(float(gpus.mean())),
             run_s=_round(float(run_s.mean())),
-            wait_s=_round(float(np.mean(waits))) if waits else None,
+            wait_s=_round(float(np.mean(waits))) if waits.size else None,
             gpu_hours=_round(float((gpus * run_s).mean()) / SECONDS_PER_HOUR),
             arrival_error=_round(min(estimate.rate.relative_error, _LARGEST_ERROR)),
-            size_error=_round(min(spread / len(measured) ** 0.5, _LARGEST_ERROR)),
+            size_error=_round(min(spread / run_s.size**0.5, _LARGEST_ERROR)),
         ),
     )
+
+
+def _has_law(estimate: _Estimate) -> bool:
+    """Whether a formula says the speedup, which has no largest width."""
+    return any(curve.known_widths() is None for curve in estimate.speedup.curves.values())
 
 
 def _tell_source(
@@ -262,9 +256,14 @@ def _tell_source(
         "sizes": "run times, times the speedup at the width that ran",
         "speedups": "; ".join(f"{name}: {e.speedup.words}" for name, e in estimates.items()),
     }
-    if any(e.speedup.curve.known_widths() is None for e in estimates.values()):
+    if any(map(_has_law, estimates.values())):
         said = "as given" if terms.max_width else "assumed, of the log or 8 if that is more"
         source["largest width"] = f"{max_width}, {said}"
+    if any(len(e.speedup.curves) > 1 for e in estimates.values()):
+        source["GPU types"] = (
+            "a class's completed runs compare them, as if nobody gave larger jobs the faster GPUs; "
+            f"on others classes {'are assumed to be as those that ran on both' if terms.pool_types else 'do not run'}"
+        )
     if not terms.epochs:
         source["epochs"] = "assumed: one, with one speedup"
     if str(left_out):

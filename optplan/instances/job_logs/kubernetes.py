@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from optplan.errors import DataError
-from optplan.instances.job_logs.records import BROKEN, LeftOut, Row, read_count
+from optplan.instances.job_logs.columns import Jobs
+from optplan.instances.job_logs.records import BACKWARDS, BROKEN, LeftOut, Row, read_count
 from optplan.instances.job_logs.times import Clock
 from optplan.instances.plain_data import read_data
 
@@ -20,23 +21,27 @@ _COMMAND = "kubectl get jobs --all-namespaces -o json > jobs.json"
 _PHASES = {"Succeeded": "completed", "Failed": "failed", "Running": "running", "Pending": "pending"}
 
 
-def read_kubernetes(path: Path, *, clock: Clock, class_column: str | None, left_out: LeftOut) -> Iterator[Row]:
-    """Yield the rows of a log's Jobs, or pods where it has none; a label, or ``namespace``, names their classes."""
+def read_kubernetes(path: Path, *, clock: Clock, class_column: str | None, left_out: LeftOut) -> Jobs:
+    """Return the rows of a log's Jobs, or pods where it has none; a label, or ``namespace``, names their classes."""
     items = _read_items(path)
     jobs = [(place, item) for place, item in enumerate(items, start=1) if item.get("kind") == "Job"]
     read = _read_job if jobs else _read_pod
     pods = [(place, item) for place, item in enumerate(items, start=1) if item.get("kind") == "Pod"]
     if not jobs and not pods:
         raise DataError(str(path), "has neither Jobs nor Pods", _COMMAND)
+    rows = []
     for where, item in jobs or pods:
         try:
             row = read(item, clock, class_column, where)
         except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
             left_out.add(BROKEN, where, str(error))
             continue
-        if left_out.is_usable(row):
-            yield row
+        if row.run_s is not None and row.run_s < 0:
+            left_out.add(BACKWARDS, where)
+        else:
+            rows.append(row)
     left_out.require_readable(str(path), len(jobs or pods))
+    return Jobs.of(rows)
 
 
 def _read_items(path: Path) -> list[dict[str, Any]]:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from optplan.errors import UsageError, show_value
-from optplan.instances.job_logs.records import Job, LeftOut
+from optplan.instances.job_logs.columns import Jobs, TextArray, Words, iterate
+from optplan.instances.job_logs.records import LeftOut
 from optplan.units import SECONDS_PER_HOUR
 
 #: Jobs from which a stem is a class of its own.
@@ -16,49 +21,62 @@ _FEWEST_JOBS = 5
 _SWEEP = 4
 #: GPU-hours that part sizes, as the generator of Sia's traces does, and the names of what lies between.
 _DECADES = ((1.0, "small"), (10.0, "medium"), (100.0, "large"), (float("inf"), "extra-large"))
-_SEPARATORS = re.compile(r"[\s_\-./:=,+#@\[\]()]+")
+_SEPARATOR = r"\s_\-./:=,+#@\[\]()"
+_SEPARATORS = re.compile(f"[{_SEPARATOR}]+")
 #: Characters of a word at most; what is longer belongs to one job.
 _LONGEST_WORD = 64
-#: What is a number, a date or a hash, and so belongs to one job.
-_OWN = re.compile(r"\d[\dT]*|[0-9a-f]*\d[0-9a-f]*(?<=[0-9a-f]{6})|v?\d+(?:e\d+)?", re.IGNORECASE)
+#: What is a number, a date or a hash, and so belongs to one job. A search is quick that looks for a first letter.
+_OWN = re.compile(
+    rf"[0-9a-fA-FvV](?<=[{_SEPARATOR}].)"
+    r"(?:(?<=\d)[\dtT]*|(?<=\d)\d*(?:[eE]\d+)?|(?<=[vV])\d+(?:[eE]\d+)?"  # dates, numbers, versions
+    r"|(?<=\d)[0-9a-fA-F]{5,}|[0-9a-fA-F]*\d[0-9a-fA-F]*(?<=[0-9a-fA-F]{6}))"  # hashes
+    rf"(?![^{_SEPARATOR}])",
+    re.ASCII,
+)
 _HASH = re.compile(r"[0-9a-f]{6,}", re.IGNORECASE)
 _WORD_AND_NUMBER = re.compile(r"(?P<word>[A-Za-z]+)(?P<number>\d+)")
 #: The class of jobs that have no name.
 UNNAMED = "jobs"
 
-Classes = dict[str, list[Job]]
+#: Jobs by class, each with those of the others in one table.
+Classes = dict[str, Jobs]
 
 
-def class_by_pattern(jobs: Iterable[Job], pattern: str, left_out: LeftOut) -> Classes:
+def class_by_pattern(jobs: Jobs, pattern: str, left_out: LeftOut) -> Classes:
     """Name classes by what a regular expression finds in names: its first group, else all; the others are left out."""
     try:
         compiled = re.compile(pattern)
     except re.error as error:
         raise UsageError(f"class-pattern: {show_value(pattern)} is no regular expression ({error})") from None
-    found: dict[str, str] = {}
-    classes: Classes = defaultdict(list)
-    example = ""
-    for job in jobs:
-        if job.name not in found:
-            match = compiled.search(job.name)
-            found[job.name] = "" if match is None else next((g for g in match.groups() if g), match[0])
-        example = example or job.name
-        if found[job.name]:
-            classes[found[job.name]].append(job)
-        else:
-            left_out.add("jobs whose name the pattern does not fit", 0, show_value(job.name))
-    if not classes:
+
+    def find(name: str) -> str:
+        match = compiled.search(name)
+        if match is None or not compiled.groups:
+            return match[0] if match else ""
+        return next((group for group in match.groups() if group), match[0])
+
+    words = Words()
+    nothing = words[""]
+    places = np.concatenate([words.column([find(name) for name in names]) for names in iterate(jobs.name)])
+    lost = np.flatnonzero(places == nothing)
+    if lost.size:
+        example = show_value(jobs.name[lost[0]])
+        left_out.add("jobs whose name the pattern does not fit", wrong=example, count=lost.size)
+    if lost.size == len(jobs):
+        example = next((name for names in iterate(jobs.name) for name in names if name), "")
         message = f"class-pattern: {show_value(pattern)} is found in no name, such as {show_value(example)}"
         raise UsageError(f"{message}; correct it, or leave it out for a suggestion")
-    return dict(classes)
+    classes = _divide(jobs, places, list(words))
+    classes.pop("", None)
+    return classes
 
 
-def class_by_label(jobs: Iterable[Job]) -> Classes:
+def class_by_label(jobs: Jobs) -> Classes:
     """Name classes by the column that the reader was told of; jobs without an entry form a class of their own."""
-    return _group(jobs, lambda job: job.label or "unlabelled")
+    return _sort(_divide(jobs, jobs.label, [word or "unlabelled" for word in jobs.words]))
 
 
-def suggest_classes(jobs: Sequence[Job]) -> Classes:
+def suggest_classes(jobs: Jobs) -> Classes:
     """Suggest classes: by the stems of the names, and by GPU-hours where these say nothing.
 
     A stem is a name without what belongs to one job: numbers, dates, hashes, and words with a number that comes with
@@ -66,45 +84,73 @@ def suggest_classes(jobs: Sequence[Job]) -> Classes:
     five jobs, and all jobs where there is one stem only, are parted by the GPU-hours of a job instead: below 1, 10 and
     100.
     """
-    stems = _find_stems({job.name for job in jobs})
-    classes = _group(jobs, lambda job: stems[job.name] or UNNAMED)
-    rare = [stem for stem, members in classes.items() if len(members) < _FEWEST_JOBS]
-    if len(classes) > 1 and len(rare) < 2:
-        return classes
-    kept = {stem: members for stem, members in classes.items() if stem not in rare} if len(classes) > 1 else {}
-    rest = [job for stem, members in classes.items() if stem not in kept for job in members]
-    word = next(iter(classes)) if len(classes) == 1 else "other"
-    hours = {id(job): job.gpus * (job.run_s or 0.0) / SECONDS_PER_HOUR for job in rest}  # without a run: small
-    parted = _group(rest, lambda job: f"{word}-{next(size for most, size in _DECADES if hours[id(job)] < most)}")
-    if len(classes) == 1 and len(parted) == 1:
-        return classes
-    return kept | parted
+    places, stems = _find_stems(jobs.name)
+    counts = np.bincount(places, minlength=len(stems))
+    if len(stems) > 1 and (counts < _FEWEST_JOBS).sum() < 2:
+        return _sort(_divide(jobs, places, stems))
+    kept = (counts >= _FEWEST_JOBS) & (len(stems) > 1)
+    word = stems[0] if len(stems) == 1 else "other"
+    hours = np.nan_to_num(jobs.run_s) * jobs.gpus / SECONDS_PER_HOUR  # without a run: small
+    sizes = np.searchsorted([most for most, _ in _DECADES], hours, side="right")
+    if len(stems) == 1 and np.unique(sizes).size == 1:
+        return _divide(jobs, places, stems)
+    parted = np.where(kept[places], places, len(stems) + sizes)
+    classes = _divide(jobs, parted, [*stems, *(f"{word}-{size}" for _, size in _DECADES)])
+    rest = {name for _, name in ((0, f"{word}-{size}") for _, size in _DECADES)}
+    stemmed = {name: each for name, each in classes.items() if name not in rest}
+    return _sort(stemmed) | _sort({name: each for name, each in classes.items() if name in rest})
 
 
-def _group(jobs: Iterable[Job], name: Callable[[Job], str]) -> Classes:
-    classes: Classes = defaultdict(list)
-    for job in jobs:
-        classes[name(job)].append(job)
+def _sort(classes: Classes) -> Classes:
     return dict(sorted(classes.items()))
 
 
-def _find_stems(names: Iterable[str]) -> dict[str, str]:
-    """Return the stem of each name; empty where nothing is left."""
-    tokens = {name: _SEPARATORS.split(name) for name in names}
-    # A log has a million names, and few words that are no number: each of these is looked at once.
-    seen = Counter(token for words in tokens.values() for token in words if not token.isdecimal())
+def _divide(jobs: Jobs, places: NDArray[np.integer[Any]], names: Sequence[str]) -> Classes:
+    """Return the jobs of each class (N,), in the order of their names; the jobs are put in that order, too."""
+    order = np.argsort(places, kind="stable")
+    ends = np.cumsum(np.bincount(places, minlength=len(names))).tolist()
+    jobs.keep(order)
+    classes = {}
+    for name, start, end in zip(names, [0, *ends], ends, strict=False):
+        if end > start:
+            classes[name] = jobs[start:end]
+    return classes
+
+
+def _find_stems(names: TextArray) -> tuple[NDArray[np.integer[Any]], list[str]]:
+    """Return the place of the stem of each name (N,), and the stems; one is empty where nothing is left."""
+    # A log has a million names. Without what is surely one job's, few are different.
+    cores = Words()
+    places = np.concatenate([cores.column(_strip(texts)) for texts in iterate(names)])
+    tokens = {core: [token for token in _SEPARATORS.split(core) if token] for core in cores}
+    seen: Counter[str] = Counter()
+    for words, count in zip(tokens.values(), np.bincount(places, minlength=len(cores)).tolist(), strict=True):
+        for token in words:
+            seen[token] += count
     numbers: dict[str, set[str]] = defaultdict(set)
     for token in seen:
         if match := _WORD_AND_NUMBER.fullmatch(token):
             numbers[match["word"]].add(match["number"])
 
     def is_shared(token: str) -> bool:
-        if not token or len(token) > _LONGEST_WORD:
+        if len(token) > _LONGEST_WORD:
             return False
         if token.isalpha():  # letters of a hash, but for words such as "facade", which come again
             return seen[token] > 1 or not _HASH.fullmatch(token)
         match = _WORD_AND_NUMBER.fullmatch(token)
-        return not _OWN.fullmatch(token) and (match is None or len(numbers[match["word"]]) < _SWEEP)
+        return match is None or len(numbers[match["word"]]) < _SWEEP
 
     shared = {token for token in seen if is_shared(token)}
-    return {name: "-".join([token for token in words if token in shared]) for name, words in tokens.items()}
+    stems = Words()
+    stem_of = stems.column(
+        ["-".join([token for token in words if token in shared]) or UNNAMED for words in tokens.values()]
+    )
+    return stem_of[places], list(stems)
+
+
+def _strip(names: list[str]) -> list[str]:
+    """Return names without numbers, dates and hashes; all of them at once, which takes a tenth of the time."""
+    joined = "\n".join(["", *names])
+    if joined.count("\n") != len(names):
+        joined = "\n".join(["", *(name.replace("\n", " ") for name in names)])
+    return _OWN.sub("", joined).split("\n")[1:]

@@ -8,16 +8,14 @@ jobs that have not ended yet are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from operator import itemgetter
-from pathlib import Path
 from typing import NamedTuple
 
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
-from optplan.instances.csv_tables import open_rows
 from optplan.instances.job_logs.times import Clock, find_zone
 from optplan.schema import LARGEST_COUNT
 
@@ -108,7 +106,7 @@ def is_completed(ending: str) -> bool:
 
 
 class Row(NamedTuple):
-    """What one row of a log says; times are seconds since 1970."""
+    """What one row of a log says, or all rows of a job; times are seconds since 1970."""
 
     id: str  #: Of the job, which several rows may have; empty: the log has none.
     part: str  #: Component or pod: different ones of a job run together.
@@ -121,19 +119,12 @@ class Row(NamedTuple):
     gpu_type: str
     ending: str
     where: int  #: Line or position in the file.
-
-
-class Job(NamedTuple):
-    """A job, put together from its rows; times are seconds since 1970."""
-
-    name: str
-    label: str
-    submit_s: float
-    wait_s: float | None
-    run_s: float | None  #: None: an arrival only.
-    gpus: int
-    gpu_type: str
     completed: bool = True  #: Ran to its end without a break; others say nothing of how fast they were.
+
+    @property
+    def wait_s(self) -> float | None:
+        """From the submission to the start, where both are known."""
+        return None if self.start_s is None or self.submit_s is None else max(self.start_s - self.submit_s, 0.0)
 
 
 class LeftOut:
@@ -141,31 +132,24 @@ class LeftOut:
 
     def __init__(self, unit: str = "line") -> None:
         self._unit = unit
-        self._found: dict[str, tuple[int, int, str]] = {}
+        self._found: dict[str, tuple[int, float, str]] = {}
 
-    def add(self, reason: str, where: int, wrong: str = "") -> None:
-        """Count what is left out at a line."""
-        count, first, said = self._found.get(reason, (0, where, wrong))
-        self._found[reason] = (count + 1, first, said)
+    def add(self, reason: str, where: float = math.inf, wrong: str = "", count: int = 1) -> None:
+        """Count what is left out from a line on, where it has one."""
+        before, first, said = self._found.get(reason, (0, math.inf, ""))
+        self._found[reason] = (before + count, *((where, wrong) if where < first or not before else (first, said)))
 
     def count(self, reason: str) -> int:
         """Return how many were left out for a reason."""
         return self._found[reason][0] if reason in self._found else 0
 
     def __str__(self) -> str:
-        """List numbers and reasons, as in ``3 jobs without GPUs (first: line 7)``."""
+        """List numbers and reasons by their lines, as in ``3 jobs without GPUs (first: line 7)``."""
         said = []
-        for reason, (count, first, wrong) in self._found.items():
-            where = f"{self._unit} {first:,}" if first else ""
+        for reason, (count, first, wrong) in sorted(self._found.items(), key=lambda each: each[1][1]):
+            where = f"{self._unit} {first:,}" if first < math.inf else ""
             said.append(f"{count:,} {reason} (first: {', '.join(filter(None, (where, wrong)))})")
         return "; ".join(said)
-
-    def is_usable(self, row: Row) -> bool:
-        """Whether a row ends after it starts; it is counted where it does not."""
-        if row.run_s is not None and row.run_s < 0:
-            self.add(BACKWARDS, row.where)
-            return False
-        return True
 
     def require_readable(self, file: str, rows: int) -> None:
         """Refuse a log of which more than half cannot be read: it is not what it is taken for."""
@@ -174,43 +158,6 @@ class LeftOut:
             problem = f"{lost:,} of {max(rows, lost):,} rows cannot be used: {self}"
             fix = "check --from, --columns, --time-format and the log's language (LC_ALL=C SLURM_TIME_FORMAT=standard)"
             raise DataError(file, problem, fix)
-
-
-def read_fields(
-    path: Path,
-    place: Callable[[list[str]], Sequence[int]],
-    read: Callable[[Sequence[str], int], Row | None],
-    left_out: LeftOut,
-    *,
-    delimiter: str,
-    quoted: bool = True,
-) -> Iterator[Row]:
-    """Yield the rows of a table that can be used; what is left out is counted, and what is read as None is no row."""
-    # ``place`` gets the header and returns the places of what is read; the one after the last is always empty. ``read``
-    # gets those fields and the line, and raises ValueError saying what is wrong with them.
-    rows_read = 0
-    with open_rows(path, delimiter=delimiter, quoted=quoted) as lines:
-        header = [name.strip() for name in next((line for line in lines if line), [])]
-        pick, width = itemgetter(*place(header)), len(header)
-        for fields in lines:
-            if not fields:
-                continue
-            rows_read += 1
-            where = lines.line_num
-            if len(fields) != width:
-                left_out.add(WRONG_FIELDS, where)
-                continue
-            fields.append("")
-            try:
-                row = read(pick(fields), where)
-            except ValueError as error:
-                left_out.add(BROKEN, where, str(error))
-                continue
-            if row is None:
-                rows_read -= 1
-            elif left_out.is_usable(row):
-                yield row
-    left_out.require_readable(str(path), rows_read)
 
 
 class LogFormat(StrEnum):

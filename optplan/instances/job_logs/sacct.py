@@ -8,12 +8,27 @@ together, as do the attempts of one that was requeued (``sacct --duplicates``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from itertools import chain, compress
 from pathlib import Path
 
+import numpy as np
+
 from optplan.errors import DataError, show_value
-from optplan.instances.job_logs.records import BROKEN, LeftOut, Row, read_count, read_ending, read_fields
+from optplan.instances.job_logs.columns import (
+    IntColumn,
+    Jobs,
+    Memo,
+    Times,
+    Words,
+    Wrong,
+    fill_from_end,
+    iterate,
+    read_columns,
+    to_texts,
+)
+from optplan.instances.job_logs.records import BROKEN, LeftOut, read_count, read_ending
 from optplan.instances.job_logs.times import Clock, read_seconds
 
 #: What prints a log that can be read.
@@ -34,29 +49,31 @@ _GPU = re.compile(r"gres/gpu(?::(?P<type>[^=]+))?=(?P<count>\d+)", re.ASCII)
 
 def read_sacct(
     path: Path, *, clock: Clock, class_column: str | None, left_out: LeftOut, delimiter: str | None = None
-) -> Iterator[Row]:
-    """Yield the rows of a log, with times of the cluster's zone; what is left out is counted."""
-    rows = read_fields(
-        path,
-        lambda header: _find_columns(path, header, class_column),
-        lambda fields, where: _read_row(fields, clock, where),
-        left_out,
-        delimiter=delimiter or "|",
-        quoted=False,
-    )
-    for row in rows:
-        waiting = _WAITING.fullmatch(row.id) if "[" in row.id else None
-        if waiting is None:
-            yield row
-            continue
-        tasks = _count_tasks(waiting["tasks"])
+) -> Jobs:
+    """Return the rows of a log, with times of the cluster's zone; what is left out is counted."""
+    reader = _Reader(clock)
+    place = partial(_find_columns, path, class_column)
+    rows = read_columns(path, place, reader.read, left_out, delimiter=delimiter or "|", quoted=False)
+    return _part_tasks(rows, left_out) if reader.waits else rows
+
+
+def _part_tasks(rows: Jobs, left_out: LeftOut) -> Jobs:
+    """Repeat the rows of tasks that wait together, once for each of them."""
+    counts = np.ones(len(rows), dtype=np.intp)
+    ids: list[str] = []
+    for place, id_ in enumerate(chain.from_iterable(iterate(rows.id))):
+        match = _WAITING.fullmatch(id_) if "[" in id_ else None
+        tasks = _count_tasks(match["tasks"]) if match else 1
         if tasks is None:
-            left_out.add(BROKEN, row.where, f"{show_value(row.id.partition('/')[2])} is no list of tasks")
-        for number in range(tasks or 0):
-            yield row._replace(id=f"{row.id}/{number}")
+            left_out.add(BROKEN, int(rows.where[place]), f"{show_value(id_.partition('/')[2])} is no list of tasks")
+        counts[place] = tasks or 0
+        ids += [f"{id_}/{number}" for number in range(tasks or 0)] if match else [id_]
+    rows.keep(np.repeat(np.arange(len(rows)), counts))
+    rows.id = to_texts(ids)
+    return rows
 
 
-def _find_columns(path: Path, header: list[str], class_column: str | None) -> list[int]:
+def _find_columns(path: Path, class_column: str | None, header: list[str]) -> list[int]:
     """Return the places of what is read; of columns that are not there, the one after the last."""
     if "JobID" not in header or len(header) < 2:
         found = "|".join(header)[:60] or "nothing"
@@ -74,22 +91,49 @@ def _find_columns(path: Path, header: list[str], class_column: str | None) -> li
     return [header.index(name) if name in header else len(header) for name in (*_READ, class_column or "")]
 
 
-def _read_row(fields: Sequence[str], clock: Clock, where: int) -> Row | None:
-    """Read a row, None of a step of a job; raise ValueError saying what is wrong with it."""
-    id_, state, name, submit, start, end, elapsed, allocated, requested, cluster, label = fields
-    if "." in id_:
-        return None
-    start_s, ending = clock.read(start), read_ending(state)
-    run_s = read_seconds(elapsed) if elapsed else None
-    if run_s is None and start_s is not None:
-        end_s = clock.read(end)
-        run_s = None if end_s is None else end_s - start_s
-    if ending in ("running", "pending") or (start_s is None and not run_s):
-        run_s = None  # it has not ended, or never began
-    gpus, gpu_type = read_gpus(allocated or requested)
-    base, _, part = id_.partition("+")
-    submit_s = clock.read(submit)
-    return Row(f"{cluster}/{base}", part, name, label, submit_s, start_s, run_s, gpus, gpu_type, ending, where)
+class _Reader:
+    """Reads blocks of columns; what it has read once it knows."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._words = words = Words()
+        self._times, self._elapsed = Times(clock.read, by_hour=clock.form is None), Times(read_seconds)
+        self._endings = Memo(lambda state: words[read_ending(state)])
+        self.waits = False  #: Whether tasks of an array wait together.
+        self._gpus, self._types = Memo(lambda tres: read_gpus(tres)[0]), Memo(lambda tres: words[read_gpus(tres)[1]])
+
+    def read(self, columns: Sequence[Sequence[str]], lines: IntColumn, wrong: Wrong) -> Jobs:
+        """Read a block, without the steps of jobs."""
+        marks = set("".join(columns[0])) & set(".+[")
+        self.waits |= "[" in marks
+        if "." in marks:
+            jobs = ["." not in id_ for id_ in columns[0]]
+            columns, lines = [list(compress(column, jobs)) for column in columns], lines[jobs]
+        ids, states, names, submit, start, end, elapsed, allocated, requested, clusters, labels = columns
+        start_s = self._times.column(start, wrong)
+        run_s = fill_from_end(self._elapsed.column(elapsed, wrong), start_s, end, self._times, wrong)
+        ending = self._endings.column(states, wrong).astype(np.int32)
+        open_ = (ending == self._words["running"]) | (ending == self._words["pending"])
+        run_s[open_ | (np.isnan(start_s) & (run_s == 0.0))] = np.nan  # it has not ended, or never began
+        tres = [given or asked for given, asked in zip(allocated, requested, strict=True)]
+        gpus = np.nan_to_num(self._gpus.column(tres, wrong))
+        parts = [""] * len(ids)
+        if "+" in marks:
+            ids, _, parts = (list(each) for each in zip(*(id_.partition("+") for id_ in ids), strict=True))
+        return Jobs(
+            self._words,
+            id=to_texts(list(map("/".join, zip(clusters, ids, strict=True)))),
+            part=self._words.column(parts),
+            name=to_texts(names),
+            label=self._words.column(labels),
+            submit_s=self._times.column(submit, wrong),
+            start_s=start_s,
+            run_s=run_s,
+            gpus=gpus.astype(np.int32),
+            gpu_type=np.nan_to_num(self._types.column(tres, wrong)).astype(np.int32),
+            ending=ending,
+            where=lines,
+            completed=np.zeros(len(ids), dtype=np.bool_),
+        )
 
 
 @lru_cache(maxsize=4096)  # a log of a million jobs asks for few different things

@@ -1,11 +1,11 @@
-"""Speedups of the classes of a log: measured, stated, or fitted to the log's own runs, in this order."""
+"""Speedups of the classes of a log: measured, from a card, stated, or fitted to its own runs, in this order."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError, show_value
 from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
-from optplan.instances.job_logs.records import Job
+from optplan.instances.job_logs.cards import choose_card, find_contradiction, find_disagreement, list_types
+from optplan.instances.job_logs.columns import Jobs
+from optplan.instances.model_cards import CardSpeedup
 from optplan.instances.plain_data import read_data
 from optplan.quantities import round_shared
 from optplan.schema import FloatArray, IntArray
@@ -95,6 +97,8 @@ def _read_profile(path: Path, name: str, data: Mapping[str, Any]) -> Measured:
     table = TableSpeedup.parse(curve, path=f"{path.name}: speedup.{gpu_type}")
     if table.num_epochs is not None:
         raise DataError(f"{path.name}: speedup.{gpu_type}", "has a row for each epoch", "give one row for all")
+    if Evidence.CARD in table.evidence_at(table.gpus):
+        raise DataError(str(path), "was computed from a model card, not measured", f"give it by --card {name}={path}")
     pause = data.get("rescale_s")
     if pause is not None and not (isinstance(pause, int | float) and 0 <= pause < math.inf):
         raise DataError(f"{path.name}: rescale_s", f"got {show_value(pause)}; seconds are needed", "correct it")
@@ -142,27 +146,40 @@ class SpeedupSources:
     fits: bool = True  #: Whether the log's own runs at several widths may be fitted.
     #: By class, or under an empty name for all others, which runs count for fits: ``completed`` ones or ``all``.
     fit_runs: Mapping[str, str] = field(default_factory=dict)
+    cards: Mapping[str, CardSpeedup] = field(default_factory=dict)  #: What follows from model cards, by class.
 
-    def find(self, name: str, jobs: Sequence[Job]) -> FoundSpeedup:
-        """Find the speedup of a class: a table of its throughputs, else what is stated for it, its runs, or for all."""
-        # Of its runs those count that completed, for they alone say how long a job takes, unless the user says
-        # otherwise. A class of which these say nothing but one width keeps to it.
-        if name in self.measured.throughputs:
-            return _tabulate(*self.measured.throughputs[name])
-        if name in self.assumed:
-            return _assume(self.assumed[name])
+    def fits_all(self, name: str) -> bool:
+        """Whether all runs of a class count for its fit, and not the completed ones alone."""
         which = self.fit_runs.get(name, self.fit_runs.get("", "completed"))
         if which not in ("completed", "all"):
             raise UsageError(f"--fit-runs: got {which!r}; completed or all is needed")
-        used = [job for job in jobs if job.run_s and (job.completed or which == "all")]
-        runs = [(job.gpus, job.run_s / SECONDS_PER_HOUR) for job in used if job.run_s]
-        widths = sorted({gpus for gpus, _ in runs})
+        return which == "all"
+
+    def find(self, name: str, jobs: Jobs) -> FoundSpeedup:
+        """Find a class's speedup: measured throughputs, else its card, what is stated for it, its runs, or for all."""
+        # Of its runs those count that completed, for they alone say how long a job takes, unless the user says
+        # otherwise. A class of which these say nothing but one width keeps to it.
+        measured, card = self.measured.throughputs.get(name), self.cards.get(name)
+        found = None if measured is None else _tabulate(*measured)
+        if found is not None and card is None:
+            return found
+        used = (jobs.run_s > 0.0) & (jobs.completed | self.fits_all(name))
+        gpus, hours = jobs.gpus[used].astype(np.int64), jobs.run_s[used] / SECONDS_PER_HOUR
+        if card is not None:
+            table, reference = choose_card(name, card, list_types(jobs), gpus)
+            if found is None or measured is None:
+                return _take_card(card, table, reference, gpus, hours)
+            rates = np.array(measured[1])
+            said = find_contradiction(table, reference, np.array(measured[0]), 1.0 / rates, "measurements")
+            return replace(found, warning="; ".join(part for part in (found.warning, said) if part))
+        if name in self.assumed:
+            return _assume(self.assumed[name])
+        widths = np.unique(gpus).tolist()
         if self.fits and len(widths) > 1:
-            said = f"{len(runs):,}{'' if which == 'all' else ' completed'} runs"
-            return _fit(np.array([gpus for gpus, _ in runs]), np.array([hours for _, hours in runs]), said)
+            return _fit(gpus, hours, f"{gpus.size:,}{'' if self.fits_all(name) else ' completed'} runs")
         if "" in self.assumed:
             return _assume(self.assumed[""])
-        ran = sorted({job.gpus for job in jobs if job.run_s})
+        ran = np.unique(jobs.gpus[jobs.run_s > 0.0]).tolist()
         if len(widths or ran) == 1:
             return _keep(*(widths or ran), alone=len(ran) == 1)
         why = "its runs are not to be fitted" if widths else f"no run completed, on any of {list_widths(np.array(ran))}"
@@ -174,12 +191,23 @@ class SpeedupSources:
         raise DataError(f"classes.{name}.speedup", f"is not known: {why}", fix)
 
 
+def _take_card(
+    card: CardSpeedup, table: TableSpeedup, reference_width: int, gpus: IntArray, hours: FloatArray
+) -> FoundSpeedup:
+    """Return what a card says, and where completed runs contradict it."""
+    said = find_contradiction(table, reference_width, gpus, hours, "completed runs")
+    advice = f"{said}; are jobs on more GPUs larger ones? The card is taken; leave it out to fit the runs"
+    words = f"from a model card: {'; '.join(card.describe().values())}"
+    return FoundSpeedup(table, words, reference_width, said and advice)
+
+
 def _tabulate(gpus: list[int], samples_per_s: list[float]) -> FoundSpeedup:
+    warning = find_disagreement(np.array(gpus), np.array(samples_per_s))
     if len(set(gpus)) == 1:
         curve = TableSpeedup(gpus=[gpus[0]], speedup=[1.0], provenance=("measured",))
-        return FoundSpeedup(curve, f"measured at {list_widths(curve.gpus)} only", reference_width=gpus[0])
+        return FoundSpeedup(curve, f"measured at {list_widths(curve.gpus)} only", gpus[0], warning)
     fit = fit_table(gpus, samples_per_s, reference_width=min(gpus))
-    return FoundSpeedup(fit.curve, f"measured at {list_widths(fit.curve.gpus)}", reference_width=min(gpus))
+    return FoundSpeedup(fit.curve, f"measured at {list_widths(fit.curve.gpus)}", min(gpus), warning)
 
 
 def _keep(width: int, *, alone: bool) -> FoundSpeedup:

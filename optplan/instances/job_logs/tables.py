@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from optplan.errors import DataError, nearest_name_hint
-from optplan.instances.csv_tables import open_rows
-from optplan.instances.job_logs.records import LeftOut, LogReading, Row, read_count, read_ending, read_fields
+from optplan.instances.csv_tables import is_parquet, open_rows
+from optplan.instances.job_logs.columns import (
+    IntColumn,
+    Jobs,
+    Memo,
+    Times,
+    Words,
+    Wrong,
+    fill,
+    fill_from_end,
+    read_columns,
+    to_texts,
+)
+from optplan.instances.job_logs.records import LeftOut, LogReading, read_count, read_ending
 from optplan.instances.job_logs.times import Clock, read_seconds
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
@@ -15,8 +30,17 @@ from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 KNOWN_NAMES = {
     "name": ("name", "job name", "jobname", "job_name", "run name", "tags.mlflow.runname", "job"),
     "id": ("id", "job id", "jobid", "job_id", "run id", "run_id", "uid"),
-    "submit": ("submit", "submitted", "submit_time", "submission_time", "submitted_at", "created", "created_at"),
-    "start": ("start", "started", "start time", "start_time", "started_at"),
+    "submit": (
+        "submit",
+        "submitted",
+        "submit_time",
+        "submission_time",
+        "submitted_at",
+        "created",
+        "created_at",
+        "submit_s",
+    ),
+    "start": ("start", "started", "start time", "start_time", "started_at", "start_s"),
     "end": ("end", "ended", "end time", "end_time", "ended_at", "finished_at", "completed_at"),
     "elapsed": ("elapsed", "runtime", "duration", "_runtime", "elapsed_s", "runtime_s", "duration_s", "run_s"),
     "minutes": ("minutes", "run_minutes", "runtime_min", "duration_min"),
@@ -32,17 +56,15 @@ _DELIMITERS = (",", ";", "\t", "|")
 _NOWHERE = "\x1f"
 
 
-def read_table(path: Path, reading: LogReading, *, clock: Clock, left_out: LeftOut) -> Iterator[Row]:
-    """Yield the rows of a table, with or without a byte order mark; what is left out is counted."""
-    delimiter = reading.delimiter or _find_delimiter(path)
+def read_table(path: Path, reading: LogReading, *, clock: Clock, left_out: LeftOut) -> Jobs:
+    """Return the rows of a table, with or without a byte order mark; what is left out is counted."""
+    delimiter = reading.delimiter or ("," if is_parquet(path) else _find_delimiter(path))
 
     def place(header: list[str]) -> list[int]:
         places = _find_columns(path, header, reading)
         return [places.get(role, len(header)) for role in _ROLES]
 
-    return read_fields(
-        path, place, lambda fields, where: _read_row(fields, reading, clock, where), left_out, delimiter=delimiter
-    )
+    return read_columns(path, place, _Reader(reading, clock).read, left_out, delimiter=delimiter)
 
 
 def _find_delimiter(path: Path) -> str:
@@ -88,29 +110,46 @@ def _refuse_without(path: Path, header: list[str], role: str, what: str) -> None
     raise DataError(str(path), problem, f"name it, as in --columns {role}=NAME")
 
 
-def _read_row(fields: Sequence[str], reading: LogReading, clock: Clock, where: int) -> Row:
-    """Read a row; raise ValueError saying what is wrong with it."""
-    name, id_, submit, start, end, elapsed, minutes, hours, gpus, gpu_type, state, label = map(str.strip, fields)
-    start_s = clock.read(start)
-    run_s = read_seconds(elapsed) if elapsed else None
-    if run_s is None and minutes:
-        run_s = read_seconds(minutes, SECONDS_PER_MINUTE)
-    if run_s is None and hours:
-        run_s = read_seconds(hours, SECONDS_PER_HOUR)
-    if run_s is None and start_s is not None:
-        end_s = clock.read(end)
-        run_s = None if end_s is None else end_s - start_s
-    ending = read_ending(state) if state else ("running" if run_s is None else "completed")
-    return Row(
-        id=id_,
-        part="",
-        name=name,
-        label=label,
-        submit_s=clock.read(submit),
-        start_s=start_s,
-        run_s=None if ending in ("running", "pending") else run_s,
-        gpus=read_count(gpus) if reading.gpus is None else reading.gpus,
-        gpu_type=gpu_type,
-        ending=ending,
-        where=where,
-    )
+class _Reader:
+    """Reads blocks of columns; what it has read once it knows."""
+
+    def __init__(self, reading: LogReading, clock: Clock) -> None:
+        self._gpus = reading.gpus
+        self._words = words = Words()
+        self._times = Times(clock.read, by_hour=clock.form is None)
+        self._durations = [
+            Memo(partial(read_seconds, unit_s=unit_s)) for unit_s in (1.0, SECONDS_PER_MINUTE, SECONDS_PER_HOUR)
+        ]
+        self._endings = Memo(lambda state: words[read_ending(state)] if state else None)
+        self._counts = Memo(read_count)
+
+    def read(self, columns: Sequence[Sequence[str]], lines: IntColumn, wrong: Wrong) -> Jobs:
+        """Read a block."""
+        stripped = [[text.strip() for text in column] for column in columns]
+        names, ids, submit, start, end, *durations, gpus, gpu_types, states, labels = stripped
+        start_s = self._times.column(start, wrong)
+        run_s = np.full(len(ids), np.nan)
+        for texts, memo in zip(durations, self._durations, strict=True):
+            fill(run_s, texts, memo.column, wrong)
+        run_s = fill_from_end(run_s, start_s, end, self._times, wrong)
+        words = self._words
+        unsaid = np.where(np.isnan(run_s), words["running"], words["completed"])
+        said = self._endings.column(states, wrong)
+        ending = np.where(np.isnan(said), unsaid, said).astype(np.int32)
+        run_s[(ending == words["running"]) | (ending == words["pending"])] = np.nan
+        counts = self._counts.column(gpus, wrong) if self._gpus is None else np.full(len(ids), float(self._gpus))
+        return Jobs(
+            words,
+            id=to_texts(ids),
+            part=words.column([""] * len(ids)),
+            name=to_texts(names),
+            label=words.column(labels),
+            submit_s=self._times.column(submit, wrong),
+            start_s=start_s,
+            run_s=run_s,
+            gpus=np.nan_to_num(counts).astype(np.int32),
+            gpu_type=words.column(gpu_types),
+            ending=ending,
+            where=lines,
+            completed=np.zeros(len(ids), dtype=np.bool_),
+        )

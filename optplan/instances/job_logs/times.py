@@ -6,7 +6,6 @@ import contextlib
 import math
 import re
 from datetime import UTC, datetime, tzinfo
-from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from optplan.errors import UsageError, show_value
@@ -38,14 +37,9 @@ class Clock:
 
     def __init__(self, zone: tzinfo = UTC, form: str | None = None) -> None:
         self.zone, self.form = zone, form
-        #: Seconds since 1970 at the beginning of an hour, by its text: logs have few hours, and zones take long.
-        self._hours: dict[str, float] = {}
 
     def read(self, text: str) -> float | None:
         """Return seconds since 1970, None where nothing is known; a ValueError says what is no time."""
-        hour = self._hours.get(text[:13])
-        if hour is not None and len(text) == 19:
-            return hour + 60.0 * int(text[14:16]) + int(text[17:])
         if text.casefold() in _NOTHING:
             return None
         try:
@@ -54,8 +48,6 @@ class Clock:
             return self._read_otherwise(text.strip())
         if found.tzinfo is None:
             found = found.replace(tzinfo=self.zone)
-            if self.form is None and len(text) == 19:
-                self._hours[text[:13]] = _count_seconds(found.replace(minute=0, second=0))
         return _count_seconds(found)
 
     def _read_otherwise(self, text: str) -> float:
@@ -79,7 +71,6 @@ def _count_seconds(moment: datetime) -> float:
         raise ValueError(f"{moment.year} is no year of a log") from None
 
 
-@lru_cache(maxsize=100_000)  # a long log has few different ones
 def read_seconds(text: str, unit_s: float = 1.0) -> float | None:
     """Return seconds of ``1-02:03:04``, ``1.5min`` or a number in a unit, None where unknown; else a ValueError."""
     text = text.strip()

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -34,6 +34,8 @@ _USUAL_VOCABULARY = 50_257
 _LAYER_SQUARES = 12
 #: Factor by which parameters may differ from those of layers and hidden size: grouped queries and gates stay within.
 _LARGEST_RATIO = 2.0
+#: Of parameters, and of whatever else is counted: what is more is a slip of the pen.
+_LARGEST_SIZE = 1e15
 #: What usual layers and hidden sizes are multiples of, so that pipelines and tensor-parallel groups divide them.
 _LAYER_STEP, _HIDDEN_STEP = 4, 256
 
@@ -58,6 +60,10 @@ class ModelCard(FrozenModel):
     #: Whether activations are computed again in the backward pass; None for whatever is faster and fits.
     checkpointing: bool | None = None
     assumed: tuple[str, ...] = ()  #: What was filled in, in words.
+
+    if TYPE_CHECKING:  # what a person has to write
+
+        def __init__(self, *, sequence_length: int, global_batch: int, **others: Any) -> None: ...  # noqa: ANN401 - any field
 
     @model_validator(mode="before")
     @classmethod
@@ -100,42 +106,44 @@ def _fill_in(data: Mapping[str, Any]) -> dict[str, Any]:
     experts = card.pop("experts", None)
     if experts not in (None, 0, 1):
         raise ValueError(f"experts: got {show_value(experts)}; mixtures of experts are not computed; measure them")
-    shaped = card.get("layers") is not None and card.get("hidden_size") is not None
-    sizes = [card.get(key) for key in ("parameters", "layers", "hidden_size", "vocabulary")]
-    if not all(size is None or (type(size) in (int, float) and size > 0 and math.isfinite(size)) for size in sizes):
+    sizes: dict[str, Any] = {key: card.get(key) for key in ("parameters", "layers", "hidden_size", "vocabulary")}
+    said = card.get("assumed", ())
+    sound = [size is None or (type(size) in (int, float) and 1 <= size <= _LARGEST_SIZE) for size in sizes.values()]
+    if not isinstance(said, list | tuple):
+        raise ValueError(f"assumed: got {show_value(said)}; a list is needed, or leave it out")
+    if not all(sound):
         return card  # fields say what is wrong
-    if not shaped and card.get("parameters") is None:
+    is_shaped = sizes["layers"] is not None and sizes["hidden_size"] is not None
+    if not is_shaped and sizes["parameters"] is None:
         raise ValueError("parameters, or layers and hidden_size, are needed")
     assumed: list[str] = []
-    if card.get("vocabulary") is None:
-        card["vocabulary"] = _USUAL_VOCABULARY
-        assumed.append(f"vocabulary {_USUAL_VOCABULARY:,} (GPT-3's)")
-    if not shaped:
-        card.update(_find_shape(card))
-        assumed.append(f"{card['layers']} layers of hidden size {card['hidden_size']:,} (as GPT-3's by parameters)")
-    if card.get("parameters") is None:
-        ends = 1 if card.get("tied_embeddings", True) else 2
-        inner = _LAYER_SQUARES * card["layers"] * card["hidden_size"] ** 2
-        card["parameters"] = float(inner + ends * card["vocabulary"] * card["hidden_size"])
-        assumed.append(f"{card['parameters']:,.4g} parameters (12 h² a layer, and the embedding)")
-    return {**card, "assumed": (*card.get("assumed", ()), *assumed)}
+    if sizes["vocabulary"] is None:
+        sizes["vocabulary"] = _USUAL_VOCABULARY
+        assumed.append(f"vocabulary of {_USUAL_VOCABULARY:,} (GPT-3's)")
+    ends = sizes["vocabulary"] * (1 if card.get("tied_embeddings", True) else 2)
+    if not is_shaped:
+        sizes["layers"], sizes["hidden_size"] = _find_shape(sizes["parameters"], ends, sizes)
+        assumed.append(f"{sizes['layers']} layers of hidden size {sizes['hidden_size']:,} (by GPT-3's shapes)")
+    if sizes["parameters"] is None:
+        inner = _LAYER_SQUARES * sizes["layers"] * sizes["hidden_size"] ** 2
+        sizes["parameters"] = float(inner + ends * sizes["hidden_size"])
+        assumed.append(f"{sizes['parameters']:,.4g} parameters (12 h² in a layer, and the embedding)")
+    return {**card, **sizes, "assumed": (*said, *assumed)}
 
 
-def _find_shape(card: Mapping[str, Any]) -> dict[str, int]:
+def _find_shape(parameters: float, ends: float, known: Mapping[str, Any]) -> tuple[int, int]:
     """Return layers and hidden size of the usual shape with these parameters, keeping what is said of them."""
-    parameters, layers, hidden = float(card["parameters"]), card.get("layers"), card.get("hidden_size")
-    logs = np.log(_USUAL_SHAPES)
-    if layers is None and hidden is None:
+    layers, hidden = known["layers"], known["hidden_size"]
+    if layers is None and hidden is not None:
+        return max(1, round((parameters - ends * hidden) / (_LAYER_SQUARES * hidden**2))), hidden
+    if layers is None:
+        logs = np.log(_USUAL_SHAPES)
         typical = math.exp(np.interp(math.log(parameters), logs[:, 0], logs[:, 1]))
         layers = max(1, round(typical / _LAYER_STEP)) * _LAYER_STEP
-    ends = card["vocabulary"] * (1 if card.get("tied_embeddings", True) else 2)
-    if hidden is None:  # the positive root of 12 layers h^2 + ends h = parameters
-        square = _LAYER_SQUARES * layers
-        root = (math.sqrt(ends**2 + 4.0 * square * parameters) - ends) / (2.0 * square)
-        hidden = max(1, round(root / _HIDDEN_STEP)) * _HIDDEN_STEP
-    if layers is None:
-        layers = max(1, round((parameters - ends * hidden) / (_LAYER_SQUARES * hidden**2)))
-    return {"layers": int(layers), "hidden_size": int(hidden)}
+    # The positive root of 12 layers h^2 + ends h = parameters.
+    square = _LAYER_SQUARES * layers
+    root = (math.sqrt(ends**2 + 4.0 * square * parameters) - ends) / (2.0 * square)
+    return layers, max(1, round(root / _HIDDEN_STEP)) * _HIDDEN_STEP
 
 
 class Accelerator(FrozenModel):
@@ -165,18 +173,7 @@ class Cluster(FrozenModel):
 def load_accelerators() -> dict[str, Accelerator]:
     """Return the types of GPUs that are known, by name; their data has its sources with it."""
     data = json.loads((Path(__file__).parent / "accelerators.json").read_text(encoding="utf-8"))
-    return {
-        name: Accelerator(
-            name=name,
-            peak_flops=row["peak_tflops"] * 1e12,
-            memory_bytes=row["memory_gb"] * 1e9,
-            hbm_bytes_per_s=row["memory_gb_per_s"] * 1e9,
-            nvlink_bytes_per_s=row["link_gb_per_s"] * 1e9,
-            network_bytes_per_s=row["network_gbit_per_s"] * 1e9 / 8,
-            **{key: row[key] for key in ("gpus_per_node", "bf16", "validated", "source")},
-        )
-        for name, row in data["accelerators"].items()
-    }
+    return {name: Accelerator(name=name, **row) for name, row in data["accelerators"].items()}
 
 
 def make_cluster(gpu: str, *, gpus_per_node: int | None = None, network_bytes_per_s: float | None = None) -> Cluster:
@@ -189,9 +186,10 @@ def make_cluster(gpu: str, *, gpus_per_node: int | None = None, network_bytes_pe
     """
     known = load_accelerators()
     name = gpu.casefold()
-    several = [each for each in known if each.startswith(f"{name}-")]
+    several = [f"{gpu}={each}" for each in known if each.startswith(f"{name}-")]
     if name not in known:
-        hint = f"say which: {', '.join(several)}" if several else nearest_name_hint(name, known)
+        said = f"say which to `optplan import card`, as in --gpu {' or '.join(several)}"
+        hint = said if several else nearest_name_hint(name, known)
         raise DataError("gpu", f"no such type with data for model cards: {show_value(gpu)}", hint)
     kind = known[name]
     return Cluster(

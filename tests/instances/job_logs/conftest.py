@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 
 from optplan.instances.job_logs import LogFormat, LogReading, read_log
-from optplan.instances.job_logs.records import Job, LeftOut
+from optplan.instances.job_logs.records import LeftOut, Row
 
-Read = Callable[..., tuple[list[Job], LeftOut]]
+Read = Callable[..., tuple[list[Row], LeftOut]]
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
     """Write a log and read it; options are those of :class:`LogReading`."""
 
-    def write_and_read(text: str | bytes, form: str = "csv", **options: object) -> tuple[list[Job], LeftOut]:
+    def write_and_read(text: str | bytes, form: str = "csv", **options: object) -> tuple[list[Row], LeftOut]:
         path = tmp_path / ("log.json" if form == "kubernetes" else "log.txt")
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return read_log(path, LogReading(LogFormat(form), **options))  # type: ignore[arg-type]
+        jobs, left_out = read_log(path, LogReading(LogFormat(form), **options))  # type: ignore[arg-type]
+        return list(jobs), left_out
 
     return write_and_read

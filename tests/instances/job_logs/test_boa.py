@@ -9,7 +9,8 @@ import pytest
 from optplan.errors import DataError, DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.job_logs.boa import LogTerms, build_log_instance
-from optplan.instances.job_logs.records import Job, LeftOut
+from optplan.instances.job_logs.columns import Jobs
+from optplan.instances.job_logs.records import LeftOut, Row
 from optplan.instances.job_logs.speedups import Measured, SpeedupSources, Throughputs
 
 HOUR = 3600.0
@@ -18,12 +19,13 @@ HOUR = 3600.0
 pytestmark = pytest.mark.filterwarnings("ignore:.*rests on:optplan.errors.DataWarning")
 
 
-def _job(submit_h: float, hours: float | None = 2.0, gpus: int = 2, kind: str = "t4") -> Job:
-    return Job("job", "", HOUR * submit_h, 600.0, None if hours is None else HOUR * hours, gpus, kind)
+def _job(submit_h: float, hours: float | None = 2.0, gpus: int = 2, kind: str = "t4") -> Row:
+    run_s = None if hours is None else HOUR * hours
+    return Row("", "", "job", "", HOUR * submit_h, HOUR * submit_h + 600.0, run_s, gpus, kind, "", 0)
 
 
 def _build(
-    classes: Mapping[str, Sequence[Job]],
+    classes: Mapping[str, Sequence[Row]],
     *,
     assumed: Mapping[str, str] | None = None,
     throughputs: Throughputs | None = None,
@@ -36,7 +38,7 @@ def _build(
     stated = {"": "linear"} if assumed is None else assumed
     sources = SpeedupSources(Measured(throughputs or {}, pauses or {}), stated, fit_runs=fit_runs or {})
     made = LogTerms("mine", {"log": "jobs.txt"}, "by hand", **given)  # type: ignore[arg-type]
-    return build_log_instance({name: list(jobs) for name, jobs in classes.items()}, sources, made, left_out)
+    return build_log_instance({name: Jobs.of(jobs) for name, jobs in classes.items()}, sources, made, left_out)[0]
 
 
 def test_rates_and_sizes_by_hand() -> None:
@@ -128,11 +130,6 @@ def test_arrivals_in_clumps_are_said() -> None:
 @pytest.mark.parametrize(
     ("classes", "options", "message"),
     [
-        (
-            {"a": [_job(1), _job(2), _job(3, kind="a100")]},
-            {},
-            r"gpu_types: jobs ran on t4 \(67% of the jobs\), a100 \(33% of the jobs\), .*as in --gpu t4",
-        ),
         ({"a": [_job(1, None)]}, {}, r"no job has a known size; 1 jobs of classes of which none has a known size \(f"),
         ({"a": [_job(1), _job(1)]}, {"since_s": None, "until_s": None}, r"span: covers no time: .*--since and --until"),
         ({"a": [_job(1)]}, {"assumed": {"b": "linear"}}, r"--assume: there is no class 'b'; known: a"),
@@ -142,7 +139,7 @@ def test_arrivals_in_clumps_are_said() -> None:
     ],
 )
 def test_logs_that_make_no_instance(
-    classes: Mapping[str, Sequence[Job]], options: dict[str, object], message: str
+    classes: Mapping[str, Sequence[Row]], options: dict[str, object], message: str
 ) -> None:
     """Each with what to do."""
     with pytest.raises(DataError, match=message):

@@ -56,11 +56,11 @@ def _read(tmp_path: Path, text: str, form: str) -> None:
     path = tmp_path / ("log.json" if form == "kubernetes" else "log.txt")
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
-        jobs, _ = read_log(path, LogReading(LogFormat(form), timezone="Europe/Berlin"))
-        suggest_classes(jobs)
+        found, _ = read_log(path, LogReading(LogFormat(form), timezone="Europe/Berlin"))
+        suggest_classes(found)
     except OptplanError:
         return
-    assert all(job.gpus >= 1 and (job.run_s is None or 0 <= job.run_s < 1e11) for job in jobs)
+    assert all(job.gpus >= 1 and (job.run_s is None or 0 <= job.run_s < 1e11) for job in found)
 
 
 @pytest.mark.parametrize(("form", "text", "mark"), [("sacct", SACCT, "|"), ("csv", CSV, ",")])

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError, UsageError
-from optplan.instances.job_logs.records import Job
+from optplan.instances.job_logs.columns import Jobs
+from optplan.instances.job_logs.records import Row
 from optplan.instances.job_logs.speedups import Measured, SpeedupSources, read_assumption, read_measured
 from optplan.schema import FloatArray
 from optplan.speedup import AmdahlSpeedup, TableSpeedup
@@ -18,9 +19,11 @@ from optplan.speedup import AmdahlSpeedup, TableSpeedup
 TABLE = "class,gpus,samples_per_s\nvision,1,100\nvision,2,180\nvision,4,300\n"
 
 
-def _runs(*runs: tuple[int, float], completed: bool = True) -> list[Job]:
+def _runs(*runs: tuple[int, float], completed: bool = True) -> Jobs:
     """Make jobs of so many GPUs and hours."""
-    return [Job("job", "", 0.0, None, 3600.0 * hours, gpus, "", completed) for gpus, hours in runs]
+    return Jobs.of(
+        Row("", "", "job", "", 0.0, None, 3600.0 * hours, gpus, "", "", 0, completed) for gpus, hours in runs
+    )
 
 
 def test_throughputs_come_as_csv_or_json(tmp_path: Path) -> None:
@@ -63,6 +66,11 @@ def test_a_profile_of_one_class(tmp_path: Path) -> None:
             "t.json",
             '{"speedup": {"t4": {"gpus": [1], "speedup": [1]}}, "rescale_s": "long"}',
             r"t\.json: rescale_s: got 'long'; seconds are needed",
+        ),
+        (
+            "t.json",
+            '{"speedup": {"h100": {"gpus": [1], "speedup": [1], "provenance": "card"}}}',
+            r"was computed from a model card, not measured; give it by --card t=",
         ),
         ("t.json", '{"a": 1}', r"t\.json: is no table of throughputs; a list of objects with class, gpus"),
     ],
@@ -118,17 +126,17 @@ def test_where_a_speedup_comes_from_is_a_part_of_it() -> None:
 def test_runs_that_did_not_complete_say_nothing_of_speedups() -> None:
     """Completed runs fall as 8 h / k^0.5; failed ones, which stop after 1 h on any width, would make that flatter."""
     completed, failed = _runs((1, 8.0), (4, 4.0), (16, 2.0)), _runs((1, 1.0), (4, 1.0), (16, 1.0), completed=False)
-    found = SpeedupSources(Measured({}), {}).find("x", [*completed, *failed])
+    found = SpeedupSources(Measured({}), {}).find("x", Jobs.of([*completed, *failed]))
     assert found.words.startswith("fitted to 3 completed runs on 1, 4, 16 GPUs")
     assert found.at(np.array([16]))[0] == pytest.approx(4.0, rel=1e-6)
-    one = SpeedupSources(Measured({}), {}).find("x", [*completed[:1], *failed])
+    one = SpeedupSources(Measured({}), {}).find("x", Jobs.of([*completed[:1], *failed]))
     assert one.warning == "runs on other widths than 1 GPUs did not complete; it keeps to these"
     message = (
         r"is not known: no run completed, on any of 1, 4, 16 GPUs; measure it, .* by --fit-runs x=all, or leave such"
     )
     with pytest.raises(DataError, match=message):
         SpeedupSources(Measured({}), {}).find("x", failed)
-    every = SpeedupSources(Measured({}), {}, fit_runs={"x": "all"}).find("x", [*completed, *failed])
+    every = SpeedupSources(Measured({}), {}, fit_runs={"x": "all"}).find("x", Jobs.of([*completed, *failed]))
     assert every.words.startswith("fitted to 6 runs on 1, 4, 16 GPUs")
     assert every.at(np.array([16]))[0] < 2.5
 
