@@ -110,8 +110,8 @@ class Times:
         if (tail[:, [0, 3]] != ord(":")).any() or (digits > [5, 9, 5, 9]).any():
             return None
         begins = np.append(True, (head[1:] != head[:-1]).any(axis=1))  # an hour other than the row's before
-        hours = self._hours.column([texts[place][:-_TAIL] for place in np.flatnonzero(begins)], wrong)
-        return hours[np.cumsum(begins) - 1] + digits @ _SECONDS_OF_DIGITS
+        hours = self._hours.column([texts[place][:-_TAIL] for place in np.flatnonzero(begins).tolist()], wrong)
+        return np.asarray(hours[np.cumsum(begins) - 1] + digits @ _SECONDS_OF_DIGITS)
 
 
 def _read_hour(read: Callable[[str], float | None], text: str) -> float | None:

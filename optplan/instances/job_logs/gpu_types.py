@@ -97,7 +97,8 @@ def find_speedups(
 
 
 def _widths(jobs: Jobs, which: BoolColumn) -> list[int]:
-    return np.unique(jobs.gpus[which]).tolist()
+    widths: list[int] = np.unique(jobs.gpus[which]).tolist()
+    return widths
 
 
 def _compare(

@@ -252,7 +252,7 @@ def test_many_runs_say_how_jobs_scale() -> None:
 
 def test_between_widths_of_a_table_and_beyond() -> None:
     """Three GPUs lie between 180 and 300 on a line of logarithms; eight are not known."""
-    found = SpeedupSources(Measured({"x": ([1, 2, 4], [100.0, 180.0, 300.0])}), {}).find("x", [])
+    found = SpeedupSources(Measured({"x": ([1, 2, 4], [100.0, 180.0, 300.0])}), {}).find("x", Jobs.of(()))
     three = 1.8 * (3 / 1.8) ** (np.log(1.5) / np.log(2))
     assert found.at(np.array([1, 3, 4])).tolist() == pytest.approx([1.0, three, 3.0])
     assert np.isnan(found.at(np.array([8]))[0])
