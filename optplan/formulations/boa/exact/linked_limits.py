@@ -58,7 +58,7 @@ def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
 
 
 def certify(instance: BoaInstance, found: linked_dual.LinkedBound) -> LagrangianCertificate:
-    """Write a bound as a certificate: about the limits as given, which may be others than those kept by the tolerance."""
+    """Write a bound as a certificate: about the limits as given, and not those that were kept."""
     multipliers = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
     given = np.array(list(instance.whole_limits.values()))
     return LagrangianCertificate(

@@ -390,7 +390,7 @@ class BracketPaths:
             seconds = np.where(fitting, options.expected_s, math.inf)
             quickest, place = np.unique(seconds.argmin(axis=1), return_inverse=True)
             missing_s = np.array([self.charges.missing_after(stage, option) for option in quickest.tolist()])
-            return fitting & (seconds <= (options.expected_s[quickest] + missing_s)[place, None])
+            return np.asarray(fitting & (seconds <= (options.expected_s[quickest] + missing_s)[place, None]))
         order = np.lexsort((options.busy_gpu_s, options.expected_s))
         usd = np.where(fitting, self._node_usd(options, np.arange(order.size), held), math.inf)[:, order]
         marked = np.zeros(fitting.shape, dtype=np.bool_)
