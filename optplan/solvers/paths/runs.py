@@ -70,8 +70,9 @@ class RunGraphs:
         #: Room to work in.
         self.run = np.empty((depth, self.width))
         self.enter = np.empty((self.num_kinds, self.width))
-        self.go = np.empty((depth + 1, self.width))
-        self.part = np.empty((depth + 1, self.width))
+        #: What paths cost from each node on, where a run begins there (``go``) and where one goes on (``part``).
+        self.tables = np.empty((2, depth + 1, self.width))
+        self.go, self.part = self.tables[0], self.tables[1]
         self.through = np.empty((depth + 1, self.width))
         self.come = np.empty(self.width)
         self.suffix = np.empty((depth + 1, self.num_kinds))
@@ -102,8 +103,7 @@ class RunGraphs:
                 if self.own[g, h] >= 0:
                     left = self.room[self.own[g, h]] - (self.total[self.own[g, h]] - self.forced[g, h])
                     if self.left[g, h] < 0.0 or not self.enough[g, h] <= left < self.too_much[g, h]:
-                        self.find_reach(g, h, left)
-                        self.changes[g] += 1
+                        self.changes[g] += self.find_reach(g, h, left)
                     self.left[g, h] = left
         return True
 
@@ -161,8 +161,8 @@ class RunGraphs:
             lowest = best
         return min(away, lowest)
 
-    def find_reach(self, g: int, h: int, left: float) -> None:
-        """Find how long each run on a kind can be within what is left of its own limit.
+    def find_reach(self, g: int, h: int, left: float) -> bool:
+        """Find how long each run on a kind can be within what is left of its own limit; return whether that is new.
 
         Where the masks leave only nodes of the kind in other layers, these take something of it too. A part of a run
         needs no more than the run: where one is not cut short, none that begins later is.
@@ -170,6 +170,7 @@ class RunGraphs:
         endless = 1e300 * 1e300
         limit = self.own[g, h] + 1
         origin, end = self.starts[g], self.starts[g + 1]
+        before = self.free[g, h]
         self.free[g, h] = 1
         self.enough[g, h], self.too_much[g, h] = 0.0, endless
         self.must[0] = 0.0
@@ -182,7 +183,7 @@ class RunGraphs:
                 if f != h and self.low[row, f] < self.high[row, f]:
                     best = 0.0
             self.must[row - origin + 1] = self.must[row - origin] + (best if best < endless else 0.0)
-        begin = origin
+        begin, changed = origin, False
         while begin < end:
             row = begin
             cut = False
@@ -210,11 +211,13 @@ class RunGraphs:
                 self.enough[g, h] = max(self.enough[g, h], need)
                 lowest = best
                 row += 1
-            self.reach[begin, h] = row - origin
-            begin += 1
-            while not cut and begin < row:
+            while True:
+                changed = changed or self.reach[begin, h] != row - origin
                 self.reach[begin, h] = row - origin
                 begin += 1
+                if cut or begin >= row:
+                    break
+        return changed or before != self.free[g, h]
 
     def weigh(self, g: int, weights: Floats) -> None:
         """Write what a graph's steps and entries cost under weights (1 + L,); closed nodes are infinite."""
@@ -247,7 +250,7 @@ class RunGraphs:
         The layers from ``known`` on are there already.
         """
         for j in range(known - 1, begin - 1, -1):
-            self.step_back(g, h, j, end, self.part)
+            self.step_back(g, h, j, end, 1)
 
     def retreat(self, g: int) -> None:
         """Write what paths cost from each node on, where a run begins, and behind each run, from the end."""
@@ -258,7 +261,7 @@ class RunGraphs:
         for j in range(depth - 1, -1, -1):
             for h in range(self.num_kinds):
                 if self.free[g, h]:
-                    self.step_back(g, h, j, depth, self.go)
+                    self.step_back(g, h, j, depth, 0)
                     continue
                 first, behind = self.low[self.starts[g] + j, h], self.high[self.starts[g] + j, h]
                 end = self.reach[self.starts[g] + j, h]
@@ -299,7 +302,7 @@ class RunGraphs:
             for f in range(self.num_kinds):
                 self.suffix[j, f] = second if f == nearest else best
 
-    def step_back(self, g: int, h: int, j: int, end: int, table: Floats) -> None:
+    def step_back(self, g: int, h: int, j: int, end: int, table: int) -> None:
         """Write into a table what paths cost from each node of a kind on, where the run ends before ``end``."""
         row = self.starts[g] + j
         f = h if self.per_kind else 0
@@ -308,12 +311,12 @@ class RunGraphs:
         if j + 1 < end:
             first, behind = self.low[row + 1, h], self.high[row + 1, h]
             for k in range(first, behind):
-                ending = min(ending, table[j + 1, k] + self.enter[f, k])
+                ending = min(ending, self.tables[table, j + 1, k] + self.enter[f, k])
         for k in range(self.low[row, h], self.high[row, h]):
             cost = ending
-            if first <= k < behind and table[j + 1, k] < cost:
-                cost = table[j + 1, k]
-            table[j, k] = cost + self.run[j, k]
+            if first <= k < behind and self.tables[table, j + 1, k] < cost:
+                cost = self.tables[table, j + 1, k]
+            self.tables[table, j, k] = cost + self.run[j, k]
 
     def price(self, g: int, weights: Floats) -> float:
         """Find a graph's best path of possible runs under weights (1 + L,); return its weighted sum."""
@@ -437,7 +440,7 @@ class RunGraphs:
         for j in range(depth):
             for h in range(self.num_kinds):
                 if self.free[g, h]:
-                    self.step_on(g, h, j, j > 0, True, self.go)
+                    self.step_on(g, h, j, j > 0, True, 0)
                     continue
                 end = self.reach[origin + j, h]
                 if end <= j:
@@ -446,10 +449,10 @@ class RunGraphs:
                 joins = j > 0 and self.reach[origin + j - 1, h] == end
                 if not joins:
                     self.lengthen(g, h, j, end, end)
-                self.step_on(g, h, j, joins, True, self.part)
+                self.step_on(g, h, j, joins, True, 1)
                 if j + 1 == end or self.reach[origin + j + 1, h] != end:
                     for layer in range(j + 1, end):
-                        self.step_on(g, h, layer, True, False, self.part)
+                        self.step_on(g, h, layer, True, False, 1)
         count = 0
         for j in range(depth):
             for h in range(self.num_kinds):
@@ -459,10 +462,10 @@ class RunGraphs:
                         count += 1
         return count
 
-    def step_on(self, g: int, h: int, j: int, goes_on: bool, begins: bool, table: Floats) -> None:
+    def step_on(self, g: int, h: int, j: int, goes_on: bool, begins: bool, table: int) -> None:
         """Lengthen runs on a kind by a layer: whether there are some that go on, and whether others begin in it.
 
-        ``come`` holds what paths cost up to a node of the last layer, ``table`` what they cost from a node on.
+        ``come`` holds what paths cost up to a node of the last layer, the table what they cost from a node on.
         """
         endless = 1e300 * 1e300
         row = self.starts[g] + j
@@ -495,7 +498,7 @@ class RunGraphs:
                 else:
                     cost = min(cost, left + self.enter[0, k])
             if self.run[j, k] < endless:
-                self.through[j, k] = min(self.through[j, k], cost + table[j, k])
+                self.through[j, k] = min(self.through[j, k], cost + self.tables[table, j, k])
             self.come[k] = cost + self.run[j, k]
             best = min(best, self.come[k])
         self.prefix[j + 1, h] = min(self.prefix[j + 1, h], best)
