@@ -163,7 +163,7 @@ def _divide(paths: NodeArray, levels: FloatArray, kinds: list[int]) -> Iterator[
         kind = bisect_right(kinds, node)
         ranges.append((kinds[kind - 1], node + 1 if after < kinds[kind] else kinds[kind]))
     first, behind = np.array(ranges).T[:, :, None, None]
-    shares = ((first <= stretches) & (stretches < behind)) @ levels
+    shares = np.cumsum(((first <= stretches) & (stretches < behind)) * levels, axis=-1)[..., -1]
     for (first, behind), weights in zip(ranges, shares.tolist(), strict=True):
         start = 0
         for at, weight in enumerate(weights):
