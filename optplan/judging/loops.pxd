@@ -6,6 +6,12 @@ cimport cython
 cpdef double find_least_path(const double[:, ::1] run, const double[:, :, :] enter, const Py_ssize_t[::1] group,
     double[::1] best, double[::1] least) noexcept
 
+@cython.locals(endless=double, kept=Py_ssize_t, begin=Py_ssize_t, total=Py_ssize_t, old=Py_ssize_t, steps=Py_ssize_t,
+    own=Py_ssize_t, least=double, step=Py_ssize_t, count=Py_ssize_t, of_group=bint, place=Py_ssize_t, at=double,
+    over=double)
+cpdef Py_ssize_t sweep_undominated(Py_ssize_t[::1] order, const Py_ssize_t[:] group, const double[:] first,
+    const double[:] low, const double[:] high, double[:, ::1] room, bint goes_on) noexcept nogil
+
 cdef class EndLists:
     cdef const double[:, :, ::1] steps
     cdef const double[:, :, :, ::1] entries

@@ -1,4 +1,4 @@
-"""The loops in which a check spends its time: the least path of a graph, and the listing of paths from their ends on.
+"""The loops in which a check spends its time: the least path of a graph, and which of many paths may be the best.
 
 ``loops.pxd`` has the types with which Cython compiles this file; without a compiler it runs as it stands, slower.
 Written without sight of any solver, and shares no line with one.
@@ -50,6 +50,39 @@ def find_least_path(run: Floats, enter: Floats, group: Places, best: Floats, lea
     for f in range(groups):
         found = min(found, least[f])
     return found
+
+
+def sweep_undominated(
+    order: Places, group: Places, first: Floats, low: Floats, high: Floats, room: Floats, goes_on: bool
+) -> int:
+    """Keep the points of a group that no other of it is certain to beat, which are put first in ``order``; count them.
+
+    A point has a ``first`` number, and a second one between ``low`` and ``high``. In ``order`` (M,) they are sorted by
+    group, first number and ``high``. With ``goes_on``, points of groups before count, too; ``room`` (4, M) is for work.
+    """
+    endless = 1e300 * 1e300
+    kept, begin, total, old, steps = 0, 0, order.shape[0], 0, 0
+    while begin < total:
+        own, least, step, count = group[order[begin]], endless, 0, 0
+        # Two sorted lists are merged: the group's points, and the falling steps of those before; new steps come of it.
+        while (begin < total and group[order[begin]] == own) or step < steps:
+            of_group = begin < total and group[order[begin]] == own
+            if of_group and (step == steps or first[order[begin]] < room[old, step]):
+                place = order[begin]
+                begin += 1
+                at, over = first[place], high[place]
+                if low[place] < least:
+                    order[kept] = place
+                    kept += 1
+            else:
+                at, over = room[old, step], room[old + 1, step]
+                step += 1
+            if over < least:
+                least = over
+                room[2 - old, count], room[3 - old, count] = at, over
+                count += 1
+        old, steps = 2 - old, count if goes_on else 0
+    return kept
 
 
 class EndLists:

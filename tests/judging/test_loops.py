@@ -1,4 +1,4 @@
-"""The judges' compiled loops: least paths, and ends of paths within an allowance, as all paths and Python have them."""
+"""The judges' compiled loops: least paths, ends of paths within an allowance, sweeps; as Python has them."""
 
 from __future__ import annotations
 
@@ -77,6 +77,34 @@ def test_every_undominated_path_within_the_allowance_is_listed(seed: int, limits
     assert all((found <= point + 1e-9).all(axis=1).any() for point in near)
 
 
+def sweep(module: ModuleType, seed: int, *, goes_on: bool) -> tuple[list[int], np.ndarray, list[np.ndarray]]:
+    """Return which of some random points are kept, in order, with the groups and the numbers of all."""
+    random = np.random.default_rng(seed)
+    group = random.integers(0, 4, 40).astype(np.intp)
+    first, low = (random.integers(0, 8, 40).astype(float) for _ in range(2))
+    high = low + random.integers(0, 2, 40)
+    order = np.lexsort((high, first, group))
+    kept = module.sweep_undominated(order, group, first, low, high, np.empty((4, 40)), goes_on)
+    return order[:kept].tolist(), group, [first, low, high]
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("seed", range(30))
+def test_what_a_sweep_drops_is_beaten_by_what_it_keeps(seed: int, *, goes_on: bool) -> None:
+    """Points that are dropped have one before them that is certainly no worse, and points that are kept have none."""
+    kept, group, (first, low, high) = sweep(loops, seed, goes_on=goes_on)
+    order = np.lexsort((high, first, group))
+    for place, point in enumerate(order):
+        rivals = [
+            rival
+            for rival in order
+            if (group[rival] < group[point] if goes_on else False)
+            or (group[rival] == group[point] and rival in order[:place])
+        ]
+        beaten = [rival for rival in rivals if first[rival] <= first[point] and high[rival] <= low[point]]
+        assert (point in kept) == (not beaten)
+
+
 @pytest.mark.parametrize("limits", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(10))
 def test_compiled_and_interpreted_agree_to_the_bit(interpret: Interpret, seed: int, limits: int) -> None:
@@ -84,6 +112,8 @@ def test_compiled_and_interpreted_agree_to_the_bit(interpret: Interpret, seed: i
     graph, interpreted = draw(seed, limits), interpret(loops)
     assert list_paths(loops, graph, 4.3).tolist() == list_paths(interpreted, graph, 4.3).tolist()
     assert find_least(loops, seed) == find_least(interpreted, seed)
+    goes_on = limits == 1
+    assert sweep(loops, seed, goes_on=goes_on)[0] == sweep(interpreted, seed, goes_on=goes_on)[0]
 
 
 def test_a_long_list_minds_the_stopwatch() -> None:

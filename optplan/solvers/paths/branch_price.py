@@ -291,8 +291,8 @@ class BranchAndPrice:
         owner = np.asarray(master.owner)[known]
         weights = self.root.weights[1:] * self.limits / master.unit
         reduced = value + entries @ weights
-        graphs, order = master.num_graphs, np.argsort(reduced, kind="stable")
-        lists = [order[owner[order] == g][: TUNING.choice_paths] for g in range(graphs)]
+        graphs = master.num_graphs
+        lists = [_find_least(reduced, np.flatnonzero(owner == g), TUNING.choice_paths) for g in range(graphs)]
         if not all(each.size for each in lists):
             return
         order_of = sorted(range(graphs), key=lambda g: (lists[g].size, g))
@@ -415,6 +415,15 @@ class BranchAndPrice:
         master.load(basis)
         self._generate(1.0, self.cutoff)
         return master.bound, np.asarray(master.best).copy(), np.asarray(master.basis).copy()
+
+
+def _find_least(numbers: FloatArray, places: IntArray, count: int) -> IntArray:
+    """Return the places of the least numbers, in order; of equal ones the first."""
+    own = numbers[places]
+    if own.size > count:  # to sort all of many takes longer than to find where the least end
+        near = own <= np.partition(own, count)[count]
+        places, own = places[near], own[near]
+    return places[np.argsort(own, kind="stable")[:count]]
 
 
 def _round(weights: FloatArray, digits: int) -> FloatArray:

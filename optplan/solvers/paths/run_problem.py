@@ -156,12 +156,15 @@ def _divide(paths: NodeArray, levels: FloatArray, kinds: list[int]) -> Iterator[
     Of neighbouring layers with the same share there is one, in their middle. Layers in which no path moves are one.
     """
     begins = [0, *(np.flatnonzero((paths[:, 1:] != paths[:, :-1]).any(axis=0)) + 1).tolist(), paths.shape[1]]
-    stretches, shares = paths[:, begins[:-1]].T.tolist(), levels.tolist()
-    used = sorted(set(itertools.chain.from_iterable(stretches)))
+    stretches = paths[:, begins[:-1]].T
+    used = sorted(set(stretches.ravel().tolist()))
+    ranges = []
     for node, after in itertools.zip_longest(used, used[1:], fillvalue=kinds[-1]):
         kind = bisect_right(kinds, node)
-        first, behind = kinds[kind - 1], node + 1 if after < kinds[kind] else kinds[kind]
-        weights = [sum(w for w, k in zip(shares, row, strict=True) if first <= k < behind) for row in stretches]
+        ranges.append((kinds[kind - 1], node + 1 if after < kinds[kind] else kinds[kind]))
+    first, behind = np.array(ranges).T[:, :, None, None]
+    shares = np.cumsum(((first <= stretches) & (stretches < behind)) * levels, axis=-1)[..., -1]
+    for (first, behind), weights in zip(ranges, shares.tolist(), strict=True):
         start = 0
         for at, weight in enumerate(weights):
             if at + 1 < len(weights) and abs(weights[at + 1] - weight) <= 1e-9:

@@ -13,6 +13,7 @@ cdef class RunGraphs:
     cdef bint per_kind
     cdef public unsigned char[:, ::1] closed
     cdef unsigned char[:, ::1] seen, free
+    cdef Py_ssize_t[::1] changes
     cdef Py_ssize_t[:, ::1] reach, low, high, least_low, most_high
     cdef public double[:, ::1] forced
     cdef double[:, ::1] left, cheapest, enough, too_much
@@ -20,6 +21,7 @@ cdef class RunGraphs:
     cdef public double[::1] least
     cdef public int[:, ::1] path
     cdef public double[:, ::1] sums
+    cdef double[:, :, ::1] tables
     cdef double[:, ::1] run, enter, go, part, suffix, prefix, through
     cdef double[::1] come, must
 
@@ -38,15 +40,15 @@ cdef class RunGraphs:
 
     @cython.locals(endless=double, limit=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, origin=Py_ssize_t,
         end=Py_ssize_t, begin=Py_ssize_t, row=Py_ssize_t, lowest=double, best=double, k=Py_ssize_t, cost=double,
-        need=double, f=Py_ssize_t, cut=bint)
-    cdef void find_reach(self, Py_ssize_t g, Py_ssize_t h, double left) noexcept nogil
+        need=double, f=Py_ssize_t, cut=bint, changed=bint,
+        before=bint)
+    cdef bint find_reach(self, Py_ssize_t g, Py_ssize_t h, double left) noexcept nogil
 
-    @cython.locals(endless=double, h=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, row=Py_ssize_t, k=Py_ssize_t,
-        limit=Py_ssize_t, weight=double, f=Py_ssize_t)
+    @cython.locals(endless=double, origin=Py_ssize_t, h=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, c=Py_ssize_t,
+        weight=double, row=Py_ssize_t, k=Py_ssize_t, cost=double, f=Py_ssize_t)
     cdef void weigh(self, Py_ssize_t g, const double[::1] weights) noexcept nogil
 
-    @cython.locals(endless=double, first=Py_ssize_t, behind=Py_ssize_t, f=Py_ssize_t, lowest=double, j=Py_ssize_t,
-        ending=double, k=Py_ssize_t, cost=double, origin=Py_ssize_t)
+    @cython.locals(j=Py_ssize_t)
     cdef void lengthen(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t begin, Py_ssize_t known,
         Py_ssize_t end) noexcept nogil
 
@@ -54,12 +56,14 @@ cdef class RunGraphs:
         end=Py_ssize_t, k=Py_ssize_t, known=Py_ssize_t)
     cdef void retreat(self, Py_ssize_t g) noexcept nogil
 
-    @cython.locals(endless=double, f=Py_ssize_t, h=Py_ssize_t, lowest=double, k=Py_ssize_t, left=Py_ssize_t)
+    @cython.locals(endless=double, best=double, second=double, nearest=Py_ssize_t, f=Py_ssize_t, h=Py_ssize_t,
+        first=Py_ssize_t, behind=Py_ssize_t, lowest=double, k=Py_ssize_t)
     cdef void leave(self, Py_ssize_t g, Py_ssize_t j) noexcept nogil
 
-    @cython.locals(endless=double, row=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, f=Py_ssize_t, ending=double,
-        k=Py_ssize_t, cost=double)
-    cdef void step_back(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t j, Py_ssize_t depth) noexcept nogil
+    @cython.locals(row=Py_ssize_t, f=Py_ssize_t, ending=double, first=Py_ssize_t, behind=Py_ssize_t, k=Py_ssize_t,
+        cost=double)
+    cdef void step_back(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t j, Py_ssize_t end,
+        Py_ssize_t table) noexcept nogil
 
     @cython.locals(endless=double, best=double, node=Py_ssize_t, kind=Py_ssize_t, h=Py_ssize_t, f=Py_ssize_t,
         k=Py_ssize_t)
@@ -86,4 +90,4 @@ cdef class RunGraphs:
     @cython.locals(endless=double, row=Py_ssize_t, first=Py_ssize_t, behind=Py_ssize_t, own=Py_ssize_t,
         lowest=double, k=Py_ssize_t, left=double, f=Py_ssize_t, best=double, cost=double)
     cdef void step_on(self, Py_ssize_t g, Py_ssize_t h, Py_ssize_t j, bint goes_on, bint begins,
-        double[:, ::1] table) noexcept nogil
+        Py_ssize_t table) noexcept nogil

@@ -40,6 +40,8 @@ class RunGraphs:
         #: (N, K) Nodes that may not be used: what branching and reduced costs decide.
         self.closed = np.zeros((steps.shape[1], self.width), dtype=np.uint8)
         self.seen = np.full((steps.shape[1], self.width), 2, dtype=np.uint8)
+        #: (G,) How often it has changed which paths of a graph are possible.
+        self.changes = np.zeros(self.num_graphs, dtype=np.intp)
         #: (N, F) The first open node of a kind, and the one behind the last; (G, F) the same of all layers together.
         self.low = np.zeros((steps.shape[1], self.num_kinds), dtype=np.intp)
         self.high = np.zeros((steps.shape[1], self.num_kinds), dtype=np.intp)
@@ -68,8 +70,9 @@ class RunGraphs:
         #: Room to work in.
         self.run = np.empty((depth, self.width))
         self.enter = np.empty((self.num_kinds, self.width))
-        self.go = np.empty((depth + 1, self.width))
-        self.part = np.empty((depth + 1, self.width))
+        #: What paths cost from each node on, where a run begins there (``go``) and where one goes on (``part``).
+        self.tables = np.empty((2, depth + 1, self.width))
+        self.go, self.part = self.tables[0], self.tables[1]
         self.through = np.empty((depth + 1, self.width))
         self.come = np.empty(self.width)
         self.suffix = np.empty((depth + 1, self.num_kinds))
@@ -82,6 +85,7 @@ class RunGraphs:
         for g in range(self.num_graphs):
             changed = self.differs(g)
             if changed:
+                self.changes[g] += 1
                 self.find_open(g)
             for h in range(self.num_kinds):
                 if self.own[g, h] >= 0:
@@ -99,7 +103,7 @@ class RunGraphs:
                 if self.own[g, h] >= 0:
                     left = self.room[self.own[g, h]] - (self.total[self.own[g, h]] - self.forced[g, h])
                     if self.left[g, h] < 0.0 or not self.enough[g, h] <= left < self.too_much[g, h]:
-                        self.find_reach(g, h, left)
+                        self.changes[g] += self.find_reach(g, h, left)
                     self.left[g, h] = left
         return True
 
@@ -157,8 +161,8 @@ class RunGraphs:
             lowest = best
         return min(away, lowest)
 
-    def find_reach(self, g: int, h: int, left: float) -> None:
-        """Find how long each run on a kind can be within what is left of its own limit.
+    def find_reach(self, g: int, h: int, left: float) -> bool:
+        """Find how long each run on a kind can be within what is left of its own limit; return whether that is new.
 
         Where the masks leave only nodes of the kind in other layers, these take something of it too. A part of a run
         needs no more than the run: where one is not cut short, none that begins later is.
@@ -166,6 +170,7 @@ class RunGraphs:
         endless = 1e300 * 1e300
         limit = self.own[g, h] + 1
         origin, end = self.starts[g], self.starts[g + 1]
+        before = self.free[g, h]
         self.free[g, h] = 1
         self.enough[g, h], self.too_much[g, h] = 0.0, endless
         self.must[0] = 0.0
@@ -178,7 +183,7 @@ class RunGraphs:
                 if f != h and self.low[row, f] < self.high[row, f]:
                     best = 0.0
             self.must[row - origin + 1] = self.must[row - origin] + (best if best < endless else 0.0)
-        begin = origin
+        begin, changed = origin, False
         while begin < end:
             row = begin
             cut = False
@@ -206,63 +211,46 @@ class RunGraphs:
                 self.enough[g, h] = max(self.enough[g, h], need)
                 lowest = best
                 row += 1
-            self.reach[begin, h] = row - origin
-            begin += 1
-            while not cut and begin < row:
+            while True:
+                changed = changed or self.reach[begin, h] != row - origin
                 self.reach[begin, h] = row - origin
                 begin += 1
+                if cut or begin >= row:
+                    break
+        return changed or before != self.free[g, h]
 
     def weigh(self, g: int, weights: Floats) -> None:
         """Write what a graph's steps and entries cost under weights (1 + L,); closed nodes are infinite."""
         endless = 1e300 * 1e300
+        origin = self.starts[g]
         for h in range(self.num_kinds):
-            for row in range(self.starts[g], self.starts[g + 1]):
-                first, behind = self.low[row, h], self.high[row, h]
-                for k in range(first, behind):
-                    self.run[row - self.starts[g], k] = weights[0] * self.steps[0, row, k]
-                for limit in range(self.num_limits):
-                    weight = weights[1 + limit]
-                    if self.used[g, h, limit] and weight != 0.0:
-                        for k in range(first, behind):
-                            self.run[row - self.starts[g], k] += weight * self.steps[1 + limit, row, k]
-                for k in range(first, behind):
-                    if self.closed[row, k]:
-                        self.run[row - self.starts[g], k] = endless
             first, behind = self.least_low[g, h], self.most_high[g, h]
-            for f in range(self.num_kinds if self.per_kind else 1):
-                for k in range(first, behind):
-                    self.enter[f, k] = weights[0] * self.entries[0, g, f, k]
-                for limit in range(self.num_limits):
-                    weight = weights[1 + limit]
-                    if self.used[g, h, limit] and weight != 0.0:
-                        for k in range(first, behind):
-                            self.enter[f, k] += weight * self.entries[1 + limit, g, f, k]
+            if first >= behind:
+                continue
+            for c in range(1 + self.num_limits):
+                weight = weights[c]
+                if c > 0 and (not self.used[g, h, c - 1] or weight == 0.0):
+                    continue
+                for row in range(origin, self.starts[g + 1]):
+                    for k in range(self.low[row, h], self.high[row, h]):
+                        cost = weight * self.steps[c, row, k]
+                        self.run[row - origin, k] = cost if c == 0 else self.run[row - origin, k] + cost
+                for f in range(self.num_kinds if self.per_kind else 1):
+                    for k in range(first, behind):
+                        cost = weight * self.entries[c, g, f, k]
+                        self.enter[f, k] = cost if c == 0 else self.enter[f, k] + cost
+            for row in range(origin, self.starts[g + 1]):
+                for k in range(self.low[row, h], self.high[row, h]):
+                    if self.closed[row, k]:
+                        self.run[row - origin, k] = endless
 
     def lengthen(self, g: int, h: int, begin: int, known: int, end: int) -> None:
         """Write into ``part`` what a run costs from each node on, until it ends before ``end`` and the path after it.
 
-        The layers from ``known`` on are there already; the row of the layer before ``begin`` is not written.
+        The layers from ``known`` on are there already.
         """
-        endless = 1e300 * 1e300
-        origin = self.starts[g]
-        f = h if self.per_kind else 0
-        lowest = endless
-        first = behind = 0
-        if known < end:
-            first, behind = self.low[origin + known, h], self.high[origin + known, h]
-            for k in range(first, behind):
-                lowest = min(lowest, self.part[known, k] + self.enter[f, k])
         for j in range(known - 1, begin - 1, -1):
-            ending = min(lowest, self.suffix[j + 1, h])
-            lowest = endless
-            for k in range(self.low[origin + j, h], self.high[origin + j, h]):
-                cost = ending
-                if first <= k < behind and self.part[j + 1, k] < cost:
-                    cost = self.part[j + 1, k]
-                cost += self.run[j, k]
-                self.part[j, k] = cost
-                lowest = min(lowest, cost + self.enter[f, k])
-            first, behind = self.low[origin + j, h], self.high[origin + j, h]
+            self.step_back(g, h, j, end, 1)
 
     def retreat(self, g: int) -> None:
         """Write what paths cost from each node on, where a run begins, and behind each run, from the end."""
@@ -273,7 +261,7 @@ class RunGraphs:
         for j in range(depth - 1, -1, -1):
             for h in range(self.num_kinds):
                 if self.free[g, h]:
-                    self.step_back(g, h, j, depth)
+                    self.step_back(g, h, j, depth, 0)
                     continue
                 first, behind = self.low[self.starts[g] + j, h], self.high[self.starts[g] + j, h]
                 end = self.reach[self.starts[g] + j, h]
@@ -291,33 +279,44 @@ class RunGraphs:
     def leave(self, g: int, j: int) -> None:
         """Write what paths cost behind a run on each kind that ends before a layer: the next is on another kind."""
         endless = 1e300 * 1e300
+        best = second = endless
+        nearest = -1
         for f in range(self.num_kinds):
             self.suffix[j, f] = endless
         for h in range(self.num_kinds):
+            first, behind = self.low[self.starts[g] + j, h], self.high[self.starts[g] + j, h]
+            if first >= behind:
+                continue
             for f in range(self.num_kinds if self.per_kind else 1):
                 lowest = endless
-                for k in range(self.low[self.starts[g] + j, h], self.high[self.starts[g] + j, h]):
+                for k in range(first, behind):
                     lowest = min(lowest, self.go[j, k] + self.enter[f, k])
-                for left in range(self.num_kinds):
-                    if left != h and (left == f or not self.per_kind):
-                        self.suffix[j, left] = min(self.suffix[j, left], lowest)
+                if self.per_kind:
+                    if f != h:
+                        self.suffix[j, f] = min(self.suffix[j, f], lowest)
+                elif lowest < best:
+                    best, second, nearest = lowest, best, h
+                else:
+                    second = min(second, lowest)
+        if not self.per_kind:
+            for f in range(self.num_kinds):
+                self.suffix[j, f] = second if f == nearest else best
 
-    def step_back(self, g: int, h: int, j: int, depth: int) -> None:
-        """Write what paths cost from each node of a kind on, of which no run is cut short."""
-        endless = 1e300 * 1e300
+    def step_back(self, g: int, h: int, j: int, end: int, table: int) -> None:
+        """Write into a table what paths cost from each node of a kind on, where the run ends before ``end``."""
         row = self.starts[g] + j
         f = h if self.per_kind else 0
         ending = self.suffix[j + 1, h]
         first = behind = 0
-        if j + 1 < depth:
+        if j + 1 < end:
             first, behind = self.low[row + 1, h], self.high[row + 1, h]
             for k in range(first, behind):
-                ending = min(ending, self.go[j + 1, k] + self.enter[f, k])
+                ending = min(ending, self.tables[table, j + 1, k] + self.enter[f, k])
         for k in range(self.low[row, h], self.high[row, h]):
             cost = ending
-            if first <= k < behind and self.go[j + 1, k] < cost:
-                cost = self.go[j + 1, k]
-            self.go[j, k] = cost + self.run[j, k] if self.run[j, k] < endless else endless
+            if first <= k < behind and self.tables[table, j + 1, k] < cost:
+                cost = self.tables[table, j + 1, k]
+            self.tables[table, j, k] = cost + self.run[j, k]
 
     def price(self, g: int, weights: Floats) -> float:
         """Find a graph's best path of possible runs under weights (1 + L,); return its weighted sum."""
@@ -408,6 +407,8 @@ class RunGraphs:
     def add_up(self, g: int) -> None:
         """Add up value and consumptions of the path that is written down of a graph."""
         kind = before = 0
+        for c in range(1 + self.num_limits):
+            self.sums[g, c] = 0.0
         for j in range(self.starts[g + 1] - self.starts[g]):
             node = self.path[g, j]
             while node >= self.kinds[g, kind + 1]:
@@ -417,8 +418,8 @@ class RunGraphs:
             if j == 0:
                 before = kind
             for c in range(1 + self.num_limits):
-                if j == 0:
-                    self.sums[g, c] = 0.0
+                if c > 0 and not self.used[g, kind, c - 1]:
+                    continue
                 if j == 0 or node != self.path[g, j - 1]:
                     self.sums[g, c] += self.entries[c, g, before if self.per_kind else 0, node]
                 self.sums[g, c] += self.steps[c, self.starts[g] + j, node]
@@ -439,7 +440,7 @@ class RunGraphs:
         for j in range(depth):
             for h in range(self.num_kinds):
                 if self.free[g, h]:
-                    self.step_on(g, h, j, j > 0, True, self.go)
+                    self.step_on(g, h, j, j > 0, True, 0)
                     continue
                 end = self.reach[origin + j, h]
                 if end <= j:
@@ -448,10 +449,10 @@ class RunGraphs:
                 joins = j > 0 and self.reach[origin + j - 1, h] == end
                 if not joins:
                     self.lengthen(g, h, j, end, end)
-                self.step_on(g, h, j, joins, True, self.part)
+                self.step_on(g, h, j, joins, True, 1)
                 if j + 1 == end or self.reach[origin + j + 1, h] != end:
                     for layer in range(j + 1, end):
-                        self.step_on(g, h, layer, True, False, self.part)
+                        self.step_on(g, h, layer, True, False, 1)
         count = 0
         for j in range(depth):
             for h in range(self.num_kinds):
@@ -461,10 +462,10 @@ class RunGraphs:
                         count += 1
         return count
 
-    def step_on(self, g: int, h: int, j: int, goes_on: bool, begins: bool, table: Floats) -> None:
+    def step_on(self, g: int, h: int, j: int, goes_on: bool, begins: bool, table: int) -> None:
         """Lengthen runs on a kind by a layer: whether there are some that go on, and whether others begin in it.
 
-        ``come`` holds what paths cost up to a node of the last layer, ``table`` what they cost from a node on.
+        ``come`` holds what paths cost up to a node of the last layer, the table what they cost from a node on.
         """
         endless = 1e300 * 1e300
         row = self.starts[g] + j
@@ -497,7 +498,7 @@ class RunGraphs:
                 else:
                     cost = min(cost, left + self.enter[0, k])
             if self.run[j, k] < endless:
-                self.through[j, k] = min(self.through[j, k], cost + table[j, k])
+                self.through[j, k] = min(self.through[j, k], cost + self.tables[table, j, k])
             self.come[k] = cost + self.run[j, k]
             best = min(best, self.come[k])
         self.prefix[j + 1, h] = min(self.prefix[j + 1, h], best)

@@ -9,7 +9,7 @@ cdef class RestrictedMaster:
     cdef public Py_ssize_t num_graphs, num_limits, size, count, num_active, num_recent, now, memory, pivots, passes
     cdef public double[::1] value, levels, costs, duals, weights, best
     cdef double[::1] entering
-    cdef Py_ssize_t[::1] trial
+    cdef Py_ssize_t[::1] trial, changes
     cdef double[:, ::1] partial
     cdef public double[:, ::1] entries, inverse
     cdef public Py_ssize_t[::1] owner, basis, active, used_at, recent
@@ -25,7 +25,7 @@ cdef class RestrictedMaster:
 
     cdef void admit(self, Py_ssize_t c) noexcept nogil
 
-    @cython.locals(c=Py_ssize_t, count=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(count=Py_ssize_t, at=Py_ssize_t, c=Py_ssize_t, g=Py_ssize_t, admitted=bint)
     cpdef void allow(self) noexcept
 
     @cython.locals(size=Py_ssize_t, row=Py_ssize_t, column=Py_ssize_t, at=Py_ssize_t, pivot=double, each=Py_ssize_t,

@@ -56,6 +56,8 @@ class RestrictedMaster:
         self.num_recent = 0
         self.now = 0
         self.memory = memory
+        #: (G,) How often the possible paths of each graph had changed when columns were allowed last.
+        self.changes = np.full(self.num_graphs, -1, dtype=np.intp)
         #: The basis: its columns, the inverse of their matrix, their levels and costs.
         self.basis = np.arange(-1, -1 - self.size, -1, dtype=np.intp)
         self.inverse = np.eye(self.size)
@@ -119,14 +121,20 @@ class RestrictedMaster:
         self.now += 1
         for at in range(count):
             c = self.recent[at]
+            g = self.owner[c]
+            admitted = self.allowed[c]
             self.allowed[c] = 0
             if self.now - self.used_at[c] > self.memory:
                 self.kept[c] = 0
                 continue
             self.recent[self.num_recent] = c
             self.num_recent += 1
-            if self.graphs.admits(self.owner[c], self.nodes, c):
+            if self.changes[g] != self.graphs.changes[g]:
+                admitted = self.graphs.admits(g, self.nodes, c)
+            if admitted:
                 self.admit(c)
+        for g in range(self.num_graphs):
+            self.changes[g] = self.graphs.changes[g]
 
     def load(self, basis: Places) -> None:
         """Take a basis and compute its inverse; a column that would make it singular is replaced."""

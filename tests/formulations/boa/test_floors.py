@@ -78,6 +78,9 @@ def test_the_price_of_a_floor() -> None:
     price = result.shadow_prices["floor.light"]
     assert (price.less, price.more) == pytest.approx((1440.0 * 5.0 / 3.0,) * 2)
     assert price.unit == "s of mean JCT per GPU"
+    # The bound is of the floor itself; the plan runs on a little more, so that no tolerance breaks it.
+    assert result.bound == pytest.approx(2880.0, rel=1e-13)
+    assert 2880.0 * (1.0 + 1e-12) < (result.objective or 0.0) < 2880.0 * (1.0 + 1e-9)
     lower = solve(two_streams("mixed", light=1.09))
     assert lower.objective == pytest.approx((result.objective or 0.0) - 0.01 * price.more)
     assert verify(instance, result).ok

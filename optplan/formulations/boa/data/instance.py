@@ -328,6 +328,12 @@ class BoaInstance(Instance):
         """
         return {BUDGET: self.budget_amount()} | self.further_limits
 
+    @property
+    def whole_limits(self) -> dict[str, float]:
+        """The limits that bounds are about: :attr:`limits`, but of floors no less than what the floor itself leaves."""
+        floors = {f"{FLOOR}{name}": most for name, most in self._most_counted.items()}
+        return self.limits | floors
+
     def limit_unit(self, limit: str) -> str:
         """Return what a limit counts: ``gpu``, ``usd/hour`` or ``s``."""
         if limit == BUDGET:

@@ -211,7 +211,7 @@ def list_options(
         widths=np.concatenate([widths[name] for name in names]),
         paid=np.concatenate([paid[name] for name in names]),
         price=np.array([prices[name] for name in names])[group],
-        speeds=np.concatenate([np.broadcast_to(c, (rows, c.shape[1])) for c in curves], axis=1),
+        speeds=np.concatenate([c if len(c) == rows else c.repeat(rows, axis=0) for c in curves], axis=1),
         wall=np.concatenate([wall for wall, _ in stretches]),
         held=np.concatenate([held for _, held in stretches]),
         pause_h=pause_h[group],

@@ -176,7 +176,7 @@ def find_least_use(instance: BoaInstance, gpu_type: str) -> float:
 
 def bound_at(instance: BoaInstance, multipliers: FloatArray) -> float:
     """Return the Lagrangian bound at multipliers (L,) of the limits: no plan within them has less."""
-    paid = float(multipliers @ np.array(list(instance.limits.values())))
+    paid = float(multipliers @ np.array(list(instance.whole_limits.values())))
     return sum(find_least(instance, multipliers).values()) - paid
 
 

@@ -58,9 +58,9 @@ def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
 
 
 def certify(instance: BoaInstance, found: linked_dual.LinkedBound) -> LagrangianCertificate:
-    """Write a bound as a certificate: about the limits as given, which may be less than those kept by the tolerance."""
+    """Write a bound as a certificate: about the limits as given, and not those that were kept."""
     multipliers = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
-    given = np.array(list(instance.limits.values()))
+    given = np.array(list(instance.whole_limits.values()))
     return LagrangianCertificate(
         multipliers=multipliers, bound=found.bound + float(found.multipliers @ (found.limits - given))
     )
@@ -146,7 +146,7 @@ def _answer_pure(
                 bound=bound,
             )
         )
-    if bound < closed.bound and closed.part is not None:
+    if closed.exhaustion is None and closed.part is not None and closed.lagrangian.bound < closed.bound:
         # Branch and price went beyond what multipliers of the whole prove.
         tree = write_runs(closed.part, closed.bound, None if closed.proven else bound) if request.certify else None
         bound, proof = closed.bound, BoundProof.SEARCHED

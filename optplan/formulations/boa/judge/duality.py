@@ -157,7 +157,7 @@ def dual_bound(instance: BoaInstance, multipliers: dict[str, float], stopwatch: 
     floors mixed plans included.
     """
     weights = np.array([multipliers[limit] for limit in instance.limit_names])
-    priced = sum(multipliers[limit] * amount for limit, amount in instance.limits.items())
+    priced = sum(multipliers[limit] * amount for limit, amount in instance.whole_limits.items())
     return sum(least_weighted(instance, weights, stopwatch=stopwatch).values()) - priced
 
 

@@ -163,18 +163,20 @@ def gather_crowd(instance: BoaInstance, stays: list[Stay], *, steady: bool) -> C
     """
     patterned = not steady and any(instance.classes[stay.job_class].arrivals is not None for stay in stays)
     times = np.arange(HOURS_OF_DAY) + 0.5 if patterned else np.zeros(1)
-    gpus, repeat, jobs = [np.zeros(0)], [np.zeros(0)], [np.zeros((times.size, 0))]
-    for stay in stays:
-        pattern = None if steady else instance.classes[stay.job_class].arrivals
-        if pattern is None:
-            span = np.broadcast_to(stay.lasts_h, (times.size, stay.lasts_h.size))
-        else:
+    gpus, held, lasts_h = (
+        np.concatenate([np.zeros(0), *(getattr(stay, part) for stay in stays)]) for part in ("gpus", "held", "lasts_h")
+    )
+    sizes = [stay.gpus.size for stay in stays]
+    rate = np.repeat([stay.rate_per_hour for stay in stays], sizes) * held
+    repeat, jobs = np.zeros(gpus.size), np.tile(rate * np.maximum(lasts_h, 0.0), (times.size, 1))
+    for stay, end in zip(stays, np.cumsum(sizes).tolist(), strict=True):
+        pattern = instance.classes[stay.job_class].arrivals
+        if not steady and pattern is not None:
+            own = slice(end - stay.gpus.size, end)
             ends = times[:, None] - stay.begins_h
             span = _sum_rates(pattern.relative, ends) - _sum_rates(pattern.relative, ends - stay.lasts_h)
-        gpus.append(stay.gpus)
-        repeat.append(np.full(stay.gpus.size, 0.0 if pattern is None else pattern.repeat))
-        jobs.append(stay.rate_per_hour * stay.held * np.maximum(span, 0.0))
-    return _merge(np.concatenate(gpus), np.concatenate(repeat), np.concatenate(jobs, axis=1))
+            repeat[own], jobs[:, own] = pattern.repeat, rate[own] * np.maximum(span, 0.0)
+    return _merge(gpus, repeat, jobs)
 
 
 def _sum_rates(relative: FloatArray, until_h: FloatArray) -> FloatArray:

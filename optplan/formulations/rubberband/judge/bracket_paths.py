@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.contracts.judgement import JUDGE_TOLERANCE, UnlistedError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
@@ -17,18 +18,20 @@ from optplan.formulations.rubberband.judge.evaluation import growth, list_costs
 from optplan.formulations.rubberband.judge.paths import (
     Cut,
     Paths,
-    UndominatedPairs,
     WalkCharges,
     bound_charges,
     join_paths,
 )
 from optplan.formulations.rubberband.laws.stages import StageOptions
+from optplan.judging.loops import sweep_undominated
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
 #: Multiples of the weight of the time at which near paths are bounded, too.
 _BESIDE = (0.0, 0.3, 1.0, 3.0)
-#: Most pairs of a path and an option that are made in one go.
+#: Seconds given up, as a fraction, to break ties among the fastest plans by their cost.
+_TIE = 1e-10
+#: Most pairs of a path and an option, or of one and a node to go to, that are made in one go.
 _MOST_AT_ONCE = 1 << 20
 #: Most counts of instances by stages, and most numbers of all paths at a time; what leaves more to list proves nothing.
 _MOST_CELLS, _MOST_NUMBERS = 1 << 22, 1 << 25
@@ -94,6 +97,31 @@ class BracketPaths:
         node = int(arrive.argmin())
         return Point(float(seconds[node]), float(usd[node]))
 
+    @cached_property
+    def hull(self) -> FloatArray:
+        """The corners (H, 2) of the lower hull, (seconds, US dollars), by recursive secants."""
+        fastest = self.best(0.0, 1.0)
+        cheapest = self.best(1.0, 0.0)
+        if fastest.seconds > 0.0:
+            fastest = self.best(1.0, fastest.usd / (_TIE * fastest.seconds))
+        if cheapest.usd > 0.0:
+            cheapest = self.best(1.0, _TIE * cheapest.usd / max(cheapest.seconds, fastest.seconds))
+        first, last = (fastest.seconds, fastest.usd), (cheapest.seconds, cheapest.usd)
+        found = [first]
+        # Pairs of corners between which others may lie, those of least time last.
+        waiting = [(first, last)] if last[0] > first[0] and last[1] < first[1] else []
+        while waiting:
+            left, right = waiting.pop()
+            slope = (left[1] - right[1]) / (right[0] - left[0])
+            point = self.best(1.0, slope)
+            line = left[1] + slope * left[0]
+            if point.weigh(1.0, slope) < line * (1.0 - 1e-12) and left[0] < point.seconds < right[0]:
+                middle = (point.seconds, point.usd)
+                waiting += [(middle, right), (left, middle)]
+            else:
+                found.append(right)
+        return np.array(found)
+
     def find_cheapest(self, near: NearPaths, most_s: float) -> float:
         """Return the least cost of paths within a time; infinity when none is."""
         least = math.inf
@@ -139,7 +167,8 @@ class BracketPaths:
         for stage in range(1, len(self.options)):
             paths = self._go_on(paths, stage, cuts)
         near = self.charge(paths)
-        rows = _find_undominated(near.seconds, near.low_usd, near.high_usd)
+        together = np.zeros_like(near.paths.node)
+        rows = _find_undominated(together, near.seconds, near.low_usd, near.high_usd, goes_on=False)
         inside = np.ones(rows.size, dtype=np.bool_)
         for cut in cuts:
             inside &= cut.weigh(near.seconds[rows], near.low_usd[rows]) <= cut.limit
@@ -263,70 +292,78 @@ class BracketPaths:
         for cut in cuts:
             reachable &= cut.weigh(paths.seconds, paths.usd).min(initial=math.inf) + cut.ahead[stage] <= cut.limit
         rows, nodes, seconds, usd, count = [], [], [], [], 0
-        for node in np.flatnonzero(reachable).tolist():
+        for some in _split(np.flatnonzero(reachable), paths.node.size):
             self.stopwatch.require()
-            grown_s, grown_usd = growth(self.instance, self.held[paths.node], self.held[node])
+            grown_s, grown_usd = growth(self.instance, self.held[paths.node], self.held[some, None])
             there_s, there_usd = paths.seconds + grown_s, paths.usd + grown_usd
-            inside = np.ones(there_s.size, dtype=np.bool_)
+            inside = np.ones(there_s.shape, dtype=np.bool_)
             for cut in cuts:
-                inside &= cut.weigh(there_s, there_usd) + cut.ahead[stage][node] <= cut.limit
-            some = np.flatnonzero(inside)
-            count += some.size
+                inside &= cut.weigh(there_s, there_usd) + cut.ahead[stage][some, None] <= cut.limit
+            place, row = np.nonzero(inside)
+            count += row.size
             self._require_room(count, stage)
-            rows.append(some)
-            nodes.append(np.full(some.size, node))
-            seconds.append(there_s[some])
-            usd.append(there_usd[some])
+            rows.append(row)
+            nodes.append(some[place])
+            seconds.append(there_s[inside])
+            usd.append(there_usd[inside])
         if not rows:
             return self._no_paths(stage + 1)
         moved = paths.move(np.concatenate(rows), np.concatenate(nodes), np.concatenate(seconds), np.concatenate(usd))
         return self._run_all(moved, stage, cuts)
 
     def _run_all(self, paths: Paths, stage: int, cuts: list[Cut]) -> Paths:
-        """Run every option of a stage that fits, on all paths that are at a node; keep those worth going on with."""
+        """Run every option of a stage that fits, on all paths where they are; keep those worth going on with."""
         kept: list[Paths] = []
         count, at_once = 0, max(1, min(_MOST_AT_ONCE, _MOST_NUMBERS // 4 // _count_numbers(stage + 1)))
-        # Per function, who holds more can do all that others can at no more cost: paths there may dominate those here.
-        arrived, done = UndominatedPairs(), UndominatedPairs()
-        for node in np.unique(paths.node)[::-1].tolist():
-            here = paths.take(np.flatnonzero(paths.node == node))
-            if self._is_held_for_free:
-                here = here.take(arrived.pass_through(here))
-            own = self._list_options(stage, node)
-            for piece in np.array_split(own, 1 + own.size * here.node.size // at_once):
+        if self._is_held_for_free:
+            paths = self._pass(paths, paths.usd, paths.usd)
+        nodes, place = np.unique(paths.node, return_inverse=True)
+        for some in _split(np.arange(nodes.size), self.options[stage].gpus.size):
+            own, option = np.nonzero(self._mark_options(stage, nodes[some]))
+            here = paths.take(np.flatnonzero((place >= some[0]) & (place <= some[-1])))
+            first, last = (np.searchsorted(nodes[some][own], here.node, side=side) for side in ("left", "right"))
+            ends = np.cumsum(last - first)
+            for begin in range(0, int(ends[-1]), at_once):
                 self.stopwatch.require()
-                run = self._run_some(here, stage, node, piece, cuts)
-                kept.append(run.take(done.pass_through(run)) if self._is_held_for_free else run)
+                pair = np.arange(begin, min(begin + at_once, int(ends[-1])))
+                row = np.searchsorted(ends, pair, side="right")
+                kept.append(self._run_some(here, stage, row, option[last[row] + pair - ends[row]], cuts))
                 count += kept[-1].node.size
                 self._require_room(count, stage + 1)
-        return join_paths(kept) if kept else self._no_paths(stage + 1)
+        run = join_paths(kept) if kept else self._no_paths(stage + 1)
+        return self._pass(run, run.usd, run.usd) if self._is_held_for_free and len(kept) > 1 else run
+
+    def _pass(self, paths: Paths, low: FloatArray, high: FloatArray) -> Paths:
+        """Return the paths that no other of their node is certain to beat.
+
+        Nor, per function, one of a later node: who holds more can do all that others can, at no more cost.
+        """
+        return paths.take(_find_undominated(-paths.node, paths.seconds, low, high, goes_on=self._is_held_for_free))
 
     def _require_room(self, count: int, stages: int) -> None:
         """Raise when so many paths of so many stages are more than are kept."""
         if count * _count_numbers(stages) > _MOST_NUMBERS:
             raise UnlistedError(f"{count:,} beginnings of plans are left, more than are looked at")
 
-    def _run_some(self, here: Paths, stage: int, node: int, own: IntArray, cuts: list[Cut]) -> Paths:
-        """Run some options of a stage on paths at one node."""
+    def _run_some(self, here: Paths, stage: int, row: IntArray, choice: IntArray, cuts: list[Cut]) -> Paths:
+        """Run options (L,) of a stage on some (L,) of the paths."""
         options = self.options[stage]
-        row, choice = (grid.ravel() for grid in np.meshgrid(np.arange(here.node.size), own, indexing="ij"))
-        seconds = here.seconds[row] + options.expected_s[choice]
-        held = np.full(row.size, self.held[node])
+        seconds, node = here.seconds[row] + options.expected_s[choice], here.node[row]
+        held = self.held[node]
         usd = here.usd[row] + self._node_usd(options, choice, held)
         inside = np.ones(row.size, dtype=np.bool_)
         for cut in cuts:
             inside &= cut.weigh(seconds, usd) + cut.rest[stage][node] <= cut.limit
         rows = np.flatnonzero(inside)
-        row, choice = row[rows], choice[rows]
-        run = self._extend(here.take(row), stage, choice, held[rows], seconds[rows], usd[rows])
+        run = self._extend(here.take(row[rows]), stage, choice[rows], held[rows], seconds[rows], usd[rows])
         latest_s = min((cut.limit / cut.s_weight for cut in cuts if cut.s_weight > 0.0), default=math.inf)
         low, high = bound_charges(self.instance, run, latest_s=latest_s)
-        rows = _find_undominated(run.seconds, run.usd + low, run.usd + high)
         inside = np.ones(rows.size, dtype=np.bool_)
         for cut in cuts:
-            least = cut.weigh(run.seconds[rows], run.usd[rows] + low[rows]) + cut.rest[stage][node]
-            inside &= least <= cut.limit
-        return run.take(rows[inside])
+            inside &= cut.weigh(run.seconds, run.usd + low) + cut.rest[stage][run.node] <= cut.limit
+        rows = np.flatnonzero(inside)
+        run = run.take(rows)
+        return self._pass(run, run.usd + low[rows], run.usd + high[rows])
 
     def _extend(
         self, paths: Paths, stage: int, choice: IntArray, held: IntArray, seconds: FloatArray, usd: FloatArray
@@ -344,19 +381,21 @@ class BracketPaths:
             np.column_stack([paths.lasting, lasting]),
         )
 
-    def _list_options(self, stage: int, node: int) -> IntArray:
-        """Return the options that may be best while so much is held."""
-        options = self.options[stage]
-        fitting = np.flatnonzero(options.instances <= self.held[node])
-        if self.charges.vary and fitting.size:
+    def _mark_options(self, stage: int, nodes: IntArray) -> NDArray[np.bool_]:
+        """Mark by node (N, O) the options that may be best while so much is held."""
+        options, held = self.options[stage], self.held[nodes, None]
+        fitting = options.instances <= held
+        if self.charges.vary:
             # A slower option saves at most what is missing of the minimum charge after the quickest alone.
-            quickest = fitting[options.expected_s[fitting].argmin()]
-            useful_s = options.expected_s[quickest] + self.charges.missing_after(stage, int(quickest))
-            return np.asarray(fitting[(options.expected_s[fitting] <= useful_s) | (fitting == quickest)])
-        usd = self._node_usd(options, fitting, np.full(fitting.size, self.held[node]))
-        order = np.lexsort((usd, options.expected_s[fitting]))
-        least = np.minimum.accumulate(np.append(math.inf, usd[order]))[:-1]
-        return np.asarray(fitting[order[usd[order] < least]])
+            seconds = np.where(fitting, options.expected_s, math.inf)
+            quickest, place = np.unique(seconds.argmin(axis=1), return_inverse=True)
+            missing_s = np.array([self.charges.missing_after(stage, option) for option in quickest.tolist()])
+            return np.asarray(fitting & (seconds <= (options.expected_s[quickest] + missing_s)[place, None]))
+        order = np.lexsort((options.busy_gpu_s, options.expected_s))
+        usd = np.where(fitting, self._node_usd(options, np.arange(order.size), held), math.inf)[:, order]
+        marked = np.zeros(fitting.shape, dtype=np.bool_)
+        marked[:, order] = usd < np.minimum.accumulate(np.insert(usd, 0, math.inf, axis=1), axis=1)[:, :-1]
+        return marked
 
     def _no_paths(self, stages: int) -> Paths:
         """Return no paths of so many stages."""
@@ -373,8 +412,15 @@ def _count_numbers(stages: int) -> int:
     return 4 + 5 * stages
 
 
-def _find_undominated(seconds: FloatArray, low: FloatArray, high: FloatArray) -> IntArray:
-    """Return the paths that no other is certain to beat in time and cost, of equal ones the first."""
-    order = np.lexsort((high, seconds))
-    least = np.minimum.accumulate(np.append(math.inf, high[order]))[:-1]
-    return np.asarray(order[low[order] < least])
+def _split(rows: IntArray, width: int) -> list[IntArray]:
+    """Split rows of a matrix so wide into those that are made in one go."""
+    step = max(1, _MOST_AT_ONCE // max(1, width))
+    return [rows[first : first + step] for first in range(0, rows.size, step)]
+
+
+def _find_undominated(
+    group: IntArray, seconds: FloatArray, low: FloatArray, high: FloatArray, *, goes_on: bool
+) -> IntArray:
+    """Return the paths that no other of their group, or of one before, is certain to beat; of equal ones the first."""
+    order = np.lexsort((high, seconds, group))
+    return order[: sweep_undominated(order, group, seconds, low, high, np.empty((4, order.size)), goes_on)]

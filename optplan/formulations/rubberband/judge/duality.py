@@ -45,9 +45,6 @@ from optplan.schema import FloatArray
 if TYPE_CHECKING:
     from optplan.progress import Stopwatch
 
-#: Seconds given up, as a fraction, to break ties among the fastest plans by their cost.
-_TIE = 1e-10
-
 
 @dataclass(frozen=True)
 class _Weighted:
@@ -175,7 +172,7 @@ def _weigh(paths: list[BracketPaths], usd_weight: float, s_weight: float) -> _We
     """Minimise usd_weight * (cost of all) + s_weight * (time of the slowest) over mixed plans."""
     if len(paths) == 1:
         return _Weighted(paths[0].best(usd_weight, s_weight).weigh(usd_weight, s_weight), (s_weight,))
-    hulls = [_find_hull(path) for path in paths]
+    hulls = [path.hull for path in paths]
     earliest = max(float(hull[0, 0]) for hull in hulls)
     times = np.unique(np.append(np.concatenate([hull[:, 0] for hull in hulls]), earliest))
     times = times[times >= earliest]
@@ -200,31 +197,6 @@ def _divide(hulls: list[FloatArray], usd_weight: float, s_weight: float, time_s:
         division[bracket] += added
         left -= added
     return tuple(division)
-
-
-def _find_hull(path: BracketPaths) -> FloatArray:
-    """Return the corners (H, 2) of a bracket's lower hull, (seconds, US dollars), by recursive secants."""
-    fastest = path.best(0.0, 1.0)
-    cheapest = path.best(1.0, 0.0)
-    if fastest.seconds > 0.0:
-        fastest = path.best(1.0, fastest.usd / (_TIE * fastest.seconds))
-    if cheapest.usd > 0.0:
-        cheapest = path.best(1.0, _TIE * cheapest.usd / max(cheapest.seconds, fastest.seconds))
-    first, last = (fastest.seconds, fastest.usd), (cheapest.seconds, cheapest.usd)
-    found = [first]
-    # Pairs of corners between which others may lie, those of least time last.
-    waiting = [(first, last)] if last[0] > first[0] and last[1] < first[1] else []
-    while waiting:
-        left, right = waiting.pop()
-        slope = (left[1] - right[1]) / (right[0] - left[0])
-        point = path.best(1.0, slope)
-        line = left[1] + slope * left[0]
-        if point.weigh(1.0, slope) < line * (1.0 - 1e-12) and left[0] < point.seconds < right[0]:
-            middle = (point.seconds, point.usd)
-            waiting += [(middle, right), (left, middle)]
-        else:
-            found.append(right)
-    return np.array(found)
 
 
 def _least_s(paths: list[BracketPaths], near: list[NearPaths], most_usd: float) -> float:

@@ -148,13 +148,14 @@ class WalkCharges:
         """Return the variance of a stage's time, and 1 where it is certain to last as long as the minimum charge."""
         key = (stage, option)
         if key not in self._described:
-            self.stopwatch.require()
             options, minimum_s = self.options[stage], self.instance.cloud.minimum_charge_s * (1.0 - JUDGE_TOLERANCE)
-            gpus = int(options.gpus[option])
-            short = stage_cdf(self.instance, self.bracket, stage, gpus, np.array([minimum_s]))[0] > _NO_CHARGE
-            random = self.instance.is_random
-            variance = stage_law(self.instance, self.bracket, stage, gpus).deviation_s ** 2 if random else 0.0
-            self._described[key] = (variance, 0.0 if short else 1.0)
+            if self.instance.is_random:
+                self.stopwatch.require()
+                asked = self.instance, self.bracket, stage, int(options.gpus[option])
+                lasts = stage_cdf(*asked, np.array([minimum_s]))[0] <= _NO_CHARGE
+                self._described[key] = stage_law(*asked).deviation_s ** 2, float(lasts)
+            else:
+                self._described[key] = 0.0, float(options.expected_s[option] > minimum_s)
         return self._described[key]
 
     def _describe_growth(self, stage: int, added: int) -> tuple[float, float]:  # noqa: ARG002 - as that of options
@@ -197,24 +198,6 @@ class WalkCharges:
         for first, last in np.argwhere(cohorts).tolist():
             missing.append(cohorts[first, last] * expected_shortfall_s(self.instance, self.bracket, chain, first, last))
         return float(paths.usd[row]) + self.instance.cloud.price_usd_per_s * math.fsum(missing)
-
-
-class UndominatedPairs:
-    """Undominated pairs of seconds and US dollars among all paths seen."""
-
-    def __init__(self) -> None:
-        self.seconds = np.empty(0)
-        self.usd = np.empty(0)
-
-    def pass_through(self, paths: Paths) -> IntArray:
-        """Return the paths that no pair seen before beats, and remember theirs."""
-        least = np.append(math.inf, self.usd)
-        rows = np.flatnonzero(paths.usd < least[np.searchsorted(self.seconds, paths.seconds, side="right")])
-        seconds, usd = np.append(self.seconds, paths.seconds[rows]), np.append(self.usd, paths.usd[rows])
-        order = np.lexsort((usd, seconds))
-        order = order[usd[order] < np.minimum.accumulate(np.append(math.inf, usd[order]))[:-1]]
-        self.seconds, self.usd = seconds[order], usd[order]
-        return rows
 
 
 @dataclass(frozen=True, eq=False)

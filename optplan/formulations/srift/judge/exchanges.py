@@ -88,9 +88,9 @@ class Group:
             if isinstance(bandwidth, MeasuredBandwidth):  # between its rows, a table only rises or falls
                 ranks |= {row for row in bandwidth.tables[label].ranks.tolist() if begin < row < end}
             found = [bandwidth.bus_bytes_per_s([(label, capacity)], number, self._sizes) for number in ranks]
-            slowest.append(np.min(found, axis=0))
-            fastest.append(np.max(found, axis=0))
-        return np.min(slowest, axis=0), np.min(fastest, axis=0)
+            slowest.append(np.minimum.reduce(found))
+            fastest.append(np.maximum.reduce(found))
+        return np.minimum.reduce(slowest), np.minimum.reduce(fastest)
 
     def always_s(self, ranks: IntArray) -> FloatArray:
         """Return (N,) the least t_pe whatever the backward pass takes."""
