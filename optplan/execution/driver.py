@@ -141,7 +141,7 @@ class Driver(Loop[State]):
 
     def _halt(self, now_s: float) -> list[Record]:
         code = self._interrupted if self._halting == INTERRUPTED else _EXITS[self._halting]
-        return self._wind_down(now_s, self._halting, self._why, code)
+        return self._stop_all(now_s, self._halting, self._why, code)
 
     def _halt_for(self, halting: str, why: str) -> None:
         if not self._halting:

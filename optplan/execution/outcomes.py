@@ -26,13 +26,15 @@ class Outcome(FrozenModel):
     why: str = ""  #: Why it is paused, or ended before its end.
     time_s: float  #: Until it ended, or until its last record.
     notes: tuple[str, ...] = ()  #: What a reader should know.
+    held: tuple[str, ...] = ()  #: Nodes that are held, or not given back yet.
 
 
 def describe_end(state: RunState, *, virtual: bool) -> dict[str, Any]:
     """Return the fields that outcomes of all kinds have."""
     why = "" if state.end is None else state.end.why
     ended = {"status": state.status, "code": state.code, "why": why, "time_s": state.t}
-    return {"virtual": virtual, **ended, "notes": tuple(state.notes)}
+    held = tuple(node.name for node in state.held_nodes())
+    return {"virtual": virtual, **ended, "notes": tuple(state.notes), "held": held}
 
 
 class Winner(FrozenModel):

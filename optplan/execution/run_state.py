@@ -39,8 +39,8 @@ class Phase(StrEnum):
     FAILED = "failed"
 
 
-#: Phases in which a node is held, or will be.
-HELD = frozenset({Phase.WANTED, Phase.LAUNCHING, Phase.READY})
+#: Phases in which a node is held, will be, or is not given back yet.
+HELD = frozenset({Phase.WANTED, Phase.LAUNCHING, Phase.READY, Phase.RELEASING})
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ class RunState:
         return operation in self.operations
 
     def held_nodes(self) -> list[NodeState]:
-        """Return the nodes that are there, or were asked for."""
+        """Return the nodes that are there, were asked for, or are not given back yet."""
         return [node for node in self.nodes.values() if node.phase in HELD]
 
     def node_requests(self) -> list[NodeRequest]:

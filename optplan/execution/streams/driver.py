@@ -95,7 +95,7 @@ class StreamDriver(Loop[StreamState]):
 
     def _decide(self, now_s: float) -> list[Record]:
         if self._interrupted:
-            return self._wind_down(now_s, "interrupted", "interrupted", self._interrupted)
+            return self._stop_all(now_s, "interrupted", "interrupted", self._interrupted)
         state, decided = self._state, list[Record]()
 
         def emit(record: Record) -> None:
@@ -116,9 +116,7 @@ class StreamDriver(Loop[StreamState]):
             for name in [name for name, job in state.active.items() if not decision.places.get(name, job.place)]:
                 emit(TrialDropped(now_s, name, "never got the GPUs to go on, and nothing else was to happen"))
         if not (self._coming or state.active or state.operations):
-            for node in state.held_nodes():
-                emit(NodeReleasing(now_s, node.name))
-            emit(Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values()))))
+            decided += self._close(Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values()))))
         return decided
 
     def _admit(self, job: StreamJob, now_s: float) -> JobArrived:
