@@ -20,9 +20,8 @@ from optplan.execution.records import (
     Replanned,
     SegmentEnded,
 )
-from optplan.execution.run_state import Phase
 from optplan.execution.scheduler import TIME_UP, PlansAgain, Rules, Scheduler
-from optplan.execution.state import SegmentState, State
+from optplan.execution.state import Phase, SegmentState, State
 from optplan.units import format_duration
 
 #: Seconds after which the loop looks around, whether or not an executor had something to report.

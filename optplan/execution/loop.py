@@ -35,7 +35,7 @@ from optplan.execution.records import (
     Resumed,
     StopWanted,
 )
-from optplan.execution.run_state import HELD, Phase, RunState
+from optplan.execution.state import HELD, Phase, RunState
 
 EXIT_INTERRUPTED, EXIT_GIVEN_UP = 130, 1
 #: Why a run has ended that the user has given up.
@@ -129,10 +129,11 @@ class Loop(ABC, Generic[_State]):
                 decided = self._decide(now_s)
                 ends = [record for record in decided if isinstance(record, Ended | Paused)]
                 self._commit([record for record in decided if record not in ends])
+                self._facts += ends  # written once nodes are given back: else nobody would look after them
                 self._perform(decided)
                 if self._state.end is None:
                     self._listen(self._wait_until(now_s))
-            self._commit(ends)  # once nodes are given back: else nobody would look after them
+            self._commit(())
         except OptplanError:
             self._abandon()
             raise

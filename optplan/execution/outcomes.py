@@ -8,9 +8,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from optplan.execution.cluster import segment_usd, spent_usd
-from optplan.execution.run_state import OperationState, RunState
 from optplan.execution.scheduler import Rules, Scheduler
-from optplan.execution.state import SegmentState, State
+from optplan.execution.state import OperationState, RunState, SegmentState, State
 from optplan.schema import FrozenModel
 
 

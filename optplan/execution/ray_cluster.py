@@ -23,7 +23,7 @@ from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Ru
 from optplan.execution.protocol import Capabilities, NodeRequest, Operation
 from optplan.execution.ray_worker import LOG, UNSEEN, Worker
 from optplan.execution.records import Checkpoint, NodeChanged
-from optplan.execution.run_state import Phase
+from optplan.execution.state import Phase
 from optplan.execution.supervision import is_running, list_homes
 from optplan.execution.trial_files import OPERATION, OUTCOME, PROGRESS, STORED, bound_log, read, write
 

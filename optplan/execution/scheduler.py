@@ -26,8 +26,7 @@ from optplan.execution.records import (
     StopWanted,
     TrialDropped,
 )
-from optplan.execution.run_state import Phase
-from optplan.execution.state import SegmentState, State
+from optplan.execution.state import Phase, SegmentState, State
 
 #: Why an operation is stopped when the clock ends its segment.
 TIME_UP = "time_up"

@@ -34,7 +34,7 @@ from optplan.execution.records import (
     Replanned,
     StopWanted,
 )
-from optplan.execution.run_state import Phase
+from optplan.execution.state import Phase
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
 
