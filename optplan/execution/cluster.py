@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from optplan.contracts.resources import Billing, Resource
 from optplan.execution.placement import Places, choose_releases, place
 from optplan.execution.records import NodeReleasing, NodeWanted, Record
-from optplan.execution.run_state import HELD, NodeState, Phase
-from optplan.execution.state import SegmentState, State
+from optplan.execution.state import HELD, NodeState, Phase, SegmentState, State
 from optplan.units import SECONDS_PER_HOUR
 
 

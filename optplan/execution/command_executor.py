@@ -26,7 +26,7 @@ from optplan.errors import UsageError
 from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Handle, Running
 from optplan.execution.protocol import Capabilities, NodeRequest, Operation
 from optplan.execution.records import NodeChanged
-from optplan.execution.run_state import Phase
+from optplan.execution.state import Phase
 from optplan.execution.supervision import LockWatch, is_running, read_code, require_support, write_command
 from optplan.execution.trial_files import ENDED, LOCK, PROCESS, STARTED, write
 from optplan.units import format_duration

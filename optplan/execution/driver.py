@@ -20,9 +20,8 @@ from optplan.execution.records import (
     Replanned,
     SegmentEnded,
 )
-from optplan.execution.run_state import Phase
 from optplan.execution.scheduler import TIME_UP, PlansAgain, Rules, Scheduler
-from optplan.execution.state import SegmentState, State
+from optplan.execution.state import Phase, SegmentState, State
 from optplan.units import format_duration
 
 #: Seconds after which the loop looks around, whether or not an executor had something to report.
@@ -141,7 +140,7 @@ class Driver(Loop[State]):
 
     def _halt(self, now_s: float) -> list[Record]:
         code = self._interrupted if self._halting == INTERRUPTED else _EXITS[self._halting]
-        return self._wind_down(now_s, self._halting, self._why, code)
+        return self._stop_all(now_s, self._halting, self._why, code)
 
     def _halt_for(self, halting: str, why: str) -> None:
         if not self._halting:

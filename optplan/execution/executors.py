@@ -8,18 +8,12 @@ from pkgutil import resolve_name
 from optplan.execution.folders import FolderSettings
 from optplan.execution.protocol import Executor
 
+#: By name, what runs operations; and those of fleets, which have a rank for each GPU, on nodes of several types.
 _EXECUTORS = {
-    "local": "optplan.execution.local:LocalExecutor",
-    "command": "optplan.execution.command_executor:CommandExecutor",
-    "slurm": "optplan.execution.slurm:SlurmExecutor",
-    "ray": "optplan.execution.ray_cluster:RayExecutor",
-}
-#: Those of fleets, whose operations have a rank for each GPU, on nodes of several types.
-_FLEETS = {
-    "local": "optplan.execution.fleets.folder:LocalFleet",
-    "command": "optplan.execution.fleets.folder:CommandFleet",
-    "slurm": "optplan.execution.fleets.slurm:SlurmFleet",
-    "ray": "optplan.execution.fleets.ray:RayFleet",
+    "local": ("local:LocalExecutor", "fleets.folder:LocalFleet"),
+    "command": ("command_executor:CommandExecutor", "fleets.folder:CommandFleet"),
+    "slurm": ("slurm:SlurmExecutor", "fleets.slurm:SlurmFleet"),
+    "ray": ("ray_cluster:RayExecutor", "fleets.ray:RayFleet"),
 }
 
 
@@ -35,5 +29,6 @@ def make_executor(
     UsageError
         When there is no Ray cluster at the address.
     """
-    made: Executor = resolve_name((_FLEETS if fleet else _EXECUTORS)[name])(gpus_per_node, settings, now_s=now_s)
+    kind = resolve_name(f"optplan.execution.{_EXECUTORS[name][fleet]}")
+    made: Executor = kind(gpus_per_node, settings, now_s=now_s)
     return made

@@ -17,7 +17,7 @@ from typing import Any
 from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
 from optplan.execution.protocol import Capabilities, NodeRequest, Operation
 from optplan.execution.records import NodeChanged
-from optplan.execution.run_state import Phase
+from optplan.execution.state import Phase
 from optplan.execution.supervision import clear, end, is_running, launch, read_code, require_support
 from optplan.execution.trial_files import OPERATION, read
 

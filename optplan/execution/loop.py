@@ -35,7 +35,7 @@ from optplan.execution.records import (
     Resumed,
     StopWanted,
 )
-from optplan.execution.run_state import HELD, Phase, RunState
+from optplan.execution.state import HELD, Phase, RunState
 
 EXIT_INTERRUPTED, EXIT_GIVEN_UP = 130, 1
 #: Why a run has ended that the user has given up.
@@ -89,11 +89,11 @@ class Loop(ABC, Generic[_State]):
         requests, running = state.node_requests(), state.running
         seen = executor.observe(requests, [each.operation for each in running])
         missing = [request for request in requests if request.node not in seen.nodes]
-        gone = {each.node for each in missing if state.nodes[each.node].phase is not Phase.WANTED}
+        gone = {each.node for each in missing if state.nodes[each.node].phase in (Phase.LAUNCHING, Phase.READY)}
         for node in sorted(gone):
             self._note(NodeChanged(now_s, node, Phase.LOST, "gone when the run was resumed"))
         if starts:
-            executor.ensure_nodes([each for each in missing if each.node not in gone])
+            executor.ensure_nodes([each for each in missing if state.nodes[each.node].phase is Phase.WANTED])
         for each in running:
             name = each.operation.id
             lost = sorted(gone.intersection(each.operation.place))
@@ -127,7 +127,9 @@ class Loop(ABC, Generic[_State]):
             while self._state.end is None:
                 now_s = self._executor.now_s()
                 decided = self._decide(now_s)
-                self._commit(decided)
+                ends = [record for record in decided if isinstance(record, Ended | Paused)]
+                self._commit([record for record in decided if record not in ends])
+                self._facts += ends  # written once nodes are given back: else nobody would look after them
                 self._perform(decided)
                 if self._state.end is None:
                     self._listen(self._wait_until(now_s))
@@ -179,18 +181,22 @@ class Loop(ABC, Generic[_State]):
             left -= {event.operation for event in events if isinstance(event, OperationEnded | OperationFailed)}
         executor.release_nodes([node.name for node in self._state.held_nodes()])
 
-    def _wind_down(self, now_s: float, cause: str, why: str, code: int) -> list[Record]:
-        """Stop what runs, for a cause; once nothing runs any more, give everything back and pause, or end."""
-        state = self._state
-        running = state.running
-        decided: list[Record] = [
-            StopWanted(now_s, each.operation.id, cause) for each in running if each.phase is not Phase.STOPPING
-        ]
-        if not running and state.ended is None:
-            decided += [NodeReleasing(now_s, node.name) for node in state.held_nodes()]
-            decided.append(Ended(now_s, None, GIVEN_UP, code) if self._given_up else Paused(now_s, why, code))
+    def _stop_all(self, now_s: float, cause: str, why: str, code: int) -> list[Record]:
+        """Stop what runs, for a cause; once nothing runs any more, pause, or end where the run is given up."""
+        running = self._state.running
+        if not running:
+            return self._close(Ended(now_s, None, GIVEN_UP, code) if self._given_up else Paused(now_s, why, code))
+        decided = [StopWanted(now_s, each.operation.id, cause) for each in running if each.phase is not Phase.STOPPING]
         for record in decided:
-            state.apply(record)
+            self._state.apply(record)
+        return list[Record](decided)
+
+    def _close(self, end: Ended | Paused) -> list[Record]:
+        """Give back all nodes, and end or pause."""
+        held = [node.name for node in self._state.held_nodes() if node.phase is not Phase.RELEASING]
+        decided = [*(NodeReleasing(end.t, name) for name in held), end]
+        for record in decided:
+            self._state.apply(record)
         return decided
 
     def _perform(self, decided: Sequence[Record]) -> None:
@@ -214,6 +220,9 @@ class Loop(ABC, Generic[_State]):
     def _release(self, nodes: Sequence[str]) -> None:
         if nodes:
             self._executor.release_nodes(nodes)
+        self._note_release(nodes)
+
+    def _note_release(self, nodes: Sequence[str]) -> None:
         for node in nodes:
             self._note(NodeChanged(self._executor.now_s(), node, Phase.RELEASED))
 

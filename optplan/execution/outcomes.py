@@ -8,9 +8,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from optplan.execution.cluster import segment_usd, spent_usd
-from optplan.execution.run_state import OperationState, RunState
 from optplan.execution.scheduler import Rules, Scheduler
-from optplan.execution.state import SegmentState, State
+from optplan.execution.state import OperationState, RunState, SegmentState, State
 from optplan.schema import FrozenModel
 
 
@@ -26,13 +25,15 @@ class Outcome(FrozenModel):
     why: str = ""  #: Why it is paused, or ended before its end.
     time_s: float  #: Until it ended, or until its last record.
     notes: tuple[str, ...] = ()  #: What a reader should know.
+    held: tuple[str, ...] = ()  #: Nodes that are held, or not given back yet.
 
 
 def describe_end(state: RunState, *, virtual: bool) -> dict[str, Any]:
     """Return the fields that outcomes of all kinds have."""
     why = "" if state.end is None else state.end.why
     ended = {"status": state.status, "code": state.code, "why": why, "time_s": state.t}
-    return {"virtual": virtual, **ended, "notes": tuple(state.notes)}
+    held = tuple(node.name for node in state.held_nodes())
+    return {"virtual": virtual, **ended, "notes": tuple(state.notes), "held": held}
 
 
 class Winner(FrozenModel):

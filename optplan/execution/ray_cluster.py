@@ -23,7 +23,7 @@ from optplan.execution.folders import Ending, FolderExecutor, FolderSettings, Ru
 from optplan.execution.protocol import Capabilities, NodeRequest, Operation
 from optplan.execution.ray_worker import LOG, UNSEEN, Worker
 from optplan.execution.records import Checkpoint, NodeChanged
-from optplan.execution.run_state import Phase
+from optplan.execution.state import Phase
 from optplan.execution.supervision import is_running, list_homes
 from optplan.execution.trial_files import OPERATION, OUTCOME, PROGRESS, STORED, bound_log, read, write
 
@@ -79,15 +79,10 @@ class RayExecutor(FolderExecutor[_Actors]):
     look_s = 0.1
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
-        try:
-            import ray
-        except ModuleNotFoundError:
-            raise MissingExtraError("ray", "ray") from None
         super().__init__(gpus_per_node, settings, now_s=now_s)
-        self._ray = ray
         self._nodes: dict[str, _Node] = {}
         self._scratch = Path(tempfile.gettempdir()) / f"op-{settings.name}"  # short: it holds sockets
-        connect(settings.address, f"optplan-{settings.name}", self._scratch, settings.slots or 1)
+        self._ray = connect(settings, self._scratch)
         if not now_s:  # a run begins once the cluster is there; one that goes on has held its nodes meanwhile
             self._zero = time.monotonic()
         self._storage = Storage(settings.storage) if settings.storage else None
@@ -95,7 +90,7 @@ class RayExecutor(FolderExecutor[_Actors]):
             raise UsageError(f"storage: something is stored at {settings.storage}; give another URL for this run")
         #: By operation and file, up to where it was read.
         self._known: dict[str, dict[str, int]] = {}
-        self._has_gpus = ray.cluster_resources().get("GPU", 0.0) > 0
+        self._has_gpus = self._ray.cluster_resources().get("GPU", 0.0) > 0
 
     def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
         """Ask for a placement group for each node; it is paid from now on, while Ray launches what it needs."""
@@ -327,10 +322,16 @@ class RayExecutor(FolderExecutor[_Actors]):
         return super()._explain(running) if own is None or own.ending is None else own.ending
 
 
-def connect(address: str, namespace: str, scratch: Path | None = None, slots: int = 1) -> None:
-    """Connect this process to a cluster; without an address to one that is made here, with its files in ``scratch``."""
-    import ray
+def connect(settings: FolderSettings, scratch: Path | None = None) -> Any:  # noqa: ANN401 - Ray's module
+    """Connect this process to a run's cluster, and return the module of Ray.
 
+    Without an address it is one that is made here, with its files in ``scratch``.
+    """
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise MissingExtraError("ray", "ray") from None
+    address, namespace = settings.address, f"optplan-{settings.name}"
     quiet: dict[str, Any] = {"namespace": namespace, "log_to_driver": False, "logging_level": "ERROR"}
     if ray.is_initialized():
         raise UsageError("executor: this process is connected to a Ray cluster already; call ray.shutdown() first")
@@ -343,10 +344,11 @@ def connect(address: str, namespace: str, scratch: Path | None = None, slots: in
             shutil.rmtree(scratch, ignore_errors=True)  # of a driver that was killed
             scratch.mkdir(mode=0o700)
             here = {"include_dashboard": False, "_temp_dir": str(scratch), "object_store_memory": _OBJECTS}
-            ray.init(address="local", num_cpus=slots, **here, **quiet)
+            ray.init(address="local", num_cpus=settings.slots or 1, **here, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UsageError(f"address: no Ray cluster at {address or 'this machine'} ({reason})") from None
+    return ray
 
 
 def _require_listener(address: str) -> None:

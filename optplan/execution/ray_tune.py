@@ -32,9 +32,8 @@ from optplan.execution.records import (
     StopWanted,
     plain,
 )
-from optplan.execution.run_state import Phase
 from optplan.execution.scheduler import Rules, Scheduler, list_trials
-from optplan.execution.state import State
+from optplan.execution.state import Phase, State
 from optplan.execution.trainables import time_steps
 
 try:

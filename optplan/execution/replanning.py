@@ -16,8 +16,7 @@ from optplan.contracts.resources import Billing
 from optplan.errors import OptplanError, UnsupportedError, UsageError
 from optplan.execution.cluster import meter
 from optplan.execution.records import Noted, Record, Replanned
-from optplan.execution.run_state import Phase
-from optplan.execution.state import State
+from optplan.execution.state import Phase, State
 from optplan.execution.stock import take_stock
 from optplan.formulations import formulation_named
 from optplan.instances.parsing import parse_instance

@@ -25,7 +25,7 @@ from optplan.execution.options import RunOptions
 from optplan.execution.outcomes import Outcome
 from optplan.execution.protocol import Executor
 from optplan.execution.records import Record, Resumed
-from optplan.execution.run_state import RunState
+from optplan.execution.state import RunState
 from optplan.execution.trainables import name_trainable
 
 #: What asks a run to pause, and what is added to its number for the exit code.

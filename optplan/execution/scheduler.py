@@ -26,8 +26,7 @@ from optplan.execution.records import (
     StopWanted,
     TrialDropped,
 )
-from optplan.execution.run_state import Phase
-from optplan.execution.state import SegmentState, State
+from optplan.execution.state import Phase, SegmentState, State
 
 #: Why an operation is stopped when the clock ends its segment.
 TIME_UP = "time_up"
@@ -175,7 +174,10 @@ class Scheduler:
                 self._end(segment, now_s)
                 ended = True
         if state.ended is None and (ended or not state.open):
-            self._open_next(now_s)
+            if all(each.phase is Phase.ENDED for each in state.segments.values()):
+                self._finish(now_s)
+            else:
+                self._open_next(now_s)
         return ended
 
     def _open_next(self, now_s: float) -> None:
@@ -227,8 +229,6 @@ class Scheduler:
         if self._is_fleet:
             for other in state.plan.segments[1:]:
                 self._emit(SegmentEnded(now_s, other.id, segment.members))
-        if all(each.phase is Phase.ENDED for each in state.segments.values()):
-            self._finish(now_s)
 
     def _finish(self, now_s: float) -> None:
         state = self._state

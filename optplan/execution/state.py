@@ -1,6 +1,7 @@
-"""The state of a run of a plan: what follows from the plan and its records, and from nothing else.
+"""The states of runs: what follows from their plans and records, and from nothing else.
 
-Applying a record takes constant time, so that the loop's work does not grow with the number of trials.
+What the states of all kinds have in common comes first, then the state of a search. Applying a record takes constant
+time, so that the loop's work does not grow with the number of trials.
 """
 
 from __future__ import annotations
@@ -8,43 +9,226 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Any, Literal
 
 from optplan.contracts.conditions import Elapsed, IterationsDone
 from optplan.contracts.plan import Plan, Segment, UnitKind
-from optplan.execution.protocol import Operation
+from optplan.execution.protocol import NodeRequest, Operation
 from optplan.execution.records import (
     Began,
     Checkpoint,
+    Ended,
+    NodeChanged,
+    NodeReleasing,
+    NodeWanted,
+    Noted,
     OperationEnded,
     OperationFailed,
+    OperationStarted,
     OperationWanted,
+    Paused,
     Record,
     Replanned,
+    Resumed,
     SegmentBegan,
     SegmentEnded,
     SegmentOpened,
+    StopWanted,
     TrialDropped,
 )
-from optplan.execution.run_state import OperationState, Phase, RunState
+
+
+class Phase(StrEnum):
+    """Where a node, a segment or an operation is."""
+
+    WAITING = "waiting"
+    WANTED = "wanted"
+    LAUNCHING = "launching"
+    READY = "ready"
+    RELEASING = "releasing"
+    RELEASED = "released"
+    LOST = "lost"
+    OPEN = "open"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+#: Phases in which a node is held, will be, or is not given back yet.
+HELD = frozenset({Phase.WANTED, Phase.LAUNCHING, Phase.READY, Phase.RELEASING})
 
 
 @dataclass(slots=True)
-class TrialState:
-    """A trial: how far it is, what it showed last, and where its state is stored."""
+class NodeState:
+    """A node, asked for after so many: when it was wanted, launched, ready, and when it went."""
+
+    number: int
+    name: str
+    pool: str
+    resource: str
+    segment: str
+    wanted_s: float
+    replacement: bool = False
+    phase: Phase = Phase.WANTED
+    launch_s: float | None = None
+    ready_s: float | None = None
+    #: When it was decided that it goes, and when it was gone.
+    releasing_s: float | None = None
+    end_s: float | None = None
+    #: Its own price; None where it is the plan's.
+    usd_per_hour: float | None = None
+
+
+@dataclass(slots=True)
+class OperationState:
+    """An operation, and what it took."""
+
+    operation: Operation
+    phase: Phase
+    wanted_s: float
+    stop_why: str = ""
+    end_s: float | None = None
+    busy_s: float = 0.0
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+
+class RunState:
+    """The state of a run, which its records make; subclasses say what else a record does.
+
+    ``pools`` has the names of the nodes that are held.
+    """
+
+    def __init__(self) -> None:
+        self.t = 0.0
+        self.nodes: dict[str, NodeState] = {}
+        self.pools: dict[str, set[str]] = {}
+        self.operations: dict[str, OperationState] = {}
+        self.notes: list[str] = []
+        self.ended: Ended | None = None
+        self.paused: Paused | None = None
+
+    @property
+    def end(self) -> Ended | Paused | None:
+        """How it ended, or why it rests; None while it runs."""
+        return self.ended or self.paused
+
+    @property
+    def status(self) -> Literal["ended", "paused", "running"]:
+        """The same in a word."""
+        return "ended" if self.ended else "paused" if self.paused else "running"
+
+    @property
+    def code(self) -> int:
+        """The exit code of its driver."""
+        return 0 if self.end is None else self.end.code
+
+    @property
+    def running(self) -> list[OperationState]:
+        """The operations that have their GPUs."""
+        return list(self.operations.values())
+
+    def is_running(self, operation: str) -> bool:
+        """Whether an operation has its GPUs."""
+        return operation in self.operations
+
+    def held_nodes(self) -> list[NodeState]:
+        """Return the nodes that are there, were asked for, or are not given back yet."""
+        return [node for node in self.nodes.values() if node.phase in HELD]
+
+    def node_requests(self) -> list[NodeRequest]:
+        """Return them as they were asked for."""
+        return [
+            NodeRequest(node.name, node.resource, node.segment, node.wanted_s, node.replacement)
+            for node in self.held_nodes()
+        ]
+
+    def apply(self, record: Record) -> None:
+        """Take a record into account."""
+        self.t = max(self.t, record.t)
+        self._apply(record)
+
+    def _apply(self, record: Record) -> None:
+        match record:
+            case Resumed():
+                self.paused = None
+            case NodeWanted():
+                known = (record.node, record.pool, record.resource, record.segment, record.t, record.replacement)
+                self.nodes[record.node] = NodeState(len(self.nodes), *known)
+                self.pools.setdefault(record.pool, set()).add(record.node)
+            case NodeChanged():
+                self._change(self.nodes[record.node], record)
+            case NodeReleasing():
+                node = self.nodes[record.node]
+                node.phase, node.releasing_s = Phase.RELEASING, record.t
+                self.pools[node.pool].discard(node.name)
+            case OperationStarted():
+                self.operations[record.operation].phase = Phase.RUNNING
+            case StopWanted():
+                operation = self.operations[record.operation]
+                operation.phase, operation.stop_why = Phase.STOPPING, record.why
+            case Noted():
+                self.notes.append(record.text)
+            case Paused():
+                self.paused = record
+            case Ended():
+                self.ended = record
+            case _:
+                message = f"no rule for {type(record).__name__}"
+                raise NotImplementedError(message)
+
+    def _change(self, node: NodeState, record: NodeChanged) -> None:
+        was, node.phase = node.phase, Phase(record.phase)
+        node.usd_per_hour = node.usd_per_hour if record.usd_per_hour is None else record.usd_per_hour
+        match node.phase:
+            case Phase.LAUNCHING:
+                node.launch_s = record.t
+                if was is not Phase.WANTED:  # it is told late: only from when on it was paid is new
+                    node.phase = was
+            case Phase.READY:
+                node.ready_s = record.t
+                node.launch_s = record.t if node.launch_s is None else node.launch_s
+            case Phase.RELEASED | Phase.LOST:
+                node.end_s = record.t
+                self.pools[node.pool].discard(node.name)
+
+
+@dataclass(slots=True)
+class Member:
+    """What trains from one operation to the next, a trial or a job: how far it is, and where its state is stored."""
 
     name: str
     configuration: Mapping[str, Any]
+    #: Done in all, and what was shown last; of jobs, iterations are epochs.
     iterations: int = 0
     metrics: Mapping[str, Any] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
+    #: Where it is, or was last.
     place: Mapping[str, int] = field(default_factory=dict)
-    #: Failures of its own since it last ended in good order, and attempts by segment.
+    #: Failures of its own since it last ended in good order.
     failures: int = 0
-    attempts: dict[str, int] = field(default_factory=dict)
     last_failure: str = ""
     is_hopeless: bool = False
     why_dropped: str = ""
+
+    def see_end(self, record: OperationEnded | OperationFailed) -> None:
+        """Take note of how its operation has ended."""
+        if isinstance(record, OperationEnded):
+            self.failures, self.checkpoint = 0, record.checkpoint or self.checkpoint
+            self.iterations, self.metrics = record.iterations, record.metrics
+            return
+        self.failures += not record.blameless
+        self.last_failure, self.is_hopeless = record.why, record.hopeless
+        if record.iterations is not None and record.checkpoint is not None:
+            self.iterations, self.metrics, self.checkpoint = record.iterations, record.metrics, record.checkpoint
+
+
+@dataclass(slots=True)
+class TrialState(Member):
+    """A trial, and its attempts by segment."""
+
+    attempts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -182,15 +366,9 @@ class State(RunState):
         state, trial = self.segments[operation.segment], self.trials[operation.trial]
         if isinstance(record, OperationEnded):
             ended.phase, ended.busy_s, ended.timings = Phase.ENDED, record.busy_s, record.timings
-            trial.iterations, trial.metrics, trial.failures = record.iterations, record.metrics, 0
-            trial.checkpoint = record.checkpoint or trial.checkpoint
         else:
             ended.phase, ended.busy_s = Phase.FAILED, record.t - ended.wanted_s
-            trial.failures += not record.blameless
-            trial.last_failure, trial.is_hopeless = record.why, record.hopeless
-            if record.iterations is not None and record.checkpoint is not None:
-                trial.iterations, trial.metrics = record.iterations, record.metrics
-                trial.checkpoint = record.checkpoint
+        trial.see_end(record)
         if isinstance(record, OperationEnded) and record.complete:
             state.through.add(trial.name)
         else:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from optplan.contracts.standing import MeasuredNode, MeasuredTrial, Standing, Took
 from optplan.execution.cluster import paid_s, segment_usd, spent_gpu_hours, spent_usd
-from optplan.execution.run_state import Phase
-from optplan.execution.state import State
+from optplan.execution.state import Phase, State
 
 
 def take_stock(

@@ -31,9 +31,14 @@ def judge(error: OSError) -> int:
 
 def write(path: Path, data: Mapping[str, Any]) -> None:
     """Write plain data, whole or not at all."""
+    write_whole(path, json.dumps(data))
+
+
+def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
+    """Write a file that others read meanwhile: they find the one before, or this one."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    with scratch.open("w", encoding="utf-8") as file:
-        json.dump(data, file)
+    with open(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as file:
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     scratch.rename(path)

@@ -26,7 +26,7 @@ from optplan.execution.checkpoints import store
 from optplan.execution.clock import VirtualClock
 from optplan.execution.protocol import Capabilities, Event, Executor, Metrics, NodeRequest, Observation, Operation
 from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, plain
-from optplan.execution.run_state import Phase
+from optplan.execution.state import Phase
 from optplan.execution.trainables import Session, import_trainable, make_trainer
 
 #: What a trial shows, and where its state is stored, once it has done so many iterations in an operation.

@@ -27,7 +27,7 @@ from optplan.execution.folders import FolderSettings
 from optplan.execution.journal import Journal
 from optplan.execution.protocol import Event, Executor, NodeRequest, Operation, Reported
 from optplan.execution.records import NodeChanged, OperationEnded, OperationFailed, Progressed
-from optplan.execution.run_state import Phase
+from optplan.execution.state import Phase
 from optplan.execution.streams.virtual import VirtualStreamExecutor
 from optplan.execution.virtual import VirtualExecutor
 from optplan.formulations.boa.data.instance import BoaInstance

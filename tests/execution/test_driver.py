@@ -20,11 +20,10 @@ from optplan.execution.journal import Journal
 from optplan.execution.outcomes import RunOutcome, describe
 from optplan.execution.protocol import Event, Metrics, NodeRequest, Observation, Operation
 from optplan.execution.records import Began, Checkpoint, NodeChanged, OperationFailed, Record, decode, encode
-from optplan.execution.run_state import Phase
 from optplan.execution.running import SearchRun, run
 from optplan.execution.runs import read_run, resume
 from optplan.execution.scheduler import Rules, list_trials
-from optplan.execution.state import State
+from optplan.execution.state import Phase, State
 from optplan.execution.virtual import VirtualExecutor
 
 PlanOf = Callable[..., Plan]

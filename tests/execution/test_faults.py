@@ -41,9 +41,9 @@ from optplan.execution.records import (
     Progressed,
     Record,
 )
-from optplan.execution.run_state import Phase
 from optplan.execution.running import run
 from optplan.execution.runs import read_run, resume
+from optplan.execution.state import Phase
 from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
 from optplan.execution.streams.virtual import VirtualStreamExecutor

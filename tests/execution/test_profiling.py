@@ -16,7 +16,7 @@ from optplan.execution.measuring.search_profile import ProfileSettings, profile_
 from optplan.execution.measuring.trial_timings import summarise
 from optplan.execution.protocol import Capabilities, Event, Executor, NodeRequest, Observation, Operation
 from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, OperationFailed, Progressed
-from optplan.execution.run_state import Phase
+from optplan.execution.state import Phase
 
 QUADRATIC = f"{Path(__file__).parent / 'trainables' / 'quadratic.py'}:Quadratic"
 #: Seconds of an iteration by GPUs, and what the first one of a start takes longer.

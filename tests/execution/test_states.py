@@ -17,8 +17,8 @@ from optplan.execution.fleets.virtual import Course, Loss
 from optplan.execution.journal import Journal
 from optplan.execution.protocol import Event
 from optplan.execution.records import EpochDone, NodeChanged, OperationFailed, PlaceLeft, Record, decode, encode
-from optplan.execution.run_state import Phase, RunState
 from optplan.execution.running import run
+from optplan.execution.state import Phase, RunState
 from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.running import run_stream
 from optplan.execution.virtual import ClockExecutor

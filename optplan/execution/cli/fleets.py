@@ -70,8 +70,9 @@ class _Fleets(RunKind):
 
     def stop(self, folder: Path, process: int | None) -> tuple[str, bool]:
         """Ask the process that follows a fleet to pause: its VMs go on."""
-        going_on = f"its VMs go on, and `optplan run --resume {folder} --abort` gives them back"
         outcome = None if process is not None else self.read(folder).outcome
+        names = "" if outcome is None or not outcome.held else f" ({', '.join(outcome.held)})"
+        going_on = f"its VMs{names} go on, and `optplan run --resume {folder} --abort` gives them back"
         if outcome is not None and outcome.status != "ended" and not outcome.virtual:
             return f"{folder}: nobody follows it; {going_on}", False
         said, is_stopped = super().stop(folder, process)

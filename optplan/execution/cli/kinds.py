@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from optplan.execution.cli.run_view import RunView, Teller
     from optplan.execution.journal import Kind
     from optplan.execution.loop import Listener
+    from optplan.execution.outcomes import Outcome
     from optplan.execution.runs import Run
     from optplan.reporting.pages import Page
 
@@ -117,11 +118,12 @@ class RunKind(ABC):
         if process is not None:
             os.kill(process, signal.SIGINT)
             return f"asked process {process} to pause", True
-        status = self.read(folder).outcome.status
-        if status == "running":
+        outcome = self.read(folder).outcome
+        if outcome.status == "running":
             gone = f"{folder}: whoever followed it is gone; what it has started stores its state and ends by itself"
-            return f"{gone} (--orphan-after), and `optplan run --resume {folder}` goes on", False
-        return f"{folder}: nobody follows it; it {'has ended' if status == 'ended' else 'is paused'}", True
+            held = name_held(outcome, folder)
+            return f"{gone} (--orphan-after), and `optplan run --resume {folder}` goes on{held}", False
+        return f"{folder}: nobody follows it; it {'has ended' if outcome.status == 'ended' else 'is paused'}", True
 
     def _list_parameters(self) -> frozenset[str]:
         from optplan.execution.runs import type_of
@@ -160,6 +162,16 @@ def find_process(folder: Path) -> int | None:
     from optplan.execution.serving.store import find_publisher, is_begun
 
     return find_publisher(folder) if is_begun(folder) else find_holder(folder)
+
+
+def name_held(outcome: Outcome, folder: Path) -> str:
+    """Say which nodes a run holds that nobody follows, and how they are given back; on a virtual clock there are none.
+
+    It is the end of a sentence, or empty.
+    """
+    if not outcome.held or outcome.virtual:
+        return ""
+    return f"; nodes that are still held: {', '.join(outcome.held)} (--resume {folder} --abort gives them back)"
 
 
 def _run_kind(name: str) -> RunKind:

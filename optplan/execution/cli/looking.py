@@ -13,7 +13,7 @@ from optplan.cli.console import note, print_either, print_json
 from optplan.cli.options import DIR
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.execution.cli.kinds import find_process, kind_of_folder
+from optplan.execution.cli.kinds import find_process, kind_of_folder, name_held
 
 if TYPE_CHECKING:
     from optplan.execution.outcomes import RunOutcome
@@ -45,7 +45,7 @@ def status(folders: tuple[Path, ...], *, as_json: bool) -> int:
     outcome = kind.read(folders[0]).outcome
     said = []
     if kind.RESUMED:  # a service says itself whether it runs
-        follower = "it has ended" if outcome.status == "ended" else "nobody follows it"
+        follower = "it has ended" if outcome.status == "ended" else f"nobody follows it{name_held(outcome, folders[0])}"
         said = [f"{folders[0]}: {follower if process is None else f'followed by process {process}'}"]
     outputs.answer(outcome, lambda: [*said, *kind.present(outcome)])
     return 0

@@ -29,9 +29,8 @@ from optplan.execution.records import (
     TrialDropped,
     encode,
 )
-from optplan.execution.run_state import Phase
 from optplan.execution.scheduler import Rules
-from optplan.execution.state import State
+from optplan.execution.state import Phase, State
 from optplan.units import format_duration
 
 if TYPE_CHECKING:

@@ -137,7 +137,7 @@ async def _serve(
 ) -> int:
     import asyncio
 
-    from optplan.execution.serving.publisher import write_whole
+    from optplan.execution.serving.publisher import publish_file
     from optplan.execution.serving.service import serve as serve_http
 
     stop, caught = asyncio.Event(), []
@@ -151,7 +151,7 @@ async def _serve(
         loop.add_signal_handler(number, end, number)
 
     def tell(address: str) -> None:
-        write_whole(publisher.folder / "address", address + "\n")
+        publish_file(publisher.folder / "address", address + "\n")
         what, token = publisher.view.instance.name or "widths", publisher.folder / "token"
         note(f"serving {what} at {address}; the token lies in {token}")
 

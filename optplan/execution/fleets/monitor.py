@@ -24,7 +24,6 @@ from optplan.execution.records import (
     LimitsAsked,
     NodeChanged,
     NodeNoticed,
-    NodeReleasing,
     NodeWanted,
     OperationEnded,
     OperationFailed,
@@ -35,7 +34,7 @@ from optplan.execution.records import (
     Replanned,
     StopWanted,
 )
-from optplan.execution.run_state import Phase
+from optplan.execution.state import Phase
 from optplan.formulations.srift.study.replanning import FleetStanding, name_vms, succeed
 from optplan.solving import solve
 
@@ -105,7 +104,7 @@ class Monitor(Loop[FleetState]):
         if attempt is None:
             return self._begin(now_s)
         if attempt.stopping_s is not None:
-            return self._wind_up(attempt, now_s)
+            return self._await_end(attempt, now_s)
         if self._given_up:
             self._emit(StopWanted(now_s, attempt.name, GIVEN_UP))
             return True
@@ -118,16 +117,16 @@ class Monitor(Loop[FleetState]):
         """Ask for the fleet that the plan says; plan again first where VMs were lost since it was made."""
         state = self._state
         if self._given_up:
-            self._close(now_s, GIVEN_UP, EXIT_GIVEN_UP)
+            self._decided += self._close(Ended(now_s, None, GIVEN_UP, EXIT_GIVEN_UP))
             return True
         if state.is_done or state.stored >= state.instance.iterations:
-            self._close(now_s, "", 0)
+            self._decided += self._close(Ended(now_s, None))
             return True
         if state.stale:
             return self._plan_again(now_s)
         if state.crashes > self._terms.retries:
             why = f"{state.crashes} fleets failed though no VM was lost; the last: {state.last_failure}"
-            self._close(now_s, why, EXIT_FAILED)
+            self._decided += self._close(Ended(now_s, None, why, EXIT_FAILED))
             return True
         if now_s < self._start_after_s:
             return False
@@ -227,7 +226,7 @@ class Monitor(Loop[FleetState]):
         self._emit(*gone, StopWanted(now_s, attempt.name, why))
         return True
 
-    def _wind_up(self, attempt: Attempt, now_s: float) -> bool:
+    def _await_end(self, attempt: Attempt, now_s: float) -> bool:
         """Wait until the ranks have ended that are asked to, and silent VMs had time to come back; then go on."""
         found = self._list_returned(attempt)
         self._emit(*found)
@@ -247,20 +246,6 @@ class Monitor(Loop[FleetState]):
                 why = f"is heard of again, {back_s - silent_s:.3g} s after it was missed"
                 found.append(NodeChanged(max(back_s, self._state.t), name, Phase.READY, why))
         return found
-
-    def _close(self, now_s: float, why: str, code: int) -> None:
-        """Give back what is held, and then end the run."""
-        held = self._state.held_nodes()
-        if held:
-            self._emit(*(NodeReleasing(now_s, vm.name) for vm in held))
-        else:
-            if not any(vm.phase is Phase.RELEASED for vm in self._state.nodes.values()):
-                self._executor.release_nodes(self._list_lost())
-            self._emit(Ended(now_s, None, why, code))
-
-    def _list_lost(self) -> list[str]:
-        """Return the VMs that are lost: they may be there all the same, and paid."""
-        return [vm.name for vm in self._state.nodes.values() if vm.phase is Phase.LOST]
 
     # --------------------------------------------------------------------------------------------------- who and when
 
@@ -359,10 +344,11 @@ class Monitor(Loop[FleetState]):
             self._executor.adopt(self._state.plan)
 
     def _release(self, nodes: Sequence[str]) -> None:
-        if nodes:
-            self._executor.release_nodes([*nodes, *self._list_lost()])
-        for node in nodes:
-            self._note(NodeChanged(self._executor.now_s(), node, Phase.RELEASED))
+        """Give back those that are lost, too: they may be there all the same, and paid."""
+        if nodes or self._state.ended is not None:
+            lost = [vm.name for vm in self._state.nodes.values() if vm.phase is Phase.LOST]
+            self._executor.release_nodes([*nodes, *lost])
+        self._note_release(nodes)
 
     def _abandon(self) -> None:
         """Leave what runs alone: a fleet goes on without a monitor."""

@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from optplan.errors import MissingExtraError
 from optplan.execution.fleets.folder import FolderFleet, Ranks
 from optplan.execution.fleets.ranks import count_ranks, main
 from optplan.execution.folders import FolderSettings, Running
@@ -42,14 +41,9 @@ class RayFleet(FolderFleet):
     capabilities = Capabilities("ray", lateness=0.01)
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
-        try:
-            import ray
-        except ModuleNotFoundError:
-            raise MissingExtraError("ray", "ray") from None
         super().__init__(gpus_per_node, settings, now_s=now_s)
-        self._ray = ray
-        connect(settings.address, f"optplan-{settings.name}")
-        self._has_gpus = ray.cluster_resources().get("GPU", 0.0) > 0
+        self._ray = connect(settings)
+        self._has_gpus = self._ray.cluster_resources().get("GPU", 0.0) > 0
 
     def _start(self, folder: Path, ranks: Ranks, log: Path) -> None:
         command = shlex.split(self._settings.command)

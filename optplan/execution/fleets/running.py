@@ -19,8 +19,8 @@ from optplan.execution.loop import Listener
 from optplan.execution.options import NOTHING_STARTS
 from optplan.execution.outcomes import Outcome, describe_end
 from optplan.execution.protocol import Executor
-from optplan.execution.run_state import Phase
 from optplan.execution.runs import Run
+from optplan.execution.state import Phase
 from optplan.formulations.srift.data.instance import SriftInstance, VmType
 from optplan.formulations.srift.planning import SriftPlan
 

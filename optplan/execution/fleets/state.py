@@ -31,7 +31,7 @@ from optplan.execution.records import (
     Resumed,
     StopWanted,
 )
-from optplan.execution.run_state import OperationState, Phase, RunState
+from optplan.execution.state import OperationState, Phase, RunState
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.units import Amount, BudgetUnit

@@ -13,7 +13,7 @@ from optplan.errors import UsageError
 from optplan.execution.clock import VirtualClock
 from optplan.execution.protocol import Capabilities, Event, Executor, NodeRequest, Observation, Operation, Reported
 from optplan.execution.records import NodeChanged, NodeNoticed, OperationEnded
-from optplan.execution.run_state import Phase
+from optplan.execution.state import Phase
 from optplan.formulations.srift.planning import SriftPlan
 
 #: An iteration that is due now is done, whatever the last bit says.

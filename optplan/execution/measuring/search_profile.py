@@ -23,8 +23,8 @@ from optplan.execution.locks import DRIVER_LOCK, hold_lock
 from optplan.execution.measuring.trial_timings import TrialTiming
 from optplan.execution.protocol import Executor, Metrics, NodeRequest, Operation
 from optplan.execution.records import Checkpoint, NodeChanged, OperationEnded, OperationFailed, Progressed
-from optplan.execution.run_state import Phase
 from optplan.execution.spaces import draw
+from optplan.execution.state import Phase
 from optplan.progress import Event as Told
 from optplan.progress import Listener
 from optplan.units import format_duration

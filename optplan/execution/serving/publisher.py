@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import queue
 import threading
 import time
@@ -26,6 +25,7 @@ from optplan.execution.online.events import OnlineEvent
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.serving.store import Store, is_begun
+from optplan.execution.trial_files import write_whole
 from optplan.formulations.boa.data.instance import BoaInstance
 
 _LOG = logging.getLogger(__name__)
@@ -243,7 +243,7 @@ class Publisher:
         """Put the table where readers find it: by one renaming, so that there is always a whole one."""
         table = self._calculator.table
         if table is not None:
-            write_whole(self.folder / WIDTHS_FILE, json.dumps(table.to_json_data()))
+            publish_file(self.folder / WIDTHS_FILE, json.dumps(table.to_json_data()))
 
     def _look(self) -> View:
         calculator = self._calculator
@@ -260,16 +260,10 @@ class Publisher:
         )
 
 
-def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """Write a file that others read meanwhile: they find the one before, or this one, and both survive a power loss."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+def publish_file(path: Path, text: str) -> None:
+    """Write a file for the user alone, whole or not at all; it survives a power loss."""
     try:
-        handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
+        write_whole(path, text, mode=0o600)
         synchronise(path.parent)
     except OSError as error:
         raise OutputError(f"{path} cannot be written ({error.strerror})") from None

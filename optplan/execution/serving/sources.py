@@ -17,7 +17,7 @@ from pathlib import Path
 
 from optplan.errors import DataError, OptplanError, OutputError, UsageError
 from optplan.execution.online.events import HintsReported, OnlineEvent, parse_events
-from optplan.execution.serving.publisher import Publisher, write_whole
+from optplan.execution.serving.publisher import Publisher, publish_file
 from optplan.execution.serving.slurm import SlurmJobs
 from optplan.instances.job_logs.records import LeftOut
 
@@ -61,7 +61,7 @@ class FolderWatch:
             errors = self._take(self._folder / name)
             target = self._folder / (REFUSED if errors else TAKEN) / name
             if errors:
-                write_whole(target.with_name(f"{name}.errors"), "\n".join(errors[:_SHOWN_ERRORS]) + "\n")
+                publish_file(target.with_name(f"{name}.errors"), "\n".join(errors[:_SHOWN_ERRORS]) + "\n")
                 _LOG.warning("%s: %s", name, errors[0])
             (self._folder / name).replace(target)
         return len(names)
@@ -134,7 +134,7 @@ class SlurmFile:
         events, left_out = self._slurm.read_completions(lines, self._publisher.view.instance)
         _tell_and_log(self._path.name, self._publisher, events, left_out)
         self._position = {"file": found.st_ino, "offset": begun + end}
-        write_whole(self._position_path, json.dumps(self._position))
+        publish_file(self._position_path, json.dumps(self._position))
         return len(events)
 
 

@@ -14,7 +14,7 @@ from optplan.execution.online.estimates import mean_row
 from optplan.execution.online.knowledge import Knowledge
 from optplan.execution.online.terms import Terms
 from optplan.execution.records import JobArrived, NodeChanged, NodeWanted, OperationEnded, OperationWanted, Record
-from optplan.execution.run_state import Phase
+from optplan.execution.state import Phase
 from optplan.execution.streams.learning import Reporter
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.data.job_classes import JobClass

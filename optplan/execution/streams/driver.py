@@ -29,7 +29,7 @@ from optplan.execution.records import (
     TablePublished,
     TrialDropped,
 )
-from optplan.execution.run_state import Phase
+from optplan.execution.state import Phase
 from optplan.execution.streams.arrivals import StreamJob
 from optplan.execution.streams.learning import Reporter
 from optplan.execution.streams.state import JobState, StreamState
@@ -95,7 +95,7 @@ class StreamDriver(Loop[StreamState]):
 
     def _decide(self, now_s: float) -> list[Record]:
         if self._interrupted:
-            return self._wind_down(now_s, "interrupted", "interrupted", self._interrupted)
+            return self._stop_all(now_s, "interrupted", "interrupted", self._interrupted)
         state, decided = self._state, list[Record]()
 
         def emit(record: Record) -> None:
@@ -116,9 +116,7 @@ class StreamDriver(Loop[StreamState]):
             for name in [name for name, job in state.active.items() if not decision.places.get(name, job.place)]:
                 emit(TrialDropped(now_s, name, "never got the GPUs to go on, and nothing else was to happen"))
         if not (self._coming or state.active or state.operations):
-            for node in state.held_nodes():
-                emit(NodeReleasing(now_s, node.name))
-            emit(Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values()))))
+            decided += self._close(Ended(now_s, None, code=int(any(job.why_dropped for job in state.jobs.values()))))
         return decided
 
     def _admit(self, job: StreamJob, now_s: float) -> JobArrived:
@@ -186,12 +184,12 @@ class StreamDriver(Loop[StreamState]):
     def _describe(self, job: JobState, now_s: float) -> ActiveJob:
         """Return a job as the allocator has to know it."""
         remaining, gpus = self._terms.remaining, sum(job.place.values())
-        left = math.inf if remaining is None else remaining.left_s(job.job_class, job.epochs_done, job.row)
+        left = math.inf if remaining is None else remaining.left_s(job.job_class, job.iterations, job.row)
         held_s = now_s - self._state.operations[job.operation].wanted_s if job.operation else 0.0
         attained = job.gpu_s + held_s * gpus
         if self._terms.rules.order is Order.LEAST_ATTAINED and job.operation and attained < SECOND_QUEUE_GPU_S:
             self._lagging.schedule(now_s + (SECOND_QUEUE_GPU_S - attained) / gpus, job.name)
-        known = (job.name, job.job_class, job.epochs_done, job.place, job.row, job.arrived_s)
+        known = (job.name, job.job_class, job.iterations, job.place, job.row, job.arrived_s)
         return ActiveJob(*known, attained_gpu_s=attained, expected_left_s=left)
 
     def _place(self, job: JobState, target: Mapping[str, int], now_s: float, emit: Callable[[Record], None]) -> None:
@@ -211,9 +209,9 @@ class StreamDriver(Loop[StreamState]):
     def _find_end(self, job: JobState, target: Mapping[str, int]) -> int:
         """Return up to which epoch a job goes on in one piece: until the table wants another width of it."""
         table, gpus = self._state.table, sum(target.values())
-        if table.held_at(job.job_class, job.epochs_done, job.row).gpus != gpus:
+        if table.held_at(job.job_class, job.iterations, job.row).gpus != gpus:
             return job.epochs  # it runs on something else than it wants: it is stopped when that is there
-        after = range(job.epochs_done + 1, job.epochs)
+        after = range(job.iterations + 1, job.epochs)
         return next((e for e in after if table.held_at(job.job_class, e, job.row).gpus != gpus), job.epochs)
 
     def _size(self, decision: Decision, now_s: float, emit: Callable[[Record], None]) -> None:
@@ -263,7 +261,7 @@ class StreamDriver(Loop[StreamState]):
 
     def _see_progress(self, event: Progressed) -> None:
         running = self._state.operations.get(event.operation)
-        if running is not None and event.iterations > self._state.jobs[running.operation.trial].epochs_done:
+        if running is not None and event.iterations > self._state.jobs[running.operation.trial].iterations:
             self._note(EpochDone(event.t, event.operation, event.iterations, event.seconds))
         super()._see_progress(event)
 

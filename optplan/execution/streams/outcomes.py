@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optplan.execution.outcomes import Outcome, describe_end
-from optplan.execution.run_state import NodeState
+from optplan.execution.state import NodeState
 from optplan.execution.streams.state import JobState, StreamState
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.schema import FrozenModel

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from optplan.execution.online.rows import RemainingTimes
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.protocol import Operation
 from optplan.execution.records import (
-    Checkpoint,
     EpochDone,
     JobArrived,
     NodeChanged,
@@ -24,33 +22,22 @@ from optplan.execution.records import (
     TablePublished,
     TrialDropped,
 )
-from optplan.execution.run_state import OperationState, Phase, RunState
+from optplan.execution.state import Member, OperationState, Phase, RunState
 
 
-@dataclass(slots=True)
-class JobState:
-    """A job that has arrived, so many before it: how far it is, what it holds, and what it has held."""
+@dataclass(slots=True, kw_only=True)
+class JobState(Member):
+    """A job that has arrived, so many before it: what it is to do, and what it has held."""
 
     number: int
-    name: str
     job_class: str
     epochs: int
     row: int
     arrived_s: float
-    configuration: Mapping[str, Any]
-    epochs_done: int = 0
-    metrics: Mapping[str, Any] = field(default_factory=dict)
-    checkpoint: Checkpoint | None = None
     #: Its operation; empty while it has none.
     operation: str = ""
-    #: Where it is, or was last.
-    place: Mapping[str, int] = field(default_factory=dict)
     attempts: int = 0
-    failures: int = 0
-    last_failure: str = ""
-    is_hopeless: bool = False
     ended_s: float | None = None
-    why_dropped: str = ""
     gpu_s: float = 0.0
     #: Widths in the order in which it had them, and changes between them.
     widths: list[int] = field(default_factory=list)
@@ -99,19 +86,26 @@ class StreamState(RunState):
             workers=gpus,
             gpus_per_worker=1,
             configuration=job.configuration,
-            from_iterations=job.epochs_done,
+            from_iterations=job.iterations,
             to_iterations=int(wanted.segment),
             checkpoint=job.checkpoint,
             metrics=job.metrics,
             wanted_s=wanted.t,
-            step_s=None if self.remaining is None else self.remaining.epoch_s(job.job_class, job.epochs_done, job.row),
+            step_s=None if self.remaining is None else self.remaining.epoch_s(job.job_class, job.iterations, job.row),
         )
 
     def _apply(self, record: Record) -> None:
         match record:
             case JobArrived():
-                known = (record.job, record.job_class, record.epochs, record.row, record.t, record.configuration)
-                self.jobs[record.job] = self.active[record.job] = JobState(len(self.jobs), *known)
+                self.jobs[record.job] = self.active[record.job] = JobState(
+                    record.job,
+                    record.configuration,
+                    number=len(self.jobs),
+                    job_class=record.job_class,
+                    epochs=record.epochs,
+                    row=record.row,
+                    arrived_s=record.t,
+                )
                 self.changed_jobs[record.job] = None
             case TablePublished():
                 self.table, self.tables = WidthTable.parse(record.table, path="table"), self.tables + 1
@@ -121,7 +115,7 @@ class StreamState(RunState):
                 self._end(self.operations.pop(record.operation), record)
             case EpochDone():
                 job = self.jobs[self.operations[record.operation].operation.trial]
-                job.epochs_done = record.epochs
+                job.iterations = record.epochs
                 self.changed_jobs[job.name] = None
             case PlaceLeft():
                 self.jobs[record.job].place = {}
@@ -155,16 +149,10 @@ class StreamState(RunState):
             self.taken[node] -= gpus
         self.changed_jobs[job.name] = None
         job.gpu_s += (record.t - ended.wanted_s) * operation.workers
+        job.see_end(record)
         if isinstance(record, OperationEnded):
-            job.epochs_done, job.metrics, job.failures = record.iterations, record.metrics, 0
-            job.checkpoint = record.checkpoint or job.checkpoint
-            if job.epochs_done >= job.epochs:
+            if job.iterations >= job.epochs:
                 job.ended_s = record.t
                 del self.active[job.name]
-            return
-        job.failures += not record.blameless
-        job.last_failure, job.is_hopeless = record.why, record.hopeless
-        if record.iterations is not None and record.checkpoint is not None:
-            job.epochs_done, job.metrics, job.checkpoint = record.iterations, record.metrics, record.checkpoint
-        else:
-            job.epochs_done = 0 if job.checkpoint is None else operation.from_iterations
+        elif record.iterations is None or record.checkpoint is None:
+            job.iterations = 0 if job.checkpoint is None else operation.from_iterations

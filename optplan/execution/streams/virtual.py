@@ -9,7 +9,7 @@ import numpy as np
 from optplan.execution.online.estimates import interpolate
 from optplan.execution.protocol import Capabilities, Event, NodeRequest, Operation
 from optplan.execution.records import NodeChanged, OperationEnded, Progressed
-from optplan.execution.run_state import Phase
+from optplan.execution.state import Phase
 from optplan.execution.virtual import ClockExecutor
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.units import SECONDS_PER_HOUR

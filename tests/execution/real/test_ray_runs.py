@@ -15,10 +15,9 @@ from optplan.errors import UsageError
 from optplan.execution.journal import Journal
 from optplan.execution.protocol import Capabilities
 from optplan.execution.records import NodeChanged, OperationFailed, Paused, Record
-from optplan.execution.run_state import Phase
 from optplan.execution.running import SearchRun, run
 from optplan.execution.runs import read_run
-from optplan.execution.state import State
+from optplan.execution.state import Phase, State
 
 pytestmark = pytest.mark.real
 ray = pytest.importorskip("ray", reason='Ray is not installed; pip install "optplan[ray]" brings it')
