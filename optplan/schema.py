@@ -338,7 +338,7 @@ def _feed_rare(update: Any, value: Any, kind: type) -> None:  # noqa: ANN401 - h
         update(heading)
         for name, encoded, came_later, default in fields:
             field = value.hashed_later(name) if came_later else getattr(value, name)
-            if came_later and (field is default or field == {} or _same(field, default)):
+            if came_later and (field is default or (isinstance(field, Mapping) and not field) or _same(field, default)):
                 continue
             update(encoded)
             _feed(update, field)
