@@ -100,7 +100,9 @@ def explain(
     Changes of the instance that the result carries (--budget, --set and so on of the solve) are made again.
     """
     from optplan.instances.files import read_result
+    from optplan.reporting.boa.breakdown import require_boa
     from optplan.reporting.boa.explanation_tables import list_explanations, say_rates
+    from optplan.reporting.boa.ranges import show_measurements
     from optplan.reporting.presenters import Beside
     from optplan.reporting.reports import build_report
     from optplan.solving import explain as explain_result
@@ -119,7 +121,8 @@ def explain(
     with Progress("explain") as progress:
         explanation = explain_result(instance, result, only=only, time_limit_s=time_limit, on_event=progress.listen)
     beside = Beside(verify_command=check, explanation=explanation)
-    outputs.deliver(explanation, lambda: (say_rates(instance, explanation), "", list_explanations(explanation)))
+    shown = (say_rates(instance, explanation), "", list_explanations(explanation))
+    outputs.deliver(explanation, lambda: (*shown, *show_measurements(require_boa(instance), explanation.measurements)))
     outputs.save_text("--report", lambda _: build_report(instance, result, beside))
     return outputs.exit_code(0)
 

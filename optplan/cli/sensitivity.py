@@ -58,8 +58,6 @@ def show_sensitivity(
     asked: dict[str, Any] = dict(errors)
     if isinstance(instance, BoaInstance):
         asked["by_class"] = logged_errors(instance, without=errors)
-    if not any(asked.values()):
-        raise UsageError("--wrong: there are no errors to sample; give at least one of them, as in speedup=10%")
     with Progress("sampling") as progress:
         found = analyse_sensitivity(instance, result, asked, on_event=progress.listen, **settings)
 

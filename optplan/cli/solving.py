@@ -101,6 +101,9 @@ def solve(
     ),
     no_verify: bool = option(is_flag=True, help="Do not check the result."),
     no_certificate: bool = option(is_flag=True, help="Leave out certificates that take space or time."),
+    no_range: bool = option(
+        is_flag=True, help="Leave out how the answer changes within the errors of speedups, which takes nine solves."
+    ),
     outputs: Outputs,
     problem: str | None,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
@@ -151,7 +154,7 @@ def solve(
         if asked:
             _require_part(instance, option, part)
     presenter = presenter_of(instance)
-    wanted = {"check": not no_verify, "certify": not no_certificate}
+    wanted = {"check": not no_verify, "certify": not no_certificate, "ranges": not no_range}
     settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, "changes": changed, "over": over, **wanted}
     with heed_signals() as signals:
         result = _solve(instance, solver, settings)
@@ -215,7 +218,7 @@ def _solve_rivals(
         if signals.exit_code:
             break
         try:
-            results.append(_solve(instance, name, settings))
+            results.append(_solve(instance, name, settings | {"ranges": False}))
         except OptplanError as error:
             failure = failure or report(error, as_json=as_json)
     return results, failure
@@ -225,7 +228,9 @@ def _explain(
     instance: Instance, result: Result[Solution], time_limit_s: float | None, *, as_json: bool
 ) -> tuple[Explanation | None, int]:
     """Explain the result if it has a plan; a failure is reported, and does not cost the answer."""
+    from optplan.reporting.boa.breakdown import require_boa
     from optplan.reporting.boa.explanation_tables import list_explanations, say_rates
+    from optplan.reporting.boa.ranges import show_measurements
     from optplan.solving import explain
 
     if result.solution is None:
@@ -238,7 +243,8 @@ def _explain(
     except OptplanError as error:
         return None, report(error, as_json=as_json)
     if not as_json:
-        print_answer("", say_rates(instance, explanation), "", list_explanations(explanation))
+        shown = show_measurements(require_boa(instance), explanation.measurements)
+        print_answer("", say_rates(instance, explanation), "", list_explanations(explanation), *shown)
     return explanation, 0
 
 
@@ -251,7 +257,7 @@ def _print_widths(instance: Instance, result: Result[Solution], settings: dict[s
 
     if not isinstance(instance, BoaInstance) or result.objective is None:
         return
-    quick = settings | {"check": False, "certify": False, "over": ()}
+    quick = settings | {"check": False, "certify": False, "ranges": False, "over": ()}
     free = allow_all(instance)
     if free is not None:
         print_answer("", say_steps(result, _solve(free, AUTO, quick)))

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from optplan.contracts.ranges import Measurement
 from optplan.schema import ByName, FrozenModel
 
 
@@ -82,4 +83,6 @@ class Explanation(FrozenModel):
     #: is compared with. Empty where the result has none, as that of a heuristic.
     multipliers: ByName[float]
     choices: tuple[ExplainedChoice, ...]  #: In the order of subjects, branches and epochs.
+    #: What can be measured, by what that can be worth; see :class:`~optplan.contracts.ranges.AnswerRange`.
+    measurements: tuple[Measurement, ...] = ()
     seconds: float = 0.0  #: Wall time, all re-solves included.

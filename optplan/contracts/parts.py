@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from optplan.contracts.explanation import Explanation
     from optplan.contracts.frontier import Frontier, ParetoFrontier
     from optplan.contracts.plan import Plan
+    from optplan.contracts.ranges import AnswerRange
     from optplan.contracts.sensitivity import Sensitivity, SensitivityRequest
     from optplan.contracts.standing import Continuation, Solver, Standing
 
@@ -94,6 +95,14 @@ JudgeDemand = Callable[[Any, Any, list[str]], dict[str, float]]
 #: Shares of a solution's GPUs (without one: of the load) by where the speedups behind them come from: by the values of
 #: :class:`optplan.speedup.Evidence` and ``NOT_SAID``, adding up to one.
 ShareEvidence = Callable[[Any, Any], dict[str, float]]
+
+
+class FindRange(Protocol):
+    """How an answer changes within the stated errors of speedups."""
+
+    def __call__(self, instance: Any, result: Result[Any], /, *, time_limit_s: float | None) -> AnswerRange | None:  # noqa: ANN401
+        """Solve for other truths; None where there is one only. UnsupportedError where that cannot be told."""
+
 
 #: What solvers are matched against: what an instance asks for, and how large it is.
 Describe = Callable[[Any], Description]

@@ -21,6 +21,7 @@ from optplan.contracts.proofs import (
     LagrangianCertificate,
     TreeCertificate,
 )
+from optplan.contracts.ranges import AnswerRange
 from optplan.errors import UsageError, show_value
 from optplan.schema import ByName, FrozenModel
 from optplan.speedup import UNTRIED
@@ -111,6 +112,8 @@ class Result(FrozenModel, Generic[SolutionT_co]):
     #: Shares of the GPUs by where the speedups behind them come from: ``measured``, ``fitted``, ``card``, ``assumed``,
     #: ``not said``; without a solution, shares of the load. Empty where the formulation has no speedups.
     evidence: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    #: How the answer changes within the errors of speedups; None where all are exact, and where it was not asked for.
+    range: AnswerRange | None = None
     seed: Annotated[int, Field(ge=0)] = 0  #: The seed that reproduces the result.
     #: solve_seconds, verify_seconds: Wall time of the two, apart.
     solve_seconds: Annotated[float, Field(ge=0)] = 0.0
@@ -278,6 +281,10 @@ def _list_lines(result: Result[Any]) -> list[tuple[str, str]]:
         lines.append(("proof", "on trust: no certificate"))
     elif result.bound is not None or result.infeasibility is not None:
         lines.append(("proof", "certificate"))
+    if result.range is not None:
+        least, most = (None if end is None else _amount(end, result.objective_unit) for end in result.range.best)
+        known = f"{least or 'unknown'} to {most or 'none'}"
+        lines.append(("range", f"{known} within the errors of speedups"))
     if UNTRIED.keys() & result.evidence.keys():
         shares = (f"{share:.2g} {kind}" for kind, share in sorted(result.evidence.items()))
         lines.append(("speedups", ", ".join(shares)))

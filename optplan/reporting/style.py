@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -120,6 +121,21 @@ def add_blocks(
         hovertext=[block.words for block in blocks],
         **settings,
     )
+
+
+def name_panel(figure: Figure, name: str) -> None:
+    """Write a name above a small chart, and no legend."""
+    title = {"text": f"<b>{shorten_name(name)}</b>", "font": {"size": FONT_SIZE + 1}, "x": 0, "xref": "paper"}
+    title |= {"y": 1, "yref": "container", "yanchor": "top", "pad": {"t": 8}}
+    figure.update_layout(showlegend=False, title=title)
+
+
+def scale_by_doubling(lowest: float, highest: float) -> dict[str, Any]:
+    """Return settings of an axis on which each mark is twice, or four times, the one before."""
+    powers = range(math.floor(math.log2(lowest)), math.ceil(math.log2(highest)) + 1)
+    ticks = [2.0**power for power in powers][:: 2 if len(powers) > 6 else 1]
+    ends = [math.log10(lowest) - 0.12, math.log10(highest) + 0.12]
+    return {"type": "log", "range": ends, "tickvals": ticks, "ticktext": [f"{tick:,.4g}" for tick in ticks]}
 
 
 def load_plotly() -> Any:  # noqa: ANN401 - a module of a library without types

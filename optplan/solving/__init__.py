@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-from optplan.contracts import Answer, Instance, Result, Solution, SolveRequest
+from optplan.contracts import Answer, Instance, Result, Solution, SolveRequest, Termination
 from optplan.contracts.parts import Solve
-from optplan.contracts.registry import SolverEntry
+from optplan.contracts.registry import Formulation, SolverEntry
 from optplan.contracts.result import BoundProof, require_result, require_solution
 from optplan.errors import UnsupportedError, UsageError, show_value
 from optplan.formulations import formulation_of
@@ -65,6 +65,7 @@ class SolveSettings(TypedDict, total=False):
     on_event: Listener | None
     check: bool
     certify: bool
+    ranges: bool
     near: Result[Any] | None
 
 
@@ -98,6 +99,7 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
     on_event: Listener | None = None,
     check: bool = True,
     certify: bool = True,
+    ranges: bool = True,
     near: Result[Any] | None = None,
 ) -> Result[Solution]:
     """Solve an instance and have the result verified.
@@ -121,6 +123,9 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
         Whether to verify the result; its time is reported apart.
     certify
         Whether to write certificates that take space or time; without them such a bound rests on the search.
+    ranges
+        Whether to find how the answer changes within the stated errors of speedups, where there are any: it takes up to
+        nine more solves, all of them together no longer than ``time_limit_s``.
     near
         The result of an instance that differs little, from which a solver may begin (``layered-paths`` does): it saves
         time, and changes the objective by no more than the gap.
@@ -160,7 +165,7 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
             seconds = time.perf_counter() - start
             result = assemble_result(formulation, instance, name, attempt, answer, seconds, trajectory)
         if not check:
-            return result
+            return _add_range(formulation, instance, result, time_limit_s) if ranges else result
         with interruptible():  # whoever interrupts the solve wants its result, which is checked as ever
             verification = verify(instance, result)
             if verification.unlisted and attempt is attempts[-1] and result.bound_proof is BoundProof.ENUMERATED:
@@ -169,7 +174,20 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
         if not verification.unlisted:
             break
     verification.require()
-    return result.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
+    result = result.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
+    return _add_range(formulation, instance, result, time_limit_s) if ranges else result
+
+
+def _add_range(
+    formulation: Formulation, instance: Instance, result: Result[Solution], time_limit_s: float | None
+) -> Result[Solution]:
+    """Return the result with its range, or with the reason why there is none; nothing where a solve was interrupted."""
+    if not formulation.declares("find_range") or result.termination is Termination.INTERRUPTED:
+        return result
+    try:
+        return result.replace(range=formulation.find_range(instance, result, time_limit_s=time_limit_s))
+    except UnsupportedError as error:
+        return result.replace(warnings=(*result.warnings, str(error)))
 
 
 @overload

@@ -228,6 +228,8 @@ def _check_claims(found: Findings) -> None:
         own, claimed = (getattr(one, field) for one in (found.instance, result))
         if own != claimed:
             found.fail("objective", word, f"the {word} of the objective is {own}, not {claimed}")
+    if result.range is not None:
+        found.never_checked.append("range: what the answer is in other truths within the errors of speedups")
     most = min(result.gap_target, OPTIMAL_GAP)
     if result.status is Status.FEASIBLE and closes_gap(result.objective, result.bound, most, found.instance.sense):
         message = f"a bound within {OPTIMAL_GAP:g}, and the gap asked for, makes the status optimal, not feasible"

@@ -223,9 +223,9 @@ def test_what_is_assumed_is_said_wherever_the_answer_goes(
     assert checked.code == 0
     assert "proven optimal, gap 0 %; of speedups 20 % assumed, 80 % measured" in " ".join(checked.out.split())
     assert run("verify", path, result, "--json").data["evidence"]["assumed"] == pytest.approx(0.2)
-    # One of eight widths at most: ln(8) / sqrt(12) = 0.6 in the logarithm, sqrt(e^0.36 - 1) = 66 %.
+    # One of eight widths at most: ln(8) / 2 / 1.645 = 0.63 in the logarithm, sqrt(e^0.4 - 1) = 70 %.
     told = " ".join(run("explain", result, "--instance", path, "--samples", "5", "--wrong", "log").out.split())
-    assert "speedups by 66 % and arrival rates by 41 %" in told
+    assert "speedups by 70 % and arrival rates by 41 %" in told
 
 
 def test_a_class_on_one_width_keeps_to_it(run: Runner, command: tuple[str, ...]) -> None:

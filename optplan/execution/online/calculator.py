@@ -356,7 +356,7 @@ class WidthCalculator:
         if budget is None:  # excluded where the calculator begins
             raise RuntimeError("the instance has no budget")
         asked = instance.replace(classes=rest, budget=Amount(budget.value * (1.0 - part), budget.unit))
-        result = solve(asked, gap=self.terms.gap, near=self._near)
+        result = solve(asked, gap=self.terms.gap, ranges=False, near=self._near)
         if result.infeasibility is not None:
             notes.append(f"the budget is too small: {result.infeasibility.reason}")
             return None, result

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
 from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting import style
@@ -18,7 +16,9 @@ from optplan.reporting.style import (
     add_points,
     color_types,
     escape_text,
+    name_panel,
     new_figure,
+    scale_by_doubling,
     shorten_name,
     time_scale,
 )
@@ -228,28 +228,8 @@ def _list_steps(path: JobPath, gpu_type: str) -> Iterator[Point]:
 
 def _finish_steps(figure: Figure, part: ClassBreakdown, lowest: float, highest: float) -> None:
     epochs = part.paths[0].widths.size
-    powers = range(int(np.floor(np.log2(lowest))), int(np.ceil(np.log2(highest))) + 1)
-    ticks = [2.0**power for power in powers][:: 2 if len(powers) > 6 else 1]
     figure.update_xaxes(
         title_text="epoch", range=[0.5, epochs + 0.5], nticks=8, tickformat=",d", dtick=1 if epochs <= 8 else None
     )
-    figure.update_yaxes(
-        title_text="GPUs a job",
-        type="log",
-        range=[float(np.log10(lowest)) - 0.12, float(np.log10(highest)) + 0.12],
-        tickvals=ticks,
-        ticktext=[format_gpus(tick) for tick in ticks],
-    )
-    figure.update_layout(
-        showlegend=False,
-        title={
-            "text": f"<b>{shorten_name(part.name)}</b>",
-            "font": {"size": style.FONT_SIZE + 1},
-            "x": 0,
-            "xref": "paper",
-            "y": 1,
-            "yref": "container",
-            "yanchor": "top",
-            "pad": {"t": 8},
-        },
-    )
+    figure.update_yaxes(title_text="GPUs a job", **scale_by_doubling(lowest, highest))
+    name_panel(figure, part.name)

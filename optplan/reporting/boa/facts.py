@@ -11,6 +11,7 @@ from optplan.reporting.boa import phrases
 from optplan.reporting.boa.breakdown import has_types, load_gpus, price_usd_per_hour
 from optplan.reporting.boa.demand import list_extras
 from optplan.reporting.boa.explanations import state_sources
+from optplan.reporting.boa.ranges import make_measurement_card
 from optplan.reporting.pages import Card
 from optplan.reporting.phrases import NOTHING, count_gpus, format_gpus, format_share, format_small_duration, format_usd
 from optplan.reporting.sections import bounds_nothing
@@ -58,7 +59,7 @@ def list_cards(instance: BoaInstance, result: Result[Solution], frontier: Fronti
         words = phrases.BUDGET_WORDS[instance.budget_unit]
         note = "no plan with less" if price.less is None else f"{words.less} costs {format_small_duration(price.less)}"
         cards.append(Card(f"{words.more} saves", format_small_duration(price.more), note))
-    return [*cards, *_make_further_cards(instance, result, frontier)]
+    return [*cards, *_make_further_cards(instance, result, frontier), *make_measurement_card(instance, result)]
 
 
 def _make_further_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:

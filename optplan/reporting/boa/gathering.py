@@ -34,4 +34,4 @@ def sweep_budgets(
     """Solve at the budget of each point, one after the other, each within the time limit."""
     for point in points:
         limited = instance.replace(budget=Amount(point.budget, instance.budget_unit))
-        yield SweepPoint(point, solve(limited, solver=solver, time_limit_s=time_limit_s))
+        yield SweepPoint(point, solve(limited, solver=solver, ranges=False, time_limit_s=time_limit_s))

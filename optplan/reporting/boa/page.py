@@ -25,7 +25,9 @@ from optplan.reporting.boa.facts import list_cards, make_bound_card, say_prices
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.logs import tell_log
 from optplan.reporting.boa.phrases import look_up, name_objective, say_amount, say_answer, say_how_good, use_of_budget
+from optplan.reporting.boa.ranges import say_own, say_range
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
+from optplan.reporting.boa.speedups import tell_speedups
 from optplan.reporting.pages import Block, Charts, Definitions, Items, Page, Section, Swatch
 from optplan.reporting.phrases import count_gpus, format_share
 from optplan.reporting.presenters import Beside
@@ -56,7 +58,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         said = "The smallest change that makes a plan possible, everything else as it is."
         sections.append(Section("limits", "What would help", [said, relaxations]))
     if has_plan:
-        sections.append(_tell_plan(boa, result))
+        sections += [_tell_plan(boa, result), tell_speedups(boa, result)]
     sections += tell_demand(boa, result)
     sections += tell_log(boa, result)
     sections += _tell_limits(boa, result, frontier)
@@ -77,10 +79,10 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     return build_answer_page(
         boa,
         result,
-        answer=say_answer(boa, result),
+        answer=say_answer(boa, result) + say_range(boa, result),
         how_good=" ".join(
             [
-                _say_frontier_bound(boa, result, frontier) or say_how_good(boa, result),
+                (_say_frontier_bound(boa, result, frontier) or say_how_good(boa, result)) + say_own(boa, result),
                 *say_prices(boa, result, frontier)[:1],
             ]
         ),

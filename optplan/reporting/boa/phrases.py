@@ -177,9 +177,15 @@ def has_slack(instance: BoaInstance, result: Result[Solution]) -> bool:
 
 def _describe_use(instance: BoaInstance, result: Result[Solution]) -> str:
     """Write what is used in the unit of the budget as given: ``14.0``, ``$14,331``."""
+    is_one = instance.limit_as_given(BUDGET)[1] != BudgetUnit.GPU.value
+    return f"{format_used(instance, use_of_budget(instance, result))} {'is' if is_one else 'are'}"
+
+
+def format_used(instance: BoaInstance, used: float) -> str:
+    """Write a use of the budget in the unit of the budget as given: ``14.0``, ``$14,331``."""
     given, unit = instance.limit_as_given(BUDGET)
-    used = given * use_of_budget(instance, result) / instance.limits[BUDGET]
-    return f"{used:.3g} are" if BudgetUnit(unit) is BudgetUnit.GPU else f"{format_usd(used)} is"
+    in_unit = given * used / instance.limits[BUDGET]
+    return f"{in_unit:.3g}" if BudgetUnit(unit) is BudgetUnit.GPU else format_usd(in_unit)
 
 
 def say_answer(instance: BoaInstance, result: Result[Solution]) -> str:

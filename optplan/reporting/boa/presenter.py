@@ -11,6 +11,7 @@ from optplan.reporting.boa.demand import list_demand, say_demand
 from optplan.reporting.boa.facts import list_cards, list_facts, say_prices
 from optplan.reporting.boa.logs import compare_with_log, list_logged
 from optplan.reporting.boa.phrases import say_answer, say_how_good
+from optplan.reporting.boa.ranges import say_own, say_range
 from optplan.reporting.pages import Page
 from optplan.reporting.phrases import format_share
 from optplan.reporting.presentation import Presenter
@@ -69,8 +70,8 @@ PRESENTER = Presenter(
     require_boa,
     facts=list_facts,
     given=_list_given,
-    answer=say_answer,
-    how_good=say_how_good,
+    answer=lambda boa, result: say_answer(boa, result) + say_range(boa, result),
+    how_good=lambda boa, result: say_how_good(boa, result) + say_own(boa, result),
     cards=list_cards,
     help=lambda _: "",  # a table says it
     first=_list_first,

@@ -250,7 +250,7 @@ def test_well_formed_and_accessible(page: Page) -> None:
     assert len(ids) == len(set(ids))
     assert len(page.attributes("caption")) == len(page.attributes("table"))
     charts = [attributes for attributes in page.attributes("div") if attributes.get("class") == "chart"]
-    assert len(charts) == 6  # GPUs at once, the frontier, two classes, GPUs, time
+    assert len(charts) == 8  # two speedups, GPUs at once, the frontier, two classes, GPUs, time
     assert all(chart["role"] == "img" and chart["aria-label"] for chart in charts)
     assert all(cell["scope"] in {"col", "row", "rowgroup"} for cell in page.attributes("th"))
     targets = {str(link["href"]) for link in page.attributes("a")}
@@ -380,7 +380,7 @@ def test_many_classes_say_what_is_left_out(instance: BoaInstance, make_result: R
     page = Page(build_report(many, make_result(many, rows)))
     assert page.text.count("10 more classes are in the result's file.") == 3  # plan, use, question
     assert "Shown are the 24 classes that use most GPUs." in page.text
-    assert len(json.loads(page.scripts[0])) == 24 + 3
+    assert len(json.loads(page.scripts[0])) == 12 + 24 + 3
 
 
 def test_verification_is_told_or_refused(instance: BoaInstance, result: Result[Solution]) -> None:

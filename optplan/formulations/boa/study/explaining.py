@@ -24,6 +24,7 @@ from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.forced import ForcedPlans
 from optplan.formulations.boa.exact.paths import solve_costs
 from optplan.formulations.boa.judge.evaluation import evaluate
+from optplan.formulations.boa.study.ranges import find_range
 from optplan.progress import Listener, Stopwatch
 
 #: By class, which options (E, K) its jobs may hold in which epochs; classes that are not named keep all.
@@ -88,6 +89,7 @@ def explain(
         choices.append(_explain_place(instance, result.solution, judged, place, forcing))
         watch.emit("explain", fraction=number / len(places))
     best = forcing.best
+    known = result.range if result.range is not None or instance.floors else find_range(instance, result)
     return Explanation(
         formulation=instance.formulation,
         instance_name=instance.name,
@@ -100,6 +102,7 @@ def explain(
         budget_unit=instance.budget_unit.value,
         multipliers=result.certificates[0].multipliers if result.certificates else {},
         choices=tuple(forcing.settle(choice) for choice in choices),
+        measurements=known.measurements if known is not None else (),
         seconds=watch.elapsed_s,
     )
 

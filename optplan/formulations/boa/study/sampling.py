@@ -7,7 +7,9 @@ same in all epochs of a class:
 * one of how well it scales on each GPU type: nothing at the reference width, the stated size at the allowed width that
   is farthest from it (as a rule the widest), in between in proportion to the logarithm of the width and of opposite
   sign on the two sides of the reference width, as a wrong exponent does. With several types there is a second one, of
-  the same size, of the speed of the whole type;
+  the same size, of the speed of the whole type. Where no size is given, its bands say it
+  (:mod:`~optplan.formulations.boa.study.bands`): the shift within them is normal, in 9 of 10 cases between the ends,
+  and stated speeds are the medians;
 * one of the speed at each single width: what measurements have of noise.
 
 Noise that is independent from width to width is the hardest case for a planner, and makes a planner who knew the truth
@@ -22,12 +24,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from optplan.formulations.boa.data.instance import BoaInstance, Problem
-from optplan.formulations.boa.data.job_classes import Widths
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.study.bands import DEVIATIONS, apply_speeds, find_bands
 from optplan.schema import NUMBER, ByName, Fields, FloatArray, FrozenModel
-from optplan.speedup import Evidence, TableSpeedup
 
 _LARGEST_ERROR = 2.0
 _Error = Annotated[float, Field(ge=0, le=_LARGEST_ERROR), NUMBER]
@@ -46,8 +47,9 @@ class EstimateErrors(FrozenModel):
     """How wrong estimates may be: relative standard deviations."""
 
     #: Of the speed at the allowed width of each GPU type that is farthest from the reference width; less at nearer
-    #: ones, none at the reference width. With several types also of the speed of each whole type.
-    speedup: _Error = 0.0
+    #: ones, none at the reference width. With several types also of the speed of each whole type. None for as wrong as
+    #: the bands of each class say, exact where there is none.
+    speedup: _Error | None = None
     #: Of the speed at each single width, the reference width of an instance with one type excepted: its speed is 1 by
     #: definition.
     noise: _Error = 0.0
@@ -68,13 +70,11 @@ class EstimateErrors(FrozenModel):
             by_class: Mapping[str, ClassErrors | Fields] = ...,
         ) -> None: ...
 
-    @model_validator(mode="after")
-    def _check(self) -> EstimateErrors:
+    @property
+    def are_zero(self) -> bool:
+        """Whether no error is given, or all are zero."""
         own = (error for each in self.by_class.values() for error in each.to_json_data().values())
-        if not (self.speedup or self.noise or self.size or self.arrival or any(own)):
-            message = "all errors are zero; give at least one of speedup, noise, size and arrival, such as speedup 0.1"
-            raise ValueError(message)
-        return self
+        return not (self.speedup or self.noise or self.size or self.arrival or any(own))
 
     def of(self, name: str) -> EstimateErrors:
         """Return the errors of one class."""
@@ -83,51 +83,32 @@ class EstimateErrors(FrozenModel):
 
 
 def logged_errors(instance: BoaInstance, *, without: Collection[str] = ()) -> dict[str, dict[str, float]]:
-    """Return how wrong the estimates of each class may be: as the log says, and of assumed speedups what nobody knows.
+    """Return how wrong the rate and the sizes of each class may be, as the log says from which they come.
 
-    By class, then by kind (``arrival``, ``size``, ``speedup``) but those in ``without``, as
-    ``EstimateErrors(by_class=...)`` takes it.
+    By class, then by kind (``arrival``, ``size``) but those in ``without``, as ``EstimateErrors(by_class=...)`` takes
+    it.
     """
     found: dict[str, dict[str, float]] = {}
     for name, job_class in instance.classes.items():
         if (logged := job_class.logged) is not None:
-            errors = {"arrival": logged.arrival_error, "size": logged.size_error, "speedup": logged.speedup_error}
+            errors = {"arrival": logged.arrival_error, "size": logged.size_error}
             found[name] = {kind: error for kind, error in errors.items() if error and kind not in without}
-    for name, error in find_assumed(instance).items() if "speedup" not in without else ():
-        found.setdefault(name, {})["speedup"] = error
     return {name: errors for name, errors in found.items() if errors}
 
 
-def find_assumed(instance: BoaInstance) -> dict[str, float]:
-    """Return by class that has an assumed speedup how wrong that may be: as wrong as what nobody knows.
-
-    The speed at a width that is w times the reference width lies between none of the gain and all of it, a factor of 1
-    to w, and any exponent between 0 and 1 is as likely as any other: its logarithm has a standard deviation of ln(w) /
-    sqrt(12).
-    """
-    found = {}
-    for name, job_class in instance.classes.items():
-        widths = {gpu_type: instance.allowed_widths(name, gpu_type) for gpu_type in job_class.speedup}
-        if any(Evidence.ASSUMED in job_class.speedup[one].evidence_at(each) for one, each in widths.items()):
-            farthest = max(float(np.abs(np.log(each / job_class.reference_width)).max()) for each in widths.values())
-            found[name] = min(math.sqrt(math.expm1(farthest**2 / 12.0)), _LARGEST_ERROR)
+def list_errors(instance: BoaInstance, errors: EstimateErrors) -> dict[str, dict[str, float]]:
+    """Return the errors of single classes by kind; of a speedup that its bands say, that where the band is widest."""
+    found = {name: each.to_json_data() for name, each in errors.by_class.items()}
+    for name, band in find_bands(instance).items():
+        if errors.of(name).speedup is None:
+            deviation = float(band.width.max()) / 2.0 / DEVIATIONS
+            found.setdefault(name, {})["speedup"] = math.sqrt(math.expm1(deviation**2))
     return found
-
-
-def widen_assumed(instance: BoaInstance, errors: EstimateErrors) -> EstimateErrors:
-    """Return the errors with those of assumed speedups, where nobody says how wrong these are: they are not exact."""
-    if "speedup" in errors.model_fields_set:
-        return errors
-    by_class = dict(errors.by_class)
-    for name, error in find_assumed(instance).items():
-        own = by_class.get(name, ClassErrors())
-        by_class[name] = own if own.speedup is not None else own.model_copy(update={"speedup": error})
-    return errors.model_copy(update={"by_class": by_class})
 
 
 @dataclass(frozen=True)
 class ClassFactors:
-    """Truth over estimate for one class: its rate, its sizes, and its speed (K,) at each option."""
+    """Truth over estimate for one class: its rate, its sizes, and its speed at each option, (K,) or by epoch (E, K)."""
 
     arrival: float
     size: float
@@ -141,48 +122,47 @@ Factors = dict[str, ClassFactors]
 def draw_factors(instance: BoaInstance, errors: EstimateErrors, *, seed: int, number: int) -> Factors:
     """Draw one sample: the same seed and number give the same one, whatever was drawn before or elsewhere."""
     rng = np.random.default_rng(np.random.SeedSequence((seed, number)))
-    factors = {}
+    factors, bands = {}, find_bands(instance)
     for name, job_class in instance.classes.items():
         options, reference, own = instance.options(name), job_class.reference_width, errors.of(name)
         arrival, size = (float(_draw(rng, error, np.ones(1))[0]) for error in (own.arrival, own.size))
         speed = _draw(rng, own.noise, np.ones(options.widths.size), independent=True)
         if len(instance.gpu_types) == 1:
             speed[options.widths == reference] = 1.0
+        shift = np.zeros(options.widths.size)
         for gpu_type in options.gpu_types:
             pairs = options.of_type(gpu_type)
             distance = np.log(options.widths[pairs] / reference)
-            speed[pairs] *= _draw(rng, own.speedup, distance / (np.abs(distance).max() or 1.0))
+            scaling = rng.standard_normal(1)
+            shift[pairs] = scaling / DEVIATIONS
+            speed[pairs] *= _scale(scaling, own.speedup or 0.0, distance / (np.abs(distance).max() or 1.0))
             if len(instance.gpu_types) > 1:
-                speed[pairs] *= _draw(rng, own.speedup, np.ones(1))
+                speed[pairs] *= _draw(rng, own.speedup or 0.0, np.ones(1))
+        if own.speedup is None and name in bands:
+            speed = speed * bands[name].spread(shift)
         factors[name] = ClassFactors(arrival, size, speed)
     return factors
 
 
 def _draw(rng: np.random.Generator, error: float, share: FloatArray, *, independent: bool = False) -> FloatArray:
     """Draw lognormal factors of mean 1; of their log-scale each gets a share. Numbers are drawn even for no error."""
+    return _scale(rng.standard_normal(share.size if independent else 1), error, share)
+
+
+def _scale(normal: FloatArray, error: float, share: FloatArray) -> FloatArray:
+    """Make lognormal factors of mean 1 of standard normal numbers."""
     sigma = math.sqrt(math.log1p(error**2)) * share
-    normal = rng.standard_normal(share.size if independent else 1)
     return np.asarray(np.exp(sigma * normal - sigma**2 / 2.0))
 
 
 def apply_factors(instance: BoaInstance, factors: Factors) -> BoaInstance:
     """Return the instance as it truly is in a sample; speedups become tables, which have none of the real widths."""
-    if instance.problem is Problem.CONTINUOUS:
-        raise ValueError("the plan of a continuous problem has whole widths; sample the problem that it is run as")
-    classes = {}
-    for name, job_class in instance.classes.items():
-        options, drawn = instance.options(name), factors[name]
-        speedup = {}
-        for gpu_type in options.gpu_types:
-            pairs = options.of_type(gpu_type)
-            speeds = job_class.speedup[gpu_type].at(options.widths[pairs]) * drawn.speed[pairs]
-            speedup[gpu_type] = TableSpeedup(
-                gpus=options.widths[pairs], speedup=speeds[0] if len(speeds) == 1 else speeds
-            )
-        classes[name] = job_class.replace(
-            arrival_rate_per_hour=job_class.arrival_rate_per_hour * drawn.arrival,
-            epoch_size_gpu_hours=job_class.epoch_size_gpu_hours * drawn.size,
-            speedup=speedup,
-            widths=Widths(),
+    true = apply_speeds(instance, {name: drawn.speed for name, drawn in factors.items()})
+    classes = {
+        name: job_class.replace(
+            arrival_rate_per_hour=job_class.arrival_rate_per_hour * factors[name].arrival,
+            epoch_size_gpu_hours=job_class.epoch_size_gpu_hours * factors[name].size,
         )
-    return instance.replace(classes=classes)
+        for name, job_class in true.classes.items()
+    }
+    return true.replace(classes=classes)

@@ -109,7 +109,7 @@ def test_records_say_what_was_asked() -> None:
     assert found.instance_hash == instance.content_hash()
     assert found.limits == {"budget": 6.0, "quota.a100": 0.8}
     assert found.limit_units == {"budget": "usd/hour", "quota.a100": "gpu"}
-    assert found.errors == {"speedup": 0.0, "noise": 0.0, "size": 0.1, "arrival": 0.0}
+    assert found.errors == {"noise": 0.0, "size": 0.1, "arrival": 0.0}
     assert (found.samples, found.robust_samples, found.seed) == (6, 4, 3)
     assert [plan.name for plan in found.plans] == ["planned", "robust"]
 
@@ -183,9 +183,11 @@ def test_robust_plan_is_best_on_average(instance: BoaInstance) -> None:
     mean = np.mean([each.objective for each in judged])
     assert robust.objective == pytest.approx(mean)
     assert robust.bound <= robust.objective
-    assert robust.bound == pytest.approx(robust.objective, rel=1e-5)
     for limit, amount in run_instance.limits.items():
-        assert np.mean([each.consumption[limit] for each in judged]) <= amount * (1 + 1e-9)
+        uses = np.array([each.consumption[limit] for each in judged])
+        assert uses.mean() <= amount * (1 + 1e-9)
+        if limit == "budget":
+            assert np.count_nonzero(uses > 1.05 * amount) <= 1  # of 30, 19 in 20 are 28.5
     # The plan made from the estimates is no better there, if it keeps the limits on average at all.
     planned = [evaluate(truth, plan) for truth in own]
     used = {limit: np.mean([each.consumption[limit] for each in planned]) for limit in run_instance.limits}
@@ -251,8 +253,11 @@ def test_what_cannot_be_sampled() -> None:
     over = result.replace(solution=BoaSolution(branches={"job": (Branch(widths=np.array([4.0])),)}))
     with pytest.raises(UsageError, match="the result's plan does not hold: budget: "):
         analyse_sensitivity(instance, over, ERRORS)
-    with pytest.raises(DataError, match="all errors are zero; give at least one of speedup"):
-        analyse_sensitivity(instance, result, {"size": 0.0})
+    for nothing in ({}, {"size": 0.0}, {"speedup": 0.0}):
+        with pytest.raises(
+            UsageError, match="no speedup has a band; give at least one of speedup, noise, size and arr"
+        ):
+            analyse_sensitivity(instance, result, nothing)
     with pytest.raises(DataError, match="sizes: unknown field 'sizes'; did you mean 'size'"):
         analyse_sensitivity(instance, result, {"sizes": 0.1})
     for name, number, least in (("samples", 0, 1), ("robust_samples", -1, 0), ("processes", 1.5, 1), ("seed", -1, 0)):
@@ -296,12 +301,15 @@ def test_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
 
 
 def test_an_assumed_speedup_varies_though_nobody_says_by_how_much() -> None:
-    """Asked about sizes alone, the completion time still varies with what was assumed, and the record says by what."""
+    """Asked about sizes alone, the completion time still varies with what was assumed, and the record says by what.
+
+    Up to 8 times: ln(8) / 2 / 1.645 = 0.632 in the logarithm, which is 0.701 as a relative error.
+    """
     law = {"form": "amdahl", "serial_fraction": 0.1, "evidence": "assumed"}
     job = {"arrival_rate_per_hour": 1.0, "epoch_size_gpu_hours": [1.0], "speedup": {"t4": law}, "widths": {"max": 8}}
     instance = BoaInstance.parse(
         {"formulation": "boa", "classes": {"x": job}, "gpu_types": {"t4": {}}, "budget": "4gpu", "name": "assumed"}
     )
     _, found = analysed(instance, errors={"size": 1e-9})
-    assert found.errors_by_class == {"x": {"speedup": pytest.approx(0.658, abs=0.001)}}
+    assert found.errors_by_class == {"x": {"speedup": pytest.approx(0.701, abs=0.001)}}
     assert np.ptp(found.plans[0].objective) > 0.01 * found.plans[0].expected_objective
