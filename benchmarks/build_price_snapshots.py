@@ -18,8 +18,8 @@ from optplan.instances.catalog import LOCAL_ZONE, Offer, read_price_list
 FOLDER = Path(__file__).resolve().parents[1] / "optplan" / "instances" / "prices"
 #: GPUs that people train on; shares of GPUs, and those that are only for pictures, are left out.
 GPUS = (
-    *("T4", "V100", "V100-32GB", "A100", "A100-80GB", "A10", "A10G", "L4", "L40S", "P100", "M60"),
-    *("H100", "H100-MEGA", "H200", "B200", "MI300X"),
+    *("T4", "V100", "V100-32GB", "A100", "A100-80GB", "A100-80G", "A10", "A10G", "L4", "L40S", "P100", "M60"),
+    *("H100", "H100-MEGA", "GH200", "H200", "B200", "MI300X"),
 )
 #: Significant digits kept: lists differ in the seventh between regions.
 DIGITS = 6
@@ -44,6 +44,8 @@ class _List:
     too_low: tuple[str, ...] = ()
 
 
+_MAY_2026 = "anycloud-sh/catalog of 20 May 2026, commit 62ff0a987e0c257a89235415d2877812fb1aaf29"
+#: Vast.ai's list is offers of one moment, not prices, and does not ship.
 LISTS = {
     "aws": _List(
         "aws-v8-gpu-us-east-1-us-west-2.csv",
@@ -51,14 +53,23 @@ LISTS = {
     ),
     "azure": _List(
         "azure-2026-05-gpu.csv",
-        "anycloud-sh/catalog of 20 May 2026, commit 62ff0a987e0c257a89235415d2877812fb1aaf29",
+        _MAY_2026,
         AZURE_REGIONS,
     ),
     "google": _List(
         "gcp-2026-05-gpu-and-hosts.csv",
-        "anycloud-sh/catalog of 20 May 2026, commit 62ff0a987e0c257a89235415d2877812fb1aaf29",
+        _MAY_2026,
         hosts_added=True,
         too_low=("A100-80GB",),
+    ),
+    "lambda": _List("lambda-2026-05-vms.csv", _MAY_2026),
+    "nebius": _List(
+        "nebius-v8-vms.csv",
+        "skypilot-org/skypilot-catalog, catalogs/v8/nebius/vms.csv, commit 0082b0435f3912ae4c566856b272455cc78f4f61",
+    ),
+    "shadeform": _List(
+        "shadeform-2025-10-vms.csv",
+        "skypilot-org/skypilot, shadeform/vms.csv, commit d3149e251cd7721255aa3a69e0e3c980dfb94082 (Apache-2.0)",
     ),
 }
 LEFT_OUT = (

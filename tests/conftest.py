@@ -112,6 +112,7 @@ SLOW = (
     "formulations/srift/test_proofs.py",
     "formulations/throughputs/exact/test_choosing.py",
     "fuzz",
+    "instances/job_logs/test_known_truth.py",
     "instances/test_files.py",
     "instances/test_library.py",
     "lab/benchmarks",

@@ -209,7 +209,7 @@ def import_log(
         multiple=True,
         metavar="AMOUNT",
         callback=read_prices,
-        help="Of one GPU, such as 0.978usd/hour, aws:p4d.24xlarge or azure:T4@eastus:spot.",
+        help="Of one GPU, such as 0.978usd/hour, lambda:H100, azure:T4@eastus:spot or runpod-2026-05.csv:H100.",
     ),
     price_source: str = option(metavar="TEXT", default="given by the user", help="Who published the price, and when."),
     name: str | None = option(metavar="NAME", help="Name of the instance; the log's unless given."),

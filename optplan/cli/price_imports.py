@@ -62,7 +62,7 @@ def import_prices(
         metavar="TYPE=NAME",
         callback=_read_assignments,
         help="What the list calls a type of the instance: t4=g4dn.12xlarge, or t4=T4 for the cheapest with it; may be "
-        "repeated. For the one type of a search: g4dn.12xlarge. Of the prices that ship also t4=azure:T4.",
+        "repeated. For the one type of a search: g4dn.12xlarge. Of the prices that ship also h100=lambda:H100.",
     ),
     region: str | None = option(metavar="NAME", help="Where; the cheapest region unless given."),
     spot: tuple[str, ...] = option(

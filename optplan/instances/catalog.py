@@ -34,6 +34,7 @@ _PROVIDERS = {
     "gcp": "Google Cloud",
     "lambda": "Lambda",
     "nebius": "Nebius",
+    "runpod": "RunPod",
     "sagemaker": "Amazon SageMaker",
     "shadeform": "Shadeform",
     "vast": "Vast.ai",
@@ -231,7 +232,7 @@ def read_price_list(path: Path | str, *, date: str | None = None) -> PriceList:
     found = _DATE_IN_NAME.search(path.stem)
     date = date or (found[0] if found else _DATES.get(path.stem))
     if not date:
-        raise DataError(str(path), "its name says no date", "give the date of the prices, as in 2026-05")
+        raise DataError(str(path), "its name says no date", "give the date of the prices, as in 2026-05, or name it so")
     offers = _join_hosts(list(_read_offers(path)))
     if not offers:
         raise DataError(str(path), "lists no GPU with a price", "choose another list")

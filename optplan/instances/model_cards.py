@@ -49,7 +49,7 @@ class CardStep(FrozenModel):
     """A step of a model's training on so many GPUs, in the layout that is fastest there."""
 
     gpus: Count
-    seconds: PositiveAmount
+    seconds: PositiveAmount  #: For the progress of a step at the card's global batch, where steps grow.
     memory_bytes: PositiveAmount  #: Of one GPU.
     layout: str
 
@@ -78,10 +78,13 @@ class CardSpeedup(FrozenModel):
     def describe(self) -> dict[str, str]:
         """Return in words what the speedups rest on."""
         model = self.model
+        batch = "as no critical batch is said, the same on all widths"
+        if model.critical_batch is not None:
+            batch = f"or as many more as pay at a critical batch of {model.critical_batch:,.4g}"
         said = (
             f"{model.name or 'a model'}, {model.parameters / 1e9:,.4g} billion parameters, {model.layers} layers of "
             f"hidden size {model.hidden_size:,}, sequences of {model.sequence_length:,} tokens, "
-            f"{model.global_batch:,} a step, {model.precision}"
+            f"{model.precision}, {model.global_batch:,} a step, {batch}"
         )
         told = {"model card": said + (f"; assumed: {', '.join(model.assumed)}" if model.assumed else "")}
         for name, cluster in self.clusters.items():
@@ -204,7 +207,7 @@ def card(
                 gpus=step.gpus,
                 seconds=float(round_shared(step.seconds)),
                 memory_bytes=float(round_shared(step.memory_bytes)),
-                layout=step.layout.describe(),
+                layout=_tell_layout(chosen, step),
             )
             for step in _estimate(chosen, cluster, wanted)
         )
@@ -212,6 +215,12 @@ def card(
     }
     first = next(iter(steps))
     return _relate(chosen, clusters, steps, first, steps[first][0].gpus)
+
+
+def _tell_layout(model: ModelCard, step: StepEstimate) -> str:
+    """Say what is behind a width: the layout, and the batch where it differs between widths."""
+    said = step.layout.describe()
+    return said if model.critical_batch is None else f"{said}, {step.global_batch:,} sequences a step"
 
 
 def _relate(

@@ -1,8 +1,9 @@
-"""Prices of the common GPU types of AWS, Azure and Google that ship with the package, and how they are named.
+"""Prices of the common GPU types that ship with the package, and how they are named.
 
-``aws:p4d.24xlarge`` is an instance type, ``azure:T4`` the cheapest instance type with that GPU, ``google:V100`` a GPU
-without its host, as Google lists them; ``aws:p4d.24xlarge@us-east-1`` says the region, and ``:spot`` at the end asks
-for the spot price. The snapshots are facts with source and date, written by ``benchmarks/build_price_snapshots.py``.
+``aws:p4d.24xlarge`` is an instance type, ``lambda:H100`` the cheapest instance type with that GPU, ``google:V100`` a
+GPU without its host, as Google lists them; ``aws:p4d.24xlarge@us-east-1`` says the region, and ``:spot`` at the end
+asks for the spot price. ``runpod-2026-05.csv:H100`` is in a price list of the user's. The snapshots are facts with
+source and date, written by ``benchmarks/build_price_snapshots.py``.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
-from optplan.instances.catalog import GpuPrice, Offer, PriceList
+from optplan.instances.catalog import GpuPrice, Offer, PriceList, read_price_list
 from optplan.instances.plain_data import read_data
 
 #: By the name in front of the colon, the file.
-PROVIDERS = {"aws": "aws", "azure": "azure", "google": "google", "gcp": "google"}
+PROVIDERS = {name: name for name in ("aws", "azure", "google", "lambda", "nebius", "shadeform")} | {"gcp": "google"}
 _FOLDER = Path(__file__).parent / "prices"
-_SPOT = ":spot"
+_SPOT, _LIST = ":spot", ".csv"
 
 
 class PricedName(NamedTuple):
     """A name in a snapshot, ``aws:p4d.24xlarge@us-east-1:spot``, its provider and region if it says them."""
 
-    provider: str
+    provider: str  #: Or a price list's path.
     name: str
     region: str | None
     spot: bool
@@ -36,10 +37,13 @@ def read_priced_name(text: str) -> PricedName:
     rest, spot = text.removesuffix(_SPOT), text.endswith(_SPOT)
     provider, colon, name = rest.rpartition(":")
     name, _, region = name.partition("@")
-    if colon and provider.casefold() not in PROVIDERS:
-        raise UsageError(f"prices: {show_value(provider)} ships no prices; {nearest_name_hint(provider, PROVIDERS)}")
     if not name:
         raise UsageError(f"prices: got {show_value(text)}; an instance type is needed, as in aws:p4d.24xlarge")
+    if provider.casefold().endswith(_LIST):
+        return PricedName(provider, name, region or None, spot)
+    if colon and provider.casefold() not in PROVIDERS:
+        fix = f"{nearest_name_hint(provider, PROVIDERS)}; or give a price list, as in {provider}-2026-05.csv:{name}"
+        raise UsageError(f"prices: {show_value(provider)} ships no prices; {fix}")
     return PricedName(provider.casefold(), name, region or None, spot)
 
 
@@ -65,10 +69,12 @@ def find_price(text: str, region: str | None = None) -> tuple[GpuPrice, bool]:
     UsageError
         When the provider is not known.
     DataError
-        When there is no such type, or several providers have it.
+        When there is no such type, several providers have it, or a price list cannot be read.
     """
     wanted = read_priced_name(text)
-    if wanted.provider:
+    if wanted.provider.casefold().endswith(_LIST):
+        listed = read_price_list(wanted.provider)
+    elif wanted.provider:
         listed = read_snapshot(PROVIDERS[wanted.provider])
     else:
         snapshots = {provider: read_snapshot(provider) for provider in sorted(set(PROVIDERS.values()))}
@@ -93,7 +99,7 @@ def find_price(text: str, region: str | None = None) -> tuple[GpuPrice, bool]:
 
 @cache
 def read_snapshot(provider: str) -> PriceList:
-    """Return the prices of a provider, ``aws``, ``azure`` or ``google``."""
+    """Return the prices of a provider, one of the values of ``PROVIDERS``."""
     data: Mapping[str, object] = read_data(_FOLDER / f"{provider}.json")
     rows = data["offers"]
     assert isinstance(rows, list)

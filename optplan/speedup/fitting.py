@@ -300,8 +300,6 @@ def _find_error(
     law: AmdahlSpeedup | PowerSpeedup, other: SpeedupCurve, points: _Points, reference_width: int
 ) -> float | None:
     """Return the error of a law for each doubling, as the module says; None of two widths, through which both go."""
-    from scipy.special import stdtrit
-
     if points.widths.size < _ERROR_WIDTHS and other is not law:
         return None
     freedom = int(points.counts.sum()) - 2
@@ -316,9 +314,16 @@ def _find_error(
     standard = scatter / np.sqrt(spread) * np.abs(_slope(law, far) - _slope(law, at))
     own, others = (np.sqrt(points.counts @ _find_misses(one, points, points) ** 2) for one in (law, other))
     apart = np.abs(np.log(law.at(far) / law.at(at)) - np.log(other.at(far) / other.at(at)))[0]
-    half = stdtrit(freedom, _UPPER_END) * standard + min(1.0, own / max(others, _ROUNDING)) * apart
+    half = student_quantile(freedom) * standard + min(1.0, own / max(others, _ROUNDING)) * apart
     doubling = float((half / np.abs(np.log2(far / reference_width))).max())
     return round(math.expm1(min(doubling, math.log(2.0))), ERROR_DECIMALS)
+
+
+def student_quantile(freedom: int) -> float:
+    """Return how many standard errors, with so many degrees of freedom, the ends of a 90 % band are away."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, _UPPER_END))
 
 
 def _slope(law: AmdahlSpeedup | PowerSpeedup, widths: IntArray) -> FloatArray:

@@ -105,7 +105,10 @@ def test_prices_that_ship(run: Runner, write_instance: Callable[..., Path]) -> N
     assert told.data["gpu_types"]["v100"]["price_date"] == "2026-05"
     assert "--date: has a meaning with --catalog only" in run(*command, "v100=google:V100", "--date", "May").err
     assert "ask for a spot price by --spot TYPE" in run(*command, "v100=google:V100:spot").err
-    assert "'V100' is in the shipped prices of aws, azure, google; say whose" in run(*command, "v100=V100").err
+    assert (
+        "'V100' is in the shipped prices of aws, azure, google, lambda, shadeform; say"
+        in run(*command, "v100=V100").err
+    )
 
 
 def test_a_price_that_ships_by_its_name(run: Runner, tmp_path: Path) -> None:
@@ -118,4 +121,9 @@ def test_a_price_that_ships_by_its_name(run: Runner, tmp_path: Path) -> None:
     spot = run(*command, "aws:p4d.24xlarge@us-east-1:spot")
     assert spot.data["gpu_types"]["gpu"]["price_source"].startswith("AWS spot price of p4d.24xlarge")
     assert "warning: gpu_types.gpu: a spot price" in spot.err
+    prices = tmp_path / "vast-2026-05.csv"
+    prices.write_text(LIST, encoding="utf-8")
+    listed = run(*command, f"{prices}:v100@east").data["gpu_types"]["gpu"]
+    assert (listed["price_usd_per_hour"], listed["price_date"]) == (3.0, "2026-05")
+    assert listed["price_source"].startswith("Vast.ai on-demand list price of box")
     assert "--price: 'awz' ships no prices; did you mean 'aws'?" in run(*command, "awz:x").err

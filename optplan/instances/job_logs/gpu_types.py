@@ -80,7 +80,7 @@ def find_speedups(
     if not on:
         fix = f"leave the class out, or choose the type, as in --gpu {types[0]}"
         raise DataError(f"classes.{name}", f"no run says on which of {', '.join(types)} it was", fix)
-    used = {each: which & ran & (jobs.completed | sources.all_runs) for each, which in on.items()}
+    used = {each: which & ran & (jobs.completed | sources.fits_all(name)) for each, which in on.items()}
     reference = max(on, key=lambda each: (len(_widths(jobs, used[each])) > 1, used[each].sum()))
     found, here = sources.find(name, jobs[on[reference]]), on[reference]
     speeds, words = np.where(here, found.at(gpus), np.nan), f"on {reference} {found.words}"

@@ -19,25 +19,28 @@ VALID_GPUS = (8, 256)
 VALID_PARAMETERS = (100e6, 100e9)
 VALID_NODES = (8, 8)
 VALID_NETWORK = (12.5e9, 100e9)
+#: How often a batch that may grow is doubled.
+_DOUBLINGS = 10
 
 
 class StepEstimate(NamedTuple):
     """A step on one width."""
 
     gpus: int
-    seconds: float
+    seconds: float  #: Of a step; of a larger one than the card's, for as much progress as the card's makes.
     layout: Layout
     memory_bytes: float  #: Of the fullest GPU.
     error: float  #: Of the speedup over the narrowest width of the estimate, as curves state it.
+    global_batch: int  #: Sequences.
 
 
 def estimate_steps(card: ModelCard, cluster: Cluster, widths: Sequence[int]) -> list[StepEstimate | None]:
     """Return for each width its fastest layout; None where none fits the memory.
 
     Of layouts that take the same time the first of the list counts. Errors are of the speedup over the narrowest width
-    with a layout.
+    with a layout. With a critical batch, each width has the batch of the most progress a second, the card's or larger.
     """
-    found = [find_fastest(card, cluster, gpus, load_constants()) for gpus in widths]
+    found = [_find_best_batch(card, cluster, gpus) for gpus in widths]
     fitting = [step.gpus for step in found if step is not None]
     return [step and step._replace(error=find_error(card, cluster, step.gpus, min(fitting))) for step in found]
 
@@ -52,7 +55,19 @@ def find_fastest(card: ModelCard, cluster: Cluster, gpus: int, constants: Consta
         return None
     seconds = np.where(fits, find_seconds(work, layouts, constants), np.inf)
     best = int(np.argmin(seconds))
-    return StepEstimate(gpus, float(seconds[best]), layouts.pick(best), float(memory[best]), 0.0)
+    return StepEstimate(gpus, float(seconds[best]), layouts.pick(best), float(memory[best]), 0.0, card.global_batch)
+
+
+def _find_best_batch(card: ModelCard, cluster: Cluster, gpus: int) -> StepEstimate | None:
+    """Return the step of the most progress a second: at the card's batch, or where it may grow at doublings of it."""
+    critical, doublings = card.critical_batch or math.inf, 0 if card.critical_batch is None else _DOUBLINGS
+    found = []
+    for batch in (card.global_batch << power for power in range(doublings + 1)):
+        step = find_fastest(card.model_copy(update={"global_batch": batch}), cluster, gpus, load_constants())
+        # At batch B it makes the progress of B / (1 + B / B_crit) samples of a small batch (McCandlish et al. 2018).
+        progress = (1.0 / card.global_batch + 1.0 / critical) / (1.0 / batch + 1.0 / critical)
+        found += [] if step is None else [step._replace(seconds=step.seconds / progress)]
+    return min(found, key=lambda step: step.seconds, default=None)
 
 
 def find_error(card: ModelCard, cluster: Cluster, gpus: int, reference: int) -> float:

@@ -55,6 +55,8 @@ class ModelCard(FrozenModel):
     vocabulary: Count
     sequence_length: Count  #: Tokens of a sequence.
     global_batch: Count  #: Sequences of a step, over all GPUs.
+    #: Sequences; where it is said, the batch grows with the GPUs as far as that pays, and a table is of the progress.
+    critical_batch: PositiveAmount | None = None
     tied_embeddings: bool = True  #: Whether the matrix before the first layer is also that after the last.
     precision: Literal["bf16", "fp16"] = "bf16"  #: Of products; the optimiser's states are fp32.
     #: Whether activations are computed again in the backward pass; None for whatever is faster and fits.
