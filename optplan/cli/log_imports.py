@@ -176,10 +176,11 @@ def import_log(
         default=True,
         help="Whether speedups that nobody states are fitted to the log's runs at several widths.",
     ),
-    fit_runs: str = option(
-        default="completed",
-        type=click.Choice(["completed", "all"]),
-        help="To which of them: those that completed, which alone say how long a job takes, or all.",
+    fit_runs: dict[str, str] = option(
+        multiple=True,
+        metavar="[CLASS=]RUNS",
+        callback=_read_by_class,
+        help="To which of them: completed, which alone say how long a job takes, or all.",
     ),
     epochs: dict[str, tuple[float, ...]] = option(
         multiple=True,
@@ -259,9 +260,8 @@ def import_log(
         epochs=epochs,
     )
     with _collecting_nothing():
-        made, sizes = build_log_instance(
-            classes, SpeedupSources(measured, assumed, fits=fit, all_runs=fit_runs == "all"), terms, left_out
-        )
+        sources = SpeedupSources(measured, assumed, fits=fit, fit_runs=fit_runs)
+        made, sizes = build_log_instance(classes, sources, terms, left_out)
     instance = amend(rename(price_types(made, prices, price_source), name), changes)
     outputs.save("--jobs", lambda path: write_jobs(classes, sizes, path, overwrite=outputs.force))
     return deliver(instance, outputs)

@@ -244,9 +244,8 @@ def warn_of_untried(instance: Instance) -> list[str]:
 
 def say_evidence(shares: Mapping[str, float]) -> str:
     """Say which shares of the GPUs rest on what: ``38 % assumed, 20 % from model cards, 42 % measured``."""
-    names = {kind.value: kind.value for kind in reversed(Evidence)} | {NOT_SAID: NOT_SAID}
-    names[Evidence.CARD] = f"from {UNTRIED[Evidence.CARD]}"
-    kinds = [kind for kind in names if kind in shares]
+    kinds = [kind for kind in (*map(str, reversed(Evidence)), NOT_SAID) if kind in shares]
+    names = {kind: "from model cards" if kind == Evidence.CARD else kind for kind in kinds}
     if kinds == [NOT_SAID]:
         return "where they come from is not said"
     if len(kinds) == 1:

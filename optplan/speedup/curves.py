@@ -257,7 +257,8 @@ def _check_shares(shares: FloatArray) -> FloatArray:
 
 _Shares = Annotated[Numbers, AfterValidator(_check_shares)]
 
-#: The error of a law, from 0 to 1 for each doubling of the width: 1 is from none of the gain to all of it.
+#: How wrong a law may be, from 0 to 1 for each doubling of the width from the reference width: the true speedup lies
+#: within a factor of (1 + error) ** |doublings| in 9 of 10 cases. 1 is from none of the gain to all of it.
 DoublingError = Annotated[float, Field(ge=0, le=1), NUMBER]
 
 
@@ -290,9 +291,7 @@ class AmdahlSpeedup(Law):
     #: The share f of the work that does not speed up, from 0 (s(k) = k) to 1 (s(k) = 1); one number, or one per epoch.
     serial_fraction: _Shares
     evidence: Evidence | None = None  #: Where it comes from; None where that is not said.
-    #: How wrong it may be for each doubling of the width from the reference width, from 0 to 1: the true speedup lies
-    #: within a factor of (1 + error) ** |doublings| in 9 of 10 cases; None where that is not said.
-    error: DoublingError | None = None
+    error: DoublingError | None = None  #: For each doubling of the width from the reference width; None: not said.
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -323,9 +322,7 @@ class PowerSpeedup(Law):
     form: Literal["power"] = "power"
     exponent: _Shares  #: The exponent a, from 0 (s(k) = 1) to 1 (s(k) = k); one number, or one per epoch.
     evidence: Evidence | None = None  #: Where it comes from; None where that is not said.
-    #: How wrong it may be for each doubling of the width from the reference width, from 0 to 1: the true speedup lies
-    #: within a factor of (1 + error) ** |doublings| in 9 of 10 cases; None where that is not said.
-    error: DoublingError | None = None
+    error: DoublingError | None = None  #: For each doubling of the width from the reference width; None: not said.
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 

@@ -15,9 +15,10 @@ widths of logs of 8 to 300 runs that scatter by 20 to 170 %, under laws of both 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,29 +81,15 @@ def fit_amdahl(gpus: Sequence[int] | IntArray, throughput: Sequence[float] | Flo
         When there are fewer than two distinct widths, a throughput is not positive and finite, or lengths differ.
     """
     k, measured = _check_points(gpus, throughput)
-    return _state_error(_fit_amdahl(k, measured), _fit_power(k, measured), k, measured)
-
-
-def _fit_amdahl(k: IntArray, measured: FloatArray) -> Fit[AmdahlSpeedup]:
-    """Fit Amdahl's law, without its error."""
-    fraction = float(round_shared(_best_fraction(k, np.log(measured))))
-    curve = AmdahlSpeedup(serial_fraction=np.array(fraction), evidence=Evidence.FITTED)
-    return _assess(curve, k, measured, _say("serial fraction", fraction, ("scales perfectly", "does not scale")))
+    points = _group(k, measured)
+    return _assess(_find_amdahl(points), _find_power(points), k, measured)
 
 
 def fit_power(gpus: Sequence[int] | IntArray, throughput: Sequence[float] | FloatArray) -> Fit[PowerSpeedup]:
     """Fit a power law to measured throughput; all as of :func:`fit_amdahl`, but for an exponent between 0 and 1."""
     k, measured = _check_points(gpus, throughput)
-    return _state_error(_fit_power(k, measured), _fit_amdahl(k, measured), k, measured)
-
-
-def _fit_power(k: IntArray, measured: FloatArray) -> Fit[PowerSpeedup]:
-    """Fit a power law, without its error."""
-    # The law is a line in logarithms, and the squared error is convex in its slope: the clipped slope is optimal.
-    log_k = np.log(k) - np.log(k).mean()
-    exponent = float(round_shared(np.clip(log_k @ np.log(measured) / (log_k @ log_k), 0.0, 1.0)))
-    curve = PowerSpeedup(exponent=np.array(exponent), evidence=Evidence.FITTED)
-    return _assess(curve, k, measured, _say("exponent", exponent, ("does not scale", "scales perfectly")))
+    points = _group(k, measured)
+    return _assess(_find_power(points), _find_amdahl(points), k, measured)
 
 
 def fit_table(
@@ -149,7 +136,6 @@ def fit_best(
     throughput: Sequence[float] | FloatArray,
     *,
     reference_width: int = 1,
-    repeats: float = 1.0,
 ) -> Fit[AmdahlSpeedup] | Fit[PowerSpeedup]:
     """Fit Amdahl's law and the power law and return the one that predicts better.
 
@@ -163,79 +149,35 @@ def fit_best(
         As of :func:`fit_amdahl`.
     reference_width
         The width from which the error of the law counts.
-    repeats
-        How many measurements each point stands for: the more, the less is its error.
 
     Returns
     -------
     Fit
-        The better fit; its message names the criterion and both figures.
-
-    Raises
-    ------
-    DataError
-        As :func:`fit_amdahl`.
+        The better fit; its message names the criterion and both figures. Errors are those of :func:`fit_amdahl`.
     """
     k, measured = _check_points(gpus, throughput)
-    amdahl, power = _fit_amdahl(k, measured), _fit_power(k, measured)
-    num_widths = np.unique(k).size
+    points = _group(k, measured)
+    amdahl, power = _find_amdahl(points), _find_power(points)
+    num_widths = points.widths.size
     if num_widths >= _LEAVE_OUT_WIDTHS:
         criterion = f"leave-one-width-out RMSE of log throughput ({num_widths} widths)"
-        errors = _leave_out_rmse(_fit_amdahl, k, measured), _leave_out_rmse(_fit_power, k, measured)
+        errors = [_leave_out_rmse(find, points) for find in (_find_amdahl, _find_power)]
     else:
         criterion = f"RMSE of log throughput on the fitted points ({num_widths} widths are too few to leave one out)"
-        errors = amdahl.rmse_log, power.rmse_log
+        errors = [_find_rmse(law, points) for law in (amdahl, power)]
     figures = f"{criterion}: Amdahl's law {errors[0]:.3g}, power law {errors[1]:.3g}"
     if errors[0] <= errors[1] + _ROUNDING:
-        amdahl = replace(amdahl, message=f"Amdahl's law chosen by {figures}; {amdahl.message}")
-        return _state_error(amdahl, power, k, measured, reference_width, repeats)
-    power = replace(power, message=f"power law chosen by {figures}; {power.message}")
-    return _state_error(power, amdahl, k, measured, reference_width, repeats)
+        fit = _assess(amdahl, power, k, measured, reference_width)
+        return replace(fit, message=f"Amdahl's law chosen by {figures}; {fit.message}")
+    best = _assess(power, amdahl, k, measured, reference_width)
+    return replace(best, message=f"power law chosen by {figures}; {best.message}")
 
 
-def _state_error(
-    fit: Fit[_AnyLaw],
-    other: Fit[AmdahlSpeedup] | Fit[PowerSpeedup],
-    k: IntArray,
-    measured: FloatArray,
-    reference_width: int = 1,
-    repeats: float = 1.0,
-) -> Fit[_AnyLaw]:
-    """Return the fit with the error of its law, as the module says; without one of two widths."""
-    widths, which, counts = np.unique(k, return_inverse=True, return_counts=True)
-    if widths.size < _ERROR_WIDTHS:
-        return fit
-    slope = _slope(fit.curve, widths)
-    spread = repeats * counts @ (slope - counts @ slope / k.size) ** 2
-    scatter = fit.rmse_log * np.sqrt(k.size / (k.size - 2))
-    misses = [
-        np.bincount(which, np.log(measured / (one.reference_throughput * one.curve.at(k)[0]))) / counts
-        for one in (fit, other)
-    ]
-    share = min(np.sqrt([counts @ miss**2 for miss in misses]) / max(np.sqrt(counts @ misses[1] ** 2), _ROUNDING))
-    far = np.append(widths, 2 * widths[-1])
-    far = far[far != reference_width]
-    at = np.array([reference_width])
-    standard = scatter / np.sqrt(spread) * np.abs(_slope(fit.curve, far) - _slope(fit.curve, at))
-    between = np.log(fit.curve.at(far) / fit.curve.at(at)) - np.log(other.curve.at(far) / other.curve.at(at))
-    half = student_quantile(k.size - 2) * standard + share * np.abs(between[0])
-    error = float(np.expm1((half / np.abs(np.log2(far / reference_width))).max()))
-    return replace(fit, curve=fit.curve.replace(error=min(round(error, ERROR_DECIMALS), 1.0)))
-
-
-def student_quantile(freedom: int) -> float:
-    """Return how many standard errors, with so many degrees of freedom, the ends of a 90 % band are away."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, _UPPER_END))
-
-
-def _slope(law: AmdahlSpeedup | PowerSpeedup, widths: IntArray) -> FloatArray:
-    """Return the derivative of the logarithm of a law's speedup with respect to its parameter."""
-    if isinstance(law, PowerSpeedup):
-        return np.log(widths)
-    others = widths - 1.0
-    return np.asarray(-others / (1.0 + law.serial_fraction * others))
+def fit_ratio(gpus: IntArray, throughput: FloatArray, *, reference_width: int) -> Fit[PowerSpeedup]:
+    """Compare the throughput at two widths: a power law between them, and the error of the ratio of their means."""
+    k, measured = _check_points(gpus, throughput)
+    law = _find_power(_group(k, measured))
+    return _assess(law, law, k, measured, reference_width)
 
 
 def _check_points(
@@ -271,33 +213,120 @@ def _to_numbers(path: str, values: Sequence[float] | NDArray[np.generic]) -> Flo
     return array
 
 
-def _best_fraction(k: IntArray, log_measured: FloatArray) -> float:
-    """Return the serial fraction in [0, 1] of least squared log residual, the scale being free."""
+class _Points(NamedTuple):
+    """What fits look at: of each width (K,) how many measurements there are, and their mean log throughput."""
+
+    widths: IntArray
+    counts: IntArray
+    means: FloatArray
+    squares: FloatArray  # about the mean, their sum
+
+
+def _group(k: IntArray, measured: FloatArray) -> _Points:
+    widths, which, counts = np.unique(k, return_inverse=True, return_counts=True)
+    logs = np.log(measured)
+    means = np.asarray(np.bincount(which, logs) / counts, dtype=np.float64)
+    return _Points(widths, counts, means, np.bincount(which, (logs - means[which]) ** 2).astype(np.float64))
+
+
+def _find_amdahl(points: _Points) -> AmdahlSpeedup:
+    """Return Amdahl's law of least squared log residual, the scale being free."""
     # Stationary points are bracketed on a grid and solved for; the best of them and of the two ends is the answer.
     from scipy.optimize import brentq
 
-    others = k - 1.0
+    others, counts = points.widths - 1.0, points.counts
 
     def residuals(fraction: float) -> FloatArray:
-        raw = log_measured - np.log(k) + np.log1p(fraction * others)
-        centred: FloatArray = raw - raw.mean()
-        return centred
+        raw = points.means - np.log(points.widths) + np.log1p(fraction * others)
+        return np.asarray(raw - counts @ raw / counts.sum())
 
     def slope(fraction: float) -> float:
-        return float(residuals(fraction) @ (others / (1.0 + fraction * others)))
+        return float(counts * residuals(fraction) @ (others / (1.0 + fraction * others)))
 
     grid = np.concatenate([[0.0], np.geomspace(_LEAST_FRACTION, 1.0, _GRID_POINTS)])
     slopes = np.array([slope(fraction) for fraction in grid])
     minima = np.flatnonzero((slopes[:-1] < 0.0) & (slopes[1:] >= 0.0))
     candidates = [0.0, 1.0, *(float(brentq(slope, grid[i], grid[i + 1], xtol=_ROUNDING**2)) for i in minima)]
-    return min(candidates, key=lambda fraction: float(residuals(fraction) @ residuals(fraction)))
+    fraction = min(candidates, key=lambda fraction: float(counts @ residuals(fraction) ** 2))
+    return AmdahlSpeedup(serial_fraction=round_shared(fraction), evidence=Evidence.FITTED)
 
 
-def _assess(curve: _AnyCurve, k: IntArray, measured: FloatArray, message: str) -> Fit[_AnyCurve]:
-    """Measure a curve at its best scale."""
-    speedup = curve.at(k)[0]
+def _find_power(points: _Points) -> PowerSpeedup:
+    """Return the power law of least squared log residual, the scale being free."""
+    # The law is a line in logarithms, and the squared error is convex in its slope: the clipped slope is optimal.
+    log_k = np.log(points.widths)
+    log_k -= points.counts @ log_k / points.counts.sum()
+    exponent = points.counts * log_k @ points.means / (points.counts @ log_k**2)
+    return PowerSpeedup(exponent=round_shared(np.clip(exponent, 0.0, 1.0)), evidence=Evidence.FITTED)
+
+
+def _find_misses(law: SpeedupCurve, points: _Points, seen: _Points) -> FloatArray:
+    """Return by how much the mean of each width is above the law at the best scale for what was seen."""
+    scale = seen.counts @ (seen.means - np.log(law.at(seen.widths)[0])) / seen.counts.sum()
+    return np.asarray(points.means - np.log(law.at(points.widths)[0]) - scale)
+
+
+def _find_rmse(law: SpeedupCurve, points: _Points) -> float:
+    """Return the RMSE of log throughput about a law at its best scale."""
+    squares = points.counts @ _find_misses(law, points, points) ** 2 + points.squares.sum()
+    return float(np.sqrt(squares / points.counts.sum()))
+
+
+def _leave_out_rmse(find: Callable[[_Points], SpeedupCurve], points: _Points) -> float:
+    """Return the RMSE of log throughput at widths that the fit has not seen, each width left out in turn."""
+    squares = float(points.squares.sum())
+    for place in range(points.widths.size):
+        others = np.arange(points.widths.size) != place
+        seen = _Points(points.widths[others], points.counts[others], points.means[others], points.squares[others])
+        squares += float(points.counts[place] * _find_misses(find(seen), points, seen)[place] ** 2)
+    return float(np.sqrt(squares / points.counts.sum()))
+
+
+def _assess(
+    law: _AnyLaw, other: SpeedupCurve, k: IntArray, measured: FloatArray, reference_width: int = 1
+) -> Fit[_AnyLaw]:
+    """State the error of a law, and measure it at its best scale."""
+    law = law.replace(error=_find_error(law, other, _group(k, measured), reference_width))
+    speedup = law.at(k)[0]
     reference = float(np.exp(np.mean(np.log(measured / speedup))))
-    return _measure(curve, measured, reference * speedup, reference, message)
+    if isinstance(law, AmdahlSpeedup):
+        message = _say("serial fraction", float(law.serial_fraction), ("scales perfectly", "does not scale"))
+    else:
+        message = _say("exponent", float(law.exponent), ("does not scale", "scales perfectly"))
+    return _measure(law, measured, reference * speedup, reference, message)
+
+
+def _find_error(
+    law: AmdahlSpeedup | PowerSpeedup, other: SpeedupCurve, points: _Points, reference_width: int
+) -> float | None:
+    """Return the error of a law for each doubling, as the module says; None of two widths, through which both go."""
+    from scipy.special import stdtrit
+
+    if points.widths.size < _ERROR_WIDTHS and other is not law:
+        return None
+    freedom = int(points.counts.sum()) - 2
+    if freedom == 0:
+        return 1.0
+    far = np.append(points.widths, 2 * points.widths[-1])
+    far = far[far != reference_width]
+    at = np.array([reference_width])
+    slope = _slope(law, points.widths)
+    spread = points.counts @ (slope - points.counts @ slope / (freedom + 2)) ** 2
+    scatter = _find_rmse(law, points) * np.sqrt((freedom + 2) / freedom)
+    standard = scatter / np.sqrt(spread) * np.abs(_slope(law, far) - _slope(law, at))
+    own, others = (np.sqrt(points.counts @ _find_misses(one, points, points) ** 2) for one in (law, other))
+    apart = np.abs(np.log(law.at(far) / law.at(at)) - np.log(other.at(far) / other.at(at)))[0]
+    half = stdtrit(freedom, _UPPER_END) * standard + min(1.0, own / max(others, _ROUNDING)) * apart
+    doubling = float((half / np.abs(np.log2(far / reference_width))).max())
+    return round(math.expm1(min(doubling, math.log(2.0))), ERROR_DECIMALS)
+
+
+def _slope(law: AmdahlSpeedup | PowerSpeedup, widths: IntArray) -> FloatArray:
+    """Return the derivative of the logarithm of a law's speedup with respect to its parameter."""
+    if isinstance(law, PowerSpeedup):
+        return np.log(widths)
+    others = widths - 1.0
+    return np.asarray(-others / (1.0 + law.serial_fraction * others))
 
 
 def _measure(
@@ -317,19 +346,6 @@ def _measure(
         reference_throughput=reference_throughput,
         message=message,
     )
-
-
-def _leave_out_rmse(
-    fit: Callable[[IntArray, FloatArray], Fit[SpeedupCurve]], k: IntArray, measured: FloatArray
-) -> float:
-    """Return the RMSE of log throughput at widths that the fit has not seen, each width left out in turn."""
-    squared = 0.0
-    for width in np.unique(k):
-        hidden = k == width
-        seen = fit(k[~hidden], measured[~hidden])
-        predicted = seen.reference_throughput * seen.curve.at(k[hidden])[0]
-        squared += float(np.sum(np.log(predicted / measured[hidden]) ** 2))
-    return float(np.sqrt(squared / k.size))
 
 
 def _say(name: str, value: float, at_bounds: tuple[str, str]) -> str:

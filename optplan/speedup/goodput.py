@@ -167,8 +167,7 @@ class GoodputSpeedup(Law):
     #: is given.
     noise_scale_samples: Numbers | None = None
     evidence: Evidence | None = None  #: Where it comes from; None where that is not said.
-    #: How wrong it may be, for each doubling of the width from the reference width, from 0 to 1, as of the other laws.
-    error: DoublingError | None = None
+    error: DoublingError | None = None  #: For each doubling of the width from the reference width; None: not said.
 
     @field_validator("noise_scale_samples")
     @classmethod

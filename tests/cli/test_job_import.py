@@ -153,7 +153,31 @@ def test_which_runs_a_fit_takes_is_said(run: Runner, tmp_path: Path) -> None:
     assert told["source"]["load"].endswith("; arrivals only: running, pending")
     every = run(*command, "--fit-runs", "all").data
     assert every["source"]["speedups"].startswith("x: fitted to 18 runs on 1, 2, 4 GPUs")
-    assert run(*command, "--fit-runs", "some").code == 2
+    assert run(*command, "--fit-runs", "x=all").data == every
+    refused = run(*command, "--fit-runs", "some")
+    assert (refused.code, refused.error["message"]) == (2, "--fit-runs: got 'some'; completed or all is needed")
+
+
+def test_a_class_whose_runs_all_failed_stops_no_other(run: Runner, tmp_path: Path) -> None:
+    """It is refused with what to do; each of the ways leaves the other class as it was."""
+    path = tmp_path / "log.csv"
+    text = "name,submit,hours,gpus,state\n" + "".join(
+        f"{name},2026-03-02T{2 * hour + late:02d}:00,{8 / gpus},{gpus},{state}\n"
+        for late, (name, state) in enumerate((("good", "done"), ("bad", "failed")))
+        for hour, gpus in enumerate((1, 2, 4) * 3)
+    )
+    path.write_text(text, encoding="utf-8")
+    command = ("import", "log", path, "--from", "csv", *SPAN, "--class-column", "name", "--json")
+    refused = run(*command)
+    assert refused.code == 1
+    assert refused.error["message"].startswith("classes.bad.speedup: is not known: no run completed, on any of 1, 2, 4")
+    dropped = run(*command, "--rule", "failed=drop").data
+    assert list(dropped["classes"]) == ["good"]
+    assert dropped["source"]["left out"].startswith("9 failed jobs")
+    fitted = run(*command, "--fit-runs", "bad=all").data
+    assert "good: fitted to 9 completed runs on" in fitted["source"]["speedups"]
+    assert "bad: fitted to 9 runs on" in fitted["source"]["speedups"]
+    assert fitted["classes"]["good"] == dropped["classes"]["good"]
 
 
 def test_sensitivity_takes_the_logs_own_errors(run: Runner, command: tuple[str, ...], tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ def build_log_instance(
     since_s, until_s = _find_span(classes, terms)
     _check_names(terms.epochs, classes, "--epochs")
     _check_names(speedups.assumed, classes, "--assume")
+    _check_names(speedups.fit_runs, classes, "--fit-runs")
     widest = max(int(jobs.gpus.max()) for jobs in classes.values())
     max_width = terms.max_width or max(widest, _LEAST_MAX_WIDTH)
     typed = {}

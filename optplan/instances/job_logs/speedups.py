@@ -13,24 +13,19 @@ import numpy as np
 
 from optplan.errors import DataError, UsageError, show_value
 from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
-from optplan.instances.job_logs.columns import Jobs
+from optplan.instances.job_logs.columns import BoolColumn, Jobs
 from optplan.instances.plain_data import read_data
 from optplan.quantities import round_shared
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, Evidence, PowerSpeedup, Speedup, TableSpeedup, fit_best, fit_table
 from optplan.speedup.curves import list_widths
-from optplan.speedup.fitting import ERROR_DECIMALS, student_quantile
+from optplan.speedup.fitting import ERROR_DECIMALS, fit_ratio
 from optplan.units import SECONDS_PER_HOUR
 
 #: Columns of a table of throughputs, which `optplan measure jobs` writes, too.
 THROUGHPUT_COLUMNS = ("class", "gpus", "samples_per_s")
-#: Runs of one width that a fit looks at; of more, evenly spread quantiles stand for all.
-_MOST_RUNS = 1000
 #: Share of the runs that widths besides the two most common ones need to have a say.
 _SAY = 0.1
-#: What is said where a fit may not be what it seems.
-_TWO_WIDTHS = "two widths carry the fit, which is no test of the law; measure more of them"
-_AT_BOUND = "the fit ends at its bound; were jobs on more GPUs larger ones?"
 
 #: Widths and throughputs of a class.
 Throughputs = dict[str, tuple[list[int], list[float]]]
@@ -145,7 +140,8 @@ class SpeedupSources:
     measured: Measured  #: What was measured.
     assumed: Mapping[str, str]  #: Stated, by class; under an empty name for all that are not known otherwise.
     fits: bool = True  #: Whether the log's own runs at several widths may be fitted.
-    all_runs: bool = False  #: Whether runs that did not complete count for fits, too.
+    #: By class, or under an empty name for all others, which runs count for fits: ``completed`` ones or ``all``.
+    fit_runs: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, name: str, jobs: Jobs) -> FoundSpeedup:
         """Find the speedup of a class: a table of its throughputs, else what is stated for it, its runs, or for all."""
@@ -155,10 +151,10 @@ class SpeedupSources:
             return _tabulate(*self.measured.throughputs[name])
         if name in self.assumed:
             return _assume(self.assumed[name])
-        used = (jobs.run_s > 0.0) & (jobs.completed | self.all_runs)
+        used = self.choose_runs(name, jobs)
         widths = np.unique(jobs.gpus[used]).tolist()
         if self.fits and len(widths) > 1:
-            said = f"{used.sum():,}{'' if self.all_runs else ' completed'} runs"
+            said = f"{used.sum():,}{'' if self._fits_all(name) else ' completed'} runs"
             return _fit(jobs.gpus[used].astype(np.int64), jobs.run_s[used] / SECONDS_PER_HOUR, said)
         if "" in self.assumed:
             return _assume(self.assumed[""])
@@ -168,8 +164,20 @@ class SpeedupSources:
         why = "its runs are not to be fitted" if widths else f"no run completed, on any of {list_widths(np.array(ran))}"
         fix = "measure it, as by `optplan measure jobs`, and give --throughput FILE"
         if not widths:
-            fix += ", fit it to all runs by --fit-runs all, or leave such jobs out, as by --rule failed=drop"
+            fix += (
+                f", fit it to all its runs by --fit-runs {name}=all, or leave such jobs out, as by --rule failed=drop"
+            )
         raise DataError(f"classes.{name}.speedup", f"is not known: {why}", fix)
+
+    def choose_runs(self, name: str, jobs: Jobs) -> BoolColumn:
+        """Return (N,) which runs of a class say how fast it is."""
+        return (jobs.run_s > 0.0) & (jobs.completed | self._fits_all(name))
+
+    def _fits_all(self, name: str) -> bool:
+        which = self.fit_runs.get(name, self.fit_runs.get("", "completed"))
+        if which not in ("completed", "all"):
+            raise UsageError(f"--fit-runs: got {which!r}; completed or all is needed")
+        return which == "all"
 
 
 def _tabulate(gpus: list[int], samples_per_s: list[float]) -> FoundSpeedup:
@@ -196,71 +204,32 @@ def _assume(text: str) -> FoundSpeedup:
 def _fit(gpus: IntArray, hours: FloatArray, runs: str) -> FoundSpeedup:
     """Tell from how run times fall with the width how fast jobs are, those at all widths being alike but for it.
 
-    From three widths on that is a law, whose error :mod:`optplan.speedup.fitting` states. It speaks of one GPU: where
-    no job ran on one, the class keeps to the widths that ran, at the law's speeds relative to the width that ran most
-    often, of which the log knows best how long jobs take; nobody knows whether they would run on fewer.
+    From three widths on that is a law, which speaks of one GPU. Any law goes through two widths, and where no job ran
+    on one GPU nobody knows whether one would: such classes keep to the widths that ran. Their speedups are relative to
+    the width that ran most often, of which the log knows best how long jobs take. All errors are those of
+    :mod:`optplan.speedup.fitting`.
     """
     widths, counts = np.unique(gpus, return_counts=True)
-    if widths.size == 2:
-        return _compare(widths, gpus, hours, f"{runs} on {list_widths(widths)}")
-    reference = 1 if widths[0] == 1 else int(widths[np.argmax(counts)])
-    kept, kept_hours = _thin(gpus, hours)
-    fit = fit_best(kept, 1.0 / kept_hours, reference_width=reference, repeats=hours.size / kept.size)
+    keeps = widths.size == 2 or widths[0] > 1
+    reference = int(widths[np.argmax(counts)]) if keeps else 1
+    fit = (fit_ratio if widths.size == 2 else fit_best)(gpus, 1.0 / hours, reference_width=reference)
     curve: Speedup = fit.curve
+    if keeps:
+        low, high = curve.band_at(widths, reference)
+        error = np.round(np.sqrt(high[0] / low[0]) - 1.0, ERROR_DECIMALS)
+        speeds = round_shared(curve.at(widths)[0] / curve.at(np.array([reference]))[0])
+        curve = TableSpeedup(gpus=widths, speedup=speeds, provenance=Evidence.FITTED.value, error=error)
+    law = f"{fit.message.split('; ')[-1]} ({'Amdahl' if isinstance(fit.curve, AmdahlSpeedup) else 'power law'})"
+    if widths.size == 2:
+        law = f"{fit.curve.at(widths[1:])[0][0] / fit.curve.at(widths)[0][0]:.3g} times as fast on the more"
     words = (
-        f"fitted to {runs} on {list_widths(widths)}: {fit.message.split('; ')[-1]} "
-        f"({'Amdahl' if isinstance(fit.curve, AmdahlSpeedup) else 'power law'}), in 9 of 10 cases off by at most "
-        f"{fit.curve.error or 0.0:.1%} for each doubling; single runs scatter by {math.expm1(fit.rmse_log):.0%}"
+        f"fitted to {runs} on {list_widths(widths)}{', which it keeps to' if keeps else ''}: {law}, in 9 of 10 cases "
+        f"off by at most {fit.curve.error or 0.0:.1%} for each doubling; single runs scatter by "
+        f"{math.expm1(fit.rmse_log):.0%}"
     )
-    if reference > 1:
-        low, high = fit.curve.band_at(widths, reference)
-        speeds = fit.curve.at(widths)[0]
-        curve = _tell(widths, speeds / speeds[widths == reference], np.sqrt(high / low)[0])
-        words += "; none ran on one GPU, so that it keeps to these widths"
-    warning = "" if np.sort(counts)[:-2].sum() >= _SAY * counts.sum() else _TWO_WIDTHS
+    warning = ""
+    if np.sort(counts)[:-2].sum() < _SAY * counts.sum():
+        warning = "two widths carry the fit, which is no test of the law; measure more of them"
     if fit.curve.at(np.array([2]))[0][0] in (1.0, 2.0):
-        warning = _AT_BOUND
+        warning = "the fit ends at its bound; were jobs on more GPUs larger ones?"
     return FoundSpeedup(curve, words, reference, warning)
-
-
-def _compare(widths: IntArray, gpus: IntArray, hours: FloatArray, runs: str) -> FoundSpeedup:
-    """Compare the mean run times of two widths: any law goes through both, so that the class keeps to these.
-
-    Means are geometric, as sizes differ by factors. The 90 % band is Student's, from the scatter within the widths; it
-    is never wider than from none of the gain to all of it, which also is that of two single runs.
-    """
-    which = np.searchsorted(widths, gpus)
-    counts, logs = np.bincount(which), np.log(hours)
-    means = np.bincount(which, logs) / counts
-    reference, freedom = int(np.argmax(counts)), hours.size - 2
-    deviations = logs - means[which]
-    spread = student_quantile(freedom) * math.sqrt(deviations @ deviations / freedom) if freedom else math.inf
-    most = np.log(widths / widths[reference])
-    gains = np.clip(means[reference] - means, np.minimum(most, 0.0), np.maximum(most, 0.0))
-    factors = np.exp(np.minimum(spread * np.sqrt(1.0 / counts + 1.0 / counts[reference]), np.abs(most)))
-    words = (
-        f"from the mean run times of {runs}, in 9 of 10 cases off by at most {factors.max() - 1.0:.1%}; any law goes "
-        "through two widths, so that it keeps to these"
-    )
-    warning = _AT_BOUND if abs(gains).max() in (0.0, abs(most).max()) else _TWO_WIDTHS
-    return FoundSpeedup(_tell(widths, np.exp(gains), factors), words, int(widths[reference]), warning)
-
-
-def _tell(widths: IntArray, speedup: FloatArray, factors: FloatArray) -> TableSpeedup:
-    """Make a table of what follows from runs."""
-    error = np.round(factors - 1.0, ERROR_DECIMALS)
-    return TableSpeedup(gpus=widths, speedup=round_shared(speedup), provenance=Evidence.FITTED.value, error=error)
-
-
-def _thin(gpus: IntArray, hours: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Keep so many runs that the widths keep their shares, evenly spread over the run times of each width."""
-    widths, counts = np.unique(gpus, return_counts=True)
-    share = min(1.0, _MOST_RUNS / counts.max())
-    kept_gpus, kept_hours = [], []
-    for width, count in zip(widths, counts, strict=True):
-        ordered = np.sort(hours[gpus == width])
-        number = max(1, round(share * count))
-        places = ((np.arange(number) + 0.5) * count / number).astype(np.int64)
-        kept_gpus.append(np.full(number, width, dtype=np.int64))
-        kept_hours.append(ordered[places])
-    return np.concatenate(kept_gpus), np.concatenate(kept_hours)

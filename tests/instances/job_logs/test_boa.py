@@ -30,11 +30,13 @@ def _build(
     assumed: Mapping[str, str] | None = None,
     throughputs: Throughputs | None = None,
     pauses: Mapping[str, float] | None = None,
+    fit_runs: Mapping[str, str] | None = None,
     left_out: LeftOut | None = None,
     **terms: object,
 ) -> BoaInstance:
     given: dict[str, object] = {"since_s": 0.0, "until_s": 100 * HOUR, **terms}
-    sources = SpeedupSources(Measured(throughputs or {}, pauses or {}), {"": "linear"} if assumed is None else assumed)
+    stated = {"": "linear"} if assumed is None else assumed
+    sources = SpeedupSources(Measured(throughputs or {}, pauses or {}), stated, fit_runs=fit_runs or {})
     made = LogTerms("mine", {"log": "jobs.txt"}, "by hand", **given)  # type: ignore[arg-type]
     return build_log_instance({name: Jobs.of(jobs) for name, jobs in classes.items()}, sources, made, left_out)[0]
 
@@ -131,6 +133,7 @@ def test_arrivals_in_clumps_are_said() -> None:
         ({"a": [_job(1, None)]}, {}, r"no job has a known size; 1 jobs of classes of which none has a known size \(f"),
         ({"a": [_job(1), _job(1)]}, {"since_s": None, "until_s": None}, r"span: covers no time: .*--since and --until"),
         ({"a": [_job(1)]}, {"assumed": {"b": "linear"}}, r"--assume: there is no class 'b'; known: a"),
+        ({"a": [_job(1)]}, {"fit_runs": {"b": "all"}}, r"--fit-runs: there is no class 'b'; known: a"),
         ({"a": [_job(1)]}, {"epochs": {"b": (1.0,)}}, r"--epochs: there is no class 'b'; known: a"),
         ({"a": [_job(1)]}, {"throughputs": {"a": ([4, 8], [1.0, 2.0])}}, r"jobs ran on \[2\] GPUs, which its table"),
     ],

@@ -127,11 +127,11 @@ def test_runs_that_did_not_complete_say_nothing_of_speedups() -> None:
     one = SpeedupSources(Measured({}), {}).find("x", Jobs.of([*completed[:1], *failed]))
     assert one.warning == "runs on other widths than 1 GPUs did not complete; it keeps to these"
     message = (
-        r"is not known: no run completed, on any of 1, 4, 16 GPUs; measure it, .* by --fit-runs all, or leave such"
+        r"is not known: no run completed, on any of 1, 4, 16 GPUs; measure it, .* by --fit-runs x=all, or leave such"
     )
     with pytest.raises(DataError, match=message):
         SpeedupSources(Measured({}), {}).find("x", failed)
-    every = SpeedupSources(Measured({}), {}, all_runs=True).find("x", Jobs.of([*completed, *failed]))
+    every = SpeedupSources(Measured({}), {}, fit_runs={"x": "all"}).find("x", Jobs.of([*completed, *failed]))
     assert every.words.startswith("fitted to 6 runs on 1, 4, 16 GPUs")
     assert every.at(np.array([16]))[0] < 2.5
 
@@ -156,7 +156,7 @@ def test_two_widths_are_no_test_of_a_law() -> None:
     """Nor are three of which one hardly ever comes."""
     pair = SpeedupSources(Measured({}), {}).find("x", _runs(*[(2, 2.0), (4, 1.2)] * 20))
     assert pair.warning.startswith("two widths carry the fit")
-    assert pair.words.endswith("any law goes through two widths, so that it keeps to these")
+    assert "on 2, 4 GPUs, which it keeps to: 1.67 times as fast on the more, in 9 of 10 cases off by" in pair.words
     rare = SpeedupSources(Measured({}), {}).find("x", _runs(*[(2, 2.0), (4, 1.2)] * 20, (8, 0.9)))
     assert rare.warning.startswith("two widths carry the fit")
 
@@ -199,7 +199,7 @@ def test_a_class_that_never_ran_on_one_gpu_keeps_to_its_widths() -> None:
     assert found.curve.error[0] == pytest.approx(found.curve.error[2])
     low, high = found.curve.band_at(np.array([4, 16]), 8)
     assert low[0].tolist() < [0.5**0.8, 2**0.8] < high[0].tolist()
-    assert found.words.endswith("none ran on one GPU, so that it keeps to these widths")
+    assert found.words.startswith("fitted to 50 completed runs on 4, 8, 16 GPUs, which it keeps to: ")
 
 
 def test_bands_contain_the_truth() -> None:
@@ -235,8 +235,8 @@ def test_wider_jobs_that_are_larger_are_pointed_out() -> None:
     assert found.warning == "the fit ends at its bound; were jobs on more GPUs larger ones?"
 
 
-def test_many_runs_are_thinned_and_give_the_same_fit() -> None:
-    """30,000 runs of a class at three widths, of which quantiles are looked at."""
+def test_many_runs_say_how_jobs_scale() -> None:
+    """30,000 runs of a class at three widths."""
     rng = np.random.default_rng(0)
     widths = rng.choice([1, 2, 4], 30_000, p=[0.7, 0.2, 0.1])
     hours = 10.0 / widths**0.8 * np.exp(0.3 * rng.standard_normal(30_000))
