@@ -250,3 +250,17 @@ def test_frontiers_say_what_is_assumed_of_the_load(run: Runner, command: tuple[s
         "measured": pytest.approx(0.8),
     }
     assert "assumed" not in run("frontier", "boa-two-classes").out
+
+
+def test_classes_use_other_types_only_if_the_user_says_so(run: Runner, tmp_path: Path) -> None:
+    """Of vision on two types, half as long on one, and nlp on one of them."""
+    rows = [("vision", "old", 2), ("vision", "new", 1), ("nlp", "old", 4)] * 6
+    text = "name,submit,hours,gpus,gpu_type\n" + "".join(
+        f"{name},2026-03-02T{number:02d}:00,{hours},1,{kind}\n" for number, (name, kind, hours) in enumerate(rows)
+    )
+    path = tmp_path / "log.csv"
+    path.write_text(text, encoding="utf-8")
+    asked = ("import", "log", path, "--from", "csv", "--class-column", "name", "--json")
+    assert set(run(*asked).data["classes"]["nlp"]["speedup"]) == {"old"}
+    pooled = run(*asked, "--pool-types").data["classes"]["nlp"]["speedup"]["new"]
+    assert (pooled["gpus"], pooled["speedup"], pooled["provenance"]) == ([1], [2.0], ["assumed"])

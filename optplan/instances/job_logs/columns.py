@@ -263,8 +263,10 @@ def read_columns(
     found, count, rows_read = Jobs.of(()), 0, 0
     for lines, rows in read_blocks(path, delimiter=delimiter, quoted=quoted):
         first = 0
+        if not rows:
+            continue
         if header is None:
-            header = [name.strip() for name in next(iter(rows), [])]
+            header = [name.strip() for name in rows[0]]
             picked, width, first = place(header), len(header), 1
         block, wrong = _read_block(lines[first:], rows[first:], picked, width, read, left_out)
         rows_read += len(block)

@@ -14,7 +14,7 @@ import numpy as np
 from optplan.errors import DataError, UsageError, show_value
 from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
 from optplan.instances.job_logs.cards import choose_card, find_contradiction, find_disagreement, list_types
-from optplan.instances.job_logs.columns import Jobs
+from optplan.instances.job_logs.columns import BoolColumn, Jobs
 from optplan.instances.model_cards import CardSpeedup
 from optplan.instances.plain_data import read_data
 from optplan.quantities import round_shared
@@ -148,13 +148,6 @@ class SpeedupSources:
     fit_runs: Mapping[str, str] = field(default_factory=dict)
     cards: Mapping[str, CardSpeedup] = field(default_factory=dict)  #: What follows from model cards, by class.
 
-    def fits_all(self, name: str) -> bool:
-        """Whether all runs of a class count for its fit, and not the completed ones alone."""
-        which = self.fit_runs.get(name, self.fit_runs.get("", "completed"))
-        if which not in ("completed", "all"):
-            raise UsageError(f"--fit-runs: got {which!r}; completed or all is needed")
-        return which == "all"
-
     def find(self, name: str, jobs: Jobs) -> FoundSpeedup:
         """Find a class's speedup: measured throughputs, else its card, what is stated for it, its runs, or for all."""
         # Of its runs those count that completed, for they alone say how long a job takes, unless the user says
@@ -163,7 +156,7 @@ class SpeedupSources:
         found = None if measured is None else _tabulate(*measured)
         if found is not None and card is None:
             return found
-        used = (jobs.run_s > 0.0) & (jobs.completed | self.fits_all(name))
+        used = self.choose_runs(name, jobs)
         gpus, hours = jobs.gpus[used].astype(np.int64), jobs.run_s[used] / SECONDS_PER_HOUR
         if card is not None:
             table, reference = choose_card(name, card, list_types(jobs), gpus)
@@ -176,7 +169,7 @@ class SpeedupSources:
             return _assume(self.assumed[name])
         widths = np.unique(gpus).tolist()
         if self.fits and len(widths) > 1:
-            return _fit(gpus, hours, f"{gpus.size:,}{'' if self.fits_all(name) else ' completed'} runs")
+            return _fit(gpus, hours, f"{gpus.size:,}{'' if self._fits_all(name) else ' completed'} runs")
         if "" in self.assumed:
             return _assume(self.assumed[""])
         ran = np.unique(jobs.gpus[jobs.run_s > 0.0]).tolist()
@@ -189,6 +182,16 @@ class SpeedupSources:
                 f", fit it to all its runs by --fit-runs {name}=all, or leave such jobs out, as by --rule failed=drop"
             )
         raise DataError(f"classes.{name}.speedup", f"is not known: {why}", fix)
+
+    def choose_runs(self, name: str, jobs: Jobs) -> BoolColumn:
+        """Return (N,) which runs of a class say how fast it is."""
+        return (jobs.run_s > 0.0) & (jobs.completed | self._fits_all(name))
+
+    def _fits_all(self, name: str) -> bool:
+        which = self.fit_runs.get(name, self.fit_runs.get("", "completed"))
+        if which not in ("completed", "all"):
+            raise UsageError(f"--fit-runs: got {which!r}; completed or all is needed")
+        return which == "all"
 
 
 def _take_card(

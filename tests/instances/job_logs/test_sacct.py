@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optplan.errors import DataError
+from optplan.instances import csv_tables
 from optplan.instances.job_logs.records import RULES, Rule
 from optplan.instances.job_logs.sacct import read_gpus
 
@@ -191,3 +192,29 @@ def test_more_gpus_than_a_job_has_cannot_be_read() -> None:
     """A number of ten digits is refused, and not taken for a job without GPUs."""
     with pytest.raises(ValueError, match="gpus is '10000000000'; a whole number from 0 to 1,000,000 is needed"):
         read_gpus("billing=8,gres/gpu=10000000000")
+
+
+def test_blocks_change_nothing(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read 60 characters at once, or all: ends of lines of three kinds, empty lines, attempts and wrong lines alike."""
+    lines = [_line(str(number), start=f"02T01:{number:02d}:00") for number in range(9)]
+    lines += [_line("3", start="02T09:00:00"), "\n", "cut|off\n", _line("7.batch"), _line("11", start="never")]
+    lines += [_line("12", state="RUNNING", elapsed="1-00:00:00"), _line("13").replace("\n", "\r\n"), _line("14")[:-1]]
+    text = HEADER + "".join(lines)
+    jobs, left_out = read(text, "sacct")
+    assert len(jobs) == 12
+    assert str(left_out) == (
+        "1 rows with fields missing or too many (first: line 13); 1 rows that cannot be read (first: line 15, 'never' "
+        "is no time in the form ISO 8601, as in 2026-03-02T00:37:00); 1 sizes of running jobs (first: line 16)"
+    )
+    monkeypatch.setattr(csv_tables, "_CHARACTERS_AT_ONCE", 60)
+    again, also = read(text, "sacct")
+    assert again == jobs
+    assert str(also) == str(left_out)
+
+
+def test_a_line_that_does_not_end(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before all of it is read."""
+    monkeypatch.setattr(csv_tables, "LONGEST_LINE", 300)
+    monkeypatch.setattr(csv_tables, "_CHARACTERS_AT_ONCE", 200)
+    with pytest.raises(DataError, match=r"has a line of 300 characters or more; is it a table\?"):
+        read(HEADER + "x" * 1000, "sacct")
