@@ -194,7 +194,7 @@ class Loop(ABC, Generic[_State]):
     def _close(self, end: Ended | Paused) -> list[Record]:
         """Give back all nodes, and end or pause."""
         held = [node.name for node in self._state.held_nodes() if node.phase is not Phase.RELEASING]
-        decided = [*(NodeReleasing(end.t, name) for name in held), end]
+        decided: list[Record] = [*(NodeReleasing(end.t, name) for name in held), end]
         for record in decided:
             self._state.apply(record)
         return decided

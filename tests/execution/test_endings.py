@@ -87,7 +87,7 @@ def begin(
         is_virtual = executor == "virtual"
         if kind == "search":
             rates = [{"rate": 0.1}, {"rate": 0.2}]
-            trained = {} if is_virtual else {"train": QUADRATIC, "space": rates, "replan_above": None}
+            trained: dict[str, Any] = {} if is_virtual else {"train": QUADRATIC, "space": rates, "replan_above": None}
             return lambda: run_search(plan_stages((2, 1, 1), iterations=2), **own, **trained)
         if kind == "stream":
             instance = make_instance((1.0, 1.9, 3.6), epochs=2)
