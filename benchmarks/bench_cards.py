@@ -377,7 +377,7 @@ def try_plans(rows: Sequence[Row], left_out: Mapping[tuple[str, str], Constants]
         computed[model] = TableSpeedup(gpus=gpus, speedup=[first, *(first * pair.estimated for pair in steps)])
     plans = []
     for budget in BUDGETS:
-        found = solve(state(computed, budget)).solution
+        found = solve(state(computed, budget), ranges=False).solution
         if found is None:
             continue
         judged = evaluate(state(measured, budget), found)

@@ -43,7 +43,7 @@ def _solve(instance: Instance) -> Result[Solution]:
     from optplan.solving import solve
 
     with Progress("solving", instance.objective_unit) as progress:
-        result = solve(instance, on_event=progress.listen)
+        result = solve(instance, ranges=False, on_event=progress.listen)
     if result.solution is None:
         reason = result.infeasibility.reason if result.infeasibility else f"none was found ({result.termination})"
         raise InfeasibleError(f"there is no plan to draw: {reason}")

@@ -50,8 +50,13 @@ class AnswerRange(FrozenModel):
 
     @property
     def best(self) -> tuple[float | None, float | None]:
-        """Between which objectives the best plan lies: a bound, and a plan's; None where there is no plan, or none."""
+        """Between which objectives the best plan lies: a bound, and a plan's; None where there is none, or none yet."""
         return self.truths[0].best_bound, self.truths[1].best_objective
+
+    @property
+    def may_have_no_plan(self) -> bool:
+        """Whether no plan keeps the limits where all speedups are at the lower ends of their bands: proven."""
+        return self.truths[1].best_bound is None
 
     @property
     def own(self) -> tuple[float, float]:

@@ -283,7 +283,8 @@ def _list_lines(result: Result[Any]) -> list[tuple[str, str]]:
         lines.append(("proof", "certificate"))
     if result.range is not None:
         least, most = (None if end is None else _amount(end, result.objective_unit) for end in result.range.best)
-        known = f"{least or 'unknown'} to {most or 'none'}"
+        most = "none" if result.range.may_have_no_plan else most or "unknown"
+        known = f"{least or 'unknown'} to {most}"
         lines.append(("range", f"{known} within the errors of speedups"))
     if UNTRIED.keys() & result.evidence.keys():
         shares = (f"{share:.2g} {kind}" for kind, share in sorted(result.evidence.items()))

@@ -249,7 +249,7 @@ class _Session:
         """Have our own solver say why the problem has no plan: what it proves holds with further constraints, too."""
         from optplan.solving import solve
 
-        known = solve(self.instance, time_limit_s=self.request.stopwatch.remaining_s)
+        known = solve(self.instance, ranges=False, time_limit_s=self.request.stopwatch.remaining_s)
         if known.infeasibility is None:
             if known.solution is not None:
                 message = f"{self.engine} finds no plan within the limits, although {known.solver} does"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+
 from optplan.contracts import Result, Solution
 from optplan.contracts.ranges import AnswerRange, Measurement
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance
 from optplan.reporting.boa.breakdown import has_types
-from optplan.reporting.boa.phrases import format_used
+from optplan.reporting.boa.phrases import format_used, name_limit
 from optplan.reporting.pages import Card
 from optplan.reporting.phrases import ROUNDING, count_gpus, format_gpus, format_small_duration, join_words
 from optplan.reporting.tables import Column, Shown, Table, plain_text
@@ -21,7 +23,8 @@ def say_range(instance: BoaInstance, result: Result[Solution]) -> str:
     if result.range is None:
         return ""
     least, most = result.range.best
-    last = "no plan within the limits" if most is None else format_duration(most)
+    none = "no plan within the limits" if result.range.may_have_no_plan else "no plan found in time"
+    last = none if most is None else format_duration(most)
     ends = _join_ends(format_duration(least or 0.0), last)
     widths = _list_widths(instance, result, result.range)
     more = len(widths) - _NAMED
@@ -34,12 +37,12 @@ def say_own(instance: BoaInstance, result: Result[Solution]) -> str:
     if result.range is None:
         return ""
     times = _join_ends(*map(format_duration, result.range.own))
-    first, second = (truth.consumption[BUDGET] for truth in result.range.truths[:2])
-    uses = _join_ends(*(format_used(instance, used) for used in (first, second)))
+    first, second = (truth.consumption for truth in result.range.truths[:2])
+    uses = _join_ends(*(format_used(instance, used[BUDGET]) for used in (first, second)))
     of = format_used(instance, instance.limits[BUDGET])
     said = f" This very plan takes {times} then, and uses {uses} of a budget of {of}"
-    over = second > instance.limits[BUDGET] * (1.0 + ROUNDING)
-    return f"{said}: it exceeds the budget where speedups are worse than stated." if over else f"{said}."
+    over = [name_limit(name) for name, limit in instance.limits.items() if second[name] > limit * (1.0 + ROUNDING)]
+    return f"{said}: it exceeds the {join_words(over)} where speedups are worse than stated." if over else f"{said}."
 
 
 def make_measurement_card(instance: BoaInstance, result: Result[Solution]) -> list[Card]:
@@ -75,9 +78,10 @@ def write_command(instance: BoaInstance, measurement: Measurement) -> str:
     allowed = set(instance.allowed_widths(measurement.subject, measurement.gpu_type).tolist())
     widths = {width for width in allowed if reference < width < measurement.gpus and _doubles(reference, width)}
     gpus = ",".join(map(str, sorted({reference, measurement.gpus} | widths)))
+    into, name, gpu = (shlex.quote(one) for one in (f"{instance.name}.json", measurement.subject, measurement.gpu_type))
     return (
-        f'optplan measure jobs --command "python train.py" --gpus {gpus} --into {instance.name}.json '
-        f"--class {measurement.subject} --gpu {measurement.gpu_type} -o measured.json"
+        f'optplan measure jobs --command "python train.py" --gpus {gpus} --into {into} --class {name} --gpu {gpu} '
+        "-o measured.json"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,30 @@ def test_no_plan_at_the_end_of_a_band() -> None:
     )
 
 
+def test_a_plan_that_was_not_found_in_time_may_exist() -> None:
+    """Where time was too short at the lower end, it is not said that there is no plan."""
+    instance = build("1.3gpu", {"job": job({"t4": TABLE})})
+    result = solve(instance)
+    assert result.range is not None
+    first, second, *others = result.range.truths
+    truths = (first, second.model_copy(update={"best_objective": None}), *others)
+    late = result.replace(range=result.range.replace(truths=truths))
+    assert say_range(instance, late).startswith(
+        " Within the errors of speedups: 30 min 00 s to no plan found in time; job 1 to"
+    )
+    assert "range   1,800 s to unknown within the errors of speedups" in str(late)
+
+
+def test_each_limit_that_may_be_exceeded_is_named() -> None:
+    """On 2 GPUs jobs take 37.5 min and 1.25 GPUs, and 46.9 min and 1.56 GPUs at worst: later than 40 min."""
+    due = job({"t4": TABLE}, most_mean_jct_s=2400.0)
+    for budget, said in (("1.6gpu", "due date of job"), ("1.3gpu", "budget and due date of job")):
+        instance = build(budget, {"job": due})
+        assert say_own(instance, solve(instance)).endswith(
+            f" of a budget of {budget[:3]}: it exceeds the {said} where speedups are worse than stated."
+        )
+
+
 def test_nothing_is_said_without_a_range() -> None:
     """Of exact speedups, and where it was not asked for."""
     instance = build("1.3gpu", {"job": job({"t4": TABLE})})
@@ -108,6 +133,9 @@ def test_command_measures_at_doublings_of_the_reference_width() -> None:
     )
     (card,) = make_measurement_card(instance, result)
     assert (card.name, card.value) == ("measure next", f"job at {measurement.gpus} GPUs")
+    spaced = instance.replace(name="my instance", classes={"a job": instance.classes["job"]})
+    command = write_command(spaced, measurement.replace(subject="a job"))
+    assert shlex.split(command)[7:13] == ["--into", "my instance.json", "--class", "a job", "--gpu", "t4"]
 
 
 def test_panels_show_points_band_and_chosen_width() -> None:

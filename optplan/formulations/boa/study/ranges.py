@@ -40,7 +40,8 @@ def find_range(
 ) -> AnswerRange | None:
     """Return how an answer changes within the bands of speedups; None without a plan, or where all are exact.
 
-    ``time_limit_s`` is for all solves together; without one the range is the same on every machine.
+    None, too, where somebody interrupts: how far it is by then says nothing. ``time_limit_s`` is for all solves
+    together; without one the range is the same on every machine.
     """
     if result.solution is None or not find_bands(instance):
         return None
@@ -72,6 +73,8 @@ def find_range(
             )
         )
         plans += [] if best is None or best.solution is None else [best.solution]
+    if watch.interrupted:
+        return None
     known = {name: _span_widths(run.options(name), name, [plan]) for name in run.classes}
     widths = {name: _span_widths(run.options(name), name, plans) for name in run.classes}
     worth = bound_worth(run, costs, plan, result.certificates[0].multipliers if result.certificates else {})

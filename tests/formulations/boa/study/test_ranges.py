@@ -15,6 +15,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Bra
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.study.bands import apply_speeds, find_bands
 from optplan.formulations.boa.study.ranges import TRUTHS, find_range
+from optplan.progress import interruptible
 from optplan.solving import explain, solve
 from optplan.verification import verify
 
@@ -97,6 +98,15 @@ def test_nothing_without_bands_and_nothing_unasked() -> None:
     assert solve(instance.replace(classes={"job": exact})).range is None
     assert solve(instance, ranges=False).range is None
     assert solve(one_class("0.9gpu")).range is None  # there is no plan
+
+
+def test_no_range_once_interrupted() -> None:
+    """What the range is by then says how soon somebody interrupted; the result is as it was."""
+    instance = one_class("1.3gpu")
+    result = solve(instance)
+    with interruptible() as interruption:
+        interruption.interrupt()
+        assert find_range(instance, result) is None
 
 
 def test_range_is_the_same_again() -> None:
