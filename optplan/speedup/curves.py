@@ -30,6 +30,8 @@ _LISTED_WIDTHS = 16
 NOT_SAID = "not said"
 #: Other words for what is computed from measurements, in the provenance of tables.
 _COMPUTED = frozenset({"interpolated", "hinted"})
+#: Standard deviations to either end of a 90 % band.
+DEVIATIONS = 1.645
 #: Largest error of a table: nobody needs more to say that a thousand GPUs may be no faster than one.
 _LARGEST_ERROR = 1000.0
 

@@ -45,7 +45,7 @@ def law(monkeypatch: pytest.MonkeyPatch) -> None:
         fitting = [width for width in widths if memory[width] <= gpu.memory_bytes]
         layouts = {width: Layout(width, 1, 1, micro_batch=1, shard=3, checkpointing=False) for width in fitting}
         return [
-            StepEstimate(width, pace / width + 1.0, layouts[width], memory[width], 0.0, 8) if width in fitting else None
+            StepEstimate(width, pace / width + 1.0, layouts[width], memory[width], 8) if width in fitting else None
             for width in widths
         ]
 

@@ -12,9 +12,8 @@ from optplan.instances.job_logs.columns import Jobs
 from optplan.instances.model_cards import CardSpeedup
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import TableSpeedup
+from optplan.speedup.curves import DEVIATIONS
 
-#: Half the width of a 90 % interval, in standard deviations.
-_REACH = 1.645
 #: Ratio from which measurements of one width contradict one another.
 _SAME_WIDTH = 1.25
 #: Logarithms closer than this differ by rounding.
@@ -64,7 +63,7 @@ def find_contradiction(
     base = int(np.argmax(counts))
     gains, promised = means[base] - means, promised - promised[base]
     bands = np.hypot(errors, errors[base])
-    apart = np.abs(gains - promised) - bands - _REACH * np.sqrt(variance / counts + variance / counts[base])
+    apart = np.abs(gains - promised) - bands - DEVIATIONS * np.sqrt(variance / counts + variance / counts[base])
     apart[base] = 0.0
     worst = int(np.argmax(apart))
     if apart[worst] <= _ROUNDING:

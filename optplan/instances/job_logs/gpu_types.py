@@ -17,15 +17,13 @@ from optplan.quantities import round_shared
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import Evidence, Speedup, TableSpeedup
 from optplan.speedup.curves import find_weakest
-from optplan.speedup.fitting import ERROR_DECIMALS
+from optplan.speedup.fitting import ERROR_DECIMALS, student_quantile
 
 #: What the GPU type is called where the log does not say it.
 UNNAMED_GPU = "gpu"
 #: Reasons for leaving something out.
 NO_TYPE = "sizes of jobs whose GPU type is not said"
 NOT_COMPARED = "sizes of jobs on a GPU type that their class's completed runs do not compare with its others"
-#: A 90 % band ends here, and at the same below.
-_UPPER_END = 0.95
 #: Factor that an error of a ratio is at most.
 _LARGEST_FACTOR = 1000.0
 
@@ -128,7 +126,7 @@ def _compare(
         return typed
     deviations = np.concatenate([each - each.mean() for each in logs])
     standard = np.sqrt(deviations @ deviations / freedom * (1.0 / logs[0].size + 1.0 / logs[1].size))
-    factor = min(float(np.exp(_find_quantile(freedom) * standard)), _LARGEST_FACTOR)
+    factor = min(float(np.exp(student_quantile(freedom) * standard)), _LARGEST_FACTOR)
     ratio = Ratio(float(np.exp(logs[0].mean() - logs[1].mean())), factor)
     said = f"; {gpu_type} is {ratio.of:.4g} times as fast by {logs[1].size:,} runs, within {factor - 1.0:.1%}"
     return replace(
@@ -200,12 +198,5 @@ def _pool_ratio(left: str, entered: str, typed: Mapping[str, TypedSpeedup]) -> t
     found = np.array([*logs.values()])
     width = abs(found[0])
     if found.size > 1:
-        width = _find_quantile(found.size - 1) * found.std(ddof=1) * np.sqrt(1.0 + 1.0 / found.size)
+        width = student_quantile(found.size - 1) * found.std(ddof=1) * np.sqrt(1.0 + 1.0 / found.size)
     return Ratio(float(np.exp(found.mean())), min(float(np.exp(width)), _LARGEST_FACTOR)), list(logs)
-
-
-def _find_quantile(freedom: int) -> float:
-    """Return Student's quantile: how many standard errors the ends of a 90 % band are away."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, _UPPER_END))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -21,7 +21,7 @@ def join_rows(file: str, rows: Jobs, reading: LogReading, left_out: LeftOut) -> 
     """Put jobs together from the rows of a log, by the time of their submission; what is left out is counted."""
     # Rows of one id are attempts where they follow one another: runs are added up, except those whose rule is not to
     # keep them. Rows of different parts of one id run together: their GPUs are added up.
-    rows.completed = _each_ending(rows, is_completed)
+    rows.completed = np.array([is_completed(word) for word in rows.words], dtype=np.bool_)[rows.ending]
     groups = _find_groups(rows)
     if groups:
         single = np.ones(len(rows), dtype=np.bool_)
@@ -38,11 +38,6 @@ def join_rows(file: str, rows: Jobs, reading: LogReading, left_out: LeftOut) -> 
         raise DataError(file, "has no job that can be used", str(left_out) or "it has no rows")
     rows.keep(kept[np.lexsort((rows.where[kept], rows.arrive_s[kept]))])
     return rows
-
-
-def _each_ending(rows: Jobs, says: Callable[[str], bool]) -> BoolColumn:
-    """Return (N,) what is said of how each row ended."""
-    return np.array([says(word) for word in rows.words], dtype=np.bool_)[rows.ending]
 
 
 def _find_groups(rows: Jobs) -> list[list[int]]:

@@ -73,7 +73,7 @@ def class_by_pattern(jobs: Jobs, pattern: str, left_out: LeftOut) -> Classes:
 
 def class_by_label(jobs: Jobs) -> Classes:
     """Name classes by the column that the reader was told of; jobs without an entry form a class of their own."""
-    return _sort(_divide(jobs, jobs.label, [word or "unlabelled" for word in jobs.words]))
+    return dict(sorted(_divide(jobs, jobs.label, [word or "unlabelled" for word in jobs.words]).items()))
 
 
 def suggest_classes(jobs: Jobs) -> Classes:
@@ -87,7 +87,7 @@ def suggest_classes(jobs: Jobs) -> Classes:
     places, stems = _find_stems(jobs.name)
     counts = np.bincount(places, minlength=len(stems))
     if len(stems) > 1 and (counts < _FEWEST_JOBS).sum() < 2:
-        return _sort(_divide(jobs, places, stems))
+        return dict(sorted(_divide(jobs, places, stems).items()))
     kept = (counts >= _FEWEST_JOBS) & (len(stems) > 1)
     word = stems[0] if len(stems) == 1 else "other"
     hours = np.nan_to_num(jobs.run_s) * jobs.gpus / SECONDS_PER_HOUR  # without a run: small
@@ -95,14 +95,9 @@ def suggest_classes(jobs: Jobs) -> Classes:
     if len(stems) == 1 and np.unique(sizes).size == 1:
         return _divide(jobs, places, stems)
     parted = np.where(kept[places], places, len(stems) + sizes)
-    classes = _divide(jobs, parted, [*stems, *(f"{word}-{size}" for _, size in _DECADES)])
-    rest = {name for _, name in ((0, f"{word}-{size}") for _, size in _DECADES)}
-    stemmed = {name: each for name, each in classes.items() if name not in rest}
-    return _sort(stemmed) | _sort({name: each for name, each in classes.items() if name in rest})
-
-
-def _sort(classes: Classes) -> Classes:
-    return dict(sorted(classes.items()))
+    by_size = [f"{word}-{size}" for _, size in _DECADES]
+    classes = _divide(jobs, parted, [*stems, *by_size])
+    return dict(sorted(classes.items(), key=lambda each: (each[0] in by_size, each[0])))
 
 
 def _divide(jobs: Jobs, places: NDArray[np.integer[Any]], names: Sequence[str]) -> Classes:

@@ -30,23 +30,20 @@ class StepEstimate(NamedTuple):
     seconds: float  #: Of a step; of a larger one than the card's, for as much progress as the card's makes.
     layout: Layout
     memory_bytes: float  #: Of the fullest GPU.
-    error: float  #: Of the speedup over the narrowest width of the estimate, as curves state it.
     global_batch: int  #: Sequences.
 
 
 def estimate_steps(card: ModelCard, cluster: Cluster, widths: Sequence[int]) -> list[StepEstimate | None]:
     """Return for each width its fastest layout; None where none fits the memory.
 
-    Of layouts that take the same time the first of the list counts. Errors are of the speedup over the narrowest width
-    with a layout. With a critical batch, each width has the batch of the most progress a second, the card's or larger.
+    Of layouts that take the same time the first of the list counts. With a critical batch, each width has the batch of
+    the most progress a second, the card's or larger.
     """
-    found = [_find_best_batch(card, cluster, gpus) for gpus in widths]
-    fitting = [step.gpus for step in found if step is not None]
-    return [step and step._replace(error=find_error(card, cluster, step.gpus, min(fitting))) for step in found]
+    return [_find_best_batch(card, cluster, gpus) for gpus in widths]
 
 
 def find_fastest(card: ModelCard, cluster: Cluster, gpus: int, constants: Constants) -> StepEstimate | None:
-    """Return the fastest step on that many GPUs, its error left at zero; None where no layout fits the memory."""
+    """Return the fastest step on that many GPUs; None where no layout fits the memory."""
     work = Workload.of(card, cluster)
     layouts = list_layouts(card, cluster, gpus)
     memory = find_memory(work, layouts, constants)
@@ -55,7 +52,7 @@ def find_fastest(card: ModelCard, cluster: Cluster, gpus: int, constants: Consta
         return None
     seconds = np.where(fits, find_seconds(work, layouts, constants), np.inf)
     best = int(np.argmin(seconds))
-    return StepEstimate(gpus, float(seconds[best]), layouts.pick(best), float(memory[best]), 0.0, card.global_batch)
+    return StepEstimate(gpus, float(seconds[best]), layouts.pick(best), float(memory[best]), card.global_batch)
 
 
 def _find_best_batch(card: ModelCard, cluster: Cluster, gpus: int) -> StepEstimate | None:

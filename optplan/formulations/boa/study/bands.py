@@ -20,9 +20,6 @@ from optplan.formulations.boa.data.job_classes import Widths
 from optplan.schema import FloatArray
 from optplan.speedup import TableSpeedup
 
-#: Standard deviations to either end of a 90 % interval of a normal distribution.
-DEVIATIONS = 1.645
-
 
 @dataclass(frozen=True, eq=False)
 class Band:

@@ -27,8 +27,9 @@ import numpy as np
 from pydantic import Field
 
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.study.bands import DEVIATIONS, apply_speeds, find_bands
+from optplan.formulations.boa.study.bands import apply_speeds, find_bands
 from optplan.schema import NUMBER, ByName, Fields, FloatArray, FrozenModel
+from optplan.speedup.curves import DEVIATIONS
 
 _LARGEST_ERROR = 2.0
 _Error = Annotated[float, Field(ge=0, le=_LARGEST_ERROR), NUMBER]
