@@ -218,7 +218,12 @@ def _find_end(generation: ColumnGeneration, bound: LinkedBound, limit: int, sign
     for change in TUNING.small_changes:
         limits = bound.limits.copy()
         limits[limit] *= 1.0 + sign * change
-        end = _price_at(generation, limits)
+        try:
+            end = _price_at(generation, limits)
+        except OutOfEffortError as error:
+            if error.limit != "engine" or not bound.attained:
+                raise
+            continue  # a little more or less may be what HiGHS can tell
         if end is not None and _is_best(generation, bound, end):
             return end
     return None
@@ -227,25 +232,23 @@ def _find_end(generation: ColumnGeneration, bound: LinkedBound, limit: int, sign
 def _prove_least(generation: ColumnGeneration, bound: LinkedBound, limit: int) -> FloatArray | None:
     """Return weights (L,), 1 for the limit, by which no mixture needs less of it; None where one does."""
     found = _relax(generation, limit)
-    if not isinstance(found, Futility) and not found.attained and generation.effort.stopwatch.expired:
+    if isinstance(found, Futility):  # the others are kept within the tolerance only
+        return None
+    if not found.attained and (generation.effort.stopwatch.expired or not bound.attained):
         raise OutOfEffortError("time")
-    if isinstance(found, Futility) or not found.attained:  # kept within the tolerance only, or HiGHS cannot tell
+    if not found.attained:  # HiGHS cannot tell
         return None
     return found.multipliers if found.least >= bound.limits[limit] * (1.0 - TUNING.small_changes[0]) else None
 
 
 def _price_at(generation: ColumnGeneration, limits: FloatArray) -> FloatArray | None:
-    """Return the best multipliers (L,) at some limits; None where these cannot be kept, or HiGHS cannot tell."""
-    feasibility, progress = Progress(np.zeros(limits.size)), Progress(np.zeros(limits.size))
-    try:
-        generation.find_factor(limits, feasibility)
-        if feasibility.bound > 1.0 + ROUNDING:
-            return None
-        generation.minimise(Aim.least_value(limits), progress)
-    except OutOfEffortError as error:
-        if error.limit != "engine":
-            raise
+    """Return the best multipliers (L,) at some limits; None where these cannot be kept."""
+    feasibility = Progress(np.zeros(limits.size))
+    generation.find_factor(limits, feasibility)
+    if feasibility.bound > 1.0 + ROUNDING:
         return None
+    progress = Progress(np.zeros(limits.size))
+    generation.minimise(Aim.least_value(limits), progress)
     return progress.multipliers
 
 
