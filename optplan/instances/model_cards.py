@@ -39,6 +39,8 @@ _COUNTED = {"sequence_length": "tokens", "global_batch": "sequences of a step ov
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 #: Widest jobs that step times were compared with; beyond, measured curves fall where these do not.
 LARGEST_WIDTH = VALID_GPUS[1]
+#: Least and largest network of a GPU, in Gbit/s; what is outside has another unit.
+_NETWORK = (0.01, 1e5)
 #: Fewest parameters on types of GPUs that are not validated: small networks were off there by 27 to 50 % (median).
 _LEAST_PARAMETERS = VALID_PARAMETERS[0]
 #: How wrong the ratio of steps on two types may be, in 9 of 10 cases, as for 77 pairs of MPT's steps on H100 and A100.
@@ -89,9 +91,11 @@ class CardSpeedup(FrozenModel):
         told = {"model card": said + (f"; assumed: {', '.join(model.assumed)}" if model.assumed else "")}
         for name, cluster in self.clusters.items():
             network, doubts = cluster.network_bytes_per_s_per_gpu * 8e-9, list_doubts(model, cluster)
+            first = self.steps[name][0].gpus
+            least = next((step.gpus for step in estimate_steps(model, cluster, range(1, first)) if step), first)
             told[f"GPUs {name}"] = (
                 f"{cluster.accelerator.name}, {cluster.gpus_per_node} in a node, {network:g} Gbit/s for each between "
-                f"nodes; from {self.steps[name][0].gpus} GPUs by memory to {LARGEST_WIDTH} by what was compared with "
+                f"nodes; from {least} GPUs by memory to {LARGEST_WIDTH} by what was compared with "
                 f"measured steps{'; not validated: ' if doubts else ''}{', '.join(doubts)}"
             )
         return told
@@ -194,6 +198,9 @@ def card(
     given = {key: value for key, value in said.items() if value is not None}
     chosen = model.replace(**given) if isinstance(model, ModelCard) else read_model_card(Path(model), given)
     named = {gpus: gpus} if isinstance(gpus, str) else gpus if isinstance(gpus, Mapping) else {gpu: gpu for gpu in gpus}
+    if network_gbit_per_s is not None and not _NETWORK[0] <= network_gbit_per_s <= _NETWORK[1]:
+        problem = f"got {show_value(network_gbit_per_s)} Gbit/s"
+        raise DataError("network_gbit_per_s", problem, "{:g} to {:,g} for each GPU are allowed".format(*_NETWORK))
     network = None if network_gbit_per_s is None else network_gbit_per_s * 1e9 / 8
     clusters = {
         name: make_cluster(gpu, gpus_per_node=gpus_per_node, network_bytes_per_s=network) for name, gpu in named.items()
@@ -263,9 +270,12 @@ def read_card_speedup(path: Path, gpus: Sequence[str], widths: Sequence[int]) ->
 
 def _check_widths(widths: Sequence[int]) -> list[int]:
     """Return the widths in order; refuse those that nothing was compared with."""
-    wanted = sorted(set(widths))
-    if not wanted or wanted[0] < 1:
-        raise DataError("widths", f"got {show_value(list(widths))}", "give numbers of GPUs from 1 on")
+    counts = list(widths)
+    if not counts or any(
+        isinstance(each, bool) or not isinstance(each, int | np.integer) or each < 1 for each in counts
+    ):
+        raise DataError("widths", f"got {show_value(counts)}", "give whole numbers of GPUs from 1 on")
+    wanted = sorted({int(each) for each in counts})
     if wanted[-1] > LARGEST_WIDTH:
         problem = f"got {wanted[-1]:,}; a card is validated up to {LARGEST_WIDTH} GPUs, and measured speeds fall beyond"
         raise DataError("widths", problem, f"end at {LARGEST_WIDTH}, or measure the wider ones")
