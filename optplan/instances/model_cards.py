@@ -261,7 +261,15 @@ def read_card_speedup(path: Path, gpus: Sequence[str], widths: Sequence[int]) ->
     """Read what ``optplan import card`` wrote, or a card, whose speedup is computed on types of GPU."""
     data = read_data(path)
     if isinstance(data, Mapping) and "steps" in data:
-        return CardSpeedup.parse(data, path=path.name)
+        made = CardSpeedup.parse(data, path=path.name)
+        width = made.reference_width
+        own = (gpu for gpu, table in made.speedup.items() if width in table.gpus)
+        if not any(made == made.relative_to(gpu, width) for gpu in own):
+            problem = "its speedups and errors do not follow from its steps, which are what counts"
+            raise DataError(
+                path.name, problem, "make it anew by `optplan import card`; give what is measured otherwise"
+            )
+        return made
     if not gpus:
         fix = f"say it by --gpu, or give what `optplan import card {path.name} --gpu TYPE` writes"
         raise DataError(path.name, "is a card, and the log does not say on which type of GPU its jobs ran", fix)
@@ -271,15 +279,17 @@ def read_card_speedup(path: Path, gpus: Sequence[str], widths: Sequence[int]) ->
 def _check_widths(widths: Sequence[int]) -> list[int]:
     """Return the widths in order; refuse those that nothing was compared with."""
     counts = list(widths)
-    if not counts or any(
-        isinstance(each, bool) or not isinstance(each, int | np.integer) or each < 1 for each in counts
-    ):
+    if not counts or not all(map(_is_count, counts)):
         raise DataError("widths", f"got {show_value(counts)}", "give whole numbers of GPUs from 1 on")
     wanted = sorted({int(each) for each in counts})
     if wanted[-1] > LARGEST_WIDTH:
         problem = f"got {wanted[-1]:,}; a card is validated up to {LARGEST_WIDTH} GPUs, and measured speeds fall beyond"
         raise DataError("widths", problem, f"end at {LARGEST_WIDTH}, or measure the wider ones")
     return wanted
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1
 
 
 def _estimate(model: ModelCard, cluster: Cluster, widths: Sequence[int]) -> list[StepEstimate]:

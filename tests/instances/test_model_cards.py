@@ -212,6 +212,10 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     write_json(made, path)
     assert read_card_speedup(path, [], [8]) == made
+    data = made.to_json_data()
+    data["speedup"]["h100"]["error"] = 0.01
+    with pytest.raises(DataError, match=r"edited\.json: its speedups and errors do not follow from its steps"):
+        read_card_speedup(_write(tmp_path / "edited.json", data), [], [8])
     card = _write(tmp_path / "card.json", {"parameters": 8e9, **STEP})
     assert read_card_speedup(card, ["h100"], [2, 4, 512]).speedup == made.speedup
     with pytest.raises(DataError, match="the log does not say on which type of GPU its jobs ran"):

@@ -13,6 +13,8 @@ from optplan.formulations.boa.judge.following import follow_epochs, types_along
 from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution
     from optplan.contracts.ranges import AnswerRange
     from optplan.formulations.boa.data.instance import Branch
@@ -88,7 +90,7 @@ def require_same_problem(instance: BoaInstance, result: Result[Solution]) -> Non
 def _require_own_range(instance: BoaInstance, found: AnswerRange) -> None:
     """Refuse a range of other classes, types or limits than the instance's: no verification looks at it."""
     own = {(name, gpu_type) for name, each in instance.classes.items() for gpu_type in each.speedup}
-    shifts = [found.widths, *(truth.shifts for truth in found.truths)]
+    shifts: list[Mapping[str, Mapping[str, object]]] = [found.widths, *(truth.shifts for truth in found.truths)]
     named = {(name, gpu_type) for each in shifts for name, types in each.items() for gpu_type in types}
     named |= {(each.subject, each.gpu_type) for each in found.measurements}
     lacking = instance.limits.keys() - set.intersection(*(set(truth.consumption) for truth in found.truths))
