@@ -93,9 +93,10 @@ class CardSpeedup(FrozenModel):
             network, doubts = cluster.network_bytes_per_s_per_gpu * 8e-9, list_doubts(model, cluster)
             first = self.steps[name][0].gpus
             least = next((step.gpus for step in estimate_steps(model, cluster, range(1, first)) if step), first)
+            by_memory = f"from {least} GPU{'s' if least > 1 else ''} by memory"
             told[f"GPUs {name}"] = (
                 f"{cluster.accelerator.name}, {cluster.gpus_per_node} in a node, {network:g} Gbit/s for each between "
-                f"nodes; from {least} GPUs by memory to {LARGEST_WIDTH} by what was compared with "
+                f"nodes; {by_memory} to {LARGEST_WIDTH} by what was compared with "
                 f"measured steps{'; not validated: ' if doubts else ''}{', '.join(doubts)}"
             )
         return told
