@@ -38,7 +38,7 @@ def _read_types(_: click.Context, option: click.Parameter, texts: Sequence[str])
     name="card",
     short_help="Speedups of a language model, from its model card.",
     examples=_EXAMPLES,
-    renamed=named("sequence_length", "global_batch", "widths", "gpu"),
+    renamed=named("widths", "gpu") | {"network_gbit_per_s": "--network", "gpus_per_node": "--nodes-of"},
     writes={"output": "the class's fields as JSON, for `optplan import log --card`"},
 )
 def import_card(

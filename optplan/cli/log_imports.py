@@ -73,7 +73,7 @@ def _read_rules(_: click.Context, option: click.Parameter, texts: Sequence[str])
     given: dict[str, str] = {}
     for text in texts:
         ending, equals, rule = text.partition("=")
-        if not (equals and ending):
+        if not equals:  # some logs leave the state empty
             raise UsageError(f"{flag(option)}: got {text!r}; a state and a rule are needed, as in failed=drop")
         given[ending] = rule
     return read_rules(given)
@@ -221,6 +221,7 @@ def import_log(
     sacct is what `sacct --parsable2` prints, kubernetes what `kubectl get jobs -o json` (or pods) does; csv is any
     table with a line of names. Everything that is left out or assumed is said in the field source of the instance.
     """
+    from optplan.instances.csv_tables import is_parquet, load_polars
     from optplan.instances.job_logs import LogFormat, LogReading, read_log
     from optplan.instances.job_logs.boa import LogTerms, build_log_instance
     from optplan.instances.job_logs.jobs_table import write_jobs
@@ -228,6 +229,8 @@ def import_log(
     from optplan.instances.job_logs.speedups import Measured, SpeedupSources, read_measured
 
     require_target(outputs)
+    if is_parquet(outputs.path("--jobs") or log.with_suffix("")):
+        load_polars()  # before the work, and before anything is written
     if class_pattern is not None and class_column is not None:
         raise UsageError("--class-pattern, --class-column: give one of them")
     useless = {"--columns": columns, "--gpus": gpus, "--time-format": time_format} if form != LogFormat.CSV else {}

@@ -39,6 +39,8 @@ _COUNTED = {"sequence_length": "tokens", "global_batch": "sequences of a step ov
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 #: Widest jobs that step times were compared with; beyond, measured curves fall where these do not.
 LARGEST_WIDTH = VALID_GPUS[1]
+#: Least and largest network of a GPU, in Gbit/s; what is outside has another unit.
+_NETWORK = (0.01, 1e5)
 #: Fewest parameters on types of GPUs that are not validated: small networks were off there by 27 to 50 % (median).
 _LEAST_PARAMETERS = VALID_PARAMETERS[0]
 #: How wrong the ratio of steps on two types may be, in 9 of 10 cases, as for 77 pairs of MPT's steps on H100 and A100.
@@ -89,9 +91,12 @@ class CardSpeedup(FrozenModel):
         told = {"model card": said + (f"; assumed: {', '.join(model.assumed)}" if model.assumed else "")}
         for name, cluster in self.clusters.items():
             network, doubts = cluster.network_bytes_per_s_per_gpu * 8e-9, list_doubts(model, cluster)
+            first = self.steps[name][0].gpus
+            least = next((step.gpus for step in estimate_steps(model, cluster, range(1, first)) if step), first)
+            by_memory = f"from {least} GPU{'s' if least > 1 else ''} by memory"
             told[f"GPUs {name}"] = (
                 f"{cluster.accelerator.name}, {cluster.gpus_per_node} in a node, {network:g} Gbit/s for each between "
-                f"nodes; from {self.steps[name][0].gpus} GPUs by memory to {LARGEST_WIDTH} by what was compared with "
+                f"nodes; {by_memory} to {LARGEST_WIDTH} by what was compared with "
                 f"measured steps{'; not validated: ' if doubts else ''}{', '.join(doubts)}"
             )
         return told
@@ -194,6 +199,9 @@ def card(
     given = {key: value for key, value in said.items() if value is not None}
     chosen = model.replace(**given) if isinstance(model, ModelCard) else read_model_card(Path(model), given)
     named = {gpus: gpus} if isinstance(gpus, str) else gpus if isinstance(gpus, Mapping) else {gpu: gpu for gpu in gpus}
+    if network_gbit_per_s is not None and not _NETWORK[0] <= network_gbit_per_s <= _NETWORK[1]:
+        problem = f"got {show_value(network_gbit_per_s)} Gbit/s"
+        raise DataError("network_gbit_per_s", problem, "{:g} to {:,g} for each GPU are allowed".format(*_NETWORK))
     network = None if network_gbit_per_s is None else network_gbit_per_s * 1e9 / 8
     clusters = {
         name: make_cluster(gpu, gpus_per_node=gpus_per_node, network_bytes_per_s=network) for name, gpu in named.items()
@@ -254,7 +262,15 @@ def read_card_speedup(path: Path, gpus: Sequence[str], widths: Sequence[int]) ->
     """Read what ``optplan import card`` wrote, or a card, whose speedup is computed on types of GPU."""
     data = read_data(path)
     if isinstance(data, Mapping) and "steps" in data:
-        return CardSpeedup.parse(data, path=path.name)
+        made = CardSpeedup.parse(data, path=path.name)
+        width = made.reference_width
+        own = (gpu for gpu, table in made.speedup.items() if width in table.gpus)
+        if not any(made == made.relative_to(gpu, width) for gpu in own):
+            problem = "its speedups and errors do not follow from its steps, which are what counts"
+            raise DataError(
+                path.name, problem, "make it anew by `optplan import card`; give what is measured otherwise"
+            )
+        return made
     if not gpus:
         fix = f"say it by --gpu, or give what `optplan import card {path.name} --gpu TYPE` writes"
         raise DataError(path.name, "is a card, and the log does not say on which type of GPU its jobs ran", fix)
@@ -263,13 +279,18 @@ def read_card_speedup(path: Path, gpus: Sequence[str], widths: Sequence[int]) ->
 
 def _check_widths(widths: Sequence[int]) -> list[int]:
     """Return the widths in order; refuse those that nothing was compared with."""
-    wanted = sorted(set(widths))
-    if not wanted or wanted[0] < 1:
-        raise DataError("widths", f"got {show_value(list(widths))}", "give numbers of GPUs from 1 on")
+    counts = list(widths)
+    if not counts or not all(map(_is_count, counts)):
+        raise DataError("widths", f"got {show_value(counts)}", "give whole numbers of GPUs from 1 on")
+    wanted = sorted({int(each) for each in counts})
     if wanted[-1] > LARGEST_WIDTH:
         problem = f"got {wanted[-1]:,}; a card is validated up to {LARGEST_WIDTH} GPUs, and measured speeds fall beyond"
         raise DataError("widths", problem, f"end at {LARGEST_WIDTH}, or measure the wider ones")
     return wanted
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1
 
 
 def _estimate(model: ModelCard, cluster: Cluster, widths: Sequence[int]) -> list[StepEstimate]:

@@ -92,6 +92,7 @@ def test_types_keep_the_names_that_instances_give_them(run: Runner, card: Path) 
         (("--gpu", "h100", "--widths", "8..4"), "--widths: got '8..4'; doublings from a first to a last number"),
         (("--gpu", "h100", "--widths", "8..512"), "--widths: got 512; a card is validated up to 256 GPUs"),
         (("--gpu", "h100", "--network", "400"), "--network: '400' has no known unit of bandwidth; use gbit or GB/s"),
+        (("--gpu", "h100", "--network", "1e308gbit"), "--network: got 1e+308 Gbit/s; 0.01 to 100,000 for each GPU"),
         (("--gpu", "h100", "--global-batch", "0"), "0 is not in the range x>=1"),
         (("--gpu", "v100"), "precision: v100 has no bf16; say precision: fp16"),
     ],
@@ -101,6 +102,13 @@ def test_options_that_are_refused(run: Runner, card: Path, options: tuple[str, .
     told = run("import", "card", card, *options)
     assert told.code in (1, 2)
     assert message in told.err
+
+
+def test_messages_name_the_fields_of_a_file(run: Runner, card: Path) -> None:
+    """What the file lacks is a field of the file, which an option may say too."""
+    card.write_text("parameters: 7e9\nsequence_length: 2048\n", encoding="utf-8")
+    told = run("import", "card", card, "--gpu", "h100")
+    assert "llama.yaml: does not say global_batch; say global_batch: N (sequences of a step over all GPUs)" in told.err
 
 
 def test_cards_of_a_log_that_are_refused(run: Runner, card: Path, log: tuple[str, ...]) -> None:

@@ -109,6 +109,16 @@ def test_columns_and_rules(run: Runner, tmp_path: Path) -> None:
     assert source["time zone"].startswith("Europe/Berlin")
 
 
+def test_a_state_that_is_left_empty(run: Runner, tmp_path: Path) -> None:
+    """The rule that the message proposes is taken."""
+    log = tmp_path / "jobs.txt"
+    rows = "".join(f"{hour}|a||2026-03-02T0{hour}:00:00|04:00:00|gres/gpu=8\n" for hour in range(3))
+    log.write_text(f"JobID|JobName|State|Submit|Elapsed|AllocTRES\n{rows}", encoding="utf-8")
+    command = ("import", "log", log, "--from", "sacct", "--class-pattern", "^[a-z]+", "--json")
+    assert "the state '' is not known; say what it means, as in --rule =keep" in run(*command).error["message"]
+    assert run(*command, "--rule", "=keep").data["classes"]["a"]["epoch_size_gpu_hours"] == [4.0]
+
+
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
@@ -117,7 +127,7 @@ def test_columns_and_rules(run: Runner, tmp_path: Path) -> None:
         (("--yes", "--assume", "gustafson"), 2, "--assume: got 'gustafson'; amdahl:FRACTION (the serial one)"),
         (("--yes", "--assume", "linear", "--assume", "linear"), 2, "--assume: got 'linear'; give a value once"),
         (("--rule", "failed"), 2, "--rule: got 'failed'; a state and a rule are needed, as in failed=drop"),
-        (("--rule", "failed=forget"), 2, "rule: failed='forget' is not known; keep, count or drop are allowed"),
+        (("--rule", "failed=forget"), 2, "--rule: failed='forget' is not known; keep, count or drop are allowed"),
         (("--columns", "name"), 2, "--columns: got 'name'; each column once is needed"),
         (("--epochs", "2:x"), 2, "--epochs: got '2:x'; a number of epochs (3) or their relative sizes"),
         (("--timezone", "Mars"), 2, "--timezone: got 'Mars', which is no time zone"),

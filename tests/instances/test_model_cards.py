@@ -122,6 +122,8 @@ def test_a_table_begins_where_the_memory_is_enough() -> None:
     told = made.describe()
     assert told["GPUs h100"].endswith("; from 2 GPUs by memory to 256 by what was compared with measured steps")
     assert "assumed: vocabulary of 50,257" in told["model card"]
+    wider = optplan.card(CARD, "h100", widths=[8]).describe()["GPUs h100"]
+    assert "from 2 GPUs by memory" in wider  # whatever was asked for
 
 
 @pytest.mark.usefixtures("law")
@@ -157,6 +159,20 @@ def test_several_types_are_relative_to_the_first() -> None:
     assert made.describe()["GPUs new"].endswith("not validated: h200 GPUs")
 
 
+@pytest.mark.parametrize(
+    ("joined", "message"),
+    [
+        ({"network_gbit_per_s": 0.0}, r"network_gbit_per_s: got 0.0 Gbit/s; 0.01 to 100,000 for each GPU are allowed"),
+        ({"network_gbit_per_s": 1e308}, r"network_gbit_per_s: got 1e[+]308 Gbit/s"),
+        ({"gpus_per_node": 0}, r"gpus_per_node: got 0; input should be greater than or equal to 1"),
+    ],
+)
+def test_nodes_and_networks_that_are_refused(joined: dict[str, Any], message: str) -> None:
+    """Zero is no default."""
+    with pytest.raises(DataError, match=message):
+        optplan.card(CARD, "h100", widths=[8], **joined)
+
+
 @pytest.mark.usefixtures("law")
 def test_nodes_and_network_are_as_said() -> None:
     """What is said of the GPUs' links stands in the source, for each GPU."""
@@ -173,7 +189,9 @@ def test_nodes_and_network_are_as_said() -> None:
         ("h100", [1, 2], {"parameters": 1e12}, "no layout fits the 80 GB of h100 on 1 to 2 GPUs; 256 GPUs are enough"),
         ("t4", [1, 2], {"parameters": 1e12, "precision": "fp16"}, "none up to 256 GPUs does; take a larger GPU"),
         ("h100", [512], {}, "widths: got 512; a card is validated up to 256 GPUs"),
-        ("h100", [0, 8], {}, r"widths: got \[0, 8\]; give numbers of GPUs from 1 on"),
+        ("h100", [0, 8], {}, r"widths: got \[0, 8\]; give whole numbers of GPUs from 1 on"),
+        ("h100", [True], {}, r"widths: got \[True\]; give whole numbers of GPUs from 1 on"),
+        ("h100", [8.5], {}, r"widths: got \[8.5\]; give whole numbers of GPUs from 1 on"),
         ("v100", [8], {}, "precision: v100 has no bf16"),
         ("t4", [8], {"parameters": 6e7, "precision": "fp16"}, "parameters: 6e[+]07 on t4; steps of small networks"),
         ("a100", [8], {}, "gpu: no such type with data for model cards: 'a100'"),
@@ -194,6 +212,10 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     write_json(made, path)
     assert read_card_speedup(path, [], [8]) == made
+    data = made.to_json_data()
+    data["speedup"]["h100"]["error"] = 0.01
+    with pytest.raises(DataError, match=r"edited\.json: its speedups and errors do not follow from its steps"):
+        read_card_speedup(_write(tmp_path / "edited.json", data), [], [8])
     card = _write(tmp_path / "card.json", {"parameters": 8e9, **STEP})
     assert read_card_speedup(card, ["h100"], [2, 4, 512]).speedup == made.speedup
     with pytest.raises(DataError, match="the log does not say on which type of GPU its jobs ran"):

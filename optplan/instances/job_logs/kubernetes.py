@@ -33,8 +33,11 @@ def read_kubernetes(path: Path, *, clock: Clock, class_column: str | None, left_
     for where, item in jobs or pods:
         try:
             row = read(item, clock, class_column, where)
-        except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+        except ValueError as error:
             left_out.add(BROKEN, where, str(error))
+            continue
+        except (TypeError, AttributeError, KeyError, OverflowError):
+            left_out.add(BROKEN, where, "its fields are not of the kinds that kubectl prints")
             continue
         if row.run_s is not None and row.run_s < 0:
             left_out.add(BACKWARDS, where)

@@ -87,7 +87,7 @@ def read_rules(texts: Mapping[str, str]) -> dict[str, Rule]:
     """Read rules: by how a job ended (one of our words, or what the log calls it), ``keep``, ``count`` or ``drop``."""
     for ending, text in texts.items():
         if text not in list(Rule):
-            raise UsageError(f"rule: {ending}={show_value(text)} is not known; keep, count or drop are allowed")
+            raise UsageError(f"--rule: {ending}={show_value(text)} is not known; keep, count or drop are allowed")
     return {read_ending(ending): Rule(text) for ending, text in texts.items()}
 
 

@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optplan.errors import UsageError
+from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.judge.following import follow_epochs, types_along
 from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution
+    from optplan.contracts.ranges import AnswerRange
     from optplan.formulations.boa.data.instance import Branch
     from optplan.formulations.boa.judge.following import EpochTimes
     from optplan.schema import FloatArray
+
+#: What to do about a range that does not fit.
+_AGAIN = "solve the instance again"
 
 
 class EpochRange(NamedTuple):
@@ -77,6 +83,21 @@ def require_same_problem(instance: BoaInstance, result: Result[Solution]) -> Non
             f"{result.instance_hash[:12]}, this one is {instance.name!r} with hash {instance.content_hash()[:12]}; "
             "give the instance it was made for, with the same limits"
         )
+    if result.range is not None:
+        _require_own_range(instance, result.range)
+
+
+def _require_own_range(instance: BoaInstance, found: AnswerRange) -> None:
+    """Refuse a range of other classes, types or limits than the instance's: no verification looks at it."""
+    own = {(name, gpu_type) for name, each in instance.classes.items() for gpu_type in each.speedup}
+    shifts: list[Mapping[str, Mapping[str, object]]] = [found.widths, *(truth.shifts for truth in found.truths)]
+    named = {(name, gpu_type) for each in shifts for name, types in each.items() for gpu_type in types}
+    named |= {(each.subject, each.gpu_type) for each in found.measurements}
+    lacking = instance.limits.keys() - set.intersection(*(set(truth.consumption) for truth in found.truths))
+    if strange := sorted(named - own):
+        raise DataError("range", f"speaks of {' on '.join(strange[0])}, which the instance lacks", _AGAIN)
+    if lacking:
+        raise DataError("range", f"does not say the consumption of {', '.join(sorted(lacking))}", _AGAIN)
 
 
 def break_down(instance: BoaInstance, result: Result[Solution], most: int | None = None) -> list[ClassBreakdown]:

@@ -77,10 +77,11 @@ class ModelCard(FrozenModel):
         usual = _LAYER_SQUARES * self.layers * self.hidden_size**2 + self.embedding_parameters
         ratio = self.parameters / usual
         if not 1.0 / _LARGEST_RATIO < ratio < _LARGEST_RATIO or self.layer_parameters <= 0.0:
+            others = f", or say what is assumed here ({', '.join(self.assumed)})" if self.assumed else ""
             raise ValueError(
-                f"{self.parameters:,.4g} parameters are {ratio:.2g} times what {self.layers} layers of hidden size "
-                f"{self.hidden_size:,} have in a dense decoder ({usual:,.4g}); correct one of them, and give no "
-                "mixture of experts, which is not computed"
+                f"{self.parameters:,.4g} parameters are {ratio:.2g} times what {self.layers:,} layers of hidden size "
+                f"{self.hidden_size:,} have in a dense decoder ({usual:,.4g}); correct one of them{others}, and give "
+                "no mixture of experts, which is not computed"
             )
         return self
 
@@ -110,11 +111,13 @@ def _fill_in(data: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"experts: got {show_value(experts)}; mixtures of experts are not computed; measure them")
     sizes: dict[str, Any] = {key: card.get(key) for key in ("parameters", "layers", "hidden_size", "vocabulary")}
     said = card.get("assumed", ())
-    sound = [size is None or (type(size) in (int, float) and 1 <= size <= _LARGEST_SIZE) for size in sizes.values()]
+    for key, size in sizes.items():
+        if size is not None and not (type(size) in (int, float) and 1 <= size <= _LARGEST_SIZE):
+            raise ValueError(f"{key}: got {show_value(size)}; a number from 1 to {_LARGEST_SIZE:g} is needed")
+    if type(tied := card.get("tied_embeddings", True)) is not bool:
+        raise ValueError(f"tied_embeddings: got {show_value(tied)}; true or false is needed")
     if not isinstance(said, list | tuple):
         raise ValueError(f"assumed: got {show_value(said)}; a list is needed, or leave it out")
-    if not all(sound):
-        return card  # fields say what is wrong
     is_shaped = sizes["layers"] is not None and sizes["hidden_size"] is not None
     if not is_shaped and sizes["parameters"] is None:
         raise ValueError("parameters, or layers and hidden_size, are needed")
@@ -122,7 +125,7 @@ def _fill_in(data: Mapping[str, Any]) -> dict[str, Any]:
     if sizes["vocabulary"] is None:
         sizes["vocabulary"] = _USUAL_VOCABULARY
         assumed.append(f"vocabulary of {_USUAL_VOCABULARY:,} (GPT-3's)")
-    ends = sizes["vocabulary"] * (1 if card.get("tied_embeddings", True) else 2)
+    ends = sizes["vocabulary"] * (1 if tied else 2)
     if not is_shaped:
         sizes["layers"], sizes["hidden_size"] = _find_shape(sizes["parameters"], ends, sizes)
         assumed.append(f"{sizes['layers']} layers of hidden size {sizes['hidden_size']:,} (by GPT-3's shapes)")
@@ -196,6 +199,6 @@ def make_cluster(gpu: str, *, gpus_per_node: int | None = None, network_bytes_pe
     kind = known[name]
     return Cluster(
         accelerator=kind,
-        gpus_per_node=gpus_per_node or kind.gpus_per_node,
-        network_bytes_per_s_per_gpu=network_bytes_per_s or kind.network_bytes_per_s,
+        gpus_per_node=kind.gpus_per_node if gpus_per_node is None else gpus_per_node,
+        network_bytes_per_s_per_gpu=(kind.network_bytes_per_s if network_bytes_per_s is None else network_bytes_per_s),
     )

@@ -68,7 +68,11 @@ def test_parquet_that_cannot_be_read_or_written(run: Runner, tmp_path: Path, mon
         without.setitem(sys.modules, "polars", None)
         with pytest.raises(MissingExtraError, match=r'polars is not installed; run: pip install "optplan\[logs\]"'):
             write_jobs({"a": Jobs.of([Row("", "", "x", "", 0.0, 0.0, 1.0, 1, "", "", 0)])}, {}, path)
+        made = tmp_path / "made.json"
+        told = run("import", "log", EXAMPLE, "--from", "sacct", "--yes", "--jobs", path, "-o", made)
+        assert "polars is not installed" in told.err
     assert not path.exists()
+    assert not made.exists()
     pytest.importorskip("polars", reason="Parquet needs the extra logs")
     path.write_text("id,submit\n", encoding="utf-8")
     told = run("import", "log", path, "--from", "csv", "--yes", "--json")

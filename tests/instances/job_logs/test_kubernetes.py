@@ -78,6 +78,7 @@ def test_pods_of_one_job_belong_together(read: Read) -> None:
         ('{"items": [{"kind": "Job", "meta', r"log\.json:1: is not JSON .*is the file cut short"),
         ('{"items": 7}', r"is not what kubectl prints; kubectl get jobs --all-namespaces -o json"),
         ('{"items": [{"kind": "Node"}]}', r"has neither Jobs nor Pods; kubectl get jobs"),
+        (_list({"kind": "Job", "status": "x"}), r"item 1, its fields are not of the kinds that kubectl prints\)"),
         (_list(_job("a", {"startTime": "gestern"})), r"1 of 1 rows cannot be used: .*'gestern' is no time"),
         (
             _list(_job("a", {"startTime": "2026-03-02T02:00:00Z", "completionTime": "2026-03-02T01:00:00Z"})),

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.contracts import Result
+from optplan.errors import DataError
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.reporting.boa.breakdown import require_same_problem
 from optplan.reporting.boa.presenter import PRESENTER
 from optplan.reporting.boa.ranges import list_measurements, make_measurement_card, say_own, say_range, write_command
 from optplan.solving import solve
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.plugins.pages import Visitor
 
 
@@ -47,6 +52,23 @@ def test_first_words_are_a_range() -> None:
     )
     assert make_measurement_card(instance, result) == []  # knowing it makes nothing faster
     assert list_measurements(instance, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda truth: truth["consumption"].clear(), "range: does not say the consumption of budget; solve"),
+        (lambda truth: truth["shifts"].update(eval={"t4": 1.0}), "range: speaks of eval on t4, which the instance"),
+        (lambda truth: truth["shifts"]["job"].update(h100=0.5), "range: speaks of job on h100, which the instance"),
+    ],
+)
+def test_ranges_of_something_else(change: Callable[[dict[str, Any]], None], message: str) -> None:
+    """No verification looks at a range, so that a page does."""
+    instance = build("1.3gpu", {"job": job({"t4": TABLE})})
+    data = solve(instance).to_json_data()
+    change(data["range"]["truths"][1])
+    with pytest.raises(DataError, match=message):
+        require_same_problem(instance, Result[BoaSolution].parse(data))
 
 
 def test_budgets_in_money_and_plans_that_keep_them() -> None:
