@@ -114,6 +114,8 @@ def test_messages_name_the_fields_of_a_file(run: Runner, card: Path) -> None:
 def test_cards_of_a_log_that_are_refused(run: Runner, card: Path, log: tuple[str, ...]) -> None:
     """A class that is not there, none at all, and a type that says nothing."""
     assert "there is no class 'lm'; did you mean 'llm'?" in run(*log, "--card", f"lm={card}", "--json").err
+    both = run(*log, "--card", f"llm={card}", "--assume", "llm=linear", "--json").err
+    assert "--assume, --card: class 'llm' is given both; leave one of them away" in both
     assert "say of which class it is, as in llm=" in run(*log, "--card", str(card), "--json").err
     told = run(*log, "--gpu", "h100", "--card", f"llm={card}", "--json")
     assert told.code == 0

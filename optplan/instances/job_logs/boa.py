@@ -101,6 +101,8 @@ def build_log_instance(
     _check_names(speedups.assumed, classes, "--assume")
     _check_names(speedups.cards, classes, "--card")
     _check_names(speedups.fit_runs, classes, "--fit-runs")
+    for name in speedups.cards.keys() & speedups.assumed.keys():
+        raise DataError("--assume, --card", f"class {name!r} is given both", "leave one of them away")
     widest = max(int(jobs.gpus.max()) for jobs in classes.values())
     max_width = terms.max_width or max(widest, _LEAST_MAX_WIDTH)
     typed = {}
