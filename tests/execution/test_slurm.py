@@ -123,7 +123,10 @@ def test_slurm_says_why_a_job_left_nothing(
 
 
 def test_a_job_has_as_many_gpus_on_each_of_its_nodes(
-    tmp_path: Path, played_slurm: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    played_slurm: Path,
+    processes: Any,  # noqa: ANN401 - the fixture's
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Six GPUs placed as four and two are three on each of two nodes: a job has the same on all of them."""
     settings = FolderSettings(tmp_path / "run", train="nothing:train", launcher="torchrun")
@@ -132,6 +135,7 @@ def test_a_job_has_as_many_gpus_on_each_of_its_nodes(
     executor.start(Operation("op", "a", "trial", 1, {"n1": 4, "n2": 2}, workers=6, gpus_per_worker=1))
     (job,) = played_slurm.iterdir()
     assert job.read_text(encoding="utf-8").endswith(" gpu:3")
+    processes.wait_until(lambda: not processes.find(), "a job that does nothing ends")
 
 
 def test_options_that_mean_nothing_are_refused(plan_of: PlanOf, plan_stages: PlanOf, tmp_path: Path) -> None:
