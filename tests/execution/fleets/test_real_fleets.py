@@ -108,7 +108,7 @@ def test_a_lost_rank_does_not_show_in_the_losses(
     dice = random.Random(rank)
     plan = tmp_path / "plan.json"
     write_json(small_plan, plan)
-    terms = ("--heartbeat", "1s", "--grace", "20s", "--launch-wait", "120s")
+    terms = ("--heartbeat", "4s", "--grace", "20s", "--launch-wait", "120s")
     monitor = _start(plan, "--out", out, "--executor", "local", "--command", TRAIN, *terms)
     try:
         _wait_for(path, 20)
