@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -196,6 +197,26 @@ def data_pack() -> Path:
             pytest.fail(f"{message}; OPTPLAN_REQUIRE_DATA=1 forbids to skip")
         pytest.skip(message)
     return folder.resolve()
+
+
+@pytest.fixture(scope="session")
+def load_script() -> Iterator[Callable[[Path], ModuleType]]:
+    """Return what loads a script that is in no package; dataclasses and pickle look it up by its name."""
+    loaded: list[str] = []
+
+    def load(path: Path) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[path.stem] = module
+        loaded.append(path.stem)
+        spec.loader.exec_module(module)
+        return module
+
+    yield load
+    for name in loaded:
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="session")

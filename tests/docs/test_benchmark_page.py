@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -11,23 +9,16 @@ from xml.etree import ElementTree
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from types import ModuleType
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "publish.py"
 
 
 @pytest.fixture(scope="module")
-def publish() -> Iterator[ModuleType]:
+def publish(load_script: Callable[[Path], ModuleType]) -> ModuleType:
     """Return the script as a module."""
-    spec = importlib.util.spec_from_file_location("publish", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return load_script(SCRIPT)
 
 
 def make_row(instance: str, solver: str, **changes: object) -> dict[str, object]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +16,7 @@ from optplan.instances.files import read_instance
 from optplan.solving import solve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,16 +25,9 @@ PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in DOCS.glob("*.md"))
 
 
 @pytest.fixture(scope="module")
-def examples() -> Iterator[ModuleType]:
+def examples(load_script: Callable[[Path], ModuleType]) -> ModuleType:
     """Return the module that runs pages; it is a script beside the hooks of the site."""
-    spec = importlib.util.spec_from_file_location("run_examples", DOCS / "_hooks" / "run_examples.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return load_script(DOCS / "_hooks" / "run_examples.py")
 
 
 @pytest.fixture
@@ -169,15 +160,9 @@ def test_the_page_of_srifts_measurements_names_the_proofs_that_there_are() -> No
         assert solve(read_instance(name), solver=solver).bound_proof.value == proof
 
 
-def test_the_sample_log_is_what_its_script_writes() -> None:
+def test_the_sample_log_is_what_its_script_writes(load_script: Callable[[Path], ModuleType]) -> None:
     """Written again from its seed it is the same: it is made up, and no real trace is behind it."""
-    spec = importlib.util.spec_from_file_location("build_sample_log", ROOT / "benchmarks" / "build_sample_log.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = script  # dataclasses look their module up
-    spec.loader.exec_module(script)
-    del sys.modules[spec.name]
+    script = load_script(ROOT / "benchmarks" / "build_sample_log.py")
     lines = [script.HEADER, *script.list_lines(random.Random(script.SEED))]
     assert (DOCS / "examples" / "sacct.txt").read_text(encoding="utf-8").splitlines() == lines
 

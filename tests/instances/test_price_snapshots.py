@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -128,14 +128,9 @@ def test_a_price_list_of_the_users(tmp_path: Path) -> None:
         find_price("nowhere-2026.csv:H100")
 
 
-def test_snapshots_are_what_the_script_writes(data_pack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshots_are_what_the_script_writes(load_script: Callable[[Path], ModuleType], data_pack: Path) -> None:
     """Written again from the public lists they are the same, byte by byte."""
-    spec = importlib.util.spec_from_file_location("build_price_snapshots", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, script)  # dataclasses look their module up
-    spec.loader.exec_module(script)
+    script = load_script(SCRIPT)
     for name, listed in script.LISTS.items():
         shipped = (script.FOLDER / f"{name}.json").read_text(encoding="utf-8")
         assert script.write_snapshot(data_pack / "catalog", listed) == shipped

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -109,11 +110,7 @@ def test_runs_that_are_refused(batches: list[int], samples: list[float], message
         fit_critical_batch(batches, samples)
 
 
-def test_the_example_is_what_the_script_writes(data_pack: Path) -> None:
+def test_the_example_is_what_the_script_writes(load_script: Callable[[Path], ModuleType], data_pack: Path) -> None:
     """Written again from the public results it is the same, byte by byte."""
-    spec = importlib.util.spec_from_file_location("build_batches_example", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = load_script(SCRIPT)
     assert script.write_table(data_pack) == script.TARGET.read_text(encoding="utf-8")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +12,7 @@ import pytest
 from optplan.speedup.cards.constants import CONSTANTS, load_constants
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -23,16 +21,9 @@ PAGE = ROOT / "docs" / "model-card-errors.md"
 
 
 @pytest.fixture(scope="module")
-def fitting() -> Iterator[ModuleType]:
+def fitting(load_script: Callable[[Path], ModuleType]) -> ModuleType:
     """Return the script as a module."""
-    spec = importlib.util.spec_from_file_location("fit_cards", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return load_script(SCRIPT)
 
 
 @pytest.fixture(scope="module")
