@@ -33,7 +33,7 @@ _COMPUTED = frozenset({"interpolated", "hinted"})
 #: Standard deviations to either end of a 90 % band.
 DEVIATIONS = 1.645
 #: Largest error of a table: nobody needs more to say that a thousand GPUs may be no faster than one.
-_LARGEST_ERROR = 1000.0
+LARGEST_ERROR = 1000.0
 
 
 class Evidence(StrEnum):
@@ -194,7 +194,7 @@ class TableSpeedup(SpeedupCurve):
         if error.shape not in ((), gpus.shape):
             message = f"got an array of shape {error.shape} for {gpus.size} widths; give a number, or one per width"
             raise ValueError(message)
-        return _require_range(error, _LARGEST_ERROR)
+        return _require_range(error, LARGEST_ERROR)
 
     @property
     def num_epochs(self) -> int | None:

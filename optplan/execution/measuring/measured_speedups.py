@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from optplan.errors import MeasurementError
 from optplan.execution.measuring.trial_timings import CONFIDENCE, Estimate, TrialTiming
 from optplan.speedup import TableSpeedup, fit_table
+from optplan.speedup.curves import LARGEST_ERROR
+
+#: Share of true speedups that lie within a curve's ``error``.
+_BAND = 0.9
 
 
 @dataclass(frozen=True)
@@ -65,22 +69,23 @@ def measure_speedup(timings: Sequence[TrialTiming]) -> MeasuredSpeedup:
     curve = fit_table([gpus for gpus, _ in points], [rate for _, rate in points], reference_width=min(rates)).curve
     throughputs = {gpus: Estimate.of(values) for gpus, values in rates.items()}
     reference = throughputs[min(rates)]
-    widths = []
+    widths, errors = [], []
     for (gpus, own), speedup in zip(throughputs.items(), curve.speedup.tolist(), strict=True):
-        interval = (1.0, 1.0) if own is reference else _find_interval(speedup, own, reference)
-        widths.append(MeasuredWidth(gpus, own, speedup, interval))
-    curve = curve.replace(speedup=[float(f"{speedup:.5g}") for speedup in curve.speedup.tolist()])
+        reach = 0.0 if own is reference else _find_reach(CONFIDENCE, own, reference)
+        widths.append(MeasuredWidth(gpus, own, speedup, (speedup * math.exp(-reach), speedup * math.exp(reach))))
+        band = 0.0 if own is reference else math.expm1(_find_reach(_BAND, own, reference))
+        errors.append(float(f"{min(band, LARGEST_ERROR):.3g}"))
+    curve = curve.replace(speedup=[float(f"{speedup:.5g}") for speedup in curve.speedup.tolist()], error=errors)
     return MeasuredSpeedup(tuple(widths), curve, Estimate.of([each.overhead_s for each in resumed]))
 
 
-def _find_interval(speedup: float, own: Estimate, reference: Estimate) -> tuple[float, float]:
-    """Return the interval of a ratio of two means, by Welch's on its logarithm."""
+def _find_reach(share: float, own: Estimate, reference: Estimate) -> float:
+    """Return how far, in logarithms, a share of ratios of two means may be from the true one, by Welch's interval."""
     from scipy.stats import t
 
     parts = [(each.sd / each.mean) ** 2 / each.count for each in (own, reference)]
     variance = sum(parts)
     if variance <= 0:
-        return speedup, speedup
+        return 0.0
     freedom = variance**2 / sum(part**2 / (each.count - 1) for part, each in zip(parts, (own, reference), strict=True))
-    reach = float(t.ppf(0.5 + CONFIDENCE / 2.0, freedom)) * math.sqrt(variance)
-    return speedup * math.exp(-reach), speedup * math.exp(reach)
+    return float(t.ppf(0.5 + share / 2.0, freedom)) * math.sqrt(variance)

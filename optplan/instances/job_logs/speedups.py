@@ -60,10 +60,13 @@ class Measured:
 
     throughputs: Throughputs
     rescale_s: Mapping[str, float] = field(default_factory=dict)
+    errors: Mapping[str, FloatArray] = field(default_factory=dict)  #: Of the ratios, where somebody said them.
 
     def add(self, other: Measured) -> Measured:
         """Return both; where both know a class, the other counts."""
-        return Measured({**self.throughputs, **other.throughputs}, {**self.rescale_s, **other.rescale_s})
+        errors = {name: error for name, error in self.errors.items() if name not in other.throughputs}
+        pauses = {**self.rescale_s, **other.rescale_s}
+        return Measured({**self.throughputs, **other.throughputs}, pauses, {**errors, **other.errors})
 
 
 def read_measured(path: Path, name: str = "") -> Measured:
@@ -103,7 +106,8 @@ def _read_profile(path: Path, name: str, data: Mapping[str, Any]) -> Measured:
     if pause is not None and not (isinstance(pause, int | float) and 0 <= pause < math.inf):
         raise DataError(f"{path.name}: rescale_s", f"got {show_value(pause)}; seconds are needed", "correct it")
     pauses = {} if pause is None else {name: float(pause)}
-    return Measured({name: (table.gpus.tolist(), table.speedup.tolist())}, pauses)
+    errors = {} if table.error is None else {name: table.error}
+    return Measured({name: (table.gpus.tolist(), table.speedup.tolist())}, pauses, errors)
 
 
 def _list_objects(path: Path, data: object) -> list[tuple[int, tuple[str, ...]]]:
@@ -153,7 +157,7 @@ class SpeedupSources:
         # Of its runs those count that completed, for they alone say how long a job takes, unless the user says
         # otherwise. A class of which these say nothing but one width keeps to it.
         measured, card = self.measured.throughputs.get(name), self.cards.get(name)
-        found = None if measured is None else _tabulate(*measured)
+        found = None if measured is None else _tabulate(*measured, self.measured.errors.get(name))
         if found is not None and card is None:
             return found
         used = self.choose_runs(name, jobs)
@@ -204,13 +208,13 @@ def _take_card(
     return FoundSpeedup(table, words, reference_width, said and advice)
 
 
-def _tabulate(gpus: list[int], samples_per_s: list[float]) -> FoundSpeedup:
+def _tabulate(gpus: list[int], samples_per_s: list[float], error: FloatArray | None) -> FoundSpeedup:
     warning = find_disagreement(np.array(gpus), np.array(samples_per_s))
     if len(set(gpus)) == 1:
         curve = TableSpeedup(gpus=[gpus[0]], speedup=[1.0], provenance=("measured",))
         return FoundSpeedup(curve, f"measured at {list_widths(curve.gpus)} only", gpus[0], warning)
-    fit = fit_table(gpus, samples_per_s, reference_width=min(gpus))
-    return FoundSpeedup(fit.curve, f"measured at {list_widths(fit.curve.gpus)}", min(gpus), warning)
+    curve = fit_table(gpus, samples_per_s, reference_width=min(gpus)).curve.replace(error=error)
+    return FoundSpeedup(curve, f"measured at {list_widths(curve.gpus)}", min(gpus), warning)
 
 
 def _keep(width: int, *, alone: bool) -> FoundSpeedup:

@@ -24,6 +24,8 @@ def test_a_ratio_of_means_and_its_interval() -> None:
     assert measured.widths[0].interval == (1.0, 1.0)
     reach = 0.1 * 12.7062
     assert measured.widths[1].interval == pytest.approx((2.0 * math.exp(-reach), 2.0 * math.exp(reach)), rel=1e-4)
+    assert measured.curve.error is not None
+    assert measured.curve.error.tolist() == [0.0, 0.88]  # of the 90 % band: exp(0.1 x 6.3138) - 1
     assert measured.rescale_s.mean == 30.0
 
 

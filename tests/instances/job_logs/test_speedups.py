@@ -45,8 +45,13 @@ def test_a_profile_of_one_class(tmp_path: Path) -> None:
     figures = ([1, 2, 4], [1.0, 1.8, 3.0])
     assert read_measured(path) == Measured({"vision": figures}, {"vision": 42.0})
     assert read_measured(path, "nlp") == Measured({"nlp": figures}, {"nlp": 42.0})
+    path.write_text(json.dumps({"speedup": {"t4": curve | {"error": [0.0, 0.1, 0.3]}}}), encoding="utf-8")
+    found = SpeedupSources(read_measured(path), {}).find("vision", Jobs.of(())).curve
+    assert found.error is not None
+    assert np.atleast_1d(found.error).tolist() == [0.0, 0.1, 0.3]
     table = tmp_path / "t.csv"
     table.write_text(TABLE, encoding="utf-8")
+    assert not read_measured(path).add(read_measured(table)).errors  # the table's say nothing
     with pytest.raises(DataError, match=r"is a table of throughputs, which names its classes itself \(not 'nlp'\)"):
         read_measured(table, "nlp")
 
