@@ -171,7 +171,7 @@ def import_log(
         callback=_read_by_class,
         help="Speedup of a language model by its card: what `optplan import card` wrote, or the card itself, for "
         "GPUs of the log's type as they are usually joined. The runs set the seconds; where they contradict the card, "
-        "that is said.",
+        "that is said, and its band widened.",
     ),
     assumed: dict[str, str] = option(
         "--assume",

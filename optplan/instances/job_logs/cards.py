@@ -44,16 +44,17 @@ def choose_card(name: str, card: CardSpeedup, types: Sequence[str], gpus: IntArr
 
 def find_contradiction(
     table: TableSpeedup, reference_width: int, gpus: IntArray, seconds: FloatArray, what: str
-) -> str:
+) -> tuple[str, float]:
     """Say on which two widths times of equal work contradict a table most: what both say of a ratio of speeds.
 
-    Times (N,) are in any unit; one for each width counts as exact. Nothing is said where the 90 % interval of their
-    ratio, from the scatter about the means of widths, and the table's band meet.
+    Also returns how many times as wide, in logarithms, the table's band has to be so that nothing contradicts it. Times
+    (N,) are in any unit; one for each width counts as exact. Nothing is said where the 90 % interval of their ratio,
+    from the scatter about the means of widths, and the table's band meet.
     """
     known = np.isin(gpus, table.gpus)
     widths, which, counts = np.unique(gpus[known], return_inverse=True, return_counts=True)
     if widths.size < 2:
-        return ""
+        return "", 1.0
     logs = np.log(seconds[known])
     means = np.bincount(which, weights=logs) / counts
     freedom = logs.size - widths.size
@@ -63,19 +64,22 @@ def find_contradiction(
     base = int(np.argmax(counts))
     gains, promised = means[base] - means, promised - promised[base]
     bands = np.hypot(errors, errors[base])
-    apart = np.abs(gains - promised) - bands - DEVIATIONS * np.sqrt(variance / counts + variance / counts[base])
+    beyond = np.abs(gains - promised) - DEVIATIONS * np.sqrt(variance / counts + variance / counts[base])
+    apart = beyond - bands
     apart[base] = 0.0
     worst = int(np.argmax(apart))
     if apart[worst] <= _ROUNDING:
-        return ""
+        return "", 1.0
+    wider = float(np.max(beyond[bands > 0.0] / bands[bands > 0.0], initial=1.0))
     sign = 1.0 if worst > base else -1.0  # speedups of the wider one
     said, stated = float(sign * gains[worst]), float(sign * promised[worst])
     low, high = (math.exp(stated + way * float(bands[worst])) for way in (-1.0, 1.0))
     small, large = sorted((int(widths[base]), int(widths[worst])))
-    return (
+    message = (
         f"{what} on {small} and {large} GPUs say {math.exp(said):.2g}, the card {math.exp(stated):.2g} "
         f"({low:.2g} to {high:.2g})"
     )
+    return message, wider
 
 
 def find_disagreement(gpus: IntArray, rates: FloatArray) -> str:

@@ -20,7 +20,7 @@ from optplan.instances.plain_data import read_data
 from optplan.quantities import round_shared
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, Evidence, PowerSpeedup, Speedup, TableSpeedup, fit_best, fit_table
-from optplan.speedup.curves import list_widths
+from optplan.speedup.curves import LARGEST_ERROR, list_widths
 from optplan.speedup.fitting import ERROR_DECIMALS, fit_ratio
 from optplan.units import SECONDS_PER_HOUR
 
@@ -167,7 +167,7 @@ class SpeedupSources:
             if found is None or measured is None:
                 return _take_card(card, table, reference, gpus, hours)
             rates = np.array(measured[1])
-            said = find_contradiction(table, reference, np.array(measured[0]), 1.0 / rates, "measurements")
+            said, _ = find_contradiction(table, reference, np.array(measured[0]), 1.0 / rates, "measurements")
             return replace(found, warning="; ".join(part for part in (found.warning, said) if part))
         if name in self.assumed:
             return _assume(self.assumed[name])
@@ -201,11 +201,19 @@ class SpeedupSources:
 def _take_card(
     card: CardSpeedup, table: TableSpeedup, reference_width: int, gpus: IntArray, hours: FloatArray
 ) -> FoundSpeedup:
-    """Return what a card says, and where completed runs contradict it."""
-    said = find_contradiction(table, reference_width, gpus, hours, "completed runs")
-    advice = f"{said}; are jobs on more GPUs larger ones? The card is taken; leave it out to fit the runs"
+    """Return what a card says, its band as wide as completed runs that contradict it ask for."""
+    said, wider = find_contradiction(table, reference_width, gpus, hours, "completed runs")
     words = f"from a model card: {'; '.join(card.describe().values())}"
-    return FoundSpeedup(table, words, reference_width, said and advice)
+    if not said:
+        return FoundSpeedup(table, words, reference_width)
+    factors = table.error_factors(table.gpus, reference_width)
+    if factors is not None:
+        table = table.replace(error=np.minimum(factors**wider - 1.0, LARGEST_ERROR).round(ERROR_DECIMALS))
+    advice = (
+        f"{said}; are jobs on more GPUs larger ones? The card is taken, its band {wider:.2g} times as wide; leave it "
+        "out to fit the runs"
+    )
+    return FoundSpeedup(table, words, reference_width, advice)
 
 
 def _tabulate(gpus: list[int], samples_per_s: list[float], error: FloatArray | None) -> FoundSpeedup:

@@ -35,7 +35,9 @@ CARD = CardSpeedup(
 
 def _contradict(points: list[tuple[int, float]], what: str = "completed runs") -> str:
     gpus, hours = np.array([gpus for gpus, _ in points]), np.array([hours for _, hours in points])
-    return find_contradiction(TABLE, 8, gpus, hours, what)
+    said, wider = find_contradiction(TABLE, 8, gpus, hours, what)
+    assert (wider > 1.0) is bool(said)
+    return said
 
 
 def _runs(*runs: tuple[int, float]) -> Jobs:
@@ -121,9 +123,14 @@ def test_a_card_goes_before_assumptions_and_fits_and_after_what_was_measured() -
     assert (found.reference_width, found.warning) == (16, "")
     assert found.words.startswith("from a model card: llama, 8 billion parameters, 32 layers")
     assert "h100, 8 in a node, 400 Gbit/s for each" in found.words
-    warned = sources.find("llm", _runs((8, 3.9), (16, 3.0)))
+    contradicting = _runs((8, 3.9), (16, 3.0))
+    warned = sources.find("llm", contradicting)
     said = r"on 8 and 16 GPUs say 1.3, the card 1.9 \([\d.]+ to [\d.]+\)"
-    assert re.match(f"completed runs {said}; are jobs on more GPUs larger ones?", warned.warning)
+    wider = r"The card is taken, its band [\d.]+ times as wide; leave it out to fit the runs"
+    assert re.fullmatch(f"completed runs {said}; are jobs on more GPUs larger ones. {wider}", warned.warning)
+    low, high = warned.curve.band_at(np.array([16]), warned.reference_width)
+    assert low[0][0] == pytest.approx(1.3, rel=1e-3)  # what the runs say, at the end of the band
+    assert high[0][0] == pytest.approx(1.9**2 / 1.3, rel=1e-3)
     measured = SpeedupSources(Measured({"llm": ([8, 16], [100.0, 130.0])}), {}, cards={"llm": CARD})
     found = measured.find("llm", agreeing)
     assert found.curve.at(TABLE.gpus[:2])[0].tolist() == pytest.approx([1.0, 1.3])
