@@ -35,7 +35,7 @@ _EXAMPLES = (
 
 #: The commands by what they are for, those of wings among them, in the order of the help.
 _HEADINGS = {
-    "Decide": ("solve", "frontier", "explain", "compare", "verify", "report", "list", "show", "schema"),
+    "Decide": ("solve", "frontier", "explain", "compare", "verify", "report", "list", "show", "schema", "doctor"),
     "Bring data": ("import", "measure"),
     "Run": ("run", "status", "logs", "stop", "serve", "calibrate", "export", "submit"),
     "Study": ("simulate", "bench"),
@@ -51,6 +51,7 @@ _COMMANDS = {
     "show": "optplan.cli.catalogue:show",
     "list": "optplan.cli.catalogue:list_registered",
     "schema": "optplan.cli.catalogue:schema",
+    "doctor": "optplan.cli.doctor:doctor",
     "import": "optplan.cli.imports:import_data",
     "measure": "optplan.cli.measurements:measure",
 }
