@@ -93,7 +93,7 @@ bench: $(STAMPS)/conic,cp-sat,plot-$(CHECKSUM) ## Run every benchmark suite in i
 	$(BIN)/$(BENCH)
 
 bench-paper: $(STAMPS)/pollux-$(CHECKSUM) ## Run BOA Constrictor's evaluation on the simulator and write docs/paper.md; resumed where CELLS has cells
-	$(BIN)/python -P -m optplan.lab.benchmarks.paper --data "$(DATA)" --cells "$(CELLS)" $(PAPER_FLAGS)
+	PYTHONPATH=benchmarks $(BIN)/python -P -m paper --data "$(DATA)" --cells "$(CELLS)" $(PAPER_FLAGS)
 
 bench-cards: $(STAMPS)/plot-$(CHECKSUM) ## Try speedups from model cards on models left out of the fit, and write docs/model-card-errors.md
 	PYTHONPATH=benchmarks $(BIN)/python -P benchmarks/bench_cards.py --data "$(DATA)"

@@ -13,18 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from fleet_runs import FleetRuns, follow_runs, replay_fleet, sample_fleet
 
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
-from optplan.formulations.srift.laws.interruptions import (
-    count_checkpoints,
-    expect_training,
-    interruption_rate_per_s,
-)
+from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.instances.files import read_instance
 from optplan.instances.spot_traces import SpotEstimate, SpotTrace, estimate_spot, read_spot_trace
-from optplan.lab.fleet import FleetRuns, replay_fleet, sample_fleet
-from optplan.schema import FloatArray
 from optplan.units import SECONDS_PER_HOUR
 
 FOLDER = "spot-traces"
@@ -74,39 +69,14 @@ def list_samples(terms: Interruptions) -> Iterator[str]:
             asked = terms.replace(restart_billed=billed, restart_s=600.0)
             rate_per_s = per_hour / SECONDS_PER_HOUR
             expected_s, exposed_s = map(float, expect_training(WORK_S, rate_per_s, asked))
-            total_s, interruptions = sample_training(rate_per_s, asked, seed=2 * row + billed, samples=100_000)
+            seed = 2 * row + billed
+            total_s, _, interruptions = follow_runs(WORK_S, rate_per_s, asked, samples=100_000, seed=seed)
             error_s = float(total_s.std()) / math.sqrt(total_s.size)
             yield (
                 f"| {per_hour:g} times an hour | {'paid' if billed else 'not paid'} "
                 f"| {expected_s:,.1f} s | {total_s.mean():,.1f} s | {error_s:.1f} s "
                 f"| {rate_per_s * exposed_s:.4f} | {interruptions.mean():.4f} |"
             )
-
-
-def sample_training(
-    rate_per_s: float, terms: Interruptions, *, seed: int, samples: int
-) -> tuple[FloatArray, FloatArray]:
-    """Return seconds and interruptions of runs, (N,) each, followed from one interruption to the next."""
-    stream = np.random.default_rng(seed)
-    pace_s = terms.checkpoint_every_s + terms.checkpoint_s
-    length_s = WORK_S + count_checkpoints(WORK_S, terms) * terms.checkpoint_s
-    total_s, counts, done_s, waiting_s = np.zeros((4, samples))  # done: up to the last checkpoint
-    active = np.arange(samples)
-    while active.size:
-        left_s = waiting_s[active] + length_s - done_s[active]
-        gap_s = stream.exponential(1.0 / rate_per_s, active.size)
-        passed_s = np.minimum(gap_s, left_s)
-        total_s[active] += passed_s
-        hit = gap_s < left_s
-        active, passed_s = active[hit], passed_s[hit]
-        reached_s = done_s[active] + np.maximum(0.0, passed_s - waiting_s[active])
-        done_s[active] = np.floor(reached_s / pace_s) * pace_s
-        counts[active] += 1
-        if terms.restart_billed:
-            waiting_s[active] = terms.restart_s
-        else:
-            total_s[active] += terms.restart_s
-    return total_s, counts
 
 
 def list_estimates(folder: Path) -> Iterator[str]:

@@ -20,15 +20,7 @@ _EXECUTORS = {
 def make_executor(
     name: str, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0, fleet: bool = False
 ) -> Executor:
-    """Make the executor ``local``, ``command``, ``ray`` or ``slurm``; parameters as of their common base.
-
-    Raises
-    ------
-    MissingExtraError
-        When what it needs is not installed.
-    UsageError
-        When there is no Ray cluster at the address.
-    """
+    """Make the executor ``local``, ``command``, ``ray`` or ``slurm``; parameters as of their common base."""
     kind = resolve_name(f"optplan.execution.{_EXECUTORS[name][fleet]}")
     made: Executor = kind(gpus_per_node, settings, now_s=now_s)
     return made

@@ -103,13 +103,7 @@ class CardSpeedup(FrozenModel):
 
 
 def read_model_card(path: Path, said: Mapping[str, Any] | None = None) -> ModelCard:
-    """Read a card (YAML or JSON) or the ``config.json`` of a dense decoder; what is ``said`` goes before the file.
-
-    Raises
-    ------
-    DataError
-        When the file is none, is of a model that is not computed, or lacks something that is not said.
-    """
+    """Read a card (YAML or JSON) or the ``config.json`` of a dense decoder; what is ``said`` goes before the file."""
     data = read_data(path)
     if not isinstance(data, Mapping):
         raise DataError(path.name, "is no model card", "give parameters, sequence_length and global_batch")

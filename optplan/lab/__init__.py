@@ -1,4 +1,4 @@
-"""Simulators: fleets in which VMs come and go, clusters to which jobs come, and a job that moves between zones."""
+"""Simulators: clusters to which jobs come, and a job that moves between zones; benchmark suites, research traces."""
 
 from optplan.public_names import load_on_use
 

@@ -1,8 +1,5 @@
 """The public names of profilers and probers, each written once, as those of ``optplan`` are."""
 
-from optplan.profiling.accuracy import (
-    check_accuracy as check_accuracy,
-)
 from optplan.profiling.allreduce_data import (
     AllreduceData as AllreduceData,
 )

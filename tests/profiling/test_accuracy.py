@@ -1,3 +1,5 @@
+"""``benchmarks/ddp_accuracy.py``: real training, measured and predicted."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -7,8 +9,9 @@ import pytest
 
 pytest.importorskip("torch", reason='torch is not installed; pip install "optplan[torch]" brings it')
 
+from ddp_accuracy import check_accuracy
+
 from optplan.errors import UsageError
-from optplan.profiling.accuracy import check_accuracy
 
 FACTORY = """
 import torch

@@ -28,15 +28,7 @@ class VmWorker:
 
 
 class RayFleet(FolderFleet):
-    """Has a detached actor for each VM, by its name, so that a monitor that begins anew starts none again.
-
-    Raises
-    ------
-    MissingExtraError
-        When Ray is not installed.
-    UsageError
-        When there is no cluster at the address.
-    """
+    """Has a detached actor for each VM, by its name, so that a monitor that begins anew starts none again."""
 
     capabilities = Capabilities("ray", lateness=0.01)
 

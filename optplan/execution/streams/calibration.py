@@ -34,11 +34,6 @@ def calibrate(instance: BoaInstance, records: Sequence[Record]) -> tuple[BoaInst
 
     Sizes and speeds are those of the width calculator after the stream's last record. A pause is all that a job holds
     its GPUs for besides its epochs: starting, loading, storing. How often jobs arrive stays as it was.
-
-    Raises
-    ------
-    UsageError
-        When no job of a class that the instance has did an epoch, and no node came.
     """
     reporter = Reporter()
     reporter.recall(records)

@@ -22,19 +22,7 @@ from optplan.schema import FloatArray
 def write_jobs(classes: Classes, sizes: Mapping[str, FloatArray], path: Path, *, overwrite: bool = False) -> None:
     """Write the jobs of some classes by the time of their arrival, as CSV, or Parquet where the name ends so.
 
-    Parameters
-    ----------
-    classes, sizes
-        Jobs by class, and (N,) the size of each in GPU-hours; NaN where it is not known.
-    path, overwrite
-        Where to, and whether over what is there.
-
-    Raises
-    ------
-    MissingExtraError
-        When Parquet is asked for without the extra ``logs``.
-    OutputError
-        When the file cannot be written.
+    ``sizes`` (N,) are in GPU-hours by class, NaN where one is not known.
     """
     columns: dict[str, list[Any]] = {}
     for name, jobs in classes.items():

@@ -16,6 +16,7 @@ from optplan.instances.files import read_instance
 from optplan.instances.generators import random_srift
 from optplan.lab.benchmarks.boa import compare_rows
 from optplan.lab.benchmarks.rows import Row, measure_solve, timed
+from optplan.reporting.srift.words import format_count
 from optplan.solving import choose_solver, pareto, solve
 
 _EXACT = "best-first"
@@ -187,8 +188,8 @@ def _check_generations(study: ScalingStudy) -> Finding:
     fastest = max(least, key=lambda point: point.samples_per_s)
     best = max(least, key=lambda point: point.samples_per_usd)
     said = (
-        f"{_count(fastest)} has most samples a second ({_write(fastest.samples_per_s)}), "
-        f"{_count(best)} most samples for a dollar ({_write(best.samples_per_usd)})"
+        f"{_count(fastest)} has most samples a second ({format_count(fastest.samples_per_s)}), "
+        f"{_count(best)} most samples for a dollar ({format_count(best.samples_per_usd)})"
     )
     return Finding(claim=claim, holds=fastest.type != best.type, said=said)
 
@@ -244,7 +245,3 @@ def _check_spread(study: ScalingStudy, name: str) -> Finding:
 
 def _count(point: ScalingPoint) -> str:
     return f"{point.vms} {point.type}"
-
-
-def _write(number: float) -> str:
-    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"

@@ -54,7 +54,6 @@ def list_choices() -> list[str]:
         "optplan bench boa --quick",
         "optplan bench boa --full -o rows.json",
         "optplan bench all --quick -o bench.json --report bench.html",
-        "optplan bench best-known --beside ../old/.venv/bin/python --only boa",
     ),
     writes={"output": "the rows as JSON", "report": "Write an HTML report."},
 )
@@ -79,12 +78,6 @@ def list_choices() -> list[str]:
     type=click.Path(path_type=Path, file_okay=False),
     help="Of the suite best-known: where to write what is new or better than recorded, with its proofs.",
 )
-@click.option(
-    "--beside",
-    metavar="PYTHON",
-    help="With 'best-known': another interpreter, whose optplan is asked the same in turns; processor time of both.",
-)
-@click.option("--only", default="", metavar="REGEX", help="With --beside: only questions that have this in their name.")
 def bench(
     suite: str | None,
     *,
@@ -93,8 +86,6 @@ def bench(
     processes: int | None,
     engine: str,
     proofs: Path | None,
-    beside: str | None,
-    only: str,
     outputs: Outputs,
 ) -> int:
     """Run a benchmark SUITE, or all of them; without one, list the suites.
@@ -108,10 +99,6 @@ def bench(
     if suite is None:
         outputs.answer({"suites": list_suites()}, list_suites)
         return 0
-    if beside is not None or only:
-        if suite != "best-known" or beside is None:
-            raise UsageError("--beside and --only go together with 'optplan bench best-known'")
-        return _compare(beside, only, outputs, quick=quick)
     if suite == ALL:
         how = {"quick": quick, "full": full, "processes": processes, "engine": engine, "proofs": proofs}
         return _run_all(outputs, how)
@@ -127,25 +114,6 @@ def bench(
         return [record_table(suite, [{name: row[name] for name in shown} for row in rows])]
 
     return outputs.deliver(rows, show)
-
-
-def _compare(python: str, only: str, outputs: Outputs, *, quick: bool) -> int:
-    from optplan.lab.benchmarks.beside import compare_installations, summarise
-
-    with Progress("two installations") as progress:
-        rows = compare_installations(python, only=only, quick=quick, on_event=progress.listen)
-
-    def show() -> list[object]:
-        from optplan.reporting.tables import record_table
-
-        shown = [
-            {"question": row["name"], "other_ms": row["other"]["ms"], "own_ms": row["own"]["ms"]}
-            | {"quicker": row["quicker"], "same": row["same"]}
-            for row in rows
-        ]
-        return [record_table("questions", shown), "", record_table("summary", summarise(rows))]
-
-    return outputs.deliver({"rows": rows, "summary": summarise(rows)}, show)
 
 
 def _run_all(outputs: Outputs, how: dict[str, Any]) -> int:

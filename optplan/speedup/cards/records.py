@@ -182,13 +182,7 @@ def load_accelerators() -> dict[str, Accelerator]:
 
 
 def make_cluster(gpu: str, *, gpus_per_node: int | None = None, network_bytes_per_s: float | None = None) -> Cluster:
-    """Return GPUs of a known type in nodes; what is left out is as usual for the type.
-
-    Raises
-    ------
-    DataError
-        When the type is not known, or its name stands for several.
-    """
+    """Return GPUs of a known type in nodes; what is left out is as usual for the type."""
     known = load_accelerators()
     name = gpu.casefold()
     several = [f"{gpu}={each}" for each in known if each.startswith(f"{name}-")]

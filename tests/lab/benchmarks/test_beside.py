@@ -1,4 +1,4 @@
-"""Two installations beside one another: what is asked, what rows say, and what is refused."""
+"""``benchmarks/beside.py``: two installations beside one another: what is asked, what rows say, what is refused."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import sys
 from typing import Any
 
 import pytest
+from beside import compare_installations, is_same, list_questions, summarise
 
 from optplan.errors import DataError, UsageError
-from optplan.lab.benchmarks.beside import compare_installations, is_same, list_questions, summarise
 
 
 def make_row(name: str, other_ms: float, own_ms: float, *, check_ms: float = 0.0, same: bool = True) -> dict[str, Any]:

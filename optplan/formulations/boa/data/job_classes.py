@@ -37,8 +37,6 @@ _Error = Annotated[float, Field(ge=0, le=2), NUMBER]
 class LoggedJobs(FrozenModel):
     """The jobs of a class in a log."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"speedup_error"})
-
     jobs: Annotated[int, Field(ge=1), NUMBER]  # that arrived
     measured_jobs: Annotated[int, Field(ge=1), NUMBER]  # those of them whose run counts for the sizes
     span_hours: PositiveAmount  # in which they arrived
@@ -54,8 +52,6 @@ class LoggedJobs(FrozenModel):
     #: Relative standard errors, as far as the log says them.
     arrival_error: _Error
     size_error: _Error
-    #: Of the speedup at the widest width that ran, in files that were written before curves had an ``error``.
-    speedup_error: _Error | None = None
 
 
 HOURS_OF_DAY = 24

@@ -10,7 +10,6 @@ import optplan
 from optplan.contracts import Result, Solution
 from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.data.job_classes import LoggedJobs
 from optplan.reporting.sections import add_evidence, name_status
 from optplan.solving import solve
 from optplan.verification import verify
@@ -124,20 +123,3 @@ def test_words_that_are_no_evidence_are_refused() -> None:
     """Naming the field and what is allowed."""
     with pytest.raises(DataError, match=r"speedup\.v100.*evidence: .*'guessed'.*measured"):
         build(law("guessed"), TABLE)
-
-
-def test_files_of_before_say_the_error_of_a_fit_beside_the_log() -> None:
-    """They are read, and have the hash that they had."""
-    logged = {"jobs": 4, "measured_jobs": 4, "span_hours": 10.0, "rate_low_per_hour": 0.1, "rate_high_per_hour": 1.0}
-    logged |= {
-        "size_spread": 0.5,
-        "gpus": 2.0,
-        "run_s": 60.0,
-        "gpu_hours": 0.1,
-        "arrival_error": 0.5,
-        "size_error": 0.25,
-    }
-    old, new = LoggedJobs.parse(logged | {"speedup_error": 0.0}), LoggedJobs.parse(logged)
-    assert old.to_json_data()["speedup_error"] == 0.0
-    assert "speedup_error" not in new.to_json_data()
-    assert old.content_hash().startswith("776a716c8dfb")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from fleet_runs import follow_runs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,6 @@ from optplan.formulations.srift.laws.interruptions import (
     expect_training,
     interruption_rate_per_s,
 )
-from optplan.schema import FloatArray
 
 HOUR = 3600.0
 
@@ -119,31 +119,6 @@ def test_more_work_and_more_interruptions_take_longer(
     assert base[0] == base[1] or (restart_s and not billed)
 
 
-def follow_runs(work_s: float, rate: float, terms: Interruptions, samples: int) -> FloatArray:
-    """Return total time, billed time and interruptions of runs that go from one interruption to the next, (3, N)."""
-    stream = np.random.default_rng(5)
-    pace_s = terms.checkpoint_every_s + terms.checkpoint_s
-    length_s = work_s + count_checkpoints(work_s, terms) * terms.checkpoint_s
-    total_s, billed_s, counts, done_s, waiting_s = np.zeros((5, samples))  # done: up to the last checkpoint
-    active = np.arange(samples)
-    while active.size:
-        left_s = waiting_s[active] + length_s - done_s[active]
-        gap_s = stream.exponential(1.0 / rate, active.size)
-        passed_s = np.minimum(gap_s, left_s)
-        total_s[active] += passed_s
-        billed_s[active] += passed_s
-        hit = gap_s < left_s
-        active, passed_s = active[hit], passed_s[hit]
-        reached_s = done_s[active] + np.maximum(0.0, passed_s - waiting_s[active])
-        done_s[active] = np.floor(reached_s / pace_s) * pace_s
-        counts[active] += 1
-        if terms.restart_billed:
-            waiting_s[active] = terms.restart_s
-        else:
-            total_s[active] += terms.restart_s
-    return np.array([total_s, billed_s, counts])
-
-
 @pytest.mark.parametrize("billed", [True, False])
 @pytest.mark.parametrize("work_s", [500.0, 3000.0])
 @pytest.mark.parametrize("rate", [1e-4, 1e-3, 3e-3])
@@ -151,7 +126,7 @@ def test_samples_agree_with_the_closed_form(rate: float, work_s: float, billed: 
     """20 000 runs, followed from interruption to interruption, have the expected means to 4 standard errors."""
     terms = make(billed=billed)
     total_s, billed_s = map(float, expect_training(work_s, rate, terms))
-    runs = follow_runs(work_s, rate, terms, samples=20_000)
+    runs = np.array(follow_runs(work_s, rate, terms, samples=20_000, seed=5))
     means = np.array([total_s, billed_s, rate * billed_s])  # it is interrupted whenever it is held and paid
     assert (np.abs(runs.mean(axis=1) - means) <= 4 * runs.std(axis=1) / math.sqrt(20_000)).all()
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from optplan.lab.benchmarks.paper.running import Curve, Point, compare, largest_factor
+from paper.running import Curve, Point, compare, largest_factor
 
 
 def make_curve(name: str, *points: tuple[float, float]) -> Curve:

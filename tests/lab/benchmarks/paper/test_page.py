@@ -9,16 +9,16 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from paper import running, setting
+from paper.__main__ import main
+from paper.claims import list_claims
+from paper.experiments import AUTOSCALED, EXACT, EXACT_ALIKE
+from paper.figures import Axis, Line, draw
+from paper.gathering import Gathered, add_up
+from paper.pages import percent, write_page, write_table
+from paper.running import Curve, Point
 
 from optplan.errors import UsageError
-from optplan.lab.benchmarks.paper import running, setting
-from optplan.lab.benchmarks.paper.__main__ import main
-from optplan.lab.benchmarks.paper.claims import list_claims
-from optplan.lab.benchmarks.paper.experiments import AUTOSCALED, EXACT, EXACT_ALIKE
-from optplan.lab.benchmarks.paper.figures import Axis, Line, draw
-from optplan.lab.benchmarks.paper.gathering import Gathered, add_up
-from optplan.lab.benchmarks.paper.pages import percent, write_page, write_table
-from optplan.lab.benchmarks.paper.running import Curve, Point
 from optplan.lab.cluster.policies.pollux import Knowledge, Pollux
 
 #: Smaller still than the quick form.
@@ -44,7 +44,7 @@ _LEAST = dataclasses.replace(
 
 def test_the_page_is_made_and_resumed(data_pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every section and figure is there; what was simulated is not simulated again, and figures stay the same."""
-    monkeypatch.setattr("optplan.lab.benchmarks.paper.__main__.QUICK", _LEAST)
+    monkeypatch.setattr("paper.__main__.QUICK", _LEAST)
     # A thirtieth of Pollux' rounds.
     monkeypatch.setattr(Pollux.__init__, "__defaults__", (Knowledge.TRUTH, 1800.0))
     (tmp_path / "docs" / "assets").mkdir(parents=True)
@@ -73,8 +73,8 @@ def test_the_page_is_made_and_resumed(data_pack: Path, tmp_path: Path, monkeypat
         raise AssertionError(message)
 
     monkeypatch.setattr(running, "run", refuse)
-    monkeypatch.setattr("optplan.lab.benchmarks.paper.running.replay", refuse)
-    monkeypatch.setattr("optplan.lab.benchmarks.paper.experiments.replay", refuse)
+    monkeypatch.setattr("paper.running.replay", refuse)
+    monkeypatch.setattr("paper.experiments.replay", refuse)
     assert main([*asked, "--processes", "1"]) == 0
     again = (tmp_path / "docs" / "paper.md").read_text(encoding="utf-8")
     assert _without_times(again) == _without_times(page)

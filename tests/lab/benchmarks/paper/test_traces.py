@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from optplan.lab.benchmarks.paper.setting import (
+from paper.setting import (
     Trace,
     filter_trace,
     make_bursts,

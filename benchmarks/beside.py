@@ -1,11 +1,16 @@
 """Two installations of optplan, measured side by side on what the library records: times, and answers that differ.
 
+It runs with the interpreter of one and is told the other's::
+
+    python benchmarks/beside.py ../old/.venv/bin/python --only boa
+
 Each measures in a process of its own (``side.py``), and they take turns, so that both see the same machine. Times are
 processor time of whole calls, the least of several, on instances that are read anew; a solve has its check within.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -20,7 +25,7 @@ from typing import Any
 from optplan.contracts import Instance
 from optplan.errors import DataError, UsageError
 from optplan.instances.changes import apply_changes, parse_change
-from optplan.instances.files import write_json
+from optplan.instances.files import format_json, write_json
 from optplan.instances.library import ask_as_recorded, build_named, name_record
 from optplan.lab.benchmarks import best_known
 from optplan.progress import Event
@@ -163,3 +168,20 @@ def _summarise(rows: Sequence[Row]) -> Row:
         ),
         "answers differ": sum(not row["same"] for row in rows),
     }
+
+
+def main() -> None:
+    """Print what each question took in either installation, and what these amount to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("python", help="the other installation's interpreter")
+    parser.add_argument("--only", default="", metavar="REGEX", help="only questions that have this in their name")
+    parser.add_argument("--quick", action="store_true", help="few limits")
+    asked = parser.parse_args()
+    rows = compare_installations(
+        asked.python, only=asked.only, quick=asked.quick, on_event=lambda event: print(event.stage, file=sys.stderr)
+    )
+    print(format_json({"rows": rows, "summary": summarise(rows)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from optplan.lab.benchmarks.paper.experiments import Experiments, replay_sia_tables
-from optplan.lab.benchmarks.paper.running import Curves, Runner
-from optplan.lab.benchmarks.paper.setting import Trace, measure_variation, read_rows
 from optplan.lab.benchmarks.sweeps import describe_machine, describe_versions
 from optplan.lab.cluster.policies.pollux import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch
+from paper.experiments import Experiments, replay_sia_tables
+from paper.running import Curves, Runner
+from paper.setting import Trace, measure_variation, read_rows
 
 #: GPUs of the figures over time: 55 in figure 5, 112 in figure 7 (sections 6.2, 6.4); of figure 9, 120.
 FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS = 55.0, 112.0, 120.0
@@ -23,7 +23,7 @@ _PREDICTED = 4
 
 @dataclass
 class Gathered:
-    """What the page is made of; see :class:`~optplan.lab.benchmarks.paper.experiments.Experiments`."""
+    """What the page is made of; see :class:`~paper.experiments.Experiments`."""
 
     date: str
     machine: str

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from optplan.lab.benchmarks.paper.experiments import (
+from optplan.units import SECONDS_PER_HOUR
+from paper.experiments import (
     AUTOSCALED,
     EXACT,
     EXACT_ALIKE,
@@ -17,9 +18,8 @@ from optplan.lab.benchmarks.paper.experiments import (
     THERE,
     with_pollux_there,
 )
-from optplan.lab.benchmarks.paper.gathering import FIGURE7_GPUS, Gathered
-from optplan.lab.benchmarks.paper.running import Curve, Curves, compare, largest_factor
-from optplan.units import SECONDS_PER_HOUR
+from paper.gathering import FIGURE7_GPUS, Gathered
+from paper.running import Curve, Curves, compare, largest_factor
 
 _NAMES = {
     "bert": "BERT",

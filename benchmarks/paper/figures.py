@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from optplan.lab.benchmarks.paper.claims import average_arrivals, list_efficiency
-from optplan.lab.benchmarks.paper.experiments import AUTOSCALED, POLLUX, with_pollux_there
-from optplan.lab.benchmarks.paper.gathering import Gathered
-from optplan.lab.benchmarks.paper.running import Curves
 from optplan.reporting.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION
 from optplan.units import SECONDS_PER_HOUR
+from paper.claims import average_arrivals, list_efficiency
+from paper.experiments import AUTOSCALED, POLLUX, with_pollux_there
+from paper.gathering import Gathered
+from paper.running import Curves
 
 COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, GREY, "#8c6d31")
 #: Of lines beyond the colours.

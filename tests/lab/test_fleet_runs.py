@@ -1,4 +1,4 @@
-"""A fleet through losses: by hand where a trace says when, in the mean where they are drawn."""
+"""``benchmarks/fleet_runs.py``: a fleet through losses, by hand where a trace says when, in the mean where drawn."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fleet_runs import FleetRuns, down_times, replay_fleet, sample_fleet
 
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
@@ -15,7 +16,6 @@ from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.instances.files import read_instance
 from optplan.instances.spot_traces import SpotTrace, read_spot_trace
-from optplan.lab.fleet import FleetRuns, down_times, replay_fleet, sample_fleet
 
 #: Two spot VMs and one that stays, each at 3.6 usd/h and 1 s for its sample: 0.003 usd/s together.
 FLEET = SriftSolution(groups=(VmGroup(type="spot", count=2, batch=1), VmGroup(type="safe", count=1, batch=1)))

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from optplan.instances.files import write_text
-from optplan.lab.benchmarks.paper.claims import average_efficiency, list_claims, own_curve, reclaimed_share
-from optplan.lab.benchmarks.paper.experiments import (
+from optplan.units import SECONDS_PER_HOUR
+from paper.claims import average_efficiency, list_claims, own_curve, reclaimed_share
+from paper.experiments import (
     AGENTS,
     EXACT,
     ONE_WIDTH,
@@ -23,10 +24,9 @@ from optplan.lab.benchmarks.paper.experiments import (
     SINGLE,
     with_pollux_there,
 )
-from optplan.lab.benchmarks.paper.figures import draw_figures
-from optplan.lab.benchmarks.paper.gathering import FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS, Gathered
-from optplan.lab.benchmarks.paper.running import Curves
-from optplan.units import SECONDS_PER_HOUR
+from paper.figures import draw_figures
+from paper.gathering import FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS, Gathered
+from paper.running import Curves
 
 #: Policies are compared on other traces at the GPU-hours of exact widths at these budgets.
 _COMPARED = ("110", "130", "160", "200")

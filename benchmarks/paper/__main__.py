@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from optplan.errors import DataWarning, OptplanError
-from optplan.lab.benchmarks.paper.gathering import gather_all
-from optplan.lab.benchmarks.paper.pages import write_page
-from optplan.lab.benchmarks.paper.running import Runner
-from optplan.lab.benchmarks.paper.setting import QUICK, Scope, Setting
 from optplan.lab.benchmarks.sweeps import count_processors
 from optplan.progress import Event
 from optplan.units import parse_duration
+from paper.gathering import gather_all
+from paper.pages import write_page
+from paper.running import Runner
+from paper.setting import QUICK, Scope, Setting
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is not there yet, and write the page."""
-    parser = argparse.ArgumentParser(prog="python -m optplan.lab.benchmarks.paper", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m paper", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the public data")
     parser.add_argument(
         "--cells", type=Path, default=Path("out/paper"), help="what was simulated; default: %(default)s"

@@ -12,12 +12,12 @@ import numpy as np
 
 from optplan.instances.files import format_json, write_text
 from optplan.instances.plain_data import read_data
-from optplan.lab.benchmarks.paper.setting import Setting
 from optplan.lab.cluster.jobs import Sight
 from optplan.lab.cluster.policies.naming import make_policy
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.sweeps import Cell, Checksums, run
 from optplan.progress import Event, Listener
+from paper.setting import Setting
 
 Decided = TypeVar("Decided")
 _Name = TypeVar("_Name")

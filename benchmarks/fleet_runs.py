@@ -5,7 +5,8 @@ fleet, an interruption undoes what was done since the last complete checkpoint, 
 form does not have: a VM may be missing for a while before another one takes its place, the fleet waits for it (and pays
 for the others meanwhile, unless it is handed back), and VMs of a trace are lost together.
 
-With VMs replaced at once and lost at random, this is the closed form's own process, and its means are the same.
+With VMs replaced at once and lost at random, this is the closed form's own process, and its means are the same;
+:func:`follow_runs` follows many runs of that process at once.
 """
 
 from __future__ import annotations
@@ -63,6 +64,33 @@ class FleetRuns:
     def share_within(self, time_s: float) -> float:
         """Return the share of the runs that finished within a time; those that were cut off did not."""
         return float((np.nan_to_num(self.time_s, nan=math.inf) <= time_s).mean())
+
+
+def follow_runs(
+    work_s: float, rate_per_s: float, terms: Interruptions, *, samples: int, seed: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return total seconds, those paid, and interruptions (N,) of runs, each from one interruption to the next."""
+    stream = np.random.default_rng(seed)
+    pace_s = terms.checkpoint_every_s + terms.checkpoint_s
+    length_s = work_s + count_checkpoints(work_s, terms) * terms.checkpoint_s
+    total_s, billed_s, counts, done_s, waiting_s = np.zeros((5, samples))  # done: up to the last checkpoint
+    active = np.arange(samples)
+    while active.size:
+        left_s = waiting_s[active] + length_s - done_s[active]
+        gap_s = stream.exponential(1.0 / rate_per_s, active.size)
+        passed_s = np.minimum(gap_s, left_s)
+        total_s[active] += passed_s
+        billed_s[active] += passed_s
+        hit = gap_s < left_s
+        active, passed_s = active[hit], passed_s[hit]
+        reached_s = done_s[active] + np.maximum(0.0, passed_s - waiting_s[active])
+        done_s[active] = np.floor(reached_s / pace_s) * pace_s
+        counts[active] += 1
+        if terms.restart_billed:
+            waiting_s[active] = terms.restart_s
+        else:
+            total_s[active] += terms.restart_s
+    return total_s, billed_s, counts
 
 
 def sample_fleet(

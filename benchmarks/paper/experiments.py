@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from optplan.lab.benchmarks.paper.running import Curve, Curves, Point, Runner, gather, keep, watch
-from optplan.lab.benchmarks.paper.setting import GPU, SOLVERS, Setting, Trace, make_bursts, measure_variation
 from optplan.lab.cluster.policies.in_turn import InTurn
 from optplan.lab.cluster.policies.pollux import Knowledge
 from optplan.lab.cluster.profiled_jobs import Batch, make_jobs
@@ -23,6 +21,8 @@ from optplan.lab.cluster.replaying import replay
 from optplan.lab.sweeps import REVISION, Cell
 from optplan.lab.traces.sia import Timing
 from optplan.lab.traces.sia_workloads import Workload, read_workload
+from paper.running import Curve, Curves, Point, Runner, gather, keep, watch
+from paper.setting import GPU, SOLVERS, Setting, Trace, make_bursts, measure_variation
 
 EXACT, PUBLISHED, SINGLE = SOLVERS
 ONE_WIDTH = "one width for all jobs"
