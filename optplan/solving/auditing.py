@@ -1,0 +1,155 @@
+"""Audits: what jobs had of a cluster, beside the least that any scheduler could have given them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optplan.contracts.audits import Audit, AuditBound, AuditedClass
+from optplan.errors import UsageError, show_value
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.relaxing import has_pauses
+from optplan.formulations.boa.study.auditing import (
+    build_least_frontier,
+    gather_sizes,
+    list_favoured,
+)
+from optplan.schema import IntArray
+from optplan.units import SECONDS_PER_HOUR
+from optplan.verification.audits import require_trace, verify_audit
+
+if TYPE_CHECKING:
+    from optplan.instances.job_traces import JobTrace
+
+
+def audit(
+    instance: BoaInstance,
+    trace: JobTrace,
+    *,
+    gpu_hours: float | None = None,
+    mean_jct_s: float | None = None,
+) -> Audit:
+    """Bound from below what any scheduler could have made of the GPU-hours that jobs held.
+
+    Parameters
+    ----------
+    instance
+        The jobs' classes: epochs, speedups and pauses. Its budget and other limits are not looked at.
+    trace
+        The jobs, as :func:`optplan.read_trace` or :func:`optplan.draw_trace` return them.
+    gpu_hours
+        Which they held together; None for what the trace says of each, and then only jobs count of which it says all.
+    mean_jct_s
+        Their mean completion time in seconds; None where the trace says it, or where only the other is known.
+
+    Returns
+    -------
+    Audit
+        With pauses and without any: the least mean completion time with as many GPU-hours, the fewest GPU-hours for
+        that mean, and the prices that prove them; checked. Where no policy has so few GPU-hours, or so short a mean,
+        the other bound says so: what was had is not what instance and trace say, then.
+
+    Raises
+    ------
+    UsageError
+        When the trace is of another instance, what was had is not known, or is not a number above zero.
+    """
+    require_trace(instance, trace)
+    as_logged = gpu_hours is None and mean_jct_s is None
+    which = _choose_jobs(trace) if as_logged else np.arange(len(trace))
+    for name, given in (("gpu_hours", gpu_hours), ("mean_jct_s", mean_jct_s)):
+        if given is not None and not 0.0 < given < np.inf:
+            raise UsageError(f"{name}: got {show_value(given)}; a number above zero is needed")
+    if as_logged:
+        gpu_hours = float((trace.gpus * trace.run_s)[which].sum()) / SECONDS_PER_HOUR
+        mean_jct_s = float((trace.wait_s + trace.run_s)[which].mean())
+    made = _bound(instance, trace, which, gpu_hours, mean_jct_s)
+    if as_logged:
+        classes = {name: _tell_had(trace, which, name, own) for name, own in made.classes.items()}
+        made = made.replace(as_logged=True, classes=classes)
+    verify_audit(instance, made, trace).require()
+    return made
+
+
+def _bound(
+    instance: BoaInstance, trace: JobTrace, which: IntArray, gpu_hours: float | None, mean_jct_s: float | None
+) -> Audit:
+    """Bound what some jobs (n,) of a trace could have had at best."""
+    chosen = np.zeros(len(trace), dtype=np.bool_)
+    chosen[which] = True
+    sizes = gather_sizes(
+        instance,
+        {name: trace.size[chosen & (trace.class_index == place)] for place, name in enumerate(trace.classes)},
+    )
+    bounds: list[AuditBound | None] = []
+    best_gpus: Mapping[str, float] = {}
+    for pauses in (True, False) if has_pauses(instance) else (False,):
+        frontier = build_least_frontier(instance, sizes, pauses=pauses)
+        mean = None if gpu_hours is None else frontier.bound_mean(gpu_hours)
+        hours = None if mean_jct_s is None else frontier.bound_gpu_hours(mean_jct_s)
+        if gpu_hours is not None and mean is None and hours is None:
+            hours = frontier.find_least("gpu_hours")
+        if mean_jct_s is not None and hours is None and mean is None:
+            mean = frontier.find_least("mean_jct_s")
+        bounds += [mean, hours]
+        if mean is not None and not best_gpus:
+            best_gpus = frontier.best_gpus(mean.price)
+    classes = {
+        name: AuditedClass(jobs=round(float(weights.sum())), sizes=own, weights=weights, best_gpus=best_gpus.get(name))
+        for name, (own, weights) in sizes.items()
+    }
+    return Audit(
+        **instance.origin(),
+        trace=trace.name,
+        gpu_hours=gpu_hours,
+        mean_jct_s=mean_jct_s,
+        bounds=tuple(each for each in bounds if each is not None),
+        classes=classes,
+        favoured=list_favoured(instance, sizes),
+        assumptions=_list_assumptions(instance, trace, which),
+    )
+
+
+def _choose_jobs(trace: JobTrace) -> IntArray:
+    """Return the jobs of which the trace says GPUs, run and wait."""
+    which = np.flatnonzero(np.isfinite(trace.gpus * trace.run_s + trace.wait_s))
+    if not which.size:
+        message = (
+            f"the trace {trace.name!r} says of no job on how many GPUs it ran, for how long, and how long it waited"
+        )
+        raise UsageError(f"gpu_hours: {message}; give the GPU-hours that all jobs held (--gpu-hours)")
+    return which
+
+
+def _tell_had(trace: JobTrace, which: IntArray, name: str, own: AuditedClass) -> AuditedClass:
+    """Return the jobs of a class with what they had."""
+    mine = which[trace.class_index[which] == trace.classes.index(name)]
+    return own.replace(
+        mean_jct_s=float((trace.wait_s + trace.run_s)[mine].mean()),
+        gpu_hours=float((trace.gpus * trace.run_s)[mine].sum()) / SECONDS_PER_HOUR,
+        wait_s=float(trace.wait_s[mine].mean()),
+    )
+
+
+def _list_assumptions(instance: BoaInstance, trace: JobTrace, which: IntArray) -> tuple[str, ...]:
+    """Say for what the bounds hold."""
+    widest = {name: int(instance.options(name).widths.max()) for name in instance.classes}
+    least, most = min(widest.values()), max(widest.values())
+    widths = f"{most}" if least == most else f"{least} to {most}, by class"
+    others = len(trace) - which.size
+    left_out = f"; {others:,} others are left out, of which the trace does not say all" if others else ""
+    said = [
+        f"the same {which.size:,} jobs, each of its size in {trace.name}, and all completed{left_out}",
+        "jobs run at the speeds of the instance, whoever runs beside them: with the batch sizes and the placements "
+        "for which it has them, whatever the placement",
+        f"no job is faster on more GPUs than the widest known (up to {widths})",
+        "a policy may start, stop and change jobs at any moment; starts and changes pause them as the instance says, "
+        "or, in the bound for all policies, not at all",
+    ]
+    if len(instance.gpu_types) > 1:
+        said.append(f"a GPU-hour counts the same on {', '.join(instance.gpu_types)}")
+    if trace.left_out:
+        said.append(f"of the trace was left out: {trace.left_out}")
+    return tuple(said)
