@@ -127,7 +127,7 @@ def _check_jobs(found: Checks, audit: Audit, trace: JobTrace) -> None:
             }
             for what, (claimed, known) in had.items():
                 told = np.nan if claimed is None else claimed
-                found.compare(what, name, told, known, TOLERANCE * known, _SAME)
+                found.compare(what, name, told, known, TOLERANCE * abs(known), _SAME)
     if audit.as_logged:
         total = {"mean_jct_s": (trace.wait_s + trace.run_s)[counted].mean(), "gpu_hours": held_h[counted].sum()}
         for what, known in total.items():
