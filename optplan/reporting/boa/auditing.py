@@ -116,6 +116,12 @@ def say_remedies(audit: Audit) -> list[str]:
     return said
 
 
+def list_remarks(audit: Audit) -> list[str]:
+    """List what would close the gap, and for what the bounds hold, a line each."""
+    remedies = [f"to gain: {each}" for each in say_remedies(audit)]
+    return [*remedies, *(f"assumed: {each}" for each in audit.assumptions)]
+
+
 def build_audit_page(instance: BoaInstance, audit: Audit) -> Page:
     """Gather the report of an audit."""
     sections = [Section("bounds", "What no policy can beat", [bound_table(audit)])]
