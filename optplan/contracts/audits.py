@@ -47,10 +47,11 @@ class AuditedClass(FrozenModel):
 
 
 class Gap(NamedTuple):
-    """What a class adds to what the mean of all jobs is above its bound, in seconds of that mean; neither below 0."""
+    """What a class adds to what the mean of all jobs is above its bound, in seconds of that mean."""
 
     waiting_s: float  #: Its jobs waited without GPUs.
-    running_s: float  #: They ran on other GPUs than on a least path, and changed them at other times.
+    #: They ran on other widths than on a least path; below 0 only where they paused less than the instance says.
+    running_s: float
 
 
 class Audit(FrozenModel):

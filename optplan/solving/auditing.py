@@ -137,16 +137,15 @@ def _list_assumptions(instance: BoaInstance, trace: JobTrace, which: IntArray) -
     """Say for what the bounds hold."""
     widest = {name: int(instance.options(name).widths.max()) for name in instance.classes}
     least, most = min(widest.values()), max(widest.values())
-    widths = f"{most}" if least == most else f"{least} to {most}, by class"
+    widths = f"{most} GPUs" if least == most else f"{least} to {most} GPUs, by class"
     others = len(trace) - which.size
-    left_out = f"; {others:,} others are left out, of which the trace does not say all" if others else ""
+    left_out = f"; {others:,} more are left out, of which it does not say all" if others else ""
     said = [
         f"the same {which.size:,} jobs, each of its size in {trace.name}, and all completed{left_out}",
-        "jobs run at the speeds of the instance, whoever runs beside them: with the batch sizes and the placements "
-        "for which it has them, whatever the placement",
-        f"no job is faster on more GPUs than the widest known (up to {widths})",
-        "a policy may start, stop and change jobs at any moment; starts and changes pause them as the instance says, "
-        "or, in the bound for all policies, not at all",
+        "jobs run as fast as the instance says, at its batch sizes, whoever runs beside them and wherever their GPUs are",
+        f"they get no faster beyond the widest width that is known ({widths})",
+        "policies may start, stop and change jobs at any moment; starts and changes pause them as the instance says, or, "
+        "for the bound on all policies, not at all",
     ]
     if len(instance.gpu_types) > 1:
         said.append(f"a GPU-hour counts the same on {', '.join(instance.gpu_types)}")

@@ -18,8 +18,8 @@ from optplan.units import SECONDS_PER_HOUR, format_duration
 #: Points of a curve.
 _MOST_POINTS = 300
 _READ_GAPS = (
-    "In seconds of the mean completion time of all jobs: the columns add up to the gap to the bound. A class is charged "
-    "for the GPU-hours that it held, too, at the price at which the bound is the largest.",
+    "In seconds of the mean completion time of all jobs: waiting and widths add up to the gap to the bound. A class is "
+    "charged for the GPU-hours that it held, too, at the price at which the bound is the largest.",
 )
 _READ_CURVE = "No policy has a point below a line. It falls where more GPU-hours buy time."
 
@@ -66,7 +66,7 @@ def bound_table(audit: Audit) -> Table:
         who = "pausing as the instance says" if pauses else "all policies"
         times = _compare(audit.mean_jct_s, mean), _compare(audit.gpu_hours, hours)
         rows.append(Row((who, _write(mean), times[0], _write(hours), times[1])))
-    columns = numbers("least mean with as many GPU-hours", "had", "fewest GPU-hours for the mean", "had ")
+    columns = numbers("least mean with as many GPU-hours", "took", "fewest GPU-hours for the mean", "held")
     return Table("What no policy can beat", [Column("policies"), *columns], rows)
 
 
@@ -90,7 +90,7 @@ def gap_table(audit: Audit) -> Table | None:
     total = [sum(each) for each in zip(*gaps.values(), strict=True)]
     took = format_duration(audit.mean_jct_s or 0.0)
     cells = ("all jobs", f"{audit.num_jobs:,}", took, "", "", *(f"{each:,.1f}" for each in total))
-    names = ("jobs", "took", "GPUs", "GPUs at best", "waiting, s", "GPUs while running, s")
+    names = ("jobs", "took", "GPUs", "GPUs at best", "waiting, s", "widths, s")
     return Table("Where the gap is", [Column("class"), *numbers(*names)], [*rows, Row(cells, "own")])
 
 
@@ -100,10 +100,10 @@ def say_remedies(audit: Audit) -> list[str]:
     if not gaps or bound is None:
         return []
     said = [
-        f"waiting: {format_duration(sum(each.waiting_s for each in gaps.values()))} of the mean, by GPUs when they are "
-        "needed, or an order of the queue",
-        f"GPUs while running: {format_duration(sum(each.running_s for each in gaps.values()))}, by widths of the "
-        "frontier's plan, class by class and epoch by epoch",
+        f"waiting: {format_duration(sum(each.waiting_s for each in gaps.values()))} of the mean, by GPUs that are there "
+        "when they are needed, or another order of the queue",
+        f"widths: {format_duration(sum(each.running_s for each in gaps.values()))}, by those of a plan within as many "
+        "GPUs on average, and where these change",
     ]
     free = audit.bound("mean_jct_s", pauses=False)
     if bound.pauses and free is not None:
