@@ -19,6 +19,9 @@ from optplan.contracts import (
 from optplan.contracts.configurations import (
     Configuration as Configuration,
 )
+from optplan.contracts.audits import (
+    Audit as Audit,
+)
 from optplan.errors import (
     OptplanError as OptplanError,
 )
@@ -97,6 +100,11 @@ from optplan.instances.files import (
 from optplan.instances.generators import (
     random_boa as random_boa,
     random_srift as random_srift,
+)
+from optplan.instances.job_traces import (
+    JobTrace as JobTrace,
+    draw_trace as draw_trace,
+    read_trace as read_trace,
 )
 from optplan.instances.model_cards import (
     card as card,

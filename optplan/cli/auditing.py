@@ -21,7 +21,8 @@ _HOURS = {BudgetUnit.GPU_HOUR: 1.0, BudgetUnit.GPU_MINUTE: 1.0 / MINUTES_PER_HOU
     short_help="What any scheduler could have made of the GPU-hours held.",
     examples=(
         "optplan audit sacct.txt --from sacct --class-pattern '^[a-z]+' --report audit.html",
-        "optplan audit jobs.csv --instance mine.json -o audit.json && optplan verify mine.json audit.json --jobs jobs.csv",
+        "optplan audit jobs.csv --instance mine.json -o audit.json",
+        "optplan verify mine.json audit.json --jobs jobs.csv",
         "optplan audit boa-newtrace --jobs 960 --gpu-hours 5000gpu-h --mean-jct 50min",
     ),
     renamed={"gpu_hours": "--gpu-hours", "mean_jct_s": "--mean-jct"},

@@ -54,14 +54,15 @@ def verify(
     from optplan.instances.plain_data import read_data
     from optplan.reporting.boa.breakdown import require_boa
     from optplan.reporting.verification_tables import say_audit_verdict, say_verdict, verification_table
-    from optplan.verification import verify_audit, verify_capped
+    from optplan.verification import verify as verify_judged
+    from optplan.verification import verify_capped
 
     instance = read_amended(instance_name, changes)
     data = read_data(result_path, most_bytes=LARGEST_RESULT)
     if is_audit(data):
-        boa, audit = require_boa(instance), parse_audit(data, path=result_path.name)
-        trace = None if jobs is None else read_trace(jobs, boa)
-        verification = verify_audit(boa, audit, trace, time_limit_s=time_limit)
+        trace = None if jobs is None else read_trace(jobs, require_boa(instance))
+        audit = parse_audit(data, path=result_path.name)
+        verification = verify_judged(instance, audit, jobs=trace, time_limit_s=time_limit)
         said = say_audit_verdict(instance, verification)
     elif jobs is not None:
         raise UsageError("--jobs: only audits are of jobs; leave it out")

@@ -11,6 +11,9 @@ from optplan.schema import ByName, FrozenModel, NumberRow
 #: What is bounded while there is no more than so much of the other.
 Measured: TypeAlias = Literal["mean_jct_s", "gpu_hours"]
 
+#: What sums in another order may differ by, relative to the mean.
+_ROUNDING = 1e-9
+
 
 class AuditBound(FrozenModel):
     """What no policy can have less of, by weak duality: the sum of ``least`` minus ``price`` times ``given``."""
@@ -50,8 +53,7 @@ class Gap(NamedTuple):
     """What a class adds to what the mean of all jobs is above its bound, in seconds of that mean."""
 
     waiting_s: float  #: Its jobs waited without GPUs.
-    #: They ran on other widths than on a least path; below 0 only where they paused less than the instance says.
-    running_s: float
+    running_s: float  #: They ran on other widths, or changed them at other times, than on a least path.
 
 
 class Audit(FrozenModel):
@@ -86,16 +88,21 @@ class Audit(FrozenModel):
 
     @property
     def nearest(self) -> AuditBound | None:
-        """The bound on the mean that what was had is held against: with pauses, unless it took less than that."""
+        """The bound on the mean that what was had is held against: with pauses, unless some class had less."""
         found = [self.bound("mean_jct_s", pauses=pauses) for pauses in (True, False)]
-        return next((each for each in found if each and each.bound <= (self.mean_jct_s or 0.0)), None)
+        known = [each for each in found if each is not None and each.bound <= (self.mean_jct_s or 0.0)]
+        least = -_ROUNDING * (self.mean_jct_s or 0.0)
+        kept = (each for each in known if all(gap.running_s >= least for gap in self._split(each).values()))
+        return next(kept, known[-1] if known else None)
 
     def gaps(self) -> dict[str, Gap]:
         """Return by class what it adds to the gap, which these add up to; nothing where that is not known by class."""
-        bound, gaps = self.nearest, {}
-        if not self.as_logged or bound is None:
-            return {}
-        for name, own in self.classes.items():
+        return {} if self.nearest is None else self._split(self.nearest)
+
+    def _split(self, bound: AuditBound) -> dict[str, Gap]:
+        """Split what the mean is above a bound by class."""
+        gaps = {}
+        for name, own in self.classes.items() if self.as_logged else ():
             share = own.jobs / self.num_jobs
             waiting_s, took_s = share * (own.wait_s or 0.0), share * (own.mean_jct_s or 0.0)
             gaps[name] = Gap(waiting_s, took_s - waiting_s + bound.price * (own.gpu_hours or 0.0) - bound.least[name])

@@ -84,8 +84,23 @@ def draw_trace(
 ) -> JobTrace:
     """Draw arrivals from the rates of the classes: Poisson streams, which follow their pattern where they have one.
 
-    The first ``jobs`` are taken, or all within ``span_s``; it begins at midnight. The jobs of a clump arrive at once.
-    Sizes are the mean; of classes of a log they are lognormal, with the spread that they had there.
+    Clumps arrive at once. Sizes are all the mean, but of classes of a log lognormal with the spread that it had.
+
+    Parameters
+    ----------
+    instance
+        The classes.
+    jobs, span_s
+        How many jobs, the first ones; or all that arrive within so many seconds, which begin at midnight.
+    seed
+        The same seed gives the same jobs.
+
+    Raises
+    ------
+    UsageError
+        When not exactly one of the two is given, or is out of its range.
+    DataError
+        When no job arrives in the span.
     """
     if (jobs is None) is (span_s is None):
         raise UsageError("--jobs, --span: give one of them, how many jobs are drawn or for how long they arrive")
@@ -155,6 +170,18 @@ def read_trace(path: Path | str, instance: BoaInstance) -> JobTrace:
     """Read the jobs table (CSV or Parquet) that ``optplan import log --jobs`` wrote, with the instance of it.
 
     Jobs whose size nobody knows have the mean size of their class, with a DataWarning.
+
+    Parameters
+    ----------
+    path
+        The table.
+    instance
+        That of the same import.
+
+    Raises
+    ------
+    DataError
+        When the table cannot be read, or has another class.
     """
     path = Path(path)
     ids: list[str] = []

@@ -142,10 +142,10 @@ def _list_assumptions(instance: BoaInstance, trace: JobTrace, which: IntArray) -
     left_out = f"; {others:,} more are left out, of which it does not say all" if others else ""
     said = [
         f"the same {which.size:,} jobs, each of its size in {trace.name}, and all completed{left_out}",
-        "jobs run as fast as the instance says, at its batch sizes, whoever runs beside them and wherever their GPUs are",
+        "jobs run as fast as the instance says, at its batch sizes, whoever is beside them and wherever their GPUs are",
         f"they get no faster beyond the widest width that is known ({widths})",
-        "policies may start, stop and change jobs at any moment; starts and changes pause them as the instance says, or, "
-        "for the bound on all policies, not at all",
+        "policies may start, stop and change jobs at any moment; starts and changes pause them as the instance says, "
+        "or, for the bound on all policies, not at all",
     ]
     if len(instance.gpu_types) > 1:
         said.append(f"a GPU-hour counts the same on {', '.join(instance.gpu_types)}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.contracts import Verification
+from optplan.contracts import Instance, Verification
 from optplan.contracts.audits import Audit, AuditBound
 from optplan.contracts.judgement import RefutedError
 from optplan.errors import UsageError
@@ -24,10 +24,12 @@ _SAME = "the figure must equal the one that the jobs of the trace give"
 
 
 def verify_audit(
-    instance: BoaInstance, audit: Audit, trace: JobTrace | None = None, *, time_limit_s: float | None = None
+    instance: Instance, audit: Audit, trace: JobTrace | None = None, *, time_limit_s: float | None = None
 ) -> Verification:
     """Check every bound of an audit, and with the jobs that it is of their sizes and what they had."""
     start = time.perf_counter()
+    if not isinstance(instance, BoaInstance):
+        raise UsageError(f"audits are of BOA instances, and {instance.name!r} is of another formulation")
     if audit.instance_hash != instance.content_hash():
         known, own = audit.instance_hash[:12], instance.content_hash()[:12]
         message = f"the audit was made for {audit.instance_name!r} with hash {known}, this one has {own}"

@@ -80,5 +80,5 @@ def test_audits_and_results_are_not_taken_for_one_another(run: Runner, tmp_path:
     assert "--jobs: only audits are of jobs" in run("verify", "boa-two-epochs", result, "--jobs", EXAMPLE).err
     assert run("audit", *DRAWN, "--gpu-hours", "300gpu-h", "-o", audit).code == 0
     assert "is of formulation 'rubberband'" in run("verify", "rubberband-two-stages", audit).err
-    assert "is an audit, not a plan" in run("export", "slurm", audit, "--into", tmp_path / "out").err
+    assert "is an audit, not a plan" in run("run", audit).err
     assert "the audit was made for" in run("verify", "boa-two-epochs", audit).err

@@ -41,6 +41,7 @@ def _say_favoured(audit: Audit) -> str:
 
 def _say_bounds(audit: Audit) -> Iterator[str]:
     of = "mean_jct_s" if audit.gpu_hours is not None else "gpu_hours"
+    first = next((each for each in audit.bounds if each.of == of), None)
     for bound in audit.bounds:
         who = "no policy that pauses as the instance says" if bound.pauses else "no policy at all"
         had = audit.mean_jct_s if bound.of == "mean_jct_s" else audit.gpu_hours
@@ -49,7 +50,8 @@ def _say_bounds(audit: Audit) -> Iterator[str]:
         elif bound.of == of:
             times = "" if had is None else f" ({had / bound.bound:.3g} times as much)"
             limit = "with as many" if of == "mean_jct_s" else "for that"
-            yield f"{limit} {who} takes less than {_write(bound)}{times}"
+            begun = f"{limit} {who} takes less than" if bound is first else f"{who} less than"
+            yield f"{begun} {_write(bound)}{times}"
 
 
 def _write(bound: AuditBound | None) -> str:
@@ -74,6 +76,10 @@ def _compare(had: float | None, bound: AuditBound | None) -> str:
     return NOTHING if had is None or bound is None else f"x {had / bound.bound:.4g}"
 
 
+def _round(seconds: float) -> str:
+    return f"{round(seconds, 1) + 0.0:,.1f}"  # what is nothing has no sign
+
+
 def gap_table(audit: Audit) -> Table | None:
     """List by class where the gap is; None where that is not known."""
     gaps = audit.gaps()
@@ -86,10 +92,10 @@ def gap_table(audit: Audit) -> Table | None:
         gpus = format_gpus((own.gpu_hours or 0.0) / run_h) if run_h else NOTHING
         best = NOTHING if own.best_gpus is None else format_gpus(own.best_gpus)
         took = format_duration(own.mean_jct_s or 0.0)
-        rows.append(Row((name, f"{own.jobs:,}", took, gpus, best, f"{gap.waiting_s:,.1f}", f"{gap.running_s:,.1f}")))
+        rows.append(Row((name, f"{own.jobs:,}", took, gpus, best, *map(_round, gap))))
     total = [sum(each) for each in zip(*gaps.values(), strict=True)]
     took = format_duration(audit.mean_jct_s or 0.0)
-    cells = ("all jobs", f"{audit.num_jobs:,}", took, "", "", *(f"{each:,.1f}" for each in total))
+    cells = ("all jobs", f"{audit.num_jobs:,}", took, "", "", *map(_round, total))
     names = ("jobs", "took", "GPUs", "GPUs at best", "waiting, s", "widths, s")
     return Table("Where the gap is", [Column("class"), *numbers(*names)], [*rows, Row(cells, "own")])
 
@@ -99,16 +105,17 @@ def say_remedies(audit: Audit) -> list[str]:
     gaps, bound = audit.gaps(), audit.nearest
     if not gaps or bound is None:
         return []
+    waiting, widths = (format_duration(sum(parts)) for parts in zip(*gaps.values(), strict=True))
     said = [
-        f"waiting: {format_duration(sum(each.waiting_s for each in gaps.values()))} of the mean, by GPUs that are there "
-        "when they are needed, or another order of the queue",
-        f"widths: {format_duration(sum(each.running_s for each in gaps.values()))}, by those of a plan within as many "
-        "GPUs on average, and where these change",
+        f"waiting: {waiting} of the mean, by GPUs that are there when they are needed, or another order of the queue",
+        f"widths: {widths}, by those of a plan within as many GPUs on average, and where these change",
     ]
-    free = audit.bound("mean_jct_s", pauses=False)
-    if bound.pauses and free is not None:
+    ends = [audit.bound("mean_jct_s", pauses=pauses) for pauses in (True, False)]
+    if ends[0] is not None and ends[1] is not None:
+        apart = format_duration(ends[0].bound - ends[1].bound)
+        more = f"{apart} more, by starts and changes that take no time"
         said.append(
-            f"pauses: {format_duration(bound.bound - free.bound)} more, by starts and changes that take no time"
+            f"pauses: {more if bound.pauses else f'{apart} of that is out of reach with those of the instance'}"
         )
     if audit.lost_gpu_hours:
         worth = format_duration(bound.price * audit.lost_gpu_hours)

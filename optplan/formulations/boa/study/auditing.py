@@ -48,7 +48,7 @@ def gather_sizes(instance: BoaInstance, by_class: Mapping[str, FloatArray]) -> d
 
 
 def _tell_apart(sizes: FloatArray, most: int) -> Sizes:
-    """Return the sizes there are; where these are too many, spaced by ratio, with jobs between two as shares of both."""
+    """Return the sizes there are; where these are too many, some by ratio, with jobs between two as shares of both."""
     known, counts = np.unique(sizes, return_counts=True)
     if known.size <= most:
         return Sizes(known, counts.astype(float))
@@ -58,8 +58,9 @@ def _tell_apart(sizes: FloatArray, most: int) -> Sizes:
     grid = np.union1d(known[:1], grid)
     left = np.clip(np.searchsorted(grid, sizes, side="right") - 1, 0, grid.size - 2)
     share = (sizes - grid[left]) / (grid[left + 1] - grid[left])
-    weights = np.bincount(left, 1.0 - share, grid.size) + np.bincount(left + 1, share, grid.size)
-    return Sizes(grid[weights > 0.0], weights[weights > 0.0])
+    weights: FloatArray = np.bincount(left, 1.0 - share, grid.size) + np.bincount(left + 1, share, grid.size)
+    kept = weights > 0.0
+    return Sizes(np.asarray(grid[kept]), np.asarray(weights[kept]))
 
 
 @dataclass(frozen=True, eq=False)
