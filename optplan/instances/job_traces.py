@@ -23,7 +23,9 @@ from optplan.schema import FloatArray, IntArray, freeze
 from optplan.units import SECONDS_PER_HOUR
 
 #: Columns of numbers that are read of a jobs table.
-_NUMBERS = ("submit_s", "start_s", "run_s", "gpus", "size_gpu_hours")
+_NUMBERS = ("submit_s", "start_s", "run_s", "gpus", "completed", "size_gpu_hours")
+#: What stands for whether a run was completed.
+_TRUTHS = {"true": 1.0, "false": 0.0}
 #: Most jobs that are drawn.
 _MOST_JOBS = 10_000_000
 #: How much longer a span is taken when it had too few jobs.
@@ -46,6 +48,7 @@ class JobTrace:
     run_s: FloatArray
     wait_s: FloatArray
     span_s: float  #: Seconds over which the jobs arrive.
+    completed: FloatArray | None = None  #: (N,) Whether its run was completed, 1 or 0; None where nobody says it.
     left_out: str = ""  #: What was left out or taken for granted, in words.
 
     def __post_init__(self) -> None:
@@ -198,7 +201,7 @@ def read_trace(path: Path | str, instance: BoaInstance) -> JobTrace:
 def _read_number(path: Path, line: int, column: str, text: str) -> float:
     """Read a number of at least zero; NaN where there is none."""
     try:
-        number = float(text) if text else math.nan
+        number = _TRUTHS[text] if text in _TRUTHS else float(text) if text else math.nan
     except ValueError:
         number = -1.0
     if number < 0.0 or math.isinf(number):
@@ -230,7 +233,7 @@ def _make_trace(
     """Put jobs of a log (N,) in their order; classes of which no size is known may be missing in the instance."""
     places = {each: place for place, each in enumerate(instance.classes)}
     class_index = np.array([places.get(label, -1) for label in labels], dtype=np.int64)
-    submit_s, start_s, run_s, gpus, sizes_h = numbers.values()
+    submit_s, start_s, run_s, gpus, completed, sizes_h = numbers.values()
     arrive_s = np.where(np.isnan(submit_s), start_s, submit_s)
     left_out: list[str] = []
     for label in sorted({label for label in labels if label not in places}):
@@ -267,5 +270,6 @@ def _make_trace(
         run_s=freeze(run_s[kept]),
         wait_s=freeze(np.maximum(start_s - submit_s, 0.0)[kept]),
         span_s=float(arrive_s[-1]) * kept.size / max(kept.size - 1, 1),
+        completed=freeze(completed[kept]),
         left_out="; ".join(left_out),
     )

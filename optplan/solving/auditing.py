@@ -68,7 +68,9 @@ def audit(
     made = _bound(instance, trace, which, gpu_hours, mean_jct_s)
     if as_logged:
         classes = {name: _tell_had(trace, which, name, own) for name, own in made.classes.items()}
-        made = made.replace(as_logged=True, classes=classes)
+        lost = None if trace.completed is None else which[trace.completed[which] == 0.0]
+        lost_h = None if lost is None else float((trace.gpus * trace.run_s)[lost].sum()) / SECONDS_PER_HOUR
+        made = made.replace(as_logged=True, classes=classes, lost_gpu_hours=lost_h)
     verify_audit(instance, made, trace).require()
     return made
 
@@ -141,7 +143,7 @@ def _list_assumptions(instance: BoaInstance, trace: JobTrace, which: IntArray) -
     others = len(trace) - which.size
     left_out = f"; {others:,} more are left out, of which it does not say all" if others else ""
     said = [
-        f"the same {which.size:,} jobs, each of its size in {trace.name}, and all completed{left_out}",
+        f"the same {which.size:,} jobs, each of its size in {trace.name}, which is done whole{left_out}",
         "jobs run as fast as the instance says, at its batch sizes, whoever is beside them and wherever their GPUs are",
         f"they get no faster beyond the widest width that is known ({widths})",
         "policies may start, stop and change jobs at any moment; starts and changes pause them as the instance says, "

@@ -132,5 +132,9 @@ def _check_jobs(found: Checks, audit: Audit, trace: JobTrace) -> None:
                 found.compare(what, name, told, known, TOLERANCE * abs(known), _SAME)
     if audit.as_logged:
         total = {"mean_jct_s": (trace.wait_s + trace.run_s)[counted].mean(), "gpu_hours": held_h[counted].sum()}
+        if audit.lost_gpu_hours is not None and trace.completed is not None:
+            total["lost_gpu_hours"] = held_h[counted & (trace.completed == 0.0)].sum()
         for what, known in total.items():
-            found.compare(what, "", getattr(audit, what) or np.nan, float(known), TOLERANCE * float(known), _SAME)
+            claimed = getattr(audit, what)
+            told = np.nan if claimed is None else claimed
+            found.compare(what, "", told, float(known), TOLERANCE * float(known), _SAME)

@@ -79,6 +79,6 @@ def test_audits_and_results_are_not_taken_for_one_another(run: Runner, tmp_path:
     assert run("solve", "boa-two-epochs", "-o", result).code == 0
     assert "--jobs: only audits are of jobs" in run("verify", "boa-two-epochs", result, "--jobs", EXAMPLE).err
     assert run("audit", *DRAWN, "--gpu-hours", "300gpu-h", "-o", audit).code == 0
-    assert "is of formulation 'rubberband'" in run("verify", "rubberband-two-stages", audit).err
+    assert "audits are of BOA instances" in run("verify", "rubberband-two-stages", audit).err
     assert "is an audit, not a plan" in run("run", audit).err
     assert "the audit was made for" in run("verify", "boa-two-epochs", audit).err

@@ -45,6 +45,7 @@ def _make_trace(*, said: bool = True) -> JobTrace:
         run_s=9360.0 * known,
         wait_s=200.0 * known,
         span_s=10.0,
+        completed=np.array([1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.0]),
     )
 
 
@@ -62,6 +63,7 @@ def test_what_was_had_is_what_the_trace_says(sound: Audit) -> None:
     assert sound.num_jobs == 6
     assert sound.mean_jct_s == 9560.0
     assert sound.gpu_hours == pytest.approx(15.6)
+    assert sound.lost_gpu_hours == pytest.approx(2.6)  # one of the six was not completed
     assert {name: (each.jobs, each.wait_s) for name, each in sound.classes.items()} == {
         "a": (4, 200.0),
         "b": (2, 200.0),
@@ -139,6 +141,7 @@ def _drop_class(sound: Audit) -> Audit:
         pytest.param(_forge_class(weights=[0.0, 1.0, 3.0]), "sizes", id="larger-jobs"),
         pytest.param(_forge_class(wait_s=0.0), "wait_s", id="no-waiting"),
         pytest.param(_forge_class(gpu_hours=1.0), "gpu_hours", id="fewer-hours-of-a-class"),
+        pytest.param(lambda it: it.replace(lost_gpu_hours=0.0), "lost_gpu_hours", id="nothing-lost"),
         pytest.param(lambda it: it.replace(mean_jct_s=9999.0), "mean_jct_s", id="longer-mean"),
         pytest.param(lambda it: it.replace(favoured=("a",)), "favoured", id="favoured"),
         pytest.param(lambda it: it.replace(classes={}), "class", id="no-class"),
