@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +11,14 @@ import pytest
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.job_traces import JobTrace
+from optplan.lab.cluster.bounding import audit_outcome
 from optplan.lab.cluster.jobs import Job, SchedulingPolicy, Sight, TabledApplication, Wish
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.boa import follow_plan
 from optplan.lab.cluster.policies.in_turn import EqualShare, LeastAttained, hold_one_width
+from optplan.lab.cluster.profiled_jobs import make_jobs
 from optplan.lab.cluster.replaying import replay
+from optplan.lab.traces.sia_workloads import read_workload
 from optplan.solving import build_plan, solve
 from optplan.solving.auditing import audit
 from optplan.speedup import TableSpeedup
@@ -108,3 +112,37 @@ def test_no_policy_is_below_its_bound(seed: int) -> None:
     for bound in found.bounds:
         had = mean_jct_s if bound.of == "mean_jct_s" else outcome.gpu_hours
         assert had >= bound.bound * (1.0 - ROUNDING)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4, 5])
+def test_an_outcome_is_audited_by_what_is_true_of_its_jobs(seed: int) -> None:
+    """Jobs of size 1 have the bounds of the instance that they were made of, and what they had adds up."""
+    instance, trace, jobs = draw_case(seed)
+    outcome = simulate(seed, instance, jobs)
+    found = audit_outcome(outcome)
+    assert found is not None
+    asked = audit(instance, trace, gpu_hours=outcome.gpu_hours, mean_jct_s=float(outcome.jct_s.mean()))
+    assert [each.bound for each in found.bounds] == pytest.approx([each.bound for each in asked.bounds])
+    assert found.gpu_hours == pytest.approx(outcome.gpu_hours)
+    assert sum(part for gap in found.gaps().values() for part in gap) >= 0.0
+
+
+def test_jobs_that_never_run_leave_nothing_to_bound() -> None:
+    """A job without any width is not completed, so there is no audit."""
+    outcome = replay([Job("x", "a", 0.0, TabledApplication({}, 1))], hold_one_width(1), gpus_per_node=4)
+    assert audit_outcome(outcome) is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "with_pauses", "without"), [(16, 1.20, 1.325), (4, 1.352, 1.585), (1, 1.279, 1.479)]
+)
+def test_one_width_on_newtrace_against_the_least(
+    data_pack: Path, policy: int, with_pauses: float, without: float
+) -> None:
+    """On newTrace 1, at Sia's slowdowns, one width for all is so many times the least at the fastest placements."""
+    workload = read_workload(data_pack / "sia/workloads/newtrace/workload-1.csv")
+    jobs, gpus_per_node = make_jobs(workload, data_pack / "sia/traces", "aws", slowdown=True)
+    found = audit_outcome(replay(jobs, hold_one_width(policy), gpus_per_node=gpus_per_node))
+    assert found is not None
+    ratios = [(found.mean_jct_s or 0.0) / each.bound for each in found.bounds if each.of == "mean_jct_s"]
+    assert ratios == pytest.approx([with_pauses, without], rel=0.01)
