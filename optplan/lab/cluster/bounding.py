@@ -55,7 +55,7 @@ def audit_outcome(outcome: Outcome) -> Audit | None:
 def _state_class(truth: Application, outcome: Outcome) -> JobClass:
     """State what is true of an application, each width at its fastest placement."""
     ran = truth.provenance if isinstance(truth, ProfiledApplication) else {}
-    widest = truth.largest_width(max(_WIDEST, *(sum(spread) for spread in ran)))
+    widest = truth.largest_width(max([_WIDEST, *(sum(spread) for spread in ran)]))
     truth.epoch_times_s(consolidate(widest, outcome.gpus_per_node))  # profiles derive all widths up to one at once
     spreads: list[Spread] = [consolidate(width, outcome.gpus_per_node) for width in range(1, widest + 1)]
     spreads += [*ran, *(truth.list_measured() if isinstance(truth, ProfiledApplication) else ())]
