@@ -207,7 +207,7 @@ def test_what_was_had_may_be_given() -> None:
 
 def test_wrong_questions_are_refused(sound: Audit) -> None:
     """What was had has to be known, and trace and audit to be of the instance."""
-    with pytest.raises(UsageError, match=r"says of no job on how many GPUs.*--gpu-hours"):
+    with pytest.raises(UsageError, match=r"says of no job its GPUs.*--gpu-hours"):
         audit(INSTANCE, _make_trace(said=False))
     with pytest.raises(UsageError, match="gpu_hours: got -1"):
         audit(INSTANCE, TRACE, gpu_hours=-1.0)
