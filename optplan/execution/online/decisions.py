@@ -101,6 +101,11 @@ class Allocator:
             self._withdraw(before)
             self._file(job, before.number)
 
+    def advance(self, name: str, epochs_done: int, expected_left_s: float) -> bool:
+        """Tell how far a job is that stays where it is; say whether what was decided holds, else tell all of it."""
+        one = self._claims[name]
+        return self._stays(one, replace(one.job, epochs_done=epochs_done, expected_left_s=expected_left_s))
+
     def drop(self, name: str) -> None:
         """Tell of a job that is over."""
         one = self._claims.pop(name, None)

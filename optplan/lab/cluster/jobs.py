@@ -227,10 +227,13 @@ class SchedulingPolicy(Protocol):
 
 @runtime_checkable
 class PatientPolicy(SchedulingPolicy, Protocol):
-    """One to which it makes no difference that a job ends an epoch, unless it says so."""
+    """One to which most ends of epochs make no difference: it is not asked then."""
 
     def keeps_until(self, job: Job) -> int:
-        """Return how many epochs a job that holds GPUs is to have done when the policy is to be asked again."""
+        """Return how many epochs a job that holds GPUs has to have done before it makes a difference."""
+
+    def passes(self, job: Job) -> bool:
+        """Take note of so many epochs, and say whether they make none after all."""
 
 
 @runtime_checkable

@@ -98,7 +98,10 @@ class _Cluster:
     def __init__(self, jobs: Sequence[Job], policy: SchedulingPolicy, nodes: Nodes, world: World, seed: int) -> None:
         self._jobs, self._policy, self._nodes, self._world, self._seed = jobs, policy, nodes, world, seed
         self._sizing = policy if isinstance(policy, SizingPolicy) else None
-        self._patient = policy if isinstance(policy, PatientPolicy) else None
+        # Nodes that come after a start are noticed when the policy is asked next: then it had better be asked often.
+        comes_late = nodes.is_fixed and nodes.start_s and world.takes_nodes
+        self._patient = policy if isinstance(policy, PatientPolicy) and not comes_late else None
+        self._is_calm = True
         self._number = {job: number for number, job in enumerate(jobs)}
         self._clock: VirtualClock[int] = VirtualClock()
         self._active: dict[Job, None] = {}
@@ -186,7 +189,8 @@ class _Cluster:
         if job.epochs_done == job.truth.num_epochs:
             self._complete(number, job)
         else:
-            self._changed.add(number)
+            if self._patient is None or not self._patient.passes(job):
+                self._note_change(number)
             self._choose_batch(number, job)
             self._go_on(number, job)
 
@@ -206,14 +210,15 @@ class _Cluster:
             self._drop(job, f"{self._policy.name} needs {need} GPUs for it, on which {job.application} cannot run")
         else:
             self._active[job] = None
-            self._changed.add(number)
+            self._note_change(number)
 
     def _ask(self, *, rounds: bool) -> None:
         """Ask the policy, if it is its time, and do what it says: those that shrink first."""
         interval_s = self._policy.interval_s
         if rounds:
             self._adapt_batches()
-        if interval_s is None or rounds:
+        if (interval_s is None and not self._is_calm) or rounds:
+            self._is_calm = True
             leaving = self._resize()
             self._share(self._policy.allocate(self._see(leaving)))
             self._nodes.retire(leaving, self._clock.now)
@@ -436,7 +441,7 @@ class _Cluster:
                     job.work_gpu_s, job.left = job.work_gpu_s - work_gpu_s, 1.0
                     self._work.add(now_s, now_s, -work_gpu_s)
                 job.interruptions += 1
-                self._changed.add(number)
+                self._note_change(number)
                 if job.interruptions >= _MOST_INTERRUPTIONS:
                     self._drop(job, f"it was interrupted {job.interruptions} times: its epochs are too long for this")
         for node in lost:
@@ -446,12 +451,18 @@ class _Cluster:
         self._release(number, job)
         job.completed_s = self._clock.now
         self._active.pop(job, None)
+        self._is_calm = False
 
     def _drop(self, job: Job, problem: str) -> None:
         self._settle(self._number[job], job)
         self._release(self._number[job], job)
         job.problem = problem
         self._active.pop(job, None)
+        self._is_calm = False
+
+    def _note_change(self, number: int) -> None:
+        self._changed.add(number)
+        self._is_calm = False
 
     def _note(self, *, last: bool = False) -> None:
         self._timeline.note(self._clock.now, self._nodes.used, self._nodes.rented, last=last)

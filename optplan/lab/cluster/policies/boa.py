@@ -78,10 +78,18 @@ class Scheduled:
         return max(1, job.truth.largest_width(1))
 
     def keeps_until(self, job: Job) -> int:
-        """Return when its width changes; other orders than first come look at every epoch."""
+        """Return when its width changes; with other orders than first come, epochs make it more urgent, or less."""
         if self._order is not Order.FIRST_COME:
             return job.epochs_done + 1
         return _find_change(job, self._table, self._rows)
+
+    def passes(self, job: Job) -> bool:
+        """Tell the allocator of a job that has become more urgent, and say whether what was decided holds."""
+        if self._allocator is None or self._moved or self._order is not Order.WEIGHTED_SHORTEST:
+            return False
+        row = self._rows.row_of(job.name, job.application, self._table)
+        left_s = self._remaining.left_s(job.application, job.epochs_done, row)
+        return self._allocator.advance(job.name, job.epochs_done, left_s)
 
     def allocate(self, sight: Sight) -> Mapping[Job, Places]:
         """Decide who is to hold something else."""
