@@ -104,7 +104,9 @@ class Allocator:
     def advance(self, name: str, epochs_done: int, expected_left_s: float) -> bool:
         """Tell how far a job is that stays where it is; say whether what was decided holds, else tell all of it."""
         one = self._claims[name]
-        return self._stays(one, replace(one.job, epochs_done=epochs_done, expected_left_s=expected_left_s))
+        job = one.job
+        known = job.place, job.row, job.submitted_s, job.attained_gpu_s
+        return self._stays(one, ActiveJob(name, job.job_class, epochs_done, *known, expected_left_s, job.weight))
 
     def drop(self, name: str) -> None:
         """Tell of a job that is over."""
