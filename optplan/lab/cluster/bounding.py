@@ -11,6 +11,7 @@ from optplan.instances.job_traces import JobTrace
 from optplan.lab.cluster.jobs import Application, Spread, consolidate
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.profiled_jobs import ProfiledApplication
+from optplan.lab.cluster.world import World
 from optplan.solving.auditing import audit
 from optplan.speedup import TableSpeedup
 from optplan.units import SECONDS_PER_HOUR
@@ -23,7 +24,7 @@ _GPU = "simulated"
 def audit_outcome(outcome: Outcome) -> Audit | None:
     """Audit a simulation: every width at the fastest placement that was measured, or on which a job ran.
 
-    None where not all jobs were completed. Where times of epochs vary (stragglers), jobs may be faster than it says.
+    None where not all jobs were completed.
     """
     if outcome.problems or not outcome.jobs:
         return None
@@ -42,7 +43,7 @@ def audit_outcome(outcome: Outcome) -> Audit | None:
         classes=names,
         class_index=np.array([truths.index(job.truth) for job in jobs]),
         arrive_s=np.array([job.submitted_s for job in jobs]),
-        size=np.array([getattr(job, "size", 1.0) for job in jobs]),
+        size=np.array([job.size for job in jobs]),
         ids=np.array([job.name for job in jobs]),
         gpus=np.divide(gpu_s, held_s, out=np.zeros_like(gpu_s), where=held_s > 0.0),
         run_s=held_s,
@@ -52,13 +53,25 @@ def audit_outcome(outcome: Outcome) -> Audit | None:
     return audit(instance, trace)
 
 
+def tell_least(outcome: Outcome, world: World) -> dict[str, float | None]:
+    """Return the least mean of any policy with as many GPU-hours as plain data, None where it is not known.
+
+    Where times of epochs vary (stragglers), jobs may be faster than is true of their application.
+    """
+    found = None if world.straggling else audit_outcome(outcome)
+    bounds = {} if found is None else {each.pauses: each.bound for each in found.bounds if each.of == "mean_jct_s"}
+    without = bounds.get(False)
+    return {"least_mean_jct_s": bounds.get(True, without), "least_mean_jct_s_without_pauses": without}
+
+
 def _state_class(truth: Application, outcome: Outcome) -> JobClass:
     """State what is true of an application, each width at its fastest placement."""
-    ran = truth.provenance if isinstance(truth, ProfiledApplication) else {}
+    profiled = truth if isinstance(truth, ProfiledApplication) else None
+    ran = list(profiled.provenance) if profiled else [(outcome.most_gpus,)]
     widest = truth.largest_width(max([_WIDEST, *(sum(spread) for spread in ran)]))
     truth.epoch_times_s(consolidate(widest, outcome.gpus_per_node))  # profiles derive all widths up to one at once
     spreads: list[Spread] = [consolidate(width, outcome.gpus_per_node) for width in range(1, widest + 1)]
-    spreads += [*ran, *(truth.list_measured() if isinstance(truth, ProfiledApplication) else ())]
+    spreads += [*ran, *profiled.list_measured()] if profiled else []
     fastest: dict[int, np.ndarray] = {}
     for spread in spreads:
         times_s = truth.epoch_times_s(spread)
