@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import optplan
 from optplan.errors import DataError, DataWarning, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
-from optplan.instances.job_traces import JobTrace, draw_trace, read_trace
+from optplan.instances.job_traces import draw_trace, read_trace
 
 if TYPE_CHECKING:
     from tests.conftest import Runner
@@ -23,14 +24,13 @@ HEADER = "id,class,submit_s,start_s,run_s,gpus,gpu_type,state,completed,size_gpu
 HOURS = [0.0] * 12 + [2.0] * 12
 
 
-def _instance(**fields: Any) -> BoaInstance:
+def _instance(**fields: object) -> BoaInstance:
     classes = {
         "a": JobClass(
             arrival_rate_per_hour=6.0,
             epoch_size_gpu_hours=[1.0, 1.0],
             speedup={"t4": {"form": "amdahl", "serial_fraction": 0.1}},
-            **fields,
-        ),
+        ).replace(**fields),
         "b": JobClass(
             arrival_rate_per_hour=2.0,
             epoch_size_gpu_hours=[4.0],
@@ -188,14 +188,15 @@ def test_what_import_log_wrote(run: Runner, tmp_path: Path, suffix: str) -> None
 def test_columns_that_do_not_fit() -> None:
     """A trace is refused whose columns differ in length, do not ascend, or name no class."""
     trace = draw_trace(_instance(), jobs=3)
-    parts: dict[str, Any] = dict(vars(trace))
-    for field, value, message in (
+    wrong: tuple[tuple[str, Any, str], ...] = (
         ("size", np.ones(2), "different length"),
         ("size", np.array([1.0, -1.0, 1.0]), "size: not all are numbers"),
         ("class_index", np.array([0, 2, 0]), "there are 2 classes"),
         ("arrive_s", trace.arrive_s[::-1].copy(), "do not ascend"),
-    ):
+    )
+    for field, value, message in wrong:
         with pytest.raises(DataError, match=message):
-            JobTrace(**parts | {field: value})
+            replace(trace, **{field: value})
+    none: dict[str, Any] = {name: column[:0] for name, column in vars(trace).items() if isinstance(column, np.ndarray)}
     with pytest.raises(DataError, match="has no job"):
-        JobTrace(**{name: value[:0] if isinstance(value, np.ndarray) else value for name, value in parts.items()})
+        replace(trace, **none)
