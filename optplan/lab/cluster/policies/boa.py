@@ -26,7 +26,16 @@ def follow_plan(plan: BoaPlan) -> InTurn:
     """Return the policy that a plan on one type of GPU is; where a class has several ways, jobs are dealt out."""
     require_one_type(plan)
     table, rows = WidthTable.from_plan(plan), Rows()
-    return InTurn(f"{plan.solver} plan", lambda job: _look_up(job, table, rows))
+    return InTurn(
+        f"{plan.solver} plan",
+        lambda job: _look_up(job, table, rows),
+        lambda job: _find_change(job, table, rows),
+    )
+
+
+def _find_change(job: Job, table: WidthTable, rows: Rows) -> int:
+    """Return after how many epochs the table has something else for a job."""
+    return table.keeps_until(job.application, job.epochs_done, rows.row_of(job.name, job.application, table))
 
 
 def _look_up(job: Job, table: WidthTable, rows: Rows) -> int:
@@ -67,6 +76,20 @@ class Scheduled:
     def need(self, job: Job) -> int:
         """Return the least on which it runs: it may do so on what is left."""
         return job.truth.least_width or 1
+
+    def keeps_until(self, job: Job) -> int:
+        """Return when its width changes; with other orders than first come, epochs make it more urgent, or less."""
+        if self._order is not Order.FIRST_COME:
+            return job.epochs_done + 1
+        return _find_change(job, self._table, self._rows)
+
+    def passes(self, job: Job) -> bool:
+        """Tell the allocator of a job that has become more urgent, and say whether what was decided holds."""
+        if self._allocator is None or self._moved or self._order is not Order.WEIGHTED_SHORTEST:
+            return False
+        row = self._rows.row_of(job.name, job.application, self._table)
+        left_s = self._remaining.left_s(job.application, job.epochs_done, row)
+        return self._allocator.advance(job.name, job.epochs_done, left_s)
 
     def allocate(self, sight: Sight) -> Mapping[Job, Places]:
         """Decide who is to hold something else."""
