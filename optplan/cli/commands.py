@@ -213,7 +213,7 @@ class Group(click.Group):
         return _load(home)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # noqa: ANN401 - click's own
-        """Find the command; where there is none, name the nearest one. A wing may have its own for a value of ``--by``."""
+        """Find the command, of a value of ``--by`` that of a wing; where there is none, name the nearest one."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             known = [name for name in self.list_commands(ctx) if not self._is_hidden(ctx, name)]
             raise click.UsageError(f"No such command {args[0]!r}; {nearest_name_hint(args[0], known)}", ctx)

@@ -12,23 +12,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from optplan.errors import DataError, UsageError
+from optplan.errors import DataError, InternalError, UsageError
 from optplan.execution.online.jobs import Order
 from optplan.formulations.boa.data.instance import BoaInstance, Policy
-from optplan.formulations.boa.planning import BoaPlan, build_plan
+from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.job_traces import JobTrace
 from optplan.lab.cluster.jobs import SchedulingPolicy
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.boa import Scheduled
 from optplan.lab.cluster.policies.price_that_fits import PriceThatFits
-from optplan.lab.cluster.traces import simulate_trace
+from optplan.lab.cluster.traced_jobs import count_gpus, simulate_trace
 from optplan.progress import Listener, Stopwatch
-from optplan.solving import frontier, result_of
+from optplan.solving import build_plan, frontier, result_of
 from optplan.units import SECONDS_PER_HOUR, Amount
 
 #: Plans of the frontier that are tried at most, by budgets that grow evenly.
@@ -151,7 +151,7 @@ def size(
     gpus_per_node
         GPUs of a node; the instance's unless given.
     bound
-        What no scheduler can beat; unless given, that of :func:`bound_by_capacity` in seconds.
+        What no scheduler's mean is below, in seconds; nothing is said of it unless given.
     on_event
         Is told what is tried.
 
@@ -166,7 +166,7 @@ def size(
         When a cluster is below the load or the least width of a class, or nobody says how many GPUs a node has.
     """
     watch = Stopwatch(listener=on_event)
-    node = _count_gpus(instance, gpus_per_node)
+    node = count_gpus(instance, given=gpus_per_node)
     pure = instance.replace(budget=None, policy=Policy.PURE, most_gpus=None)
     plans = _Plans(pure)
     wanted = sorted(set(nodes))
@@ -179,15 +179,6 @@ def size(
         bound_s = None if bound is None else bound(instance, trace, count * node)
         sizes.append(ClusterSize(count, count * node, best, best_p95, bound_s, tries.count))
     return Sizing(instance.name, len(trace), node, plans.load_gpus, tuple(sizes), LoggedCluster.of(trace))
-
-
-def _count_gpus(instance: BoaInstance, gpus_per_node: int | None) -> int:
-    """Return the GPUs of a node."""
-    known = gpus_per_node or instance.gpu_types[instance.only_gpu_type].gpus_per_node
-    if known is None:
-        path = f"gpu_types.{instance.only_gpu_type}.gpus_per_node"
-        raise DataError(path, "is missing", "say how many GPUs a node has (--gpus-per-node)")
-    return known
 
 
 def _check_sizes(instance: BoaInstance, trace: JobTrace, nodes: Sequence[int], node: int, load_gpus: float) -> None:
@@ -226,7 +217,9 @@ class _Plans:
         if place not in self._made:
             budget = self.budgets[place]
             limited = self._instance.replace(budget=Amount(budget, self._instance.budget_unit))
-            self._made[place] = build_plan(limited, result_of(limited, self._frontier.solution_at(budget)))
+            plan = build_plan(limited, result_of(limited, self._frontier.solution_at(budget)))
+            assert isinstance(plan, BoaPlan)
+            self._made[place] = plan
         return self._made[place]
 
 
@@ -247,18 +240,20 @@ class _Tries:
         self._try("price-that-fits", -1, lambda: PriceThatFits(self._instance))
         for order in Order:
             for measure in ("mean_jct_s", "p95_jct_s"):
-                _search_valley(
-                    lambda place, a=order, b=measure: getattr(self._follow(a, place), b), len(self._plans.budgets)
-                )
+                _search_valley(partial(self._measure, measure, order), len(self._plans.budgets))
         tried = list(self._made.values())
         return min(tried, key=lambda each: each.mean_jct_s), min(tried, key=lambda each: each.p95_jct_s)
 
-    def _follow(self, order: Order, place: int) -> Replay:
-        return self._try(order.value, place, lambda: Scheduled(self._plans.make(place), order))
+    def _measure(self, measure: str, order: Order, place: int) -> float:
+        """Return a measure of a plan of the frontier whose jobs queue in an order."""
+        replay = self._try(order.value, place, lambda: Scheduled(self._plans.make(place), order))
+        return float(getattr(replay, measure))
 
     def _try(self, name: str, place: int, make: Callable[[], SchedulingPolicy]) -> Replay:
         if (name, place) not in self._made:
             outcome = simulate_trace(self._instance, self._trace, make(), gpus_per_node=self._node, nodes=self._nodes)
+            if outcome.problems:
+                raise InternalError(f"{name} on {self._nodes} nodes: {next(iter(outcome.problems.values()))}")
             budget = None if place < 0 else self._plans.budgets[place]
             self._made[name, place] = Replay.of(outcome, name, budget, self._node * self._nodes)
         return self._made[name, place]

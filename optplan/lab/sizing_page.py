@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from optplan.lab.sizing import Replay, Sizing
-from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
+from optplan.reporting.pages import Block, Card, Charts, Page, Section
 from optplan.reporting.phrases import NOTHING, format_share
 from optplan.reporting.style import BLUE, GREY, VERMILLION, Figure, new_figure, time_scale
 from optplan.reporting.tables import Column, Table, numbers
@@ -21,17 +23,17 @@ def say_sizing(found: Sizing) -> str:
     return f"{said} on average. {rule}"
 
 
-def say_log(found: Sizing) -> str:
-    """Say what the log's own cluster made of its jobs; empty without one."""
+def say_log(found: Sizing) -> list[str]:
+    """Say what the log's own cluster made of its jobs, if there is one."""
     log = found.log
     if log is None:
-        return ""
+        return []
     known = "" if log.jobs == found.jobs else f" (of {log.jobs:,} jobs)"
-    return (
+    return [
         f"The log's own cluster{known}: {format_duration(log.mean_jct_s)} on average, P95 "
         f"{format_duration(log.p95_jct_s)}, {format_duration(log.mean_waited_s)} of them waiting; its jobs held up to "
         f"{log.most_gpus:g} GPUs at once."
-    )
+    ]
 
 
 def list_sizes(found: Sizing) -> Table:
@@ -65,7 +67,7 @@ def _name(replay: Replay) -> str:
     return replay.policy if replay.budget_gpus is None else f"{replay.policy}, plan of {replay.budget_gpus:.4g}"
 
 
-def build_sizing_page(found: Sizing) -> Page:
+def build_sizing_page(found: Sizing, warnings: Sequence[str] = ()) -> Page:
     """Gather the report."""
     reading = (
         "Each point is the best replay found on a cluster of so many GPUs, of the mean and of the P95; the knee is "
@@ -75,13 +77,13 @@ def build_sizing_page(found: Sizing) -> Page:
         Charts([("Completion time by GPUs of the cluster", _draw(found))], reading),
         list_sizes(found),
     ]
-    if found.log is not None:
-        blocks.append(Items([say_log(found)]))
+    blocks += say_log(found)
     knee = found.knee
     return Page(
         name=found.instance_name,
         title=f"How many GPUs {found.instance_name} needs",
         lead=say_sizing(found),
+        warnings=warnings,
         cards=[
             Card("knee", f"{knee.gpus} GPUs", f"{knee.nodes} nodes of {found.gpus_per_node}"),
             Card("mean there", format_duration(knee.best.mean_jct_s)),
@@ -95,7 +97,7 @@ def build_sizing_page(found: Sizing) -> Page:
 def _draw(found: Sizing) -> Figure:
     """Draw the mean, the P95 and the bound by size, and what the log's own cluster did."""
     gpus = [size.gpus for size in found.sizes]
-    curves = [
+    curves: list[tuple[str, str, str, list[float | None]]] = [
         ("mean", BLUE, "solid", [size.best.mean_jct_s for size in found.sizes]),
         ("P95", VERMILLION, "solid", [size.best_p95.p95_jct_s for size in found.sizes]),
         ("no scheduler's mean is below", GREY, "dot", [size.bound_s for size in found.sizes]),
@@ -107,7 +109,7 @@ def _draw(found: Sizing) -> Figure:
         if any(each is not None for each in shown):
             figure.add_scatter(x=gpus, y=shown, name=name, mode="lines+markers", line={"color": color, "dash": dash})
     knee = found.knee
-    marks = [("knee", knee.gpus, knee.best.mean_jct_s)]
+    marks: list[tuple[str, float, float]] = [("knee", knee.gpus, knee.best.mean_jct_s)]
     if found.log is not None:
         marks.append(("the log's own cluster", found.log.most_gpus, found.log.mean_jct_s))
     for name, at, mean_s in marks:

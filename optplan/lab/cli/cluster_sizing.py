@@ -60,6 +60,7 @@ def size_cluster(
     """
     from optplan.lab.sizing import size
     from optplan.lab.sizing_page import build_sizing_page, list_sizes, say_log, say_sizing
+    from optplan.reporting.sections import share_load, warn_of_untried
 
     del by
     with Progress("reading the jobs"):
@@ -69,9 +70,8 @@ def size_cluster(
     with Progress("replaying") as progress:
         found = size(instance, trace, nodes, gpus_per_node=gpus_per_node, on_event=progress.listen)
 
-    outputs.deliver(
-        found.to_json_data(),
-        lambda: [say_sizing(found), "", list_sizes(found), *(["", log] if (log := say_log(found)) else [])],
-    )
-    outputs.save_page("--report", lambda: build_sizing_page(found))
+    data = {"evidence": share_load(instance), **found.to_json_data()}
+    said = [*warn_of_untried(instance), say_sizing(found), "", list_sizes(found)]
+    outputs.deliver(data, lambda: [*said, *(part for part in say_log(found) for part in ("", part))])
+    outputs.save_page("--report", lambda: build_sizing_page(found, warn_of_untried(instance)))
     return outputs.exit_code(0)

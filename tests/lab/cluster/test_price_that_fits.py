@@ -36,9 +36,9 @@ def make_instance(
     return BoaInstance.parse({"name": "n", "formulation": "boa", "classes": classes, "gpu_types": {"v100": {}}})
 
 
-def make_truth(speedup: list[float], rescale_s: float = 0.0, epochs: int = 1, size: float = 1.0) -> TabledApplication:
-    """Make what is true of a class of such an instance; or of one of its jobs that is larger."""
-    epoch_s = {k: np.full(epochs, 3600.0 * size / speed) for k, speed in enumerate(speedup, 1)}
+def make_truth(speedup: list[float], rescale_s: float = 0.0, epochs: int = 1) -> TabledApplication:
+    """Make what is true of a class of such an instance."""
+    epoch_s = {k: np.full(epochs, 3600.0 / speed) for k, speed in enumerate(speedup, 1)}
     return TabledApplication(epoch_s, epochs, rescale_s)
 
 
@@ -90,7 +90,7 @@ def test_a_change_has_to_be_worth_three_pauses() -> None:
     for pause_s, rescales in ((120.0, 1), (150.0, 0)):
         jobs = [
             Job("a", "x", 0.0, make_truth(curve, pause_s)),
-            Job("b", "x", 0.0, make_truth(curve, pause_s, size=2.0 / 3.0)),
+            Job("b", "x", 0.0, make_truth(curve, pause_s), size=2.0 / 3.0),
         ]
         outcome = run(make_instance({"x": curve}, pause_s), jobs, 2)
         assert outcome.jobs[0].rescales == rescales

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.lab.cluster.jobs import Job, Sight, consolidate
+from optplan.lab.cluster.jobs import Job, Sight
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
 
@@ -91,47 +91,48 @@ class PriceThatFits:
         weights = [job_class.weight for job_class in instance.classes.values()]
         self._prices = np.geomspace(_HIGHEST * max(weights), _LOWEST * min(weights), _PRICES)
         self._tables: dict[str, _Table] = {}
-        self._sizes: dict[Job, float] = {}  # of jobs that are there, as _compare has them
+        self._there: dict[Job, None] = {}
         self._next_s = 0.0
 
     def need(self, job: Job) -> int:
         """Return the least width of its class."""
         return self._least.get(job.application, 1)
 
+    def keeps_until(self, job: Job) -> int:
+        """Return its next epoch."""
+        return job.epochs_done + 1
+
+    def passes(self, job: Job) -> bool:
+        """Say whether the price need not be looked for yet."""
+        return job.settled_s < self._next_s
+
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
         """Find the price, where it is time to."""
-        gpus, sizes = sight.require_fixed(self.name, "divides"), self._sizes
-        came = [job for job in sight.changed if job not in sizes]
-        if not came and len(sight.jobs) == len(sizes) and sight.now_s < self._next_s:
+        gpus, there = sight.require_fixed(self.name, "divides"), self._there
+        came = [job for job in sight.changed if job not in there]
+        if not came and len(sight.jobs) == len(there) and sight.now_s < self._next_s:
             return {}
-        sizes |= {job: self._compare(job, gpus, sight.gpus_per_node) for job in came}
-        self._sizes = sizes = {job: sizes[job] for job in sight.jobs}
-        self._next_s = sight.now_s + _EVERY_S
-        demands = [self._state(job, size, sight.now_s) for job, size in sizes.items()]
-        return dict(zip(sizes, _divide(demands, gpus), strict=True)) if demands else {}
+        self._there, self._next_s = dict(sight.jobs), sight.now_s + _EVERY_S
+        for job in came:
+            name = job.application
+            if name in self._least and name not in self._tables:
+                widths = [k for k in self._instance.allowed_widths(name).tolist() if k <= gpus and job.truth.runs_on(k)]
+                self._tables[name] = _Table(self._instance, name, widths, self._prices)
+        demands = [self._state(job, sight.now_s) for job in sight.jobs]
+        return dict(zip(sight.jobs, _divide(demands, gpus), strict=True)) if demands else {}
 
-    def _compare(self, job: Job, gpus: int, gpus_per_node: int) -> float:
-        """Return how large a job is, relative to its class; its table is made where it is the first of it."""
-        name = job.application
-        if name not in self._least:
-            return 1.0
-        if name not in self._tables:
-            widths = [k for k in self._instance.allowed_widths(name).tolist() if k <= gpus and job.truth.runs_on(k)]
-            self._tables[name] = _Table(self._instance, name, widths, self._prices)
-        table = self._tables[name]
-        times_s = job.truth.epoch_times_s(consolidate(int(table.widths[0]), gpus_per_node))
-        return 1.0 if times_s is None else float(times_s[0]) / SECONDS_PER_HOUR / table.hours[0][0]
-
-    def _state(self, job: Job, size: float, now_s: float) -> tuple[float, IntArray]:
+    def _state(self, job: Job, now_s: float) -> tuple[float, IntArray]:
         """Return what is left of a job, and its widths at the prices."""
         table = self._tables.get(job.application)
         if table is None:
             return math.inf, np.ones(_PRICES, dtype=np.int64)
-        done, place = 1.0 - job.left, table.place.get(job.gpus)
-        if place is not None:
-            ran_s = max(now_s - max(job.settled_s, job.goes_on_s), 0.0)
-            done += ran_s / SECONDS_PER_HOUR / (size * table.hours[job.epochs_done][place])
-        part = min(int(done * size * table.parts), table.parts - 1)
+        part = 0
+        if table.parts > 1:
+            done, place = (1.0 - job.left) * job.size, table.place.get(job.gpus)
+            if place is not None:
+                ran_s = max(now_s - max(job.settled_s, job.goes_on_s), 0.0)
+                done += ran_s / SECONDS_PER_HOUR / table.hours[job.epochs_done][place]
+            part = min(int(done * table.parts), table.parts - 1)
         row = job.epochs_done * table.parts + part
         return table.left[row], table.demand(row, job.gpus)
 
