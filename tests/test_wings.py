@@ -75,6 +75,9 @@ def test_commands_of_wings_are_not_there(core: dict[str, str], tmp_path: Path) -
     assert "\n  measure " not in listed.stdout
     assert not [name for name in wings.commands() if f"\n  {name} " in listed.stdout]
     assert call(core, "optplan.cli", "run", "plan.json", cwd=tmp_path).returncode == 2
+    sized = call(core, "optplan.cli", "frontier", "boa-two-classes", "--by", "gpus", cwd=tmp_path)
+    assert sized.returncode == 2
+    assert "--by gpus: replays jobs, and this copy of optplan has no simulator (optplan.lab)" in sized.stderr
 
 
 def test_no_test_of_the_core_needs_a_wing(core: dict[str, str]) -> None:

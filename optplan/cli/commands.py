@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -209,16 +210,17 @@ class Group(click.Group):
         home = self._later.get(cmd_name) or self._of_wings().get(cmd_name)
         if home is None:
             return None
-        module, _, attribute = home.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
-        return command
+        return _load(home)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # noqa: ANN401 - click's own
-        """Find the command; where there is none, name the nearest one."""
+        """Find the command, of a value of ``--by`` that of a wing; where there is none, name the nearest one."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             known = [name for name in self.list_commands(ctx) if not self._is_hidden(ctx, name)]
             raise click.UsageError(f"No such command {args[0]!r}; {nearest_name_hint(args[0], known)}", ctx)
-        return super().resolve_command(ctx, args)
+        name, found, rest = super().resolve_command(ctx, args)
+        others = wings.commands(f"{name} --by") if self._extended == "" else {}
+        own = next((others[by] for one, by in pairwise(rest) if one == "--by" and by in others), None)
+        return name, found if own is None else _load(own), rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings."""
@@ -247,6 +249,12 @@ class Group(click.Group):
         """Write the examples, one to a line."""
         write_examples(self.examples, formatter)
         super().format_epilog(ctx, formatter)
+
+
+def _load(home: str) -> click.Command:
+    module, _, attribute = home.partition(":")
+    command: click.Command = getattr(import_module(module), attribute)
+    return command
 
 
 def _is_empty(command: click.Command, ctx: click.Context) -> bool:

@@ -39,6 +39,7 @@ _OF_SCALING = ("limit", "sizes", "scaling", "batch", "set", "output", "plot", "r
         "optplan frontier boa-newtrace --points 8 --solver published-algorithm1 --plot rivals.html",
         "optplan frontier rubberband-resnet101-20min -o plans.csv --plot plans.html",
         "optplan frontier seer-informed-example --limit deadline",
+        "optplan frontier jobs.csv --by gpus --instance mine.json --gpus-per-node 4 --nodes 2..12",
         "optplan frontier srift-case3 srift-interruption --limit vms --sizes 1,2,4,8 --scaling weak",
     ),
     writes={
@@ -90,6 +91,11 @@ def frontier(
         metavar="N",
         help="Of weak scaling: samples of each GPU; the largest that fit by default.",
     ),
+    by: str | None = option(
+        type=click.Choice(["gpus"]),
+        help="Of one log or instance: how many own GPUs its jobs need. It has options of its own: "
+        "`optplan frontier --by gpus --help`.",
+    ),
     outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
@@ -115,6 +121,8 @@ def frontier(
     from optplan.reporting.boa.frontier_tables import tell_curves
     from optplan.reporting.pages import Page
 
+    if by is not None:  # whoever brings it has a command of its own, which is called in the place of this one
+        raise UsageError(f"--by {by}: replays jobs, and this copy of optplan has no simulator (optplan.lab); add it")
     read = _read_each(instance_names)
     if limit in SIZES:
         refuse_but(*_OF_SCALING, why=f"has no meaning with --limit {limit}")

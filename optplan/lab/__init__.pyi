@@ -9,6 +9,21 @@ from optplan.lab.searches.clock import (
 from optplan.lab.searches.policies import (
     run_seer as run_seer,
 )
+from optplan.lab.sizing import (
+    ClusterSize as ClusterSize,
+)
+from optplan.lab.sizing import (
+    LoggedCluster as LoggedCluster,
+)
+from optplan.lab.sizing import (
+    Replay as Replay,
+)
+from optplan.lab.sizing import (
+    Sizing as Sizing,
+)
+from optplan.lab.sizing import (
+    size as size,
+)
 from optplan.lab.traces.gavel import (
     build_gavel_instance as build_gavel_instance,
 )

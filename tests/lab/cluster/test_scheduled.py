@@ -54,6 +54,13 @@ def test_on_a_fixed_cluster_jobs_queue_in_the_order_given(
     assert [job.completed_s for job in outcome.jobs] == pytest.approx(completed_s)
 
 
+def test_a_job_that_cannot_run_on_one_gpu_is_served(plan: BoaPlan) -> None:
+    """It holds two, as the plan says."""
+    pair = TabledApplication({2: np.array([1800.0])}, num_epochs=1)
+    outcome = replay([Job("a", "long", 0.0, pair)], Scheduled(plan), gpus_per_node=2, nodes=1)
+    assert outcome.jobs[0].completed_s == 1800.0
+
+
 def test_autoscaled_nodes_come_after_their_start_and_go_when_they_are_empty(plan: BoaPlan) -> None:
     """Beside a job on the first node, a second one waits from 0 s for a node that is ready after 120 s.
 

@@ -74,8 +74,8 @@ class Scheduled:
         self._holding: dict[Job, bool] = {}
 
     def need(self, job: Job) -> int:
-        """Return 1: a job may run on what is left."""
-        return max(1, job.truth.largest_width(1))
+        """Return the least on which it runs: it may do so on what is left."""
+        return job.truth.least_width or 1
 
     def keeps_until(self, job: Job) -> int:
         """Return when its width changes; with other orders than first come, epochs make it more urgent, or less."""

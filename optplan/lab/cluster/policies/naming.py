@@ -15,11 +15,10 @@ from optplan.lab.cluster.jobs import SchedulingPolicy
 from optplan.lab.cluster.policies.boa import Autoscaled, BoaOnline, Scheduled, follow_plan
 from optplan.lab.cluster.policies.in_turn import EqualShare, LeastAttained, hold_one_width, hold_reservations
 from optplan.lab.cluster.policies.pollux import Knowledge, Pollux, PolluxAutoscaled, PolluxNsga2, read_size
+from optplan.lab.cluster.policies.price_that_fits import PriceThatFits
 
 #: What is followed by a number of GPUs, as in ``one-width:8``.
 ONE_WIDTH = "one-width"
-#: What is followed by a BOA instance, as it is known at the start.
-ONLINE = "boa-online"
 #: What is followed by a target efficiency or a band, as in ``pollux-autoscaled:0.5``.
 POLLUX_AUTOSCALED = "pollux-autoscaled"
 #: What may be followed by the size of its search, as in ``pollux-nsga2:20x50``.
@@ -48,6 +47,11 @@ SCHEDULERS: Mapping[str, Callable[[BoaPlan], SchedulingPolicy]] = MappingProxyTy
     }
 )
 
+#: What is followed by a BOA instance: rates, sizes and speeds as they are known at the start.
+KNOWERS: Mapping[str, Callable[[BoaInstance], SchedulingPolicy]] = MappingProxyType(
+    {"boa-online": BoaOnline, "price-that-fits": PriceThatFits}
+)
+
 
 def make_policy(
     text: str, *, target: str | None = None, knowledge: Knowledge | str = Knowledge.TRUTH
@@ -56,8 +60,9 @@ def make_policy(
 
     The text is a name of :data:`POLICIES` or :data:`BELIEVERS`, ``one-width:N``, ``pollux-autoscaled:TARGET``,
     ``pollux-nsga2:20x50``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a colon
-    and that path; or ``boa-online:`` and the path of a BOA instance with a budget. ``target`` counts where it does not
-    stand in the text; ``knowledge`` is what those of :data:`BELIEVERS` and ``pollux-autoscaled`` know about speeds.
+    and that path; or a name of :data:`KNOWERS`, a colon and the path of a BOA instance (of ``boa-online`` with a
+    budget). ``target`` counts where it does not stand in the text; ``knowledge`` is what those of :data:`BELIEVERS` and
+    ``pollux-autoscaled`` know about speeds.
     """
     if target is not None and text != POLLUX_AUTOSCALED:
         raise UsageError(f"target: {text} has none of its own; choose {POLLUX_AUTOSCALED}, or leave it out")
@@ -78,8 +83,8 @@ def make_policy(
     if text in POLICIES:
         return POLICIES[text]()
     if is_file(text):
-        if name == ONLINE:
-            return BoaOnline(read_instance(plan_path(text), BoaInstance))
+        if name in KNOWERS:
+            return KNOWERS[name](read_instance(plan_path(text), BoaInstance))
         plan = read_plan(plan_path(text), BoaPlan)
         return SCHEDULERS[name](plan) if name in SCHEDULERS else follow_plan(plan)
     known = [
@@ -88,7 +93,7 @@ def make_policy(
         f"{ONE_WIDTH}:8",
         f"{POLLUX_AUTOSCALED}:0.5",
         *(f"{scheduler}:plan.json" for scheduler in SCHEDULERS),
-        f"{ONLINE}:instance.json",
+        *(f"{knower}:instance.json" for knower in KNOWERS),
     ]
     raise UsageError(f"policy: got {text!r}; {nearest_name_hint(text, known)}, or give the file of a BOA plan")
 
@@ -96,7 +101,7 @@ def make_policy(
 def plan_path(text: str) -> str:
     """Return the path of the plan or instance that a policy's name has, without who follows it."""
     name, colon, path = text.partition(":")
-    return path if colon and (name in SCHEDULERS or name == ONLINE) else text
+    return path if colon and (name in SCHEDULERS or name in KNOWERS) else text
 
 
 def is_file(text: str) -> bool:
