@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -15,16 +15,18 @@ from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import command
 from optplan.cli.console import Progress
 from optplan.cli.imports import price_types, read_prices, rename, require_target
-from optplan.cli.options import FILE, TIME, argument, flag, known_name, named, option
+from optplan.cli.options import FILE, TIME, argument, flag, known_name, list_declared, named, option, with_options
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
+    from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.job_logs import LogReading
     from optplan.instances.job_logs.columns import Jobs
     from optplan.instances.job_logs.naming import Classes
     from optplan.instances.job_logs.records import LeftOut, Rule
     from optplan.instances.model_cards import CardSpeedup
+    from optplan.schema import FloatArray
 
 #: Jobs of a class among which names are looked for that are shown.
 _LOOKED_AT = 1000
@@ -97,19 +99,17 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
     return epochs
 
 
-@command(
-    name="log",
-    short_help="From a log of jobs: sacct, kubectl, CSV, W&B, MLflow.",
-    examples=_EXAMPLES,
-    renamed=named("timezone", "since", "until", "columns", "class-pattern", "assume") | {"span": "--since, --until"},
-    writes={
-        "output": "the instance as JSON; needed unless --json is given",
-        "jobs": "Write the jobs that count, with class and size; CSV, or Parquet where the name ends so.",
-    },
-)
-@amendments_but("deadline")
-def import_log(
-    log: Path = argument(metavar="LOG", type=FILE),
+class JobLog(NamedTuple):
+    """What came of a log: the instance, the jobs of each class, and the size of each in hours."""
+
+    instance: BoaInstance
+    classes: Classes
+    sizes: dict[str, FloatArray]
+
+
+def read_job_log(
+    log: Path,
+    name: str | None = None,
     *,
     form: str = option(
         "--from",
@@ -204,33 +204,13 @@ def import_log(
         help="Largest width where a formula says the speedup; the widest of the log (8 at least) unless given.",
     ),
     rescale: float | None = option(type=TIME, help="What a start or a change of width costs: 90s."),
-    prices: dict[str | None, float | str] = option(
-        "--price",
-        multiple=True,
-        metavar="AMOUNT",
-        callback=read_prices,
-        help="Of one GPU, such as 0.978usd/hour, lambda:H100, azure:T4@eastus:spot or runpod-2026-05.csv:H100.",
-    ),
-    price_source: str = option(metavar="TEXT", default="given by the user", help="Who published the price, and when."),
-    name: str | None = option(metavar="NAME", help="Name of the instance; the log's unless given."),
-    outputs: Outputs,
-    **changes: Any,  # noqa: ANN401 - the options that change the instance
-) -> int:
-    """Make a BOA instance from a LOG of jobs: what arrives how often, how large it is, how it speeds up.
-
-    sacct is what `sacct --parsable2` prints, kubernetes what `kubectl get jobs -o json` (or pods) does; csv is any
-    table with a line of names. Everything that is left out or assumed is said in the field source of the instance.
-    """
-    from optplan.instances.csv_tables import is_parquet, load_polars
+) -> JobLog:
+    """Read the jobs of a log by the options of ``optplan import log``, which other commands have, too."""
     from optplan.instances.job_logs import LogFormat, LogReading, read_log
     from optplan.instances.job_logs.boa import LogTerms, build_log_instance
-    from optplan.instances.job_logs.jobs_table import write_jobs
     from optplan.instances.job_logs.records import RULES
     from optplan.instances.job_logs.speedups import Measured, SpeedupSources, read_measured
 
-    require_target(outputs)
-    if is_parquet(outputs.path("--jobs") or log.with_suffix("")):
-        load_polars()  # before the work, and before anything is written
     if class_pattern is not None and class_column is not None:
         raise UsageError("--class-pattern, --class-column: give one of them")
     useless = {"--columns": columns, "--gpus": gpus, "--time-format": time_format} if form != LogFormat.CSV else {}
@@ -276,7 +256,53 @@ def import_log(
         found = _read_cards(cards, jobs, gpu_type, max_width)
         sources = SpeedupSources(measured, assumed, fits=fit, fit_runs=fit_runs, cards=found)
         made, sizes = build_log_instance(classes, sources, terms, left_out)
-    instance = amend(rename(price_types(made, prices, price_source), name), changes)
+    return JobLog(made, classes, sizes)
+
+
+#: Parameters of :func:`read_job_log` that are options.
+LOG_OPTIONS = tuple(str(each.name) for each in list_declared(read_job_log))
+
+
+@command(
+    name="log",
+    short_help="From a log of jobs: sacct, kubectl, CSV, W&B, MLflow.",
+    examples=_EXAMPLES,
+    renamed=named("timezone", "since", "until", "columns", "class-pattern", "assume") | {"span": "--since, --until"},
+    writes={
+        "output": "the instance as JSON; needed unless --json is given",
+        "jobs": "Write the jobs that count, with class and size; CSV, or Parquet where the name ends so.",
+    },
+)
+@with_options(list_declared(read_job_log))
+@amendments_but("deadline")
+def import_log(
+    log: Path = argument(metavar="LOG", type=FILE),
+    *,
+    prices: dict[str | None, float | str] = option(
+        "--price",
+        multiple=True,
+        metavar="AMOUNT",
+        callback=read_prices,
+        help="Of one GPU, such as 0.978usd/hour, lambda:H100, azure:T4@eastus:spot or runpod-2026-05.csv:H100.",
+    ),
+    price_source: str = option(metavar="TEXT", default="given by the user", help="Who published the price, and when."),
+    name: str | None = option(metavar="NAME", help="Name of the instance; the log's unless given."),
+    outputs: Outputs,
+    **options: Any,  # noqa: ANN401 - those that say how the log is read, and those that change the instance
+) -> int:
+    """Make a BOA instance from a LOG of jobs: what arrives how often, how large it is, how it speeds up.
+
+    sacct is what `sacct --parsable2` prints, kubernetes what `kubectl get jobs -o json` (or pods) does; csv is any
+    table with a line of names. Everything that is left out or assumed is said in the field source of the instance.
+    """
+    from optplan.instances.csv_tables import is_parquet, load_polars
+    from optplan.instances.job_logs.jobs_table import write_jobs
+
+    require_target(outputs)
+    if is_parquet(outputs.path("--jobs") or log.with_suffix("")):
+        load_polars()  # before the work, and before anything is written
+    made, classes, sizes = read_job_log(log, name, **{each: options.pop(each) for each in LOG_OPTIONS})
+    instance = amend(rename(price_types(made, prices, price_source), name), options)
     outputs.save("--jobs", lambda path: write_jobs(classes, sizes, path, overwrite=outputs.force))
     return deliver(instance, outputs)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -168,14 +168,31 @@ INSTANCE = argument(metavar="INSTANCE", shell_complete=complete_instance)
 INSTANCES = argument(metavar="INSTANCE...", nargs=-1, required=True, shell_complete=complete_instance)
 
 
-def list_declared(function: Callable[..., Any]) -> list[click.Parameter]:
-    """List what the parameters of a command's function are on the command line, in their order."""
+def list_declared(
+    function: Callable[..., Any],
+    cls: type[click.Parameter] | None = None,
+    **more: Any,  # noqa: ANN401 - as click's
+) -> list[click.Parameter]:
+    """List what the parameters of a function are on the command line, in their order; of a class and with ``more``."""
     found = {name: each.default for name, each in inspect.signature(function).parameters.items()}
     return [
-        one.kind([*([] if one.kind is click.Argument else one.names or named(name).values()), name], **one.settings)
+        (cls or one.kind)(
+            [*([] if one.kind is click.Argument else one.names or named(name).values()), name], **one.settings | more
+        )
         for name, one in found.items()
         if isinstance(one, Declared)
     ]
+
+
+def with_options(params: Sequence[click.Parameter]) -> Callable[[F], F]:
+    """Make what adds options and arguments to a command, in this order."""
+
+    def add(command: F) -> F:
+        declared = [*getattr(command, "__click_params__", []), *reversed(params)]  # click keeps the last first
+        command.__click_params__ = declared  # type: ignore[attr-defined]
+        return command
+
+    return add
 
 
 def instance_argument(command: F) -> F:

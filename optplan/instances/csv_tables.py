@@ -36,18 +36,22 @@ def read_header(path: Path, *, delimiter: str = ",") -> list[str]:
 def read_rows(
     path: Path, columns: Sequence[str], *, delimiter: str = ",", open_end: bool = False
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield each row's line, from 1, and its fields of at least two columns, in their order, as text."""
+    """Yield each row's line, from 1, and its fields of at least two columns as text; also of Parquet."""
     # With ``open_end`` rows may have more fields than the header: the last column, which is not wanted, is a list
     # without quotes.
-    with open_rows(path, delimiter=delimiter) as rows:
-        header = _read_first(path, rows, ", ".join(columns))
-        pick = itemgetter(*_positions(path, header, columns))
-        for row in rows:
-            if len(row) == len(header) or (open_end and len(row) > len(header)):
-                yield rows.line_num, pick(row)
-            elif row:
+    header: list[str] = []
+    for lines, rows in read_blocks(path, delimiter=delimiter):
+        for line, row in zip(lines, rows, strict=True):
+            if not header:
+                header = [name.strip() for name in row]
+                pick = itemgetter(*_positions(path, header, columns))
+            elif len(row) == len(header) or (open_end and len(row) > len(header)):
+                yield line, pick(row)
+            else:
                 problem = f"{len(row)} fields where the header has {len(header)}"
-                raise DataError(f"{path}:{rows.line_num}", problem, "complete the row; the file may be cut off")
+                raise DataError(f"{path}:{line}", problem, "complete the row; the file may be cut off")
+    if not header:
+        _read_first(path, iter(()), ", ".join(columns))
 
 
 def is_parquet(path: Path) -> bool:
@@ -153,7 +157,7 @@ def _check_size(path: Path, longest: int, left: int) -> None:
         raise DataError(str(path), problem, "leave out rows that are not needed")
 
 
-def _read_first(path: Path, rows: Reader, needed: str) -> list[str]:
+def _read_first(path: Path, rows: Iterator[list[str]], needed: str) -> list[str]:
     """Return the names in the first line that is not empty."""
     header = next((row for row in rows if row), None)
     if header is None:

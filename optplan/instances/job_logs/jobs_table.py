@@ -43,7 +43,7 @@ def write_jobs(classes: Classes, sizes: Mapping[str, FloatArray], path: Path, *,
     arrive_s = np.concatenate([jobs.arrive_s for jobs in classes.values()])
     order = np.argsort(arrive_s, kind="stable").tolist()
     columns = {column: [values[place] for place in order] for column, values in columns.items()}
-    _part_ids(columns["id"])
+    part_ids(columns["id"])
     if is_parquet(path):
         target = io.BytesIO()
         load_polars().DataFrame(columns).write_parquet(target)
@@ -89,7 +89,7 @@ def _name_states(jobs: Jobs) -> list[str]:
     return states
 
 
-def _part_ids(ids: list[str]) -> None:
+def part_ids(ids: list[str]) -> None:
     """Give each job an id of its own, where two clusters gave the same."""
     seen: dict[str, int] = {}
     for place, id_ in enumerate(ids):

@@ -1,0 +1,244 @@
+"""Job traces: which jobs of an instance's classes arrive when, drawn from the instance or read from a jobs table."""
+
+from __future__ import annotations
+
+import math
+import warnings
+import zlib
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from optplan.errors import DataError, DataWarning, UsageError, nearest_name_hint, show_value
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.job_classes import JobClass
+from optplan.instances.csv_tables import read_rows
+from optplan.instances.job_logs.columns import TextArray, to_texts
+from optplan.instances.job_logs.jobs_table import part_ids
+from optplan.instances.job_logs.naming import Classes
+from optplan.schema import FloatArray, IntArray, freeze
+from optplan.units import SECONDS_PER_HOUR
+
+#: Columns of numbers that are read of a jobs table.
+_NUMBERS = ("submit_s", "start_s", "run_s", "gpus", "size_gpu_hours")
+#: Most jobs that are drawn.
+_MOST_JOBS = 10_000_000
+#: How much longer a span is taken when it had too few jobs.
+_LONGER = 1.25
+
+
+@dataclass(frozen=True, eq=False)
+class JobTrace:
+    """The N jobs of a trace in the order of arrival; classes are those of an instance, in its order."""
+
+    name: str
+    classes: tuple[str, ...]
+    class_index: IntArray  #: (N,) Of which of the classes each job is.
+    arrive_s: FloatArray  #: (N,) When each arrives, in seconds from the start of the trace, ascending.
+    size: FloatArray  #: (N,) Its size, relative to the mean size of its class in the instance.
+    ids: TextArray  #: (N,) What each is called, each by a name of its own.
+    #: gpus, run_s, wait_s: (N,) What the cluster of a log gave each: GPUs, seconds on them, and seconds before; NaN
+    #: where nobody says it.
+    gpus: FloatArray
+    run_s: FloatArray
+    wait_s: FloatArray
+    span_s: float  #: Seconds over which the jobs arrive.
+    left_out: str = ""  #: What was left out or taken for granted, in words.
+
+    def __post_init__(self) -> None:
+        """Refuse columns of which one does not fit the others."""
+        columns = ("class_index", "arrive_s", "size", "ids", "gpus", "run_s", "wait_s")
+        if len({getattr(self, name).size for name in columns}) != 1:
+            counts = ", ".join(f"{name} {getattr(self, name).size}" for name in columns)
+            raise DataError("jobs", f"the columns are of different length: {counts}", "give each job one of each")
+        if not self.ids.size:
+            raise DataError("jobs", f"the trace {self.name!r} has no job", "give at least one")
+        for name in ("class_index", "arrive_s", "size"):
+            column = getattr(self, name)
+            if not (np.isfinite(column) & (column >= 0.0)).all():
+                raise DataError(f"jobs.{name}", "not all are numbers of at least 0", "correct them")
+        if int(self.class_index.max()) >= len(self.classes):
+            raise DataError("jobs.class_index", f"there are {len(self.classes)} classes", "count them from 0")
+        if (np.diff(self.arrive_s) < 0.0).any() or self.arrive_s[-1] > self.span_s:
+            raise DataError("jobs.arrive_s", "do not ascend to the end of the span", "sort the jobs by their arrival")
+
+    def __len__(self) -> int:
+        """Count the jobs."""
+        return int(self.ids.size)
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of jobs by class, of those that have none, too."""
+        counts = np.bincount(self.class_index, minlength=len(self.classes))
+        return dict(zip(self.classes, counts.tolist(), strict=True))
+
+    def of_class(self, name: str) -> IntArray:
+        """Return the places of the jobs of a class."""
+        return np.flatnonzero(self.class_index == self.classes.index(name))
+
+
+def draw_trace(
+    instance: BoaInstance, *, jobs: int | None = None, span_s: float | None = None, seed: int = 0
+) -> JobTrace:
+    """Draw arrivals from the rates of the classes: Poisson streams, which follow their pattern where they have one.
+
+    The first ``jobs`` are taken, or all within ``span_s``; it begins at midnight. The jobs of a clump arrive at once.
+    Sizes are the mean; of classes of a log they are lognormal, with the spread that they had there.
+    """
+    if (jobs is None) is (span_s is None):
+        raise UsageError("--jobs, --span: give one of them, how many jobs are drawn or for how long they arrive")
+    rate_per_s = instance.total_rate_per_hour / SECONDS_PER_HOUR
+    until_s = jobs / rate_per_s if jobs is not None else span_s
+    if until_s is None or not 0.0 < until_s * rate_per_s <= _MOST_JOBS:
+        problem = f"{jobs} jobs" if jobs is not None else f"{span_s} s, in which {span_s or 0.0:g} jobs arrive"
+        raise UsageError(f"--jobs, --span: got {problem}; from 1 to {_MOST_JOBS:,} jobs are drawn")
+    while True:
+        arrivals = [_draw_arrivals(name, each, until_s, seed) for name, each in instance.classes.items()]
+        if jobs is None or sum(each.size for each in arrivals) >= jobs:
+            break
+        until_s *= _LONGER  # what was drawn before is drawn again
+    sizes = [
+        _draw_sizes(name, each, times_s.size, seed)
+        for (name, each), times_s in zip(instance.classes.items(), arrivals, strict=True)
+    ]
+    arrive_s = np.concatenate(arrivals)
+    if not arrive_s.size:
+        raise DataError("span", f"no job arrives in {until_s:g} s", "draw a longer span, or a number of jobs")
+    order = np.argsort(arrive_s, kind="stable")[:jobs]
+    unknown = freeze(np.full(order.size, np.nan))
+    return JobTrace(
+        name=instance.name,
+        classes=tuple(instance.classes),
+        class_index=freeze(np.repeat(np.arange(len(arrivals)), [each.size for each in arrivals])[order]),
+        arrive_s=freeze(arrive_s[order]),
+        size=freeze(np.concatenate(sizes)[order]),
+        ids=to_texts([f"job-{number}" for number in range(1, order.size + 1)]),
+        gpus=unknown,
+        run_s=unknown,
+        wait_s=unknown,
+        span_s=float(arrive_s[order[-1]]) if span_s is None else span_s,
+    )
+
+
+def _draw_arrivals(name: str, job_class: JobClass, until_s: float, seed: int) -> FloatArray:
+    """Draw when jobs of a class arrive (n,), ascending; a longer span begins with what a shorter one has."""
+    # Clumps come one time unit apart on average, in a time that runs as fast as they come (time rescaling theorem).
+    per_clump = 1.0 if job_class.arrivals is None else 1.0 - job_class.arrivals.repeat
+    hourly = np.ones(1) if job_class.arrivals is None else job_class.arrivals.relative
+    hours = math.ceil(until_s / SECONDS_PER_HOUR) + 1
+    passed = np.append(0.0, np.cumsum(job_class.arrival_rate_per_hour * per_clump * np.resize(hourly, hours)))
+    gaps, more = _stream(name, seed, 0), max(1, int(passed[-1]))
+    at = np.zeros(0)
+    while not at.size or at[-1] < passed[-1]:
+        at = np.append(at, (at[-1] if at.size else 0.0) + np.cumsum(gaps.exponential(size=more)))
+    times_s = np.interp(at[at < passed[-1]], passed, np.arange(hours + 1) * SECONDS_PER_HOUR)
+    clumps = _stream(name, seed, 1).geometric(per_clump, size=times_s.size)
+    times_s = np.repeat(times_s, clumps)
+    return times_s[times_s <= until_s]
+
+
+def _draw_sizes(name: str, job_class: JobClass, jobs: int, seed: int) -> FloatArray:
+    """Draw the sizes of jobs of a class (n,), with mean 1."""
+    spread = 0.0 if job_class.logged is None else job_class.logged.size_spread
+    variance = math.log1p(spread**2)
+    return _stream(name, seed, 2).lognormal(-variance / 2.0, math.sqrt(variance), jobs) if variance else np.ones(jobs)
+
+
+def _stream(name: str, seed: int, what: int) -> np.random.Generator:
+    """Return the random numbers of a class, which do not depend on the others."""
+    return np.random.default_rng([seed, zlib.crc32(name.encode()), what])
+
+
+def read_trace(path: Path | str, instance: BoaInstance) -> JobTrace:
+    """Read the jobs table (CSV or Parquet) that ``optplan import log --jobs`` wrote, with the instance of it.
+
+    Jobs whose size nobody knows have the mean size of their class, with a DataWarning.
+    """
+    path = Path(path)
+    ids: list[str] = []
+    labels: list[str] = []
+    numbers = {name: array("d") for name in _NUMBERS}
+    for line, (id_, label, *texts) in read_rows(path, ("id", "class", *_NUMBERS)):
+        ids.append(id_)
+        labels.append(label)
+        for (name, values), text in zip(numbers.items(), texts, strict=True):
+            values.append(_read_number(path, line, name, text))
+    return _make_trace(instance, path.stem, ids, labels, {name: np.array(values) for name, values in numbers.items()})
+
+
+def _read_number(path: Path, line: int, column: str, text: str) -> float:
+    """Read a number of at least zero; NaN where there is none."""
+    try:
+        number = float(text) if text else math.nan
+    except ValueError:
+        number = -1.0
+    if number < 0.0 or math.isinf(number):
+        problem = f"{column} is {show_value(text)}; a number of at least 0 is needed, or nothing"
+        raise DataError(f"{path}:{line}", problem, "correct the row")
+    return number
+
+
+def gather_trace(instance: BoaInstance, classes: Classes, sizes: Mapping[str, FloatArray], name: str) -> JobTrace:
+    """Make a trace of the jobs of a log, with the instance and the sizes that were made of them.
+
+    See :func:`optplan.instances.job_logs.boa.build_log_instance`; what is left out is as in :func:`read_trace`.
+    """
+    every = list(classes.values())
+    numbers = {
+        column: np.concatenate([np.asarray(getattr(jobs, column), dtype=np.float64) for jobs in every])
+        for column in _NUMBERS[:-1]
+    }
+    sizes_h = [sizes.get(each, np.full(len(jobs), np.nan)) for each, jobs in classes.items()]
+    numbers["size_gpu_hours"] = np.concatenate(sizes_h)
+    ids = [id_.removeprefix("/") for jobs in every for id_ in jobs.id.tolist()]
+    labels = [each for each, jobs in classes.items() for _ in range(len(jobs))]
+    return _make_trace(instance, name, ids, labels, numbers)
+
+
+def _make_trace(
+    instance: BoaInstance, name: str, ids: list[str], labels: list[str], numbers: Mapping[str, FloatArray]
+) -> JobTrace:
+    """Put jobs of a log (N,) in their order; classes of which no size is known may be missing in the instance."""
+    places = {each: place for place, each in enumerate(instance.classes)}
+    class_index = np.array([places.get(label, -1) for label in labels], dtype=np.int64)
+    submit_s, start_s, run_s, gpus, sizes_h = numbers.values()
+    arrive_s = np.where(np.isnan(submit_s), start_s, submit_s)
+    left_out: list[str] = []
+    for label in sorted({label for label in labels if label not in places}):
+        of_it = np.array([each == label for each in labels])
+        if np.isfinite(sizes_h[of_it]).any():
+            problem = f"class {label!r} of {int(of_it.sum()):,} jobs is not in the instance {instance.name!r}"
+            hint = nearest_name_hint(label, instance.classes)
+            raise DataError(f"{name}.class", problem, f"{hint}; give the instance that was imported with this table")
+        left_out.append(f"{int(of_it.sum()):,} jobs of class {label}, of which no size is known")
+    kept = np.flatnonzero(class_index >= 0)
+    if not kept.size:
+        raise DataError(name, "has no job of the instance's classes", f"these are {', '.join(instance.classes)}")
+    if np.isnan(arrive_s[kept]).any():
+        raise DataError(f"{name}.submit_s", "is missing, and so is start_s", "say when each job was submitted")
+    kept = kept[np.argsort(arrive_s[kept], kind="stable")]
+    means_h = np.array([job_class.size_gpu_hours for job_class in instance.classes.values()])
+    size = sizes_h[kept] / means_h[class_index[kept]]
+    unknown = int(np.isnan(size).sum())
+    if unknown:
+        left_out.append(f"the sizes of {unknown:,} jobs, which are not known: they have the mean of their class")
+    for each in left_out:
+        warnings.warn(f"{name}: left out {each}", DataWarning, stacklevel=3)
+    ids = [ids[place] or f"job-{number}" for number, place in enumerate(kept.tolist(), 1)]
+    part_ids(ids)
+    arrive_s = arrive_s[kept] - arrive_s[kept[0]]
+    return JobTrace(
+        name=name,
+        classes=tuple(instance.classes),
+        class_index=freeze(class_index[kept]),
+        arrive_s=freeze(arrive_s),
+        size=freeze(np.where(np.isnan(size), 1.0, size)),
+        ids=to_texts(ids),
+        gpus=freeze(gpus[kept]),
+        run_s=freeze(run_s[kept]),
+        wait_s=freeze(np.maximum(start_s - submit_s, 0.0)[kept]),
+        span_s=float(arrive_s[-1]) * kept.size / max(kept.size - 1, 1),
+        left_out="; ".join(left_out),
+    )
