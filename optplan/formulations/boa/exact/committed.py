@@ -35,11 +35,11 @@ from optplan.schema import FloatArray
 from optplan.solvers.layered_graphs import least_path
 
 #: Times that weights are taken anew, and solves for each.
-_ROUNDS, _TRIES = 4, 3
+_ROUNDS, _TRIES = 3, 4
 #: A bill this little below the budget is as good, and one above it by less than the judge's tolerance is not taken.
-_CLOSE, _ROUNDING = 1e-3, 1e-9
+_CLOSE, _ROUNDING = 1e-4, 1e-9
 #: Relative gap of the solves along the way.
-_GAP = 1e-4
+_GAP = 1e-5
 #: Jobs of a clump that are looked at, and the chance of more that is left out.
 _MOST_JOBS, _LEFT = 200, 1e-9
 
@@ -108,7 +108,7 @@ def _search(
         weighed = _weigh(instance, costs, at if number else None)
         used, least = _use(instance, weighed, at.solution), _find_least(instance, weighed) * (1.0 + _ROUNDING)
         amount = used * budget / at.bill if number == 0 else used + budget - at.bill
-        best: _Priced | None = None
+        low, high, best = least, np.inf, None
         for attempt in range(_TRIES + 1):
             if attempt == _TRIES:
                 if best is not None:
@@ -118,15 +118,19 @@ def _search(
             limits = np.array([max(amount, least), *others])
             answer = solve_costs(instance, weighed, limits=limits, gap=_GAP, stopwatch=request.stopwatch)
             if answer is None or answer.solution is None:
-                least = amount = 0.5 * (max(amount, least) + used)
+                least = low = amount = 0.5 * (max(amount, least) + used)
                 continue
             one = _price(instance, answer.solution, costs)
             yield one
             if one.bill <= budget:
-                best = min(one, best or one, key=lambda each: each.objective)
+                best, low = min(one, best or one, key=lambda each: each.objective), amount
                 if one.bill >= budget * (1.0 - _CLOSE):
                     break
-            amount += (budget * (1.0 - 0.5 * _CLOSE) - one.bill) * (amount / one.bill)
+            else:
+                high = amount
+            # Bills go in steps: what lies beyond an amount that was tried would be the same again.
+            amount *= budget * (1.0 - 0.5 * _CLOSE) / one.bill
+            amount = amount if low < amount < high else 0.5 * (low + high)
         if best is None or (number and best.objective > at.objective * (1.0 - _GAP)):
             return
         at = best
