@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.contracts import LagrangianCertificate, Status
-from optplan.errors import DataError, UnsupportedError
+from optplan.errors import DataError, UnsupportedError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.data.job_classes import ArrivalPattern, JobClass
 from optplan.formulations.boa.judge.evaluation import evaluate
+from optplan.instances.changes import apply_changes, parse_change
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
 from optplan.solving import explain, frontier, model, solve
@@ -214,3 +215,18 @@ def test_wrong_prices_are_refused(fields: dict[str, Any], message: str) -> None:
     """Each message names the field and what is allowed."""
     with pytest.raises(DataError, match=message):
         one_class(**fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("rubberband-resnet50-512", "cloud.commitments"),
+        ("seer-resnet18-30min", "commitments"),
+        ("srift-case1", "commitments"),
+        ("boa-newtrace", "commitments"),
+    ],
+)
+def test_other_formulations_say_why_they_have_none(name: str, path: str) -> None:
+    """A single search or job is billed for what it holds."""
+    with pytest.raises(UsageError, match="GPUs are committed for streams of jobs, in gpu_types"):
+        apply_changes(build_named(name), [parse_change(f"{path}={{1-year: {{discount: 0.3}}}}")])
