@@ -173,8 +173,17 @@ def shorten(text: str) -> str:
     return text[: _LONGEST_MESSAGE - len(end)] + end
 
 
+#: Names that are looked for where they have no place, and why.
+_ELSEWHERE = {
+    "commitments": "GPUs are committed for streams of jobs, in gpu_types.TYPE.commitments of formulation boa: they are "
+    "paid for years at all hours, whether a single search or job holds them or not, and change none of its decisions",
+}
+
+
 def nearest_name_hint(name: str, known: Iterable[str]) -> str:
     """Say what the user may have meant: ``did you mean 'x'?`` when a known name is close, else the list of them."""
+    if name in _ELSEWHERE:
+        return _ELSEWHERE[name]
     names = [str(name) for name in known]
     close = get_close_matches(name, names, n=1, cutoff=0.6) if len(name) <= _LONGEST_NAME else []
     if close:

@@ -87,6 +87,20 @@ def _limited_cases(one: BoaInstance) -> Iterator[Case]:
     yield Case("floors-most-gpus", _floored(room), _look_at_every_plan(_floored(room)))
     yield Case("one-table-most-gpus", one.replace(**room), 2250.0)
     yield Case("one-table-most-gpus-infeasible", _with(one, 0.99, **room), None)
+    # At the price on demand nothing is worth committing, and the plan is that without commitments.
+    for name, changes in (TYPED | {"whole-nodes": WHOLE_NODES}).items():
+        instance = _commit(make_typed(changes))
+        yield Case(f"{name}-commitments", instance, _look_at_every_plan(instance))
+    yield Case("due-dates-commitments", _commit(_due({})), _look_at_every_plan(_due({})))
+    yield Case("floors-commitments", _commit(_floored({})), _look_at_every_plan(_floored({})))
+    yield Case("one-table-commitments", _commit(one), 2250.0)
+    yield Case("one-table-commitments-infeasible", _commit(_with(one, 0.99)), None)
+
+
+def _commit(instance: BoaInstance) -> BoaInstance:
+    """Let GPUs of all types be committed at the price on demand."""
+    term = {"commitments": {"1-year": {"discount": 0.0}}}
+    return instance.replace(gpu_types={name: kind.replace(**term) for name, kind in instance.gpu_types.items()})
 
 
 def _due(changes: dict[str, Any]) -> BoaInstance:

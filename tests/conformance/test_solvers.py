@@ -49,7 +49,7 @@ def model_cases() -> Iterator[Case]:
     """Yield every case of every formulation that a declarative model states."""
     for formulation in CASES:
         for case in cases_of(formulation):
-            asked = getattr(case.instance, "confidence", None) or getattr(case.instance, "most_gpus", None)
+            asked = getattr(case.instance, "confidence", None) or getattr(case.instance, "bound_by_law", "")
             sampled = getattr(case.instance, "objective", "") == "quality"
             nothing = isinstance(case.instance, SeerInstance) and case.instance.brackets is None
             if not (asked or sampled or nothing):
@@ -132,7 +132,7 @@ def test_every_feature_has_cases(formulation: Formulation) -> None:
     needed = [(entry, formulation.describe(c.instance).features) for f, entry, c in PAIRS if f is formulation]
     for entry in formulation.solvers:
         # A solver of one limit alone takes no instance without it.
-        own = {"most-gpus"} if entry.name == "capped-paths" else set()
+        own = {"capped-paths": {"most-gpus"}, "committed-paths": {"commitments"}}.get(entry.name, set())
         tried = [features - own for other, features in needed if other is entry]
         assert frozenset() in tried, f"no plain case for {entry.name} of {formulation.name}"
         for feature in sorted(entry.features - own):

@@ -76,6 +76,17 @@ FORMULATION = Formulation(
             supports=f"{_HERE}.exact.peak.capped:refuse_uncapped",
         ),
         SolverEntry(
+            name="committed-paths",
+            target=f"{_HERE}.exact.committed:solve_committed_paths",
+            summary="committed GPUs: the best plan found with the number to commit, and a bound on all plans",
+            proofs=PROVEN | {BoundProof.SEARCHED},
+            problems=_WHOLE,
+            policies=_BOTH,
+            exact=False,
+            features=_ALL | {"commitments"},
+            supports=f"{_HERE}.exact.committed:refuse_uncommitted",
+        ),
+        SolverEntry(
             name="conic",
             target=f"{_HERE}.models.conic:solve_conic",
             summary="real widths, closed forms included: Theorem B.1 as a disciplined convex program in CVXPY",

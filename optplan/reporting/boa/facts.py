@@ -91,7 +91,7 @@ def _split_gpus(instance: BoaInstance, measures: Mapping[str, float]) -> str:
 
 def _split_cost(instance: BoaInstance, usd_per_hour: float) -> str:
     price = price_usd_per_hour(instance)
-    if price is not None:
+    if price is not None and not instance.commits:
         return f"at {format_usd(price)} per GPU-hour"
     return f"{format_usd(usd_per_hour)} an hour, {format_usd(usd_per_hour * HOURS_PER_DAY)} a day"
 

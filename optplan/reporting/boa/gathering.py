@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
-from optplan.errors import InfeasibleError
+from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.boa.figures import SweepPoint
 from optplan.solving import frontier, solve
@@ -17,10 +17,10 @@ def gather_background(
     result: Result[Solution],  # noqa: ARG001 - what gathering is asked with
     rivals: Sequence[Result[Solution]],  # noqa: ARG001
 ) -> Frontier | None:
-    """Return the frontier that the plan lies on; None where no budget is enough for the other limits."""
+    """Return the frontier that the plan lies on; None where there is none, or no budget is enough for other limits."""
     try:
         return frontier(instance)
-    except InfeasibleError:
+    except (InfeasibleError, UnsupportedError):
         return None
 
 

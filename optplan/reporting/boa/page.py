@@ -11,6 +11,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Pol
 from optplan.reporting.boa import tables
 from optplan.reporting.boa.breakdown import has_types, require_boa, require_own, require_same_problem
 from optplan.reporting.boa.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
+from optplan.reporting.boa.commitments import tell_commitments
 from optplan.reporting.boa.demand import tell_demand
 from optplan.reporting.boa.explanation_tables import tell_explanation
 from optplan.reporting.boa.explanations import (
@@ -59,6 +60,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         sections.append(Section("limits", "What would help", [said, relaxations]))
     if has_plan:
         sections += [_tell_plan(boa, result), tell_speedups(boa, result)]
+    sections += tell_commitments(boa, result)
     sections += tell_demand(boa, result)
     sections += tell_log(boa, result)
     sections += _tell_limits(boa, result, frontier)

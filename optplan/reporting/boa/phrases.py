@@ -74,7 +74,9 @@ def cost_of_month(instance: BoaInstance, budget: float) -> float | None:
 
 
 def cost_usd_per_hour(instance: BoaInstance, result: Result[Solution]) -> float | None:
-    """Return what a result's plan costs; None where a price is missing."""
+    """Return what a result's plan costs, committed GPUs at all hours; None where a price is missing."""
+    if instance.commits:
+        return result.measures.get("bill_usd_per_hour")
     price = price_usd_per_hour(instance)
     if price is not None:
         return price * result.measures["gpus"]
@@ -115,10 +117,11 @@ def say_budget(instance: BoaInstance, budget: float) -> str:
 def describe_budget(instance: BoaInstance) -> str:
     """Write the budget in words, money with the GPUs that it pays, or where these differ by another period."""
     amount = instance.budget_amount()
+    gpus = f"{count_gpus(amount)} {'on demand' if instance.commits else 'on average'}"
     if instance.budget is None or instance.budget.unit not in PERIOD_HOURS:
-        return f"{count_gpus(amount)} on average"
+        return f"a bill of {gpus}" if instance.commits else gpus
     if instance.budget_unit is BudgetUnit.GPU:
-        return f"{describe_amount(instance.budget)} ({count_gpus(amount)} on average)"
+        return f"{describe_amount(instance.budget)} ({gpus})"
     monthly = instance.budget.unit is BudgetUnit.USD_PER_MONTH
     again = f"{format_usd(amount)} an hour" if monthly else f"{format_usd(amount * HOURS_PER_MONTH)} a month"
     return f"{describe_amount(instance.budget)} ({again})"
@@ -164,6 +167,8 @@ def name_family(instance: BoaInstance) -> str:
 
 def use_of_budget(instance: BoaInstance, result: Result[Solution]) -> float:
     """Return what a result's plan uses, in the unit of the instance's budget."""
+    if instance.commits:
+        return result.measures["bill"]
     return result.measures["gpus" if instance.budget_unit is BudgetUnit.GPU else "cost_usd_per_hour"]
 
 
@@ -201,7 +206,29 @@ def say_answer(instance: BoaInstance, result: Result[Solution]) -> str:
         said = f"With {limit}, jobs finish in {format_duration(result.objective)} on average."
     else:
         said = f"With {limit}, the weighted mean completion time is {format_duration(result.objective)}."
-    return said + _say_starts(instance, result)
+    return said + _say_committed(instance, result) + _say_starts(instance, result)
+
+
+def _say_committed(instance: BoaInstance, result: Result[Solution]) -> str:
+    """Say how many GPUs to commit, and what that saves; nothing without commitments."""
+    if not instance.commits:
+        return ""
+    measures = result.measures
+    taken = [
+        f"{format_gpus(gpus)} {gpu_type} for {term}"
+        for gpu_type, kind in instance.gpu_types.items()
+        for term in kind.commitments or {}
+        if (gpus := measures[f"committed.{gpu_type}.{term}"]) > 0.0
+    ]
+    listed = sum(
+        price * measures.get(f"gpus.{name}", measures["gpus"]) for name, price in instance.prices_on_demand.items()
+    )
+    saved = f"the bill is {format_share(1.0 - measures['bill'] / listed)} below that of the same GPUs on demand"
+    return (
+        f" Commit {join_words(taken)}: {saved}."
+        if taken
+        else " Commit none: idle hours would cost more than that saves."
+    )
 
 
 def _say_starts(instance: BoaInstance, result: Result[Solution]) -> str:
@@ -225,7 +252,8 @@ def say_how_good(instance: BoaInstance, result: Result[Solution]) -> str:
     """Say how far the answer is from the best possible, and what that rests on."""
     if result.infeasibility is not None:
         return f"{capitalise(result.infeasibility.reason)}."
-    return say_bound(result, format_duration, plan=name_family(instance))
+    idle = " The bound takes every GPU-hour at its least price, with no committed GPU idle." if instance.commits else ""
+    return say_bound(result, format_duration, plan=name_family(instance)) + (idle if result.bound is not None else "")
 
 
 def say_worth(instance: BoaInstance, price: ShadowPrice) -> str:

@@ -7,6 +7,7 @@ from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data.instance import BoaInstance, Policy
 from optplan.reporting.boa import tables
 from optplan.reporting.boa.breakdown import has_types, require_boa
+from optplan.reporting.boa.commitments import list_bills
 from optplan.reporting.boa.demand import list_demand, say_demand
 from optplan.reporting.boa.facts import list_cards, list_facts, say_prices
 from optplan.reporting.boa.logs import compare_with_log, list_logged
@@ -49,6 +50,7 @@ def _list_decided(instance: BoaInstance, result: Result[Solution]) -> list[Shown
         limits,
         compare_with_log(instance, result),
         Group(*map(plain_text, say_prices(instance, result))) if limits is not None else None,
+        *list_bills(instance, result),
         demand,
         Group(*map(plain_text, say_demand(instance, result))) if demand is not None else None,
     ]

@@ -16,14 +16,16 @@ finishes; what is positive by rounding alone is taken for zero. Pauses for resca
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
+from optplan.formulations.boa.data.commitments import SpotMarket, Term, check_terms
 from optplan.quantities import SecondsOrZero
-from optplan.schema import NUMBER, AmountOrZero, Fields, FloatArray, FrozenModel, IntArray, PositiveAmount
+from optplan.schema import NUMBER, AmountOrZero, ByName, Fields, FloatArray, FrozenModel, IntArray, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR
 
 #: A load that is 1 but for this is 1: the sums and products that it is made of are rounded.
@@ -65,7 +67,7 @@ class Spot(FrozenModel):
 class GpuType(FrozenModel):
     """A kind of GPU that can be rented."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"gpus_per_node", "start_s"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"gpus_per_node", "start_s", "commitments", "spot_market"})
 
     #: Of one GPU, in US dollars; needed for budgets in money.
     price_usd_per_hour: Annotated[PositiveAmount, BeforeValidator(_refuse_free)] | None = None
@@ -81,10 +83,14 @@ class GpuType(FrozenModel):
     #: says it. Budget and objective leave it out, as GPUs are taken to be there when they are asked for; how much it
     #: adds at most is a measure of every solution, virtual clocks wait for it, and plans name it as the launch.
     start_s: SecondsOrZero | None = None
+    #: By term, what committed GPUs cost; the number that is best for the plan is committed. A budget then counts the
+    #: bill: committed GPUs at all hours, and what more is in use on demand or spot. None where all are on demand.
+    commitments: ByName[Term] | None = None
+    spot_market: SpotMarket | None = None  #: What GPUs in use beyond the committed ones may cost for a share of them.
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
-        def __init__(
+        def __init__(  # noqa: PLR0913 - a field each
             self,
             *,
             price_usd_per_hour: float | None = ...,
@@ -94,7 +100,31 @@ class GpuType(FrozenModel):
             spot: Spot | Fields | None = ...,
             gpus_per_node: int | None = ...,
             start_s: float | str | None = ...,
+            commitments: Mapping[str, Term | Fields] | None = ...,
+            spot_market: SpotMarket | Fields | None = ...,
         ) -> None: ...
+
+    @model_validator(mode="after")
+    def _check_prices(self) -> GpuType:
+        if self.commitments is not None:
+            check_terms(self.commitments, self.spot_market, self.price_usd_per_hour)
+        elif self.spot_market is not None:
+            raise ValueError("spot_market: is the price of what is not committed; give commitments beside it")
+        return self
+
+    @property
+    def least_price(self) -> float:
+        """The least that a GPU-hour can cost, as a share of the price on demand: no GPU is idle, and all spot is used.
+
+        A sum over GPU-hours in use that no bill is below: committed GPUs cost no less than those of them in use.
+        """
+        if self.commitments is None:
+            return 1.0
+        least = min(term.of_demand(self.price_usd_per_hour) for term in self.commitments.values())
+        if self.spot_market is None:
+            return least
+        spot = min(self.spot_market.of_demand(self.price_usd_per_hour), least)
+        return self.spot_market.share * spot + (1.0 - self.spot_market.share) * least
 
     def stretch(self, widths: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return the factors of :meth:`Spot.stretch`; ones for GPUs that stay."""

@@ -114,6 +114,8 @@ class BoaInstance(Instance):
             self._check_class(name, job_class)
         self._check_budget()
         self._check_nodes()
+        if self.commits:
+            self._check_commitments()
         if self.problem is Problem.CONTINUOUS:
             self._refuse_limits_of_classes()
             warn_of_hulls(
@@ -151,6 +153,14 @@ class BoaInstance(Instance):
         if self.problem is Problem.CONTINUOUS:
             fix = f"solve {Problem.WHOLE} or {Problem.RESCALING}, or leave whole_nodes out"
             raise DataError("whole_nodes", "nodes are whole, and the continuous problem has real widths", fix)
+
+    def _check_commitments(self) -> None:
+        path = f"gpu_types.{next(name for name, each in self.gpu_types.items() if each.commitments)}.commitments"
+        if self.problem is Problem.CONTINUOUS:
+            fix = f"solve {Problem.WHOLE} or {Problem.RESCALING}, or leave commitments out"
+            raise DataError(path, "commitments need whole widths", fix)
+        if self.most_gpus is not None:
+            raise DataError(path, "stands beside most_gpus, and no solver takes both", "leave one of them out")
 
     def _check_class(self, name: str, job_class: JobClass) -> None:
         self._check_types(f"classes.{name}.speedup", job_class.speedup)
@@ -258,15 +268,31 @@ class BoaInstance(Instance):
 
     @cached_property
     def prices_in_budget(self) -> dict[str, float]:
-        """By GPU type, what one GPU counts in the budget: 1, or US dollars per hour."""
+        """By GPU type, what one GPU counts in the budget: 1, or US dollars per hour; with commitments at least."""
+        prices = self.prices_on_demand
+        return {name: gpu_type.least_price * prices[name] for name, gpu_type in self.gpu_types.items()}
+
+    @property
+    def prices_on_demand(self) -> dict[str, float]:
+        """By GPU type, what one GPU on demand counts in the budget: 1, or US dollars per hour."""
         if self.budget_unit is BudgetUnit.GPU:
             return dict.fromkeys(self.gpu_types, 1.0)
         return {name: gpu_type.price_usd_per_hour or 0.0 for name, gpu_type in self.gpu_types.items()}
+
+    @cached_property
+    def commits(self) -> bool:
+        """Whether GPUs of some type can be committed, so that the budget counts a bill that is no sum over jobs."""
+        return any(gpu_type.commitments is not None for gpu_type in self.gpu_types.values())
 
     def paid_gpus(self, gpu_type: str, widths: FloatArray) -> FloatArray:
         """Return the GPUs that jobs of some widths (N,) pay for: those of whole nodes where they share none."""
         node = self.gpu_types[gpu_type].gpus_per_node
         return np.ceil(widths / node) * node if self.whole_nodes and node is not None else widths
+
+    @property
+    def bound_by_law(self) -> str:
+        """What the law of the GPUs in use at once decides, so that a changed plan may not keep it; nothing mostly."""
+        return "most_gpus" if self.most_gpus is not None else "commitments" if self.commits else ""
 
     @cached_property
     def quotas(self) -> dict[str, float]:

@@ -17,7 +17,7 @@ def describe(instance: BoaInstance) -> Description:
     interruptions, ``quotas`` for limits on types, ``due-dates`` for limits on classes' mean completion times,
     ``floors`` for the least GPUs on which a class's jobs run, ``type-changes`` where leaving a type costs extra,
     ``real-widths`` where speedups have closed forms between whole widths, ``whole-nodes`` where jobs share none,
-    ``most-gpus`` for a limit on the GPUs in use at once.
+    ``most-gpus`` for a limit on the GPUs in use at once, ``commitments`` where the budget counts committed GPUs.
     """
     cells = sum(c.num_epochs * instance.options(n).widths.size for n, c in instance.classes.items())
     features = {
@@ -28,6 +28,7 @@ def describe(instance: BoaInstance) -> Description:
         "type-changes": any(instance.options(name).changes_cost for name in instance.classes),
         "whole-nodes": bool(instance.whole_nodes),
         "most-gpus": instance.most_gpus is not None,
+        "commitments": instance.commits,
         "real-widths": instance.problem is Problem.CONTINUOUS and any_real_widths(instance),
     }
     return Description(

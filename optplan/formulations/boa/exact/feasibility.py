@@ -178,6 +178,13 @@ def explain_shortfall(
     return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim)
 
 
+def weaken(claim: Infeasibility, condition: str) -> Infeasibility:
+    """Take back that relaxations are enough: of what they leave out it is not known ``condition``."""
+    changes = tuple(change.replace(enough=None, solution={}) for change in claim.relaxations)
+    doubt = f"; {condition} is not known" if changes else ""
+    return claim.replace(relaxations=changes, reason=claim.reason.replace(WOULD_DO, MAY_DO) + doubt)
+
+
 def say_wishes(relaxations: Sequence[Relaxation]) -> str:
     """Say which limits, changed alone, would do, and which may."""
     sure = [_say_wish(each) for each in relaxations if each.enough is not None]

@@ -18,6 +18,7 @@ from optplan.formulations.boa.exact.costs import list_amounts
 from optplan.formulations.boa.exact.feasibility import clear_mixture, state_runs
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
+from optplan.solvers.layered_graphs import path_totals
 from optplan.solvers.paths import families, single, switching
 from optplan.solvers.paths.search import Effort
 
@@ -85,6 +86,15 @@ def _solve_linked(
         return PathsAnswer(None, None, found.bound) if found.stopped_by is not None else None
     value = found.paths.total_value
     return PathsAnswer(write_columns(instance, found.paths.payload), value, min(found.bound, value))
+
+
+def value_of(instance: BoaInstance, costs: Sequence[PathCosts], solution: BoaSolution) -> float:
+    """Return the value of a solution with whole widths under step costs."""
+    return sum(
+        branch.fraction * path_totals(each, instance.options(each.name).find(branch.gpu_types, branch.widths))[0]
+        for each in costs
+        for branch in solution.branches[each.name]
+    )
 
 
 def write_branch(instance: BoaInstance, name: str, columns: NDArray[np.integer], fraction: float = 1.0) -> Branch:

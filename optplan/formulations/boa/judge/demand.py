@@ -54,9 +54,10 @@ def judge_demand(instance: BoaInstance, solution: BoaSolution, figures: list[str
     return found
 
 
-def find_demand(instance: BoaInstance, solution: BoaSolution, *, steady: bool = False) -> Demand:
-    """Find the distribution of GPUs in use, of all types together."""
-    return recur(gather_crowd(instance, list_stays(instance, solution), steady=steady))
+def find_demand(instance: BoaInstance, solution: BoaSolution, gpu_type: str = "", *, steady: bool = False) -> Demand:
+    """Find the distribution of GPUs in use of one type, or of all types where none is named."""
+    stays = [stay for stay in list_stays(instance, solution) if gpu_type in {"", stay.gpu_type}]
+    return recur(gather_crowd(instance, stays, steady=steady))
 
 
 def list_stays(instance: BoaInstance, solution: BoaSolution) -> list[Stay]:

@@ -17,7 +17,8 @@ Constraint families, by the names used in every message:
 ``gpu-type``
     Every GPU type is one on which the class can run; with one type none need be named.
 ``budget``
-    Time-average GPUs, or what they cost, running and rescaling, do not exceed the budget.
+    Time-average GPUs, or what they cost, running and rescaling, do not exceed the budget; with commitments the bill
+    does not, in GPUs on demand or money, at the number of committed GPUs that is best for the widths.
 ``quota.<type>``
     Time-average GPUs of a type do not exceed its quota.
 ``due.<class>``
@@ -59,6 +60,7 @@ from optplan.formulations.boa.judge.following import (
     real_range,
     types_along,
 )
+from optplan.formulations.boa.laws.commitments import Bill, Tariff, make_bill
 from optplan.speedup import Evidence
 from optplan.speedup.curves import find_weakest
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit
@@ -83,7 +85,10 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
         return Evaluation(float("nan"), dict.fromkeys(instance.limit_names, float("nan")), {}, tuple(checks))
     measures, gpus = _measure(instance, solution)
     prices = instance.prices_in_budget
-    consumption = {BUDGET: math.fsum(prices[gpu_type] * used for gpu_type, used in gpus.items())}
+    if instance.commits:
+        measures |= _measure_bill(instance, solution)
+    paid = math.fsum(prices[gpu_type] * used for gpu_type, used in gpus.items())
+    consumption = {BUDGET: measures.get("bill", paid)}
     consumption |= {f"{QUOTA}{gpu_type}": gpus[gpu_type] for gpu_type in instance.quotas}
     consumption |= {f"{DUE}{name}": measures[f"classes.{name}.mean_jct_s"] for name in instance.due_s}
     running_on = {name: measures[f"classes.{name}.gpus_running"] for name in instance.floors}
@@ -148,6 +153,25 @@ def _measure(instance: BoaInstance, solution: BoaSolution) -> tuple[dict[str, fl
             paid = zip(usd, starting, strict=True)
             measures["starting_usd_per_hour"] = math.fsum((price or 0.0) * used for price, (_, used) in paid)
     return measures | _measure_types(instance, gpus), gpus
+
+
+def _measure_bill(instance: BoaInstance, solution: BoaSolution) -> dict[str, float]:
+    """Measure how many GPUs are best committed, and the bill in the unit of the budget, which is least then."""
+    measures, parts = dict[str, float](), {name: list[float]() for name in ("committed", "spot", "on_demand")}
+    usd: list[float | None] = []
+    for name, price in instance.prices_on_demand.items():
+        gpu_type, demand = instance.gpu_types[name], find_demand(instance, solution, name)
+        bill = Bill({}, 0.0, 0.0, demand.mean)
+        if gpu_type.commitments is not None:
+            bill = make_bill(Tariff.of(gpu_type), demand)
+        measures |= {f"committed.{name}.{term}": gpus for term, gpus in bill.gpus.items()}
+        for part, own in parts.items():
+            own.append(price * getattr(bill, part))
+        usd.append(None if gpu_type.price_usd_per_hour is None else gpu_type.price_usd_per_hour * bill.total)
+    measures |= {f"bill.{part}": math.fsum(own) for part, own in parts.items()}
+    measures["bill"] = math.fsum(math.fsum(own) for own in parts.values())
+    known = [each for each in usd if each is not None]
+    return measures | ({"bill_usd_per_hour": math.fsum(known)} if len(known) == len(usd) else {})
 
 
 def _wait_for_nodes(
@@ -288,6 +312,7 @@ def _check_limit(instance: BoaInstance, limit: str, used: float) -> Check:
     else:
         counted = "time-average GPUs" if instance.limit_unit(limit) == BudgetUnit.GPU else "cost per hour"
         what = f"{counted}, running and rescaling,"
+        what = "what is paid, committed GPUs at all hours," if instance.commits and limit == BUDGET else what
         whose = "the budget" if limit == BUDGET else f"the quota of {limit.removeprefix(QUOTA)}"
     return Check(
         family=limit,

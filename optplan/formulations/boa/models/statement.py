@@ -26,6 +26,9 @@ def state_model(instance: BoaInstance) -> Statement:
     if instance.most_gpus is not None:
         message = "a limit on the GPUs in use at once (most_gpus) is a probability, which no linear model states"
         raise UnsupportedError(f"{message}; leave it out, and look at Result.demand of the plan")
+    if instance.commits:
+        message = "the bill of committed GPUs is a mean over the GPUs in use at once, which no linear model states"
+        raise UnsupportedError(f"{message}; leave commitments out")
     if instance.problem is not Problem.CONTINUOUS:
         total, _ = least_budget(instance)
         if total <= instance.budget_amount() * (1.0 + LIMIT_TOLERANCE):

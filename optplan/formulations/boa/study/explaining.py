@@ -71,9 +71,9 @@ def explain(
             "in the continuous problem every width has the same marginal rate, the shadow price, and nothing is chosen "
             "between neighbours; explain a result of the problem whole or rescaling"
         )
-    if instance.most_gpus is not None:
+    if without := instance.bound_by_law:
         raise UnsupportedError(
-            "explanations are of instances without most_gpus only: the changed plans would not keep it; leave it out"
+            f"explanations are of instances without {without} only: the changed plans would not keep it; leave it out"
         )
     for name in only:
         if name not in instance.classes:

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from optplan.contracts import Answer, Frontier, FrontierPoint, LagrangianCertificate, SolveRequest
-from optplan.errors import InfeasibleError
+from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.answers import price_at
 from optplan.formulations.boa.exact.description import describe
@@ -30,6 +30,9 @@ def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None)
     forms, points that are not known when the stopwatch has expired are left out; with closed forms at real widths
     points are those of a convex program, to its accuracy, about 1e-8.
     """
+    if instance.commits:
+        why = "a bill with committed GPUs is no sum over jobs, so its plans have no frontier to be computed at once"
+        raise UnsupportedError(f"{why}; leave commitments out, or solve for one budget after the other")
     build = _build_curved_frontier if "real-widths" in describe(instance).features else build_whole_frontier
     return build(instance, stopwatch or Stopwatch())
 

@@ -45,9 +45,9 @@ def find_range(
     """
     if result.solution is None or not find_bands(instance):
         return None
-    if instance.floors or instance.most_gpus is not None:
+    if instance.floors or instance.bound_by_law:
         why = "what faster jobs run on falls" if instance.floors else "other plans would not keep it"
-        name = "least_mean_gpus" if instance.floors else "most_gpus"
+        name = "least_mean_gpus" if instance.floors else instance.bound_by_law
         raise UnsupportedError(f"how the answer changes within the bands of speedups is not found with {name}: {why}")
     run, plan = as_run(instance, result.solution)
     pairs, costs = _list_pairs(run), cost_steps(run)

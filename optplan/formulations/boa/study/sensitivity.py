@@ -82,9 +82,9 @@ def analyse_sensitivity(
             "sensitivity is of instances without floors only: what a class can run at most is another in each truth; "
             "leave least_mean_gpus out"
         )
-    if instance.most_gpus is not None:
+    if without := instance.bound_by_law:
         raise UnsupportedError(
-            "sensitivity is of instances without most_gpus only: plans of other truths would not keep it; leave it out"
+            f"sensitivity is of instances without {without} only: plans of other truths would not keep it; leave it out"
         )
     samples, seed = request.samples, request.seed
     for name in errors.by_class:

@@ -36,15 +36,14 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.problems import PeakLimit
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.description import describe
-from optplan.formulations.boa.exact.feasibility import MAY_DO, WOULD_DO
+from optplan.formulations.boa.exact.feasibility import weaken
 from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
-from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs
+from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs, value_of
 from optplan.formulations.boa.exact.peak.demand import find_demand, transform
 from optplan.formulations.boa.exact.peak.lower_tail import RULE, TAIL, find_least_reach, prove_bound, refute, weigh_jobs
 from optplan.formulations.boa.laws.demand import Demand, Stay, gather_crowd
 from optplan.progress import OutOfTime
-from optplan.solvers.layered_graphs import path_totals
 
 #: Slopes that are tried, as multiples of z / sd, and solves for each.
 _SLOPES = (1.0, 1.3, 1.7, 2.0)
@@ -57,6 +56,7 @@ _GAP = 1e-3
 _LARGEST_EXPONENT = 40.0
 _LEAST_CHANCE = 1e-15
 _ROUNDING = 1e-9
+_KEPT = "whether the limit on the GPUs in use at once is kept then"
 #: By how much a chance must be above the one allowed for the judge to agree.
 _REFUTED = 1e-8
 
@@ -83,7 +83,7 @@ def solve_capped_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
     plain = describe(free).features <= {"gpu-types", "whole-nodes"}
     base = (solve_layered_paths if plain else solve_linked_paths)(free, request)
     if limit is None or base.solution is None or base.objective is None:
-        return base if base.infeasibility is None else replace(base, infeasibility=_weaken(base.infeasibility))
+        return base if base.infeasibility is None else replace(base, infeasibility=weaken(base.infeasibility, _KEPT))
     allowed = 1.0 - limit.probability
     demand = find_demand(instance, base.solution)
     if demand.over(limit.gpus) <= allowed:
@@ -181,12 +181,7 @@ def _solve(
 
 def _judge(instance: BoaInstance, limit: PeakLimit, solution: BoaSolution, costs: Sequence[PathCosts]) -> _Candidate:
     over = find_demand(instance, solution).over(limit.gpus)
-    value = sum(
-        branch.fraction * path_totals(each, instance.options(each.name).find(branch.gpu_types, branch.widths))[0]
-        for each in costs
-        for branch in solution.branches[each.name]
-    )
-    return _Candidate(solution, value, over)
+    return _Candidate(solution, value_of(instance, costs, solution), over)
 
 
 def find_least_peak(instance: BoaInstance, probability: float) -> float:
@@ -236,13 +231,6 @@ def _explain(instance: BoaInstance, limit: PeakLimit, certify: Callable[[str], T
     hopeless = tuple(Hopeless(limit=other, certificate=certify(other)) for other in instance.limits)
     proof = Infeasibility(reason=reason, relaxations=(), hopeless=hopeless, certificate=certify(""))
     return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=proof)
-
-
-def _weaken(claim: Infeasibility) -> Infeasibility:
-    """Take back that relaxations are enough: what keeps the budget and the rest need not keep the limit on GPUs."""
-    changes = tuple(change.replace(enough=None, solution={}) for change in claim.relaxations)
-    doubt = "; whether the limit on the GPUs in use at once is kept then is not known" if changes else ""
-    return claim.replace(relaxations=changes, reason=claim.reason.replace(WOULD_DO, MAY_DO) + doubt)
 
 
 def _advise(instance: BoaInstance, limit: PeakLimit, found: Sequence[_Candidate]) -> list[str]:

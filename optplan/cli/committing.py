@@ -1,0 +1,46 @@
+"""``optplan commit``: how many GPUs to commit, for widths as they are and together with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from optplan.cli.amending import amendments_but
+from optplan.cli.commands import command
+from optplan.cli.console import Progress
+from optplan.cli.job_sources import JobSource, log_or_instance
+from optplan.cli.options import TIME, option
+from optplan.cli.outputs import Outputs
+
+
+@command(
+    short_help="How many GPUs to commit, and what that saves.",
+    examples=(
+        "optplan commit boa-newtrace --budget 130gpu --set 'gpu_types.t4.commitments={1-year: {discount: 0.45}}'",
+        "optplan commit jobs.csv --instance mine.yaml --budget 130gpu",
+    ),
+    writes={"output": "the bills as JSON"},
+)
+@log_or_instance
+@amendments_but("deadline")
+def commit(
+    source: JobSource,
+    *,
+    time_limit: float | None = option(type=TIME, help="Of each of three solves."),
+    outputs: Outputs,
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
+) -> int:
+    """Say how many GPUs to commit, and what that saves of the bill, by the law of demand and on jobs that came.
+
+    LOG_OR_INSTANCE is an instance whose GPU types have commitments, a log (--from) or jobs table (--instance), or jobs
+    drawn at the instance's rates (--jobs or --span). Rules for the widths that are best on demand stand beside widths
+    and numbers that are chosen together.
+    """
+    from optplan.reporting.boa.commitments import bills_table
+    from optplan.solving.billing import compare_commitments
+
+    with Progress("reading the jobs"):
+        instance, trace = source.read(changes)
+    with Progress("committing"):
+        found = compare_commitments(instance, trace, time_limit_s=time_limit)
+    data = [each.to_json_data() for each in found]
+    return outputs.deliver(data, lambda: [bills_table(instance, found)])

@@ -1,0 +1,214 @@
+"""Commitments: the widths, and how many GPUs to commit, for which jobs are done soonest within a bill.
+
+The bill is least at a quantile of the GPUs in use (:mod:`~optplan.formulations.boa.laws.commitments`), and no sum over
+jobs. Its derivative in the mean number of a class's jobs on k GPUs is: by how much the mean of what is paid beyond the
+committed GPUs grows when a clump of such jobs comes on top (Mecke's formula for Poisson sums). With these as the jobs'
+weights a plan is a path per class, as with prices. So plans are tuned: from the weights of prices on, the amount of a
+row of weights by secants until the bill itself is the budget, then the weights at the plan found, a few times; the best
+plan that keeps the budget is the answer.
+
+What is proven is the optimum at prices that no bill is below, idle GPUs free: :attr:`GpuType.least_price`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optplan.contracts import Answer, SolveRequest, Status, Termination
+from optplan.contracts.judgement import PathCosts
+from optplan.contracts.result import status_of
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution
+from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.feasibility import weaken
+from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
+from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
+from optplan.formulations.boa.exact.paths import solve_costs, value_of
+from optplan.formulations.boa.exact.peak.demand import find_demand, list_stays
+from optplan.formulations.boa.laws.commitments import Tariff, make_bill, sum_beyond
+from optplan.formulations.boa.laws.demand import Demand, gather_crowd
+from optplan.progress import OutOfTime
+from optplan.schema import FloatArray
+from optplan.solvers.layered_graphs import least_path
+
+#: Times that weights are taken anew, and solves for each.
+_ROUNDS, _TRIES = 3, 4
+#: A bill this little below the budget is as good, and one above it by less than the judge's tolerance is not taken.
+_CLOSE, _ROUNDING = 1e-4, 1e-9
+#: Relative gap of the solves along the way.
+_GAP = 1e-5
+#: Jobs of a clump that are looked at, and the chance of more that is left out.
+_MOST_JOBS, _LEFT = 200, 1e-9
+
+
+@dataclass(frozen=True)
+class _Priced:
+    """A plan with its bill, and by committed GPU type the law of those in use and the number committed."""
+
+    solution: BoaSolution
+    objective: float
+    bill: float
+    types: dict[str, tuple[Tariff, Demand, float]]
+
+
+def refuse_uncommitted(instance: BoaInstance) -> str:
+    """Return why this solver does not take an instance; nothing where it does."""
+    return "" if instance.commits else "solver 'committed-paths' is for instances with commitments"
+
+
+def solve_committed_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+    """Find good whole widths and the best number of committed GPUs for them, within a bill.
+
+    Optimal only where the optimum at the least prices keeps the budget; else with that one's bound and certificates.
+    """
+    plain = describe(instance).features <= {"gpu-types", "whole-nodes", "commitments"}
+    base = (solve_layered_paths if plain else solve_linked_paths)(instance, request)
+    if base.solution is None or base.objective is None:
+        if base.infeasibility is None:
+            return base
+        return replace(
+            base,
+            infeasibility=weaken(
+                base.infeasibility, "whether the bill, committed GPUs included, keeps the budget then"
+            ),
+        )
+    budget, costs, found = instance.budget_amount(), cost_steps(instance), list[_Priced]()
+    first = _price(instance, base.solution, costs)
+    if first.bill <= budget:
+        return base if instance.prices_in_budget == instance.prices_on_demand else replace(base, shadow_prices={})
+    try:
+        for candidate in _search(instance, first, costs, request):
+            found.append(candidate)
+            request.stopwatch.emit("commitments", objective=candidate.objective, bound=base.bound)
+    except OutOfTime:
+        pass
+    kept = [one for one in found if one.bill <= budget * (1.0 + _ROUNDING)]
+    best = min(kept, key=lambda one: one.objective, default=None)
+    ended = Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED
+    answer = replace(base, termination=ended, shadow_prices={}, counters={"solves": float(len(found))})
+    if best is None:
+        least = min([first, *found], key=lambda one: one.bill)
+        share = f"the least bill found is {least.bill / budget:.4g} times the budget"
+        said = (*base.warnings, f"no plan was found whose bill, committed GPUs included, keeps the budget; {share}")
+        return replace(answer, status=Status.UNKNOWN, solution=None, objective=None, warnings=said)
+    status = status_of(best.objective, base.bound, request.gap)
+    return replace(answer, status=status, solution=best.solution, objective=best.objective)
+
+
+def _search(
+    instance: BoaInstance, first: _Priced, costs: Sequence[PathCosts], request: SolveRequest
+) -> Iterator[_Priced]:
+    """Yield plans: for each set of weights those along the secants of the bill over the amount of the row."""
+    budget, at = instance.budget_amount(), first
+    others = list(instance.limits.values())[1:]
+    for number in range(_ROUNDS):
+        weighed = _weigh(instance, costs, at if number else None)
+        used, least = _use(instance, weighed, at.solution), _find_least(instance, weighed) * (1.0 + _ROUNDING)
+        amount = used * budget / at.bill if number == 0 else used + budget - at.bill
+        low, high, best = least, np.inf, None
+        for attempt in range(_TRIES + 1):
+            if attempt == _TRIES:
+                if best is not None:
+                    break
+                amount = least  # nothing else was found to keep the budget
+            request.stopwatch.require()
+            limits = np.array([max(amount, least), *others])
+            answer = solve_costs(instance, weighed, limits=limits, gap=_GAP, stopwatch=request.stopwatch)
+            if answer is None or answer.solution is None:
+                least = low = amount = 0.5 * (max(amount, least) + used)
+                continue
+            one = _price(instance, answer.solution, costs)
+            yield one
+            if one.bill <= budget:
+                best, low = min(one, best or one, key=lambda each: each.objective), amount
+                if one.bill >= budget * (1.0 - _CLOSE):
+                    break
+            else:
+                high = amount
+            # Bills go in steps: what lies beyond an amount that was tried would be the same again.
+            amount *= budget * (1.0 - 0.5 * _CLOSE) / one.bill
+            amount = amount if low < amount < high else 0.5 * (low + high)
+        if best is None or (number and best.objective > at.objective * (1.0 - _GAP)):
+            return
+        at = best
+
+
+def _price(instance: BoaInstance, solution: BoaSolution, costs: Sequence[PathCosts]) -> _Priced:
+    """Return what a plan takes, its bill in the unit of the budget, and what that is made of."""
+    bill, types = 0.0, {}
+    for name, price in instance.prices_on_demand.items():
+        demand = find_demand(instance, solution, name)
+        if instance.gpu_types[name].commitments is None:
+            bill += price * demand.mean
+            continue
+        tariff = Tariff.of(instance.gpu_types[name])
+        found = make_bill(tariff, demand)
+        bill += price * found.total
+        types[name] = tariff, demand, sum(found.gpus.values())
+    return _Priced(solution, value_of(instance, costs, solution), bill, types)
+
+
+def _weigh(instance: BoaInstance, costs: Sequence[PathCosts], at: _Priced | None) -> list[PathCosts]:
+    """Return the costs with the budget's row in prices on demand, or in what jobs add to the bill of a plan."""
+    weighed = []
+    for each in costs:
+        options = instance.options(each.name)
+        weight = np.empty(options.paid.size)
+        for gpu_type in options.gpu_types:
+            own, price = options.of_type(gpu_type), instance.prices_on_demand[gpu_type]
+            adds = options.paid[own]
+            if at is not None and gpu_type in at.types:
+                adds = _add_clumps(instance, at.solution, each.name, adds, *at.types[gpu_type])
+            weight[own] = price * adds / (options.paid[own] * options.price[own])
+        run, enter = each.run_consumption.copy(), each.enter_consumption.copy()
+        run[0], enter[0] = run[0] * weight, enter[0] * weight
+        weighed.append(replace(each, run_consumption=run, enter_consumption=enter))
+    return weighed
+
+
+def _add_clumps(
+    instance: BoaInstance,
+    solution: BoaSolution,
+    name: str,
+    gpus: FloatArray,
+    tariff: Tariff,
+    demand: Demand,
+    committed: float,
+) -> FloatArray:
+    """Return (K,) what one more job of a class on numbers of GPUs adds on average to what is paid beyond committed."""
+    arrivals, chances = instance.classes[name].arrivals, demand.any_time
+    goes_on = 0.0 if arrivals is None else arrivals.repeat
+    if arrivals is not None:  # more of them come at some hours
+        own = [stay for stay in list_stays(instance, solution) if stay.job_class == name]
+        by_hour = gather_crowd(instance, own, steady=False).jobs.sum(axis=1)
+        chances = by_hour / by_hour.sum() @ np.broadcast_to(demand.chances, (by_hour.size, chances.size))
+    in_use: FloatArray = np.arange(chances.size, dtype=np.float64) * demand.unit
+    members = np.arange(1, 2 + min(_MOST_JOBS, int(np.log(_LEFT) / np.log(goes_on)) if goes_on else 0))
+    sizes = (1.0 - goes_on) * goes_on ** (members - 1.0)
+
+    def rest(added: FloatArray) -> FloatArray:
+        excess = sum_beyond(chances, in_use, committed - added)
+        kept = 1.0 - tariff.spot_share
+        on_demand = sum_beyond(chances, in_use * kept, committed - added * kept)
+        return tariff.spot_price * excess + (1.0 - tariff.spot_price) * on_demand
+
+    grown = rest(np.multiply.outer(gpus, members)) - rest(np.zeros(1))
+    adds: FloatArray = (1.0 - goes_on) * (grown @ sizes)
+    return adds
+
+
+def _use(instance: BoaInstance, costs: Sequence[PathCosts], solution: BoaSolution) -> float:
+    """Return how much of the first limit a plan takes."""
+    return value_of(instance, [each.turned(BUDGET) for each in costs], solution)
+
+
+def _find_least(instance: BoaInstance, costs: Sequence[PathCosts]) -> float:
+    """Return the least of the first limit that any plan takes."""
+    least = 0.0
+    for each in costs:
+        run, enter = (turned := each.turned(BUDGET)).weighted(np.zeros(len(turned.limits)))
+        least += least_path(run, enter, instance.options(each.name).group if len(enter) > 1 else None)[0]
+    return least

@@ -1,0 +1,105 @@
+"""What GPUs in use cost where some are committed, and how many to commit.
+
+With C committed GPUs at a price r, u in use, and beyond C a share of u on spot at a price s, all as shares of the price
+on demand, an hour costs ``r C + s (u - C)+ + (1 - s) ((1 - share) u - C)+``. In the mean over u that is convex in C:
+the best number is the least at which one more is used too rarely to pay, a quantile of the GPUs in use (the
+newsvendor's; without spot the least C with P(u > C) <= r). Terms at other prices stack: each up to its own quantile, or
+the most that it may have. Without spot the least bill is r times the mean of u in the share r of the time in which it
+is largest (the expected shortfall of Rockafellar and Uryasev, 2000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.formulations.boa.data.commitments import SpotMarket, Term
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.laws.demand import Demand
+from optplan.schema import FloatArray
+
+#: One more committed GPU has to save this at least, relative to the bill: rounding must not decide.
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What GPUs of a type cost on average, in GPUs on demand, and how many are committed by term."""
+
+    gpus: dict[str, float]
+    committed: float
+    spot: float
+    on_demand: float
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.committed + self.spot + self.on_demand
+
+
+@dataclass(frozen=True)
+class Tariff:
+    """Prices of a GPU type as shares of that on demand: of tranches, each for ``most`` GPUs, cheapest first, and spot.
+
+    ``shares`` (T, tranches) divide each tranche among ``terms``.
+    """
+
+    price: FloatArray
+    most: FloatArray
+    terms: tuple[str, ...]
+    shares: FloatArray
+    spot_price: float
+    spot_share: float
+
+    @staticmethod
+    def of(gpu_type: GpuType) -> Tariff:
+        """Return that of a type that has commitments."""
+        return Tariff.of_terms(gpu_type.commitments or {}, gpu_type.spot_market, gpu_type.price_usd_per_hour)
+
+    @staticmethod
+    def of_terms(terms: Mapping[str, Term], spot: SpotMarket | None = None, on_demand: float | None = None) -> Tariff:
+        """Return that of terms, and a spot market beside them; a price on demand is needed where one is a price."""
+        price = np.array([term.of_demand(on_demand) for term in terms.values()])
+        most = np.array([np.inf if term.most_gpus is None else float(term.most_gpus) for term in terms.values()])
+        order, shares = np.argsort(price, kind="stable"), np.eye(price.size)
+        if all(term.share is not None for term in terms.values()):
+            given = np.array([term.share or 0.0 for term in terms.values()])
+            price, most, shares, order = np.array([given @ price]), np.array([np.inf]), given[:, None], np.zeros(1, int)
+        at = (1.0, 0.0) if spot is None else (spot.of_demand(on_demand), spot.share)
+        return Tariff(price[order], most[order], tuple(terms), shares[:, order], *at)
+
+    def stack(self, gpus: FloatArray) -> FloatArray:
+        """Divide numbers of committed GPUs (N,) among the tranches (tranches, N)."""
+        before = np.concatenate([np.zeros(1), np.cumsum(self.most)[:-1]])
+        stacked: FloatArray = np.clip(gpus - before[:, None], 0.0, self.most[:, None])
+        return stacked
+
+
+def make_bill(tariff: Tariff, demand: Demand, committed: float | None = None) -> Bill:
+    """Return the bill for a distribution of GPUs in use, with a number of committed ones or the best."""
+    chances = demand.any_time
+    in_use: FloatArray = np.arange(chances.size, dtype=np.float64) * demand.unit
+    if committed is None:
+        numbers = in_use[in_use <= tariff.most.sum()]
+        if numbers.size < in_use.size:
+            numbers = np.append(numbers, tariff.most.sum())
+        excess = sum_beyond(chances, in_use, numbers)
+        beyond = sum_beyond(chances, in_use * (1.0 - tariff.spot_share), numbers)
+        costs = tariff.price @ tariff.stack(numbers) + tariff.spot_price * excess + (1.0 - tariff.spot_price) * beyond
+        committed = float(numbers[np.argmax(costs <= costs.min() * (1.0 + _SLACK))])
+    stacked = tariff.stack(np.array([committed]))[:, 0]
+    on_demand = float(chances @ np.maximum((1.0 - tariff.spot_share) * in_use - committed, 0.0))
+    spot = tariff.spot_price * (float(chances @ np.maximum(in_use - committed, 0.0)) - on_demand)
+    divided = (tariff.shares @ stacked).tolist()
+    return Bill(dict(zip(tariff.terms, divided, strict=True)), float(tariff.price @ stacked), spot, on_demand)
+
+
+def sum_beyond(chances: FloatArray, values: FloatArray, numbers: FloatArray) -> FloatArray:
+    """Return the mean of what values (N,), increasing, are above each of some numbers."""
+    share = np.append(np.cumsum(chances[::-1])[::-1], 0.0)
+    mean = np.append(np.cumsum((chances * values)[::-1])[::-1], 0.0)
+    first = np.searchsorted(values, numbers, side="right")
+    beyond: FloatArray = mean[first] - numbers * share[first]
+    return beyond

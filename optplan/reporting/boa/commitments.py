@@ -1,0 +1,129 @@
+"""Commitments: how many GPUs are committed, what the bill is made of, and what other discounts would change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from optplan.formulations.boa.data.commitments import Term
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.exact.peak.demand import find_demand
+from optplan.formulations.boa.laws.commitments import Bill, Tariff, make_bill
+from optplan.reporting.pages import Block, Charts, Section
+from optplan.reporting.phrases import NOTHING, format_gpus, format_share, format_usd
+from optplan.reporting.style import BLUE, GREY, LEGEND_ABOVE, Figure, color_types, escape_text, new_figure
+from optplan.reporting.tables import Column, Table, numbers
+from optplan.units import HOURS_PER_MONTH, BudgetUnit, format_duration
+
+if TYPE_CHECKING:
+    from optplan.contracts import Result, Solution
+    from optplan.contracts.billing import BilledPlan
+    from optplan.formulations.boa.laws.demand import Demand
+
+#: Discounts that a table compares, and the share of the time for which the rival's number is enough.
+_DISCOUNTS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.75)
+_RIVAL = 0.95
+#: Points of a curve.
+_MOST_POINTS = 400
+_READING = (
+    "How many GPUs are in use for how much of the time. Below the dashed line they are committed: paid at all hours, "
+    "whether in use or not. What is above it is paid on demand or spot."
+)
+
+
+def list_bills(instance: BoaInstance, result: Result[Solution]) -> list[Table]:
+    """List what the bill is made of, and how many GPUs to commit at other discounts; nothing without commitments."""
+    if not instance.commits or not isinstance(result.solution, BoaSolution):
+        return []
+    laws = {name: find_demand(instance, result.solution, name) for name in instance.gpu_types}
+    rows = [row for name, demand in laws.items() for row in _list_parts(instance, name, demand)]
+    parts = Table("What the bill is made of", (Column("GPUs"), *numbers("number", "of the bill", "a month")), rows)
+    return [parts, *(_list_discounts(name, laws[name]) for name, t in instance.gpu_types.items() if t.commitments)]
+
+
+def _list_parts(instance: BoaInstance, name: str, demand: Demand) -> list[tuple[str, ...]]:
+    """List the GPUs of a type by how they are paid: their number, on average where that varies, and what they cost."""
+    kind, bill = instance.gpu_types[name], Bill({}, 0.0, 0.0, demand.mean)
+    rows: list[tuple[str, float, float]] = []
+    if kind.commitments is not None:
+        bill = make_bill(Tariff.of(kind), demand)
+        for term, gpus in bill.gpus.items():
+            rows.append((f"{name} for {term}", gpus, gpus * kind.commitments[term].of_demand(kind.price_usd_per_hour)))
+    if kind.spot_market is not None:
+        rows.append((f"{name} on spot", bill.spot / kind.spot_market.of_demand(kind.price_usd_per_hour), bill.spot))
+    rows.append((f"{name} on demand", bill.on_demand, bill.on_demand))
+    price = kind.price_usd_per_hour
+    return [
+        (
+            said,
+            format_gpus(gpus),
+            format_share(cost / bill.total if bill.total else 0.0),
+            NOTHING if price is None else format_usd(price * cost * HOURS_PER_MONTH),
+        )
+        for said, gpus, cost in rows
+    ]
+
+
+def _list_discounts(name: str, demand: Demand) -> Table:
+    """List what the plan's own widths would commit at some discounts, and save of the bill on demand."""
+    rows, most = [], math.ceil(demand.quantile(_RIVAL))
+    for discount in _DISCOUNTS:
+        tariff = Tariff.of_terms({"": Term(discount=discount)})
+        best, rival = make_bill(tariff, demand), make_bill(tariff, demand, most)
+        saved = [format_share(1.0 - each.total / demand.mean) for each in (best, rival)]
+        rows.append((format_share(discount), format_gpus(sum(best.gpus.values())), *saved))
+    caption = f"{name} at other discounts, widths as they are"
+    columns = (Column("discount"), *numbers("commit", "saved", f"saved with {format_gpus(most)}, the P95"))
+    return Table(caption, columns, rows)
+
+
+def bills_table(instance: BoaInstance, plans: Sequence[BilledPlan]) -> Table:
+    """List ways to commit GPUs: what is committed, what is saved of the bill on demand, and how long jobs take."""
+    on_trace = any(plan.trace is not None for plan in plans)
+    columns = [Column("committed"), *numbers("GPUs", "bill", "saved", "jobs take")]
+    columns += numbers("bill on the jobs", "saved", "jobs take") if on_trace else ()
+    rows = []
+    for plan in plans:
+        own = [gpus for name, gpus in plan.law.committed.items() if instance.gpu_types[name].commitments]
+        billed = [plan.law, *([] if plan.trace is None else [plan.trace])]
+        cells = [(format_gpus(b.bill), format_share(b.saved), format_duration(b.mean_jct_s)) for b in billed]
+        rows.append([plan.name, " + ".join(map(format_gpus, own)), *(cell for each in cells for cell in each)])
+    unit = "GPUs on demand" if instance.budget_unit is BudgetUnit.GPU else "US dollars an hour"
+    return Table(f"Ways to commit; bills in {unit}", columns, rows)
+
+
+def tell_commitments(instance: BoaInstance, result: Result[Solution]) -> list[Section]:
+    """Tell what is committed; nothing without a plan, or without commitments."""
+    tables = list_bills(instance, result)
+    if not tables or not isinstance(result.solution, BoaSolution):
+        return []
+    label = "Line chart: GPUs in use by share of the time, and the number committed; the table has the bill's parts"
+    chart = Charts([(label, draw_duration(instance, result.solution))], _READING)
+    blocks: list[Block] = [tables[0], chart, *tables[1:]]
+    return [Section("commitments", "What to commit", blocks, "Commitments")]
+
+
+def draw_duration(instance: BoaInstance, solution: BoaSolution) -> Figure:
+    """Draw how many GPUs of each committed type are in use for how much of the time, and how many are committed."""
+    figure = new_figure(height=320, top=36)
+    colors = color_types(instance.gpu_types) if len(instance.gpu_types) > 1 else {}
+    for name, kind in instance.gpu_types.items():
+        if kind.commitments is None:
+            continue
+        demand, color = find_demand(instance, solution, name), colors.get(name, BLUE)
+        committed = sum(make_bill(Tariff.of(kind), demand).gpus.values())
+        shares = [number / _MOST_POINTS for number in range(1, _MOST_POINTS)]
+        figure.add_scatter(
+            x=shares,
+            y=[demand.quantile(1.0 - share) for share in shares],
+            name=escape_text(name),
+            mode="lines",
+            line={"color": color, "shape": "hv"},
+            hovertemplate="%{y:,.0f} GPUs or more: %{x:.1%} of the time<extra></extra>",
+        )
+        figure.add_hline(y=committed, line={"color": color if colors else GREY, "dash": "dash"})
+    figure.update_xaxes(title_text="share of the time", tickformat=".0%", range=[0, 1])
+    figure.update_yaxes(title_text="GPUs in use, or more", rangemode="tozero")
+    figure.update_layout(showlegend=bool(colors), legend=LEGEND_ABOVE)
+    return figure

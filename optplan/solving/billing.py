@@ -1,0 +1,153 @@
+"""What a plan's GPUs cost with some of them committed: by the law of its demand, and on the jobs of a trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optplan.contracts.billing import Billed, BilledPlan
+from optplan.contracts.result import Result
+from optplan.errors import UsageError
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.exact.peak.demand import find_demand
+from optplan.formulations.boa.judge.following import follow_solution, types_along
+from optplan.formulations.boa.laws.commitments import Bill, Tariff, make_bill
+from optplan.formulations.boa.laws.demand import Demand
+from optplan.formulations.boa.planning import choose_way
+from optplan.schema import FloatArray
+from optplan.solving import solve
+from optplan.units import SECONDS_PER_HOUR, Amount
+
+if TYPE_CHECKING:
+    from optplan.instances.job_traces import JobTrace
+
+#: The share of the time for which the rival's number of committed GPUs is enough.
+_RIVAL = 0.95
+
+
+def compare_commitments(
+    instance: BoaInstance, trace: JobTrace | None = None, *, time_limit_s: float | None = None
+) -> tuple[BilledPlan, ...]:
+    """Set ways to commit GPUs side by side: rules for the widths that are best on demand, and both together.
+
+    Parameters
+    ----------
+    instance
+        With commitments and a budget.
+    trace
+        Jobs of its classes, on which each way is billed besides: widths and numbers committed as they are, each job on
+        rented GPUs as soon as it asks for them; the span is billed, from an empty cluster on.
+    time_limit_s
+        Of each of three solves.
+
+    Returns
+    -------
+    tuple of BilledPlan
+        For the widths of the plan on demand: nothing committed, as many as are enough for 95 % of the time, and the
+        number that is best by the law of its demand; then widths and number together, for the bill of that, and for
+        the whole budget. Those of which no plan was found are left out.
+
+    Raises
+    ------
+    UsageError
+        Without commitments or a budget, or when the trace has other classes.
+    """
+    if not instance.commits:
+        fix = "give a GPU type some, as in --set 'gpu_types.a100.commitments={1-year: {discount: 0.37}}'"
+        raise UsageError(f"commitments: no GPU type of {instance.name!r} has any; {fix}")
+    dear = {name: kind.replace(commitments=None, spot_market=None) for name, kind in instance.gpu_types.items()}
+    plain = solve(instance.replace(gpu_types=dear), time_limit_s=time_limit_s, ranges=False)
+    together = solve(instance, time_limit_s=time_limit_s, ranges=False)
+    rows: list[BilledPlan] = []
+
+    def add(name: str, result: Result[BoaSolution], committed: Mapping[str, float] | float | None) -> None:
+        if result.solution is None or result.objective is None:
+            return
+        laws = {each: find_demand(instance, result.solution, each) for each in instance.gpu_types}
+        if isinstance(committed, float):
+            committed = {each: math.ceil(law.quantile(committed)) if committed else 0.0 for each, law in laws.items()}
+        law = _bill(instance, laws, result.measures["mean_jct_s"], committed)
+        on_trace = None
+        if trace is not None:
+            on_trace = _bill(instance, *replay_widths(instance, result.solution, trace), law.committed)
+        rows.append(BilledPlan(name=name, objective=result.objective, bound=result.bound, law=law, trace=on_trace))
+
+    add("nothing committed", plain, 0.0)
+    add("P95 committed, same widths", plain, _RIVAL)
+    add("best number, same widths", plain, None)
+    if rows:
+        bill = Amount(rows[-1].law.bill, instance.budget_unit)
+        same = solve(instance.replace(budget=bill), time_limit_s=time_limit_s, ranges=False)
+        add("with widths, same bill", same, None)
+    add("with widths, whole budget", together, None)
+    return tuple(rows)
+
+
+def _bill(
+    instance: BoaInstance, laws: Mapping[str, Demand], mean_jct_s: float, committed: Mapping[str, float] | None
+) -> Billed:
+    """Bill what is in use of each GPU type, with numbers committed, or the best ones."""
+    bills = {
+        name: make_bill(Tariff.of(kind), laws[name], None if committed is None else committed[name])
+        if (kind := instance.gpu_types[name]).commitments is not None
+        else Bill({}, 0.0, 0.0, laws[name].mean)
+        for name in instance.gpu_types
+    }
+    prices = instance.prices_on_demand
+    return Billed(
+        gpus=math.fsum(law.mean for law in laws.values()),
+        mean_jct_s=mean_jct_s,
+        bill=math.fsum(prices[name] * bill.total for name, bill in bills.items()),
+        on_demand=math.fsum(prices[name] * laws[name].mean for name in bills),
+        committed={name: math.fsum(bill.gpus.values()) for name, bill in bills.items()},
+    )
+
+
+def replay_widths(instance: BoaInstance, solution: BoaSolution, trace: JobTrace) -> tuple[dict[str, Demand], float]:
+    """Return by GPU type for how much of a trace how many are in use, and the mean completion time in seconds."""
+    if trace.classes != tuple(instance.classes):
+        raise UsageError(
+            f"the trace {trace.name!r} has the classes {', '.join(trace.classes)}, and the instance "
+            f"{', '.join(instance.classes)}; give the trace of this instance"
+        )
+    span_h, ended_h = trace.span_s / SECONDS_PER_HOUR, 0.0
+    events: dict[str, list[tuple[FloatArray, FloatArray]]] = {name: [] for name in instance.gpu_types}
+    for name, ways in follow_solution(instance, solution).items():
+        branches, jobs = solution.branches[name], trace.of_class(name)
+        shares, dealt, taken = [branch.fraction for branch in branches], [0] * len(ways), list[int]()
+        for _ in range(jobs.size if len(ways) > 1 else 0):
+            taken.append(choose_way(shares, dealt))
+            dealt[taken[-1]] += 1
+        for number, (branch, times) in enumerate(zip(branches, ways, strict=True)):
+            own = jobs[np.array(taken) == number] if len(ways) > 1 else jobs
+            types, size = types_along(instance, branch), trace.size[own]
+            at_h = trace.arrive_s[own] / SECONDS_PER_HOUR
+            ended_h -= float(at_h.sum())
+            for first, end in pairwise([*np.flatnonzero(times.change).tolist(), branch.widths.size]):
+                part = slice(first, end)
+                run_h, pause_h = ((times.wall[part] * each[part]).sum() for each in (times.run_h, times.pause_h))
+                gpus = np.full(size.size, float(times.paid[first] * times.held[first] / times.wall[first]))
+                done_h = at_h + size * run_h + pause_h
+                events[str(types[first])] += [(at_h, gpus), (done_h, -gpus)]
+                at_h = done_h
+            ended_h += float(at_h.sum())
+    found = {name: _sum_up(own, span_h) for name, own in events.items()}
+    return found, ended_h / len(trace) * SECONDS_PER_HOUR
+
+
+def _sum_up(events: list[tuple[FloatArray, FloatArray]], span_h: float) -> Demand:
+    """Return for how much of a span how many GPUs are in use, from when numbers of them come and go."""
+    at_h = np.concatenate([np.zeros(1), *(each for each, _ in events), np.full(1, span_h)])
+    order = np.argsort(at_h, kind="stable")
+    change = np.concatenate([np.zeros(1), *(each for _, each in events), np.zeros(1)])[order]
+    lasts = np.diff(np.minimum(at_h[order], span_h)) / span_h
+    # Whole but for rounding, or where interruptions make a mean of them.
+    in_use = np.maximum(np.round(np.cumsum(change)[:-1], 6), 0.0)[lasts > 0.0]
+    lasts, below = lasts[lasts > 0.0], np.floor(in_use).astype(np.int64)
+    size = int(below.max(initial=0)) + 2
+    chances: FloatArray = np.bincount(below, lasts * (1.0 - in_use + below), size).astype(np.float64)
+    return Demand((chances + np.bincount(below + 1, lasts * (in_use - below), size))[None])

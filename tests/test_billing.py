@@ -1,0 +1,118 @@
+"""Bills of plans with committed GPUs, by the law of demand and on jobs that came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from optplan.errors import UsageError
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.data.job_classes import JobClass
+from optplan.instances.files import read_instance
+from optplan.instances.job_logs.columns import to_texts
+from optplan.instances.job_traces import JobTrace, draw_trace
+from optplan.solving.billing import compare_commitments, replay_widths
+from optplan.speedup import TableSpeedup
+
+if TYPE_CHECKING:
+    from tests.conftest import Runner
+
+TERM = "gpu_types.t4.commitments={1-year: {discount: 0.45}}"
+
+
+@pytest.fixture
+def instance() -> BoaInstance:
+    """Return a class of jobs of an hour on 1 GPU, or of half an hour on 2, after a pause of 0.1 hours."""
+    table = TableSpeedup(gpus=np.array([1, 2]), speedup=np.array([1.0, 2.0]))
+    job = JobClass(arrival_rate_per_hour=1.0, epoch_size_gpu_hours=[1.0], speedup={"t4": table}, rescale_s=360.0)
+    kind = {"commitments": {"1-year": {"discount": 0.5}}}
+    return BoaInstance.parse({"classes": {"job": job}, "gpu_types": {"t4": kind}, "budget": "1.5gpu"})
+
+
+def trace_of(instance: BoaInstance, arrive_h: list[float], size: list[float], span_h: float) -> JobTrace:
+    """Return jobs of the only class."""
+    unknown = np.full(len(size), np.nan)
+    return JobTrace(
+        name="few",
+        classes=tuple(instance.classes),
+        class_index=np.zeros(len(size), dtype=np.int64),
+        arrive_s=np.array(arrive_h) * 3600.0,
+        size=np.array(size),
+        ids=to_texts([f"job-{number}" for number in range(len(size))]),
+        gpus=unknown,
+        run_s=unknown,
+        wait_s=unknown,
+        span_s=span_h * 3600.0,
+    )
+
+
+def test_jobs_hold_their_gpus_from_arrival_on(instance: BoaInstance) -> None:
+    """On 2 GPUs a job takes 0.1 + 0.5 h, one of twice the size 1.1 h: of 4 h, 0.4 h with two jobs and 0.9 with one.
+
+    They come at 0 and 0.2 h and end at 0.6 and 1.3 h.
+    """
+    plan = BoaSolution(branches={"job": (Branch(widths=np.array([2.0])),)})
+    found, mean_s = replay_widths(instance, plan, trace_of(instance, [0.0, 0.2], [1.0, 2.0], 4.0))
+    np.testing.assert_allclose(found["t4"].any_time[:5], [2.7 / 4.0, 0.0, 0.9 / 4.0, 0.0, 0.4 / 4.0], atol=1e-12)
+    assert mean_s == pytest.approx((0.6 + 1.1) / 2.0 * 3600.0)
+
+
+def test_jobs_beyond_the_span_are_cut_and_shares_are_dealt(instance: BoaInstance) -> None:
+    """Of half the jobs on 1 GPU, for 1.1 h, and half on 2: from 0.9 h on, of a span of 1 h, one of each is there."""
+    branches = (Branch(fraction=0.5, widths=np.array([1.0])), Branch(fraction=0.5, widths=np.array([2.0])))
+    plan = BoaSolution(branches={"job": branches})
+    mixed = instance.replace(policy="mixed")
+    found, mean_s = replay_widths(mixed, plan, trace_of(instance, [0.9, 0.9], [1.0, 1.0], 1.0))
+    np.testing.assert_allclose(found["t4"].any_time[:4], [0.9, 0.0, 0.0, 0.1], atol=1e-12)
+    assert mean_s == pytest.approx((1.1 + 0.6) / 2.0 * 3600.0)
+
+
+def test_ways_to_commit_stand_side_by_side(instance: BoaInstance) -> None:
+    """The best number beats the P95, and widths with it lose nothing for the same bill; all are billed on the jobs."""
+    newtrace = read_instance("boa-newtrace", BoaInstance).replace(budget="130gpu")
+    kind = newtrace.gpu_types["t4"].replace(commitments={"1-year": {"discount": 0.45}})
+    newtrace = newtrace.replace(gpu_types={"t4": kind})
+    trace = draw_trace(newtrace, jobs=960, seed=1)
+    nothing, rival, rule, same, whole = compare_commitments(newtrace, trace)
+    assert nothing.law.saved == pytest.approx(0.0, abs=1e-12)
+    assert nothing.law.committed == {"t4": 0.0}
+    assert rival.law.saved < rule.law.saved
+    assert same.law.bill <= rule.law.bill * (1.0 + 1e-6)
+    assert same.objective <= rule.objective
+    assert whole.law.bill == pytest.approx(130.0, rel=2e-3)
+    assert whole.objective < same.objective
+    for plan in (nothing, rival, rule, same, whole):
+        assert plan.trace is not None
+        assert plan.trace.committed == plan.law.committed
+        assert plan.trace.gpus == pytest.approx(plan.law.gpus, rel=0.15)
+    with pytest.raises(UsageError, match="the trace 'boa-newtrace' has the classes bert"):
+        compare_commitments(instance, trace)
+    with pytest.raises(UsageError, match="commitments: no GPU type of 'boa-newtrace' has any"):
+        compare_commitments(read_instance("boa-newtrace", BoaInstance))
+
+
+def test_the_command_lists_them(run: Runner) -> None:
+    """With jobs drawn there are columns of what they cost; JSON has the same figures."""
+    options = ("commit", "boa-newtrace", "--budget", "130gpu", "--set", TERM)
+    shown = run(*options, "--jobs", "200", "--seed", "1")
+    assert shown.code == 0
+    assert "best number, same widths" in shown.out
+    assert "bill on the jobs" in shown.out
+    data = run(*options, "--json").data
+    assert len(data) == 5
+    assert not any("trace" in plan for plan in data)
+    assert data[0]["law"]["bill"] == pytest.approx(130.0, rel=1e-3)
+
+
+def test_solve_says_what_to_commit(run: Runner) -> None:
+    """The first lines have the number and what it saves; tables have the parts of the bill, and other discounts."""
+    shown = run("solve", "boa-newtrace", "--budget", "100gpu", "--set", TERM)
+    text = " ".join(shown.out.split())
+    assert shown.code == 0
+    assert text.startswith("With a bill of 100 GPUs on demand, jobs finish in 23 min 40 s on average. Commit 129 t4")
+    assert "below that of the same GPUs on demand." in text
+    assert "takes every GPU-hour at its least price" in text
+    assert "t4 for 1-year" in text
+    assert "the P95" in text
