@@ -8,18 +8,25 @@ from types import MappingProxyType
 
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.online.jobs import Order
+from optplan.execution.online.ledger import Hold
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import read_instance, read_plan
 from optplan.lab.cluster.jobs import SchedulingPolicy
-from optplan.lab.cluster.policies.boa import Autoscaled, BoaOnline, Scheduled, follow_plan
+from optplan.lab.cluster.policies.boa import Autoscaled, BoaOnline, BudgetHeld, Scheduled, follow_plan
 from optplan.lab.cluster.policies.in_turn import EqualShare, LeastAttained, hold_one_width, hold_reservations
 from optplan.lab.cluster.policies.pollux import Knowledge, Pollux, PolluxAutoscaled, PolluxNsga2, read_size
 
 #: What is followed by a number of GPUs, as in ``one-width:8``.
 ONE_WIDTH = "one-width"
 #: What is followed by a BOA instance, as it is known at the start.
-ONLINE = "boa-online"
+INSTANCE_POLICIES: Mapping[str, Callable[[BoaInstance], SchedulingPolicy]] = MappingProxyType(
+    {
+        "boa-online": BoaOnline,
+        "boa-held": BudgetHeld,
+        "boa-repaid": partial(BudgetHeld, hold=Hold.REPAID),
+    }
+)
 #: What is followed by a target efficiency or a band, as in ``pollux-autoscaled:0.5``.
 POLLUX_AUTOSCALED = "pollux-autoscaled"
 #: What may be followed by the size of its search, as in ``pollux-nsga2:20x50``.
@@ -56,8 +63,9 @@ def make_policy(
 
     The text is a name of :data:`POLICIES` or :data:`BELIEVERS`, ``one-width:N``, ``pollux-autoscaled:TARGET``,
     ``pollux-nsga2:20x50``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a colon
-    and that path; or ``boa-online:`` and the path of a BOA instance with a budget. ``target`` counts where it does not
-    stand in the text; ``knowledge`` is what those of :data:`BELIEVERS` and ``pollux-autoscaled`` know about speeds.
+    and that path; or a name of :data:`INSTANCE_POLICIES`, a colon and the path of a BOA instance with a budget.
+    ``target`` counts where it does not stand in the text; ``knowledge`` is what those of :data:`BELIEVERS` and
+    ``pollux-autoscaled`` know about speeds.
     """
     if target is not None and text != POLLUX_AUTOSCALED:
         raise UsageError(f"target: {text} has none of its own; choose {POLLUX_AUTOSCALED}, or leave it out")
@@ -78,8 +86,8 @@ def make_policy(
     if text in POLICIES:
         return POLICIES[text]()
     if is_file(text):
-        if name == ONLINE:
-            return BoaOnline(read_instance(plan_path(text), BoaInstance))
+        if name in INSTANCE_POLICIES:
+            return INSTANCE_POLICIES[name](read_instance(plan_path(text), BoaInstance))
         plan = read_plan(plan_path(text), BoaPlan)
         return SCHEDULERS[name](plan) if name in SCHEDULERS else follow_plan(plan)
     known = [
@@ -88,7 +96,7 @@ def make_policy(
         f"{ONE_WIDTH}:8",
         f"{POLLUX_AUTOSCALED}:0.5",
         *(f"{scheduler}:plan.json" for scheduler in SCHEDULERS),
-        f"{ONLINE}:instance.json",
+        *(f"{each}:instance.json" for each in INSTANCE_POLICIES),
     ]
     raise UsageError(f"policy: got {text!r}; {nearest_name_hint(text, known)}, or give the file of a BOA plan")
 
@@ -96,7 +104,7 @@ def make_policy(
 def plan_path(text: str) -> str:
     """Return the path of the plan or instance that a policy's name has, without who follows it."""
     name, colon, path = text.partition(":")
-    return path if colon and (name in SCHEDULERS or name == ONLINE) else text
+    return path if colon and (name in SCHEDULERS or name in INSTANCE_POLICIES) else text
 
 
 def is_file(text: str) -> bool:
