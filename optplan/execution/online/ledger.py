@@ -160,7 +160,7 @@ class PriceLine:
     def budget_at(self, shift: float) -> float:
         """Return what is spent where the multiplier is e to the shift times the budget's own."""
         log_price = (self.log_less + self.log_more) / 2.0 + shift
-        if self.log_more <= log_price <= self.log_less:
+        if log_price <= self.log_less and (self.log_more <= log_price or self.budget >= self.budgets[-1]):
             return self.budget
         return float(self.budgets[np.searchsorted(-self.log_prices, -log_price)])
 

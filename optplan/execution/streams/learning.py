@@ -158,7 +158,8 @@ class Learner(Reporter):
         made = self._calculator.consider(now_s)
         if made is None or made.verdict is not Verdict.PUBLISHED or self._calculator.table is None:
             return None
-        return self._calculator.table, made.reason
+        holds = made.followed in (None, made.budget)
+        return self._calculator.table, made.reason if holds else f"{made.reason}; {made.notes[0]}"
 
     def expect(self, job_class: str) -> float | None:
         """Return what the calculator expects by its present table."""
