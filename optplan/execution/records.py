@@ -174,13 +174,17 @@ class Progressed(Record):
 
 @dataclass(frozen=True)
 class JobArrived(Record):
-    """Fact: a job of a stream is there; which row of the width table it follows."""
+    """Fact: a job of a stream is there; which row of the width table it follows, and what it will take of the budget.
+
+    The latter is in the budget's unit times hours; None where nobody calculates widths, or did not when it came.
+    """
 
     job: str
     job_class: str
     epochs: int
     row: int
     configuration: dict[str, Any] = field(default_factory=dict)
+    committed: float | None = None
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ _KINDS = {
 #: Parameters of `optplan run` that fill a field of another name.
 _PARAMETERS = {
     "gpus_per_node": ("node_gpus",),
-    "terms": ("every_s", "window_s"),
+    "terms": ("every_s", "window_s", "hold_budget"),
 }
 
 
@@ -181,7 +181,7 @@ def _run_kind(name: str) -> RunKind:
 
 def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
     """Return the fields of a record of options that were given as parameters."""
-    fields, terms = dict(given), dict[str, float]()
+    fields, terms = dict(given), dict[str, float | str]()
     if fields.get("replan_above") == math.inf:
         fields["replan_above"] = None
     if "sbatch" in fields:
@@ -189,8 +189,10 @@ def _fill(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
     if "node_gpus" in fields:
         fields["gpus_per_node"] = dict.fromkeys(plan.resources, fields.pop("node_gpus"))
     if "every_s" in fields:
-        terms["every_s"] = fields.pop("every_s")
-        terms["settle_s"] = min(5.0, terms["every_s"] / 4.0)
+        every_s = terms["every_s"] = fields.pop("every_s")
+        terms["settle_s"] = min(5.0, every_s / 4.0)
     if "window_s" in fields:
         terms["window_h"] = fields.pop("window_s") / 3600.0
+    if "hold_budget" in fields:
+        terms["hold_budget"] = fields.pop("hold_budget")
     return fields | ({"terms": terms} if terms else {})

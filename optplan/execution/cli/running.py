@@ -85,6 +85,7 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
         "heartbeat": "--heartbeat",
         "terms.every_s": "--every",
         "terms.window_h": "--window",
+        "terms.hold_budget": "--hold-budget",
     },
     writes={
         "events": "Write every event as a line of JSON.",
@@ -165,6 +166,11 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
 )
 @_of_streams("--learn", metavar="INSTANCE", help="Calculate widths again from what jobs show, starting from this.")
 @_of_streams("--every", "every_s", type=TIME, help="With --learn: calculate so often: 15min.")
+@_of_streams(
+    "--hold-budget",
+    type=click.Choice(["no", "debt", "repaid"]),
+    help="With --learn: how the budget holds on other arrivals; debt by default.",
+)
 @_of_streams("--window", "window_s", type=TIME, help="With --learn: what was seen fades over: 72h.")
 @_of_streams("--table", metavar="FILE", help="Follow the widths.json that `optplan serve` publishes instead.")
 @_of_streams("--inbox", metavar="DIR", help="The folder that it watches: what jobs show is put there.")

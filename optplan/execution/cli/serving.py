@@ -69,6 +69,12 @@ _PART = Kind("PART", _parse_part)
 @click.option("--window", type=TIME, help="What was seen so long ago weighs 1/e: 72h.")
 @click.option("--every", type=TIME, help="Calculate again at the latest after: 15min.")
 @click.option("--move", type=_PART, help="Calculate at once where something moved by: 5%.")
+@click.option(
+    "--hold-budget",
+    type=click.Choice(["no", "debt", "repaid"]),
+    help="How the budget holds on other arrivals: the price of GPUs follows what was committed, and leaves a debt "
+    "(unless given), or repays it in the long run; or no.",
+)
 @click.option("--least-gain", type=_PART, help="Publish from this gain on: 2%.")
 @click.option(
     "--new-speedup",

@@ -107,6 +107,7 @@ def _list_facts(outcome: StreamOutcome) -> list[tuple[str, str]]:
         ("changes of width", f"{outcome.changes:,}"),
         ("time", format_seconds(outcome.time_s)),
     ]
+    facts += [("arrivals", outcome.drift)] if outcome.drift else []
     return [*facts, *((f"given up: {name}", why) for name, why in outcome.dropped.items())]
 
 

@@ -18,8 +18,10 @@ import numpy as np
 
 from optplan.contracts import Infeasibility, LagrangianCertificate, Result
 from optplan.errors import DataError, OptplanError
-from optplan.execution.online.events import OnlineEvent
+from optplan.execution.online.drift import TOO_SMALL
+from optplan.execution.online.events import Arrival, Completion, NodeStart, OnlineEvent, Run
 from optplan.execution.online.knowledge import Knowledge
+from optplan.execution.online.ledger import Hold, Ledger, PriceLine
 from optplan.execution.online.looks import Graph, Look, Seen
 from optplan.execution.online.probing import Probing, find_probing
 from optplan.execution.online.terms import Terms
@@ -29,9 +31,9 @@ from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolut
 from optplan.formulations.boa.judge.evaluation import share_evidence
 from optplan.formulations.boa.planning import as_run
 from optplan.schema import FrozenModel
-from optplan.solving import solve
+from optplan.solving import frontier, solve
 from optplan.speedup import Evidence
-from optplan.units import Amount
+from optplan.units import SECONDS_PER_HOUR, Amount
 
 #: What rounding may put a table above a limit that it was made for, relatively.
 _ROUNDING = 1e-6
@@ -59,8 +61,9 @@ class Calculation(FrozenModel):
     of the table that holds from now on, None before the first. ``mean_jct_s``, ``bound_s`` and ``gap`` are the new
     plan's; while classes are probed there is no bound, and the gap is that of the others. ``present_jct_s`` is what the
     table before promises under the same estimates; None where it breaks a limit or lacks a class. ``budget``,
-    ``planned`` (what the table that holds takes) and ``needed`` (the least that carries the load, where the given one
-    does not) are in ``unit``.
+    ``followed`` (what widths are made for, so that the budget holds), ``planned`` (what the table that holds takes) and
+    ``needed`` (the least that carries the load, where the given one does not) are in ``unit``; ``debt_h`` is in hours
+    of the budget, as :class:`~optplan.execution.online.ledger.Ledger` has it.
     """
 
     at_s: float
@@ -74,6 +77,8 @@ class Calculation(FrozenModel):
     gap: float | None = None
     present_jct_s: float | None = None
     budget: float
+    followed: float | None = None
+    debt_h: float = 0.0
     planned: float | None = None
     needed: float | None = None
     unit: str
@@ -92,6 +97,9 @@ class WidthCalculator:
         instance.budget_amount()  # a budget is needed
         self.terms = terms if terms is not None else Terms()
         self.knowledge = Knowledge(instance, self.terms, now_s=now_s)
+        self.ledger = Ledger(now_s, now_s, instance.budget_amount(), self.terms.hold_budget)
+        # What each multiplier spends, as it was when widths were last solved for; None where it has to be asked anew.
+        self._line: PriceLine | None = None
         self.table: WidthTable | None = None
         # Of each class: what was estimated when widths were last calculated, and the last look.
         self._seen: dict[str, Seen] = {}
@@ -107,6 +115,8 @@ class WidthCalculator:
         # Whether all that is limited are sums over classes, and widths are whole.
         is_whole = instance.problem is not Problem.CONTINUOUS and instance.most_gpus is None
         self._is_linear = is_whole and not (instance.due_s or instance.floors)
+        # Whether widths that are made for another budget keep whatever else is limited, as far as any do.
+        self._can_hold = not (instance.due_s or instance.floors or instance.most_gpus)
         if state is not None:
             self._restore(state)
 
@@ -117,7 +127,41 @@ class WidthCalculator:
         time has passed.
         """
         self._heard = True
-        return self.knowledge.take(events, now_s)
+        told = list(events)
+        refused = self.knowledge.take(told, now_s)
+        for event, why in zip(told, refused, strict=True):
+            if why is None:
+                self._book(event, now_s if event.at_s is None else min(event.at_s, now_s))
+        self.ledger.advance(now_s)
+        return refused
+
+    def expect(self, name: str) -> float | None:
+        """Return what a job will take of the budget by the present table, in its unit times hours; None: not known."""
+        if name not in self.knowledge.classes:
+            return None
+        costs = (self._looks.get(name) or self._look(name)).count()
+        return costs.takes[0] if costs.takes else costs.needs[0]
+
+    def _book(self, event: OnlineEvent, at_s: float) -> None:
+        """Enter what happened into the ledger; jobs that came before it was begun are no part of it."""
+        ledger = self.ledger
+        ledger.advance(at_s)
+        if isinstance(event, Arrival) and at_s >= ledger.began_s:
+            committed = self.expect(event.job_class) if event.committed is None else event.committed
+            ledger.admit(event.job_class, committed or 0.0)
+        elif isinstance(event, Completion):
+            ledger.settle(event.job_class, self._count(event.held or event.ran))
+        elif isinstance(event, NodeStart):
+            ledger.pay(self._count([Run(gpus=event.gpus, gpu_type=event.gpu_type, seconds=event.seconds)]))
+
+    def _count(self, runs: Iterable[Run]) -> float:
+        """Return what was held in the budget's unit times hours."""
+        stated, amounts = self.knowledge.stated, list[float]()
+        for run in runs:
+            gpu_type = run.gpu_type or next(iter(stated.gpu_types))
+            paid = float(stated.paid_gpus(gpu_type, np.array([float(run.gpus)]))[0])
+            amounts.append(paid * stated.prices_in_budget[gpu_type] * run.seconds / SECONDS_PER_HOUR)
+        return math.fsum(amounts)
 
     def consider(self, now_s: float) -> Calculation | None:
         """Calculate widths where something moved or the time has come; None where there was no reason to."""
@@ -212,9 +256,14 @@ class WidthCalculator:
                 changes.append(f"{name}: {', '.join(words)}")
         return changes
 
+    def _find_followed(self) -> float:
+        """Return the budget that widths are made for: what is spent at the multiplier that holds the given one."""
+        return self.ledger.budget if self._line is None else self._line.budget_at(self.ledger.shift)
+
     def _calculate(self, reason: str, changes: list[str]) -> Calculation:
         """Keep the table where that is proven right; else solve, and publish the new one where it is worth it."""
         known = self.knowledge.known
+        self.ledger.advance(self.knowledge.now_s)
         made = Calculation(
             at_s=self.knowledge.now_s,
             verdict=Verdict.FAILED,
@@ -222,6 +271,8 @@ class WidthCalculator:
             changes=tuple(changes),
             number=None if self.table is None else self.table.number,
             budget=known.budget_amount(),
+            followed=self._find_followed(),
+            debt_h=self.ledger.debt_h,
             unit=known.budget_unit.value,
         )
         probing = Probing({}, 0.0)
@@ -244,7 +295,8 @@ class WidthCalculator:
 
         The latter is Lagrange's bound at the last prices, which move with the weighted rate that means are divided by.
         """
-        known, limits = self.knowledge.known, self.knowledge.known.limits
+        known, given = self.knowledge.known, self.knowledge.known.budget_amount()
+        limits = {**known.limits, BUDGET: made.followed or given}
         total = seconds = least = least_needs = most_needs = 0.0
         takes = dict.fromkeys(limits, 0.0)
         fits = bool(self._prices) and self.table is not None and self.table.classes.keys() == self._looks.keys()
@@ -259,9 +311,9 @@ class WidthCalculator:
                 for limit, amount in zip(limits, costs.takes, strict=True):
                     takes[limit] += rate * amount
         present = {"present_jct_s": seconds / total, "planned": takes[BUDGET]} if fits else {}
-        if least_needs > limits[BUDGET] * (1.0 + _ROUNDING) and not known.further_limits:
-            needed = f"{most_needs:.4g} {made.unit} are needed, and {limits[BUDGET]:.4g} are given"
-            notes = (f"the budget is too small: {needed}", self._say_what_stays())
+        if least_needs > given * (1.0 + _ROUNDING) and not known.further_limits:
+            needed = f"these arrivals need {most_needs:.4g} {made.unit}, and {given:.4g} are given"
+            notes = (f"{TOO_SMALL}: {needed}", self._say_what_stays())
             return made.replace(verdict=Verdict.OVER_BUDGET, needed=most_needs, notes=notes, **present)
         excess = find_excess(limits, takes) if fits else None
         some_fit = excess is None or (not known.further_limits and most_needs <= limits[BUDGET])
@@ -271,12 +323,23 @@ class WidthCalculator:
         kept = self._keep(bound_s, seconds / total, excess, {}, at_most=" at most")
         return made.replace(verdict=Verdict.KEPT, bound_s=bound_s, notes=(kept,), **present) if kept else None
 
+    def _say_debt(self) -> str:
+        """Say how far the budget is from being kept."""
+        debt_h = self.ledger.debt_h
+        return f"as {abs(debt_h):.3g} hours of the budget {'are committed too much' if debt_h > 0 else 'are left'}"
+
     def _say_what_stays(self) -> str:
         return "there is no table yet" if self.table is None else f"table {self.table.number} stays"
 
     def _replace(self, instance: BoaInstance, probing: Probing, made: Calculation) -> Calculation:
         """Solve, and publish the table where it keeps the limits and is worth it."""
         notes: list[str] = []
+        holds = self._can_hold and self.ledger.hold is not Hold.NO
+        self._line = PriceLine.of(frontier(instance), made.budget) if holds else None
+        if not probing.widths and (followed := self._find_followed()) != made.budget:
+            made = made.replace(followed=followed)
+            instance = instance.replace(budget=Amount(followed, instance.budget_unit))
+            notes.append(f"widths are made for {followed:.4g} {made.unit}, {self._say_debt()}")
         present = None if self.table is None else weigh(instance, solution_of(self.table))
         if present is not None and not math.isnan(present.objective):
             made = made.replace(present_jct_s=present.objective, planned=present.consumption[BUDGET])
@@ -358,7 +421,7 @@ class WidthCalculator:
         asked = instance.replace(classes=rest, budget=Amount(budget.value * (1.0 - part), budget.unit))
         result = solve(asked, gap=self.terms.gap, ranges=False, near=self._near)
         if result.infeasibility is not None:
-            notes.append(f"the budget is too small: {result.infeasibility.reason}")
+            notes.append(f"{TOO_SMALL}: {result.infeasibility.reason}")
             return None, result
         if result.solution is None:
             notes.append(f"no plan was found: {result.status}")
@@ -378,6 +441,8 @@ class WidthCalculator:
             "solved_s": None if math.isinf(self._solved_s) else self._solved_s,
             "probed": {name: list(widths) for name, widths in self._probed.items()},
             "prices": self._prices,
+            "ledger": self.ledger.to_json_data(),
+            "line": None if self._line is None else self._line.to_json_data(),
             "seen": {name: seen._asdict() for name, seen in self._seen.items()},
             "looks": {name: asdict(look) for name, look in self._looks.items()},
             "table": None if self.table is None else self.table.to_json_data(),
@@ -388,6 +453,11 @@ class WidthCalculator:
         self._solved_s = -math.inf if state["solved_s"] is None else state["solved_s"]
         self._probed = {name: tuple(widths) for name, widths in state["probed"].items()}
         self._prices = dict(state["prices"])
+        if state.get("ledger") is not None:  # states of before have none
+            self.ledger = Ledger.parse(state["ledger"])
+            self.ledger.follow(self.knowledge.stated.budget_amount(), self.terms.hold_budget)
+        if state.get("line") is not None and not self.knowledge.is_changed:
+            self._line = PriceLine.parse(state["line"])
         self._seen = {name: Seen(**seen) for name, seen in state["seen"].items()}
         if not self.knowledge.is_changed:
             self._looks = {name: Look(**look) for name, look in state["looks"].items()}

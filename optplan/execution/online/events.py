@@ -1,11 +1,11 @@
-"""What the width calculator is told: arrivals, completions, throughput measurements, and AdaptDL's hints.
+"""What the width calculator is told: arrivals, completions, throughput measurements, AdaptDL's hints, starts of nodes.
 
 Every event has an id. One that comes again, after a lost answer or from a file that is read twice, does no harm.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -22,7 +22,7 @@ _Gpus = Annotated[int, Field(ge=1, le=1_000_000), NUMBER]
 
 
 class _Event(FrozenModel):
-    """Something that happened to a job of a class, at seconds since 1970.
+    """Something that happened at seconds since 1970.
 
     None is when it is heard of, and what lies ahead of the calculator's clock counts as now. A second event with the
     same id is a repetition.
@@ -30,13 +30,32 @@ class _Event(FrozenModel):
 
     id: _Name
     at_s: _Seconds | None = None
+
+
+class _JobEvent(_Event):
+    """Something that happened to a job of a class."""
+
     job_class: _Name
 
 
-class Arrival(_Event):
-    """A job was submitted."""
+class NodeStart(_Event):
+    """A node has started: how many GPUs were paid meanwhile, of a type where there are several, and for how long."""
+
+    kind: Literal["node-start"] = "node-start"
+    gpus: _Gpus
+    gpu_type: _Name | None = None
+    seconds: _Seconds
+
+
+class Arrival(_JobEvent):
+    """A job was submitted.
+
+    ``committed`` is what it will take of the budget, in its unit times hours, where somebody knows better than the
+    table.
+    """
 
     kind: Literal["arrival"] = "arrival"
+    committed: Annotated[float, Field(ge=0, le=1e12), NUMBER] | None = None
 
 
 class Run(FrozenModel):
@@ -47,7 +66,7 @@ class Run(FrozenModel):
     seconds: _Seconds
 
 
-class Completion(_Event):
+class Completion(_JobEvent):
     """A job ended.
 
     From ``ran``, at which widths and for how long, the mean size of the class and the budget used are estimated; of a
@@ -57,9 +76,11 @@ class Completion(_Event):
     kind: Literal["completion"] = "completion"
     ran: Annotated[tuple[Run, ...], Field(max_length=10_000)] = ()
     whole: bool = True
+    #: What it held for how long, starts and pauses included: what it took of the budget; ``ran`` where it is left out.
+    held: Annotated[tuple[Run, ...], Field(max_length=10_000)] = ()
 
 
-class Measurement(_Event):
+class Measurement(_JobEvent):
     """How fast a job of a class runs at a width."""
 
     kind: Literal["measurement"] = "measurement"
@@ -73,7 +94,7 @@ class Measurement(_Event):
     epoch: Annotated[int, Field(ge=1), NUMBER] | None = None
 
 
-class HintsReported(_Event):
+class HintsReported(_JobEvent):
     """A job of AdaptDL reported its performance model; the latest of a class counts for all its jobs (5.3)."""
 
     kind: Literal["hints"] = "hints"
@@ -81,15 +102,16 @@ class HintsReported(_Event):
     hints: Hints
 
 
+OnlineEvent: TypeAlias = Arrival | Completion | Measurement | HintsReported | NodeStart
+
 #: Every kind of event, by its name.
-KINDS: dict[str, type[Arrival | Completion | Measurement | HintsReported]] = {
+KINDS: dict[str, type[OnlineEvent]] = {
     "arrival": Arrival,
     "completion": Completion,
     "measurement": Measurement,
     "hints": HintsReported,
+    "node-start": NodeStart,
 }
-
-OnlineEvent = Arrival | Completion | Measurement | HintsReported
 
 
 def parse_event(data: object, *, path: str = "") -> OnlineEvent:

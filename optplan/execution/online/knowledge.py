@@ -18,7 +18,7 @@ from optplan.execution.online.estimates import (
     mean_row,
     predict,
 )
-from optplan.execution.online.events import Arrival, Completion, HintsReported, Measurement, OnlineEvent
+from optplan.execution.online.events import Arrival, Completion, HintsReported, Measurement, NodeStart, OnlineEvent
 from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
@@ -82,6 +82,11 @@ class Knowledge:
         self.now_s = now_s
 
     def _take(self, event: OnlineEvent) -> None:
+        if isinstance(event, NodeStart):  # which says nothing of jobs
+            types = self.stated.gpu_types
+            if (event.gpu_type or (None if len(types) > 1 else next(iter(types)))) not in types:
+                raise DataError("gpu_type", f"got {event.gpu_type!r}", f"one of {', '.join(types)} is needed")
+            return
         at_s = self.now_s if event.at_s is None else min(event.at_s, self.now_s)
         weight = self._weigh(at_s)
         if isinstance(event, Arrival):
@@ -98,8 +103,9 @@ class Knowledge:
         instance = self.known
         on = next(iter(instance.classes[event.job_class].speedup))
         if isinstance(event, Completion):
-            for place, run in enumerate(event.ran):
-                self._require_type(f"ran.{place}.gpu_type", event.job_class, run.gpu_type)
+            for what, runs in (("ran", event.ran), ("held", event.held)):
+                for place, run in enumerate(runs):
+                    self._require_type(f"{what}.{place}.gpu_type", event.job_class, run.gpu_type)
             estimate.see_completion(event.ran, on, weight, whole=event.whole, held=at_s >= self._began_s)
         elif isinstance(event, Measurement):
             self._require_type("gpu_type", event.job_class, event.gpu_type)

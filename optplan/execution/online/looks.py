@@ -132,7 +132,7 @@ class Look:
         ends = [graph.resize(factor) for factor in _ENDS]
         ways = [(row.share, path) for row in rows if (path := graph.find_path(row, only)) is not None]
         fits = len(ways) == len(rows) > 0
-        self.taken = [np.sum([share * _follow(end, path) for share, path in ways], axis=0).tolist() for end in ends]
+        self.taken = [np.sum([share * follow_path(end, path) for share, path in ways], axis=0).tolist() for end in ends]
         self.taken = self.taken if fits else []
         self.least = [] if prices is None else [least_path(end, np.append(1.0, prices)) for end in ends]
         self.needs = least_path(graph.costs, np.eye(len(graph.costs.limits) + 1)[1])
@@ -179,7 +179,7 @@ class Graph:
         return found if len(found) == row.gpus.size == len(self.costs.run_value) else None
 
 
-def _follow(costs: PathCosts, path: Sequence[int]) -> FloatArray:
+def follow_path(costs: PathCosts, path: Sequence[int]) -> FloatArray:
     """Return the value and the consumptions (1 + L,) of a path."""
     epochs, nodes = np.arange(len(path)), np.array(path)
     before = np.append(nodes[0], nodes[:-1])

@@ -61,7 +61,9 @@ class View:
     """How things stand, all as of one moment.
 
     ``instance`` is as estimated for the last calculation; the latest of ``calculations`` comes first; ``used_gpus``,
-    the time average of the jobs that ended, is None in the first half hour. ``events`` are counted ever, ``refused``
+    the time average of the jobs that ended, is None in the first half hour. ``committed``, what jobs that were admitted
+    take of the budget in the mean over all time, and ``debt_h`` are as
+    :class:`~optplan.execution.online.ledger.Ledger` has them. ``events`` are counted ever, ``refused``
     (malformed ones included) and ``batches``, their transactions, since ``began_s``, the start of the process in
     seconds since 1970.
     """
@@ -70,6 +72,8 @@ class View:
     instance: BoaInstance
     calculations: tuple[Calculation, ...]
     used_gpus: float | None
+    committed: float | None
+    debt_h: float
     new_classes: frozenset[str]
     events: int
     refused: int
@@ -252,6 +256,8 @@ class Publisher:
             instance=self._estimated,
             calculations=self._calculations,
             used_gpus=calculator.knowledge.used(),
+            committed=calculator.ledger.mean_committed,
+            debt_h=calculator.ledger.debt_h,
             new_classes=frozenset(name for name, each in calculator.knowledge.classes.items() if each.is_new),
             events=self._store.count_events(),
             refused=self._refused,

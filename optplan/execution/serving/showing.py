@@ -7,12 +7,16 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import MissingExtraError
-from optplan.execution.online.calculator import Verdict
+from optplan.execution.online.calculator import Calculation, Verdict
 from optplan.execution.online.width_table import Holding, WidthTable
 from optplan.execution.serving.publisher import View
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
+
+
+#: From which part of the budget on a plan is said to exceed it: estimates move a little between two tables.
+_ALARM = 1.05
 
 
 def describe(view: View) -> dict[str, Any]:
@@ -34,6 +38,10 @@ def describe(view: View) -> dict[str, Any]:
             "unit": view.instance.budget_unit.value,
             "planned": None if latest is None else latest.planned,
             "needed": None if latest is None else latest.needed,
+            "followed": None if latest is None else latest.followed,
+            "committed": view.committed,
+            "debt_h": view.debt_h,
+            "exceeded": latest is not None and _exceeds(latest),
             "used_gpus": view.used_gpus,
         },
         "calculations": [each.to_json_data() for each in view.calculations],
@@ -41,6 +49,11 @@ def describe(view: View) -> dict[str, Any]:
         "refused": view.refused,
         "began_s": view.began_s,
     }
+
+
+def _exceeds(made: Calculation) -> bool:
+    """Whether the table that holds takes clearly more than the budget, and than what is to be spent now."""
+    return made.planned is not None and made.planned > _ALARM * max(made.budget, made.followed or 0.0)
 
 
 def _describe_table(table: WidthTable) -> dict[str, Any]:
@@ -101,11 +114,16 @@ def _collect(view: View) -> Iterator[Metric]:
     unit = view.instance.budget_unit.value.replace("/", "_per_")
     budget = GaugeMetricFamily("optplan_budget", f"The budget, in {unit}.", labels=["what"])
     budget.add_metric(["given"], view.instance.budget_amount())
-    for what in ("planned", "needed"):
+    for what in ("planned", "needed", "followed"):
         if view.calculations and (amount := getattr(view.calculations[0], what)) is not None:
             budget.add_metric([what], amount)
+    if view.committed is not None:
+        budget.add_metric(["committed"], view.committed)
     yield budget
-    gauges = [("used_gpus", "Time-average GPUs of jobs that ended.", view.used_gpus)]
+    gauges = [
+        ("used_gpus", "Time-average GPUs of jobs that ended.", view.used_gpus),
+        ("budget_debt_hours", "Hours of budget that were committed beyond what it gave.", view.debt_h),
+    ]
     if view.calculations:
         latest = view.calculations[0]
         verdict = GaugeMetricFamily("optplan_calculation", "What became of the last calculation.", labels=["verdict"])

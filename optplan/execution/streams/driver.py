@@ -122,7 +122,8 @@ class StreamDriver(Loop[StreamState]):
     def _admit(self, job: StreamJob, now_s: float) -> JobArrived:
         row = self._rows.row_of(job.name, job.job_class, self._state.table)
         epochs = job.epochs or self._terms.epochs.get(job.job_class, 1)
-        return JobArrived(now_s, job.name, job.job_class, epochs, row, dict(job.configuration))
+        committed = None if self._learner is None else self._learner.expect(job.job_class)
+        return JobArrived(now_s, job.name, job.job_class, epochs, row, dict(job.configuration), committed)
 
     def _learn(self, now_s: float, emit: Callable[[Record], None]) -> None:
         made = None if self._learner is None else self._learner.consider(now_s)

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from optplan.errors import DataError
 from optplan.execution.online.calculator import Verdict, WidthCalculator
-from optplan.execution.online.events import Arrival, Completion, Measurement, OnlineEvent, Run
+from optplan.execution.online.events import Arrival, Completion, Measurement, NodeStart, OnlineEvent, Run
 from optplan.execution.online.terms import Terms
 from optplan.execution.online.width_table import WidthTable
 from optplan.execution.records import (
     EpochDone,
     JobArrived,
+    NodeChanged,
     NodeWanted,
     OperationEnded,
     OperationFailed,
@@ -25,6 +26,7 @@ from optplan.execution.records import (
     Record,
     TrialDropped,
 )
+from optplan.execution.state import Phase
 from optplan.execution.trial_files import write
 from optplan.formulations.boa.data.instance import BoaInstance
 
@@ -33,35 +35,43 @@ _LOOK_S = 60.0
 
 
 class Reporter:
-    """Collects events; its heirs say who is told, and where tables come from."""
+    """Collects events; its heirs say who is told, and where tables come from. ``sizes`` are a node's GPUs, by type."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
+        self._sizes = sizes or {}
         self._events: list[OnlineEvent] = []
         self._jobs: dict[str, JobArrived] = {}
         self._types: dict[str, str] = {}
+        self._launched_s: dict[str, float] = {}
         self._wanted: dict[str, OperationWanted] = {}
         #: By job, its epochs; the first of them is 1.
         self._runs: dict[str, dict[int, Run]] = {}
+        #: By job, what its operations held until they ended.
+        self._held: dict[str, list[Run]] = {}
 
     def see(self, record: Record) -> None:
         """Take note of a record of the stream, whether it is new or read from the journal."""
         match record:
             case NodeWanted():
                 self._types[record.node] = record.resource
+            case NodeChanged():
+                self._see_node(record)
             case JobArrived():
-                self._jobs[record.job], self._runs[record.job] = record, {}
-                event_id = f"{record.job} arrived"
-                self._events.append(Arrival(id=event_id, at_s=record.t, job_class=record.job_class))
+                self._jobs[record.job], self._runs[record.job], self._held[record.job] = record, {}, []
+                event_id, committed = f"{record.job} arrived", record.committed
+                self._events.append(
+                    Arrival(id=event_id, at_s=record.t, job_class=record.job_class, committed=committed)
+                )
             case OperationWanted():
                 self._wanted[record.operation] = record
             case EpochDone():
                 self._see_epoch(record)
             case OperationEnded():
-                wanted = self._wanted.pop(record.operation)
+                wanted = self._leave(record)
                 if record.iterations >= self._jobs[wanted.trial].epochs:
                     self._see_end(wanted.trial, record.t, whole=True)
             case OperationFailed():
-                del self._wanted[record.operation]
+                self._leave(record)
             case TrialDropped():
                 self._see_end(record.trial, record.t, whole=False)
 
@@ -74,6 +84,31 @@ class Reporter:
         """Return what was seen since the last call."""
         events, self._events = self._events, []
         return events
+
+    def expect(self, job_class: str) -> float | None:
+        """Return what a job will take of the budget, in its unit times hours; None where that is not calculated."""
+        del job_class
+        return None
+
+    def _see_node(self, record: NodeChanged) -> None:
+        """Note how long a node took to start: nobody holds it meanwhile, and it is paid."""
+        if record.phase == Phase.LAUNCHING:
+            self._launched_s[record.node] = record.t
+        elif (launched_s := self._launched_s.pop(record.node, record.t)) < record.t:
+            gpu_type = self._types[record.node]
+            event_id, gpus, seconds = (
+                f"{record.node} {record.phase}",
+                self._sizes.get(gpu_type, 1),
+                record.t - launched_s,
+            )
+            self._events.append(NodeStart(id=event_id, at_s=record.t, gpus=gpus, gpu_type=gpu_type, seconds=seconds))
+
+    def _leave(self, record: OperationEnded | OperationFailed) -> OperationWanted:
+        """Note what an operation held that is over."""
+        wanted = self._wanted.pop(record.operation)
+        gpus, gpu_type = sum(wanted.place.values()), self._types[next(iter(wanted.place))]
+        self._held[wanted.trial].append(Run(gpus=gpus, gpu_type=gpu_type, seconds=record.t - wanted.t))
+        return wanted
 
     def _see_epoch(self, record: EpochDone) -> None:
         """Note where an epoch ran for how long; one that comes again counts once."""
@@ -97,9 +132,8 @@ class Reporter:
 
     def _see_end(self, job: str, at_s: float, *, whole: bool) -> None:
         ran, job_class = tuple(self._runs.pop(job).values()), self._jobs.pop(job).job_class
-        self._events.append(
-            Completion(id=f"{job} ended", at_s=at_s, job_class=job_class, ran=ran, whole=whole and bool(ran))
-        )
+        event_id, whole, held = f"{job} ended", whole and bool(ran), tuple(self._held.pop(job))
+        self._events.append(Completion(id=event_id, at_s=at_s, job_class=job_class, ran=ran, whole=whole, held=held))
 
     def consider(self, now_s: float) -> tuple[WidthTable, str] | None:
         """Return a new table, and why there is one; None where the present one stays."""
@@ -113,8 +147,8 @@ class Reporter:
 class Learner(Reporter):
     """Keeps a calculator on the run's clock."""
 
-    def __init__(self, instance: BoaInstance, terms: Terms) -> None:
-        super().__init__()
+    def __init__(self, instance: BoaInstance, terms: Terms, sizes: Mapping[str, int] | None = None) -> None:
+        super().__init__(sizes)
         self._calculator = WidthCalculator(instance, terms, now_s=0.0)
         self._terms = terms
 
@@ -124,7 +158,12 @@ class Learner(Reporter):
         made = self._calculator.consider(now_s)
         if made is None or made.verdict is not Verdict.PUBLISHED or self._calculator.table is None:
             return None
-        return self._calculator.table, made.reason
+        holds = made.followed in (None, made.budget)
+        return self._calculator.table, made.reason if holds else f"{made.reason}; {made.notes[0]}"
+
+    def expect(self, job_class: str) -> float | None:
+        """Return what the calculator expects by its present table."""
+        return self._calculator.expect(job_class)
 
     def next_s(self, now_s: float) -> float:
         """Return when the calculator wants to be asked again."""
@@ -138,8 +177,8 @@ class ServiceReporter(Reporter):
     names, so that events have the stream's.
     """
 
-    def __init__(self, table: Path, inbox: Path | None, name: str) -> None:
-        super().__init__()
+    def __init__(self, table: Path, inbox: Path | None, name: str, sizes: Mapping[str, int] | None = None) -> None:
+        super().__init__(sizes)
         self._table, self._inbox, self._name = table, inbox, name
         self._seen: tuple[int, int] | None = None
         self._told = 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
+from optplan.execution.online.drift import Expectation
 from optplan.execution.outcomes import Outcome, describe_end
 from optplan.execution.state import NodeState
 from optplan.execution.streams.state import JobState, StreamState
@@ -42,6 +44,7 @@ class StreamOutcome(Outcome):
     tables: int  #: How often the width table was replaced.
     changes: int  #: How often a running job got another width.
     dropped: dict[str, str]  #: By job that was given up: why.
+    drift: str = ""  #: Why the plan that it began with will not hold on arrivals such as these; empty where it may.
 
 
 def describe_stream(
@@ -67,7 +70,17 @@ def describe_stream(
         tables=state.tables,
         changes=sum(max(0, len(job.widths) - 1) for job in jobs),
         dropped={job.name: job.why_dropped for job in jobs if job.why_dropped},
+        drift=_tell_drift(jobs, plan),
     )
+
+
+def _tell_drift(jobs: Sequence[JobState], plan: BoaPlan) -> str:
+    """Say whether the plan expects other arrivals than come, from the gaps between them."""
+    last_h = jobs[-1].arrived_s / SECONDS_PER_HOUR if jobs else 0.0
+    if not last_h:
+        return ""
+    counts = Counter(job.job_class for job in jobs)
+    return Expectation.of(plan).tell(counts, last_h * len(jobs) / max(len(jobs) - 1, 1))
 
 
 def _hold(node: NodeState, gpus: int, now_s: float) -> tuple[float, float]:

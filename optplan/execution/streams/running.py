@@ -185,9 +185,11 @@ class StreamRun(Run[BoaPlan, StreamOptions, StreamState, StreamOutcome]):
         reporter: Reporter
         if options.table:
             inbox = Path(options.inbox) if options.inbox else None
-            reporter = ServiceReporter(Path(options.table), inbox, folder.resolve().name if folder else "stream")
+            reporter = ServiceReporter(
+                Path(options.table), inbox, folder.resolve().name if folder else "stream", self._sizes
+            )
         elif self._instance is not None:
-            reporter = Learner(self._instance, options.terms)
+            reporter = Learner(self._instance, options.terms, self._sizes)
         else:
             return None
         reporter.recall(self.past)

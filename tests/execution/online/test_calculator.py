@@ -17,6 +17,7 @@ from optplan.execution.online import calculator as calculator_module
 from optplan.execution.online.calculator import Calculation, Verdict, WidthCalculator
 from optplan.execution.online.events import Arrival, Completion, HintsReported, Measurement, OnlineEvent, parse_event
 from optplan.execution.online.knowledge import Knowledge
+from optplan.execution.online.ledger import Hold
 from optplan.execution.online.terms import Terms
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
@@ -277,7 +278,7 @@ def test_a_table_over_its_budget_is_not_published(stream: BoaInstance, start_s: 
     calculator.take(_arrive("a", 9), start_s + 10.0)
     made = _consider(calculator, start_s + 10.0)
     assert (made.verdict, made.number) == (Verdict.OVER_BUDGET, 1)
-    assert "the budget is too small" in made.notes[0]
+    assert "no widths keep this budget" in made.notes[0]
     assert made.notes[-1] == "table 1 stays"
     assert made.needed == pytest.approx(11.0, rel=0.01)  # ten seconds of an hour are forgotten
     assert (_held(calculator, "a"), _held(calculator, "b")) == ([2], [2])
@@ -526,7 +527,9 @@ def test_what_a_bound_proves_is_not_solved_for(
         monkeypatch.setattr(calculator_module, "solve", count_solve)
         if way == "solve":
             monkeypatch.setattr(WidthCalculator, "_prove", lambda *_: None)
-        calculator = WidthCalculator(stream.replace(budget="4gpu"), Terms(window_h=10.0), now_s=start_s)
+        calculator = WidthCalculator(
+            stream.replace(budget="4gpu"), Terms(window_h=10.0, hold_budget=Hold.NO), now_s=start_s
+        )
         made = [_consider(calculator, start_s)]
         for number, events in enumerate(steps, start=1):
             calculator.take(events, start_s + 900.0 * number)

@@ -171,7 +171,7 @@ def test_over_the_budget_the_last_table_stays_and_page_log_and_metrics_say_so(
         again.take()
     again.stop()
     assert (tmp_path / "s" / WIDTHS_FILE).read_bytes() == published
-    assert "over-budget: the instance was changed; the budget is too small" in caplog.text
+    assert "over-budget: the instance was changed; no widths keep this budget" in caplog.text
     assert "table 1 stays" in caplog.text
     state = describe(again.view)
     assert state["table"]["number"] == 1

@@ -36,17 +36,26 @@ function show(state) {
   at("standing").textContent = table
     ? `Table ${table.number}, made ${moment(table.made_s)}; ${state.events.toLocaleString("en")} events taken`
     : "No table yet";
+  const budget = state.budget;
+  const amount = (value) => value == null ? "–" : `${number(value)} ${budget.unit}`;
+  if (budget.exceeded) {
+    at("standing").className = "lost";
+    at("standing").textContent += `. The widths take ${amount(budget.planned)}, and the budget is ${amount(budget.given)}`;
+  }
   if (over) at("standing").textContent += `. Since then no table keeps the limits: ${latest.notes.join("; ")}`;
-  const unit = state.budget.unit;
   const facts = [
-    ["given", `${number(state.budget.given)} ${unit}`],
-    ["planned", state.budget.planned == null ? "–" : `${number(state.budget.planned)} ${unit}`],
-    ["needed to carry the load", state.budget.needed == null ? "–" : `${number(state.budget.needed)} ${unit}`],
-    ["used by jobs that ended", state.budget.used_gpus == null ? "–" : `${number(state.budget.used_gpus)} gpu`],
+    ["given", amount(budget.given)],
+    ["committed to jobs, in the mean", amount(budget.committed)],
+    [budget.debt_h < 0 ? "left" : "debt", `${number(Math.abs(budget.debt_h))} hours of the budget, once`],
+    ["widths are made for", amount(budget.followed)],
+    ["planned", amount(budget.planned)],
+    ["needed to carry the load", amount(budget.needed)],
+    ["used by jobs that ended", budget.used_gpus == null ? "–" : `${number(budget.used_gpus)} gpu`],
     ["mean completion time, planned", table ? duration(table.mean_jct_s) : "–"],
     ["proven to within", latest && latest.gap != null ? `${number(100 * latest.gap, 2)} %` : "–"],
   ];
   at("budget").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", name), make("dd", value)]));
+  at("budget").className = budget.exceeded ? "lost" : "";
   at("widths").replaceChildren(...Object.entries(state.classes).map(([name, one]) => row([
     one.new ? `${name} (new)` : name, number(one.rate_per_hour), number(one.size_gpu_hours),
     table && table.classes[name] ? phases(table.classes[name]) : "1 (not in the table)",

@@ -7,19 +7,25 @@ plan are applications of the workload; jobs of others hold one GPU, as plans of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
-from optplan.errors import UsageError
+from optplan.errors import DataError, UsageError
 from optplan.execution.online.calculator import WidthCalculator
 from optplan.execution.online.decisions import Allocator, Decision
 from optplan.execution.online.events import Arrival, Completion, OnlineEvent, Run
 from optplan.execution.online.jobs import SECOND_QUEUE_GPU_S, ActiveJob, Node, Order, Rules
+from optplan.execution.online.ledger import Hold, Ledger, PriceLine
+from optplan.execution.online.looks import Graph, follow_path
 from optplan.execution.online.rows import RemainingTimes, Rows
 from optplan.execution.online.terms import Terms
+from optplan.execution.online.weighing import rows_of
 from optplan.execution.online.width_table import WidthTable
-from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.planning import BoaPlan
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.planning import BoaPlan, as_run
 from optplan.lab.cluster.jobs import ROUND_S, Job, Places, Sight
 from optplan.lab.cluster.policies.in_turn import InTurn
+from optplan.solving import frontier
+from optplan.units import SECONDS_PER_HOUR
 
 
 def follow_plan(plan: BoaPlan) -> InTurn:
@@ -48,6 +54,74 @@ def require_one_type(plan: BoaPlan) -> str:
     if len(plan.resources) > 1:
         raise UsageError(f"the plan rents {', '.join(plan.resources)}; a replay has nodes of one type: plan on one")
     return next(iter(plan.resources))
+
+
+class BudgetHeld(InTurn):
+    """Follow the plans of an instance's frontier at the multiplier that holds its budget; nothing is learned.
+
+    Every job keeps the row by which it was admitted. Where the arrivals are those that were planned, that is the plan.
+    """
+
+    def __init__(self, instance: BoaInstance, hold: Hold = Hold.DEBT) -> None:
+        super().__init__("boa-held" if hold is Hold.DEBT else f"boa-{hold}", self._find_width)
+        self._instance, self._only, budget = instance, instance.only_gpu_type, instance.budget_amount()
+        self.ledger = Ledger(0.0, 0.0, budget, hold)
+        self._frontier = frontier(instance)
+        self._line = PriceLine.of(self._frontier, budget)
+        if self._line is None:
+            least = f"{self._frontier.budgets[0]:.4g} {self._frontier.budget_unit}"
+            raise DataError("budget", f"no widths keep {budget:.4g}: these arrivals need {least}", "give more")
+        self._graphs = {name: Graph.of(instance, name, each) for name, each in instance.classes.items()}
+        self._tables: dict[float, WidthTable] = {}
+        self._rows = Rows()
+        # By job: the table by which it was admitted, and its row there.
+        self._admitted: dict[Job, tuple[WidthTable, int]] = {}
+
+    def need(self, job: Job) -> int:
+        """Admit a job that arrives, and return what it wants first."""
+        self.ledger.advance(job.submitted_s)
+        table = self._find_table()
+        row = self._rows.row_of(job.name, job.application, table)
+        self._admitted[job] = table, row
+        self.ledger.admit(job.application, self._expect(job.application, table, row))
+        return super().need(job)
+
+    def allocate(self, sight: Sight) -> Mapping[Job, int]:
+        """Enter what the jobs that are over held, starts of nodes included, and serve the others."""
+        self.ledger.advance(sight.now_s)
+        price = self._instance.prices_in_budget[self._only] / SECONDS_PER_HOUR
+        for job in [job for job in self._admitted if job.is_over]:
+            del self._admitted[job]
+            self.ledger.settle(job.application, price * job.gpu_s)
+        return super().allocate(sight)
+
+    def _find_width(self, job: Job) -> int:
+        table, row = self._admitted[job]
+        return table.held_at(job.application, job.epochs_done, row).gpus
+
+    def _find_table(self) -> WidthTable:
+        """Look up the plan at the present multiplier."""
+        assert self._line is not None  # refused before
+        budget = self._line.budget_at(self.ledger.shift)
+        if budget not in self._tables:
+            _, plan = as_run(self._instance, cast(BoaSolution, self._frontier.solution_at(budget)))
+            self._tables[budget] = WidthTable(
+                number=len(self._tables) + 1,
+                made_s=self.ledger.now_s,
+                gpu_types=(self._only,),
+                classes={name: rows_of(branches) for name, branches in plan.branches.items()},
+                gpus=budget,
+                mean_jct_s=self._frontier.at(budget).objective,
+            )
+        return self._tables[budget]
+
+    def _expect(self, job_class: str, table: WidthTable, row: int) -> float:
+        """Return what a job that follows a row will take of the budget; nothing of classes that are not known."""
+        if job_class not in table.classes:
+            return 0.0
+        graph = self._graphs[job_class]
+        path = graph.find_path(table.classes[job_class][row], self._only)
+        return 0.0 if path is None else float(follow_path(graph.costs, path)[1])
 
 
 class Scheduled:

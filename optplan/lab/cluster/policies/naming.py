@@ -8,11 +8,12 @@ from types import MappingProxyType
 
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.execution.online.jobs import Order
+from optplan.execution.online.ledger import Hold
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import read_instance, read_plan
 from optplan.lab.cluster.jobs import SchedulingPolicy
-from optplan.lab.cluster.policies.boa import Autoscaled, BoaOnline, Scheduled, follow_plan
+from optplan.lab.cluster.policies.boa import Autoscaled, BoaOnline, BudgetHeld, Scheduled, follow_plan
 from optplan.lab.cluster.policies.in_turn import EqualShare, LeastAttained, hold_one_width, hold_reservations
 from optplan.lab.cluster.policies.pollux import Knowledge, Pollux, PolluxAutoscaled, PolluxNsga2, read_size
 from optplan.lab.cluster.policies.price_that_fits import PriceThatFits
@@ -49,7 +50,12 @@ SCHEDULERS: Mapping[str, Callable[[BoaPlan], SchedulingPolicy]] = MappingProxyTy
 
 #: What is followed by a BOA instance: rates, sizes and speeds as they are known at the start.
 KNOWERS: Mapping[str, Callable[[BoaInstance], SchedulingPolicy]] = MappingProxyType(
-    {"boa-online": BoaOnline, "price-that-fits": PriceThatFits}
+    {
+        "boa-online": BoaOnline,
+        "boa-held": BudgetHeld,
+        "boa-repaid": partial(BudgetHeld, hold=Hold.REPAID),
+        "price-that-fits": PriceThatFits,
+    }
 )
 
 
@@ -60,8 +66,8 @@ def make_policy(
 
     The text is a name of :data:`POLICIES` or :data:`BELIEVERS`, ``one-width:N``, ``pollux-autoscaled:TARGET``,
     ``pollux-nsga2:20x50``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a colon
-    and that path; or a name of :data:`KNOWERS`, a colon and the path of a BOA instance (of ``boa-online`` with a
-    budget). ``target`` counts where it does not stand in the text; ``knowledge`` is what those of :data:`BELIEVERS` and
+    and that path; or a name of :data:`KNOWERS`, a colon and the path of a BOA instance (with a budget, but for
+    ``price-that-fits``). ``target`` counts where it does not stand in the text; ``knowledge`` is what those of :data:`BELIEVERS` and
     ``pollux-autoscaled`` know about speeds.
     """
     if target is not None and text != POLLUX_AUTOSCALED:

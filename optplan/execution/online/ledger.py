@@ -1,0 +1,175 @@
+"""How a budget holds on arrivals that nobody planned: what was committed of it, and the price that follows from that.
+
+At a multiplier lambda, every class takes the path of least time + lambda * GPU-hours. A plan's own multiplier lambda0
+spends its budget on the arrivals that were planned; on others
+
+    ln lambda = ln lambda0 + kappa * debt,  debt = (committed - budget * t) / budget,  from -3 to +4,
+
+spends it too, but for a debt: that of the multiplier lambda* at which they just spend the budget, ln(lambda* / lambda0)
+/ kappa hours of budget, once. An integral of the debt repays it in the long run. Jobs are committed when they are
+admitted, with all that they will take by their present path: what they hold lags behind by as long as a job is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+import numpy as np
+
+from optplan.contracts import Frontier
+from optplan.schema import FloatArray
+from optplan.units import SECONDS_PER_HOUR
+
+
+class Hold(StrEnum):
+    """How a budget is held."""
+
+    #: Widths are those of the budget, whatever is spent.
+    NO = "no"
+    #: The multiplier follows the debt, which stays.
+    DEBT = "debt"
+    #: More slowly, and with an integral that repays it in the long run.
+    REPAID = "repaid"
+
+    @property
+    def per_hour(self) -> float:
+        """By how much the multiplier's logarithm rises for each hour of debt; the integral's gain is its square / 4."""
+        return {Hold.NO: 0.0, Hold.DEBT: 0.2, Hold.REPAID: 0.1}[self]
+
+
+#: How far the multiplier's logarithm moves: beyond, most classes have their widest or narrowest paths.
+LEAST_SHIFT, MOST_SHIFT = -3.0, 4.0
+#: By which part plans beside a budget differ from it: nearer ones come and go as estimates move a little.
+_BESIDE = 0.005
+
+
+@dataclass
+class Ledger:
+    """What was committed of a budget; amounts are in the budget's unit times hours, moments in seconds.
+
+    ``granted`` is what the budget has given from ``began_s`` to ``now_s``, less what nobody could use: a debt below the
+    one at which the multiplier is least is forfeited, so that a quiet week is not made up for by a spree.
+    ``open_jobs`` has the jobs that were admitted and are not over by class, and what they were committed with.
+    """
+
+    began_s: float
+    now_s: float
+    budget: float
+    hold: Hold = Hold.DEBT
+    committed: float = 0.0
+    granted: float = 0.0
+    integral_h2: float = 0.0
+    open_jobs: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    @property
+    def debt_h(self) -> float:
+        """Hours of budget that were committed beyond what it gave; below zero, that are left."""
+        return (self.committed - self.granted) / self.budget
+
+    @property
+    def mean_committed(self) -> float | None:
+        """What was committed in the mean over time, in the budget's unit; None at the very beginning."""
+        hours = (self.now_s - self.began_s) / SECONDS_PER_HOUR
+        return self.committed / hours if hours else None
+
+    @property
+    def shift(self) -> float:
+        """The logarithm of the multiplier over the budget's own."""
+        gain = self.hold.per_hour
+        integral = gain**2 / 4.0 * self.integral_h2 if self.hold is Hold.REPAID else 0.0
+        return min(max(gain * self.debt_h + integral, LEAST_SHIFT), MOST_SHIFT)
+
+    def advance(self, now_s: float) -> None:
+        """Let time pass, and the budget give; a time before the last one means that none has passed."""
+        hours = (now_s - self.now_s) / SECONDS_PER_HOUR
+        if hours <= 0.0:
+            return
+        before_h, gain = self.debt_h, self.hold.per_hour
+        self.now_s, self.granted = now_s, self.granted + self.budget * hours
+        if gain and self.debt_h < LEAST_SHIFT / gain:
+            self.granted = self.committed - LEAST_SHIFT / gain * self.budget
+        if self.hold is Hold.REPAID:
+            low, high = (4.0 * end / gain**2 for end in (LEAST_SHIFT, MOST_SHIFT))
+            self.integral_h2 = min(max(self.integral_h2 + (before_h + self.debt_h) / 2.0 * hours, low), high)
+
+    def admit(self, job_class: str, amount: float) -> None:
+        """Commit what a job will take."""
+        count, committed = self.open_jobs.get(job_class, (0, 0.0))
+        self.open_jobs[job_class] = count + 1, committed + amount
+        self.committed += amount
+
+    def settle(self, job_class: str, took: float) -> None:
+        """Put what a job took in the place of what a job of its class was committed with, in the mean.
+
+        Jobs that were never admitted came before the budget began to count, and are no part of it.
+        """
+        count, committed = self.open_jobs.get(job_class, (0, 0.0))
+        if count:
+            self.open_jobs[job_class] = count - 1, committed - committed / count
+            self.committed += took - committed / count
+
+    def pay(self, amount: float) -> None:
+        """Commit what no job holds: nodes that start."""
+        self.committed += amount
+
+    def follow(self, budget: float, hold: Hold) -> None:
+        """Let another budget, or way to hold it, count from now on; the amount that is owed stays."""
+        self.budget, self.hold = budget, hold
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        return {**asdict(self), "open_jobs": {name: list(each) for name, each in self.open_jobs.items()}}
+
+    @classmethod
+    def parse(cls, data: dict[str, Any]) -> Self:
+        """Read what :meth:`to_json_data` returned."""
+        jobs = {name: (int(count), float(amount)) for name, (count, amount) in data["open_jobs"].items()}
+        return cls(**{**data, "hold": Hold(data["hold"]), "open_jobs": jobs})
+
+
+@dataclass(frozen=True)
+class PriceLine:
+    """What is spent at each multiplier: a frontier's breakpoints, and logarithms of its slopes between them.
+
+    ``budgets`` (N,) increase, ``log_prices`` (N - 1,) decrease. Between the multipliers ``log_more`` and ``log_less``,
+    a little above and below the ``budget``, it is spent itself; its own lies in the middle.
+    """
+
+    budgets: FloatArray
+    log_prices: FloatArray
+    budget: float
+    log_less: float
+    log_more: float
+
+    @classmethod
+    def of(cls, line: Frontier, budget: float) -> Self | None:
+        """Return the line of a frontier around a budget; None where no widths keep it."""
+        if budget < line.budgets[0]:
+            return None
+        slopes = -np.diff(line.objectives) / np.diff(line.budgets)
+        logs = np.log(np.maximum(slopes, np.finfo(float).tiny))
+        # Where no other plan is beyond, as far as the multiplier moves.
+        first, last = logs[[0, -1]] if logs.size else (0.0, 0.0)
+        padded = np.concatenate([[first + MOST_SHIFT], logs, [last + LEAST_SHIFT]])
+        below = min(int(np.searchsorted(line.budgets, budget * (1.0 - _BESIDE))), logs.size)
+        above = int(np.searchsorted(line.budgets, budget * (1.0 + _BESIDE), side="right"))
+        return cls(line.budgets, logs, budget, float(padded[below]), float(padded[above]))
+
+    def budget_at(self, shift: float) -> float:
+        """Return what is spent where the multiplier is e to the shift times the budget's own."""
+        log_price = (self.log_less + self.log_more) / 2.0 + shift
+        if log_price <= self.log_less and (self.log_more <= log_price or self.budget >= self.budgets[-1]):
+            return self.budget
+        return float(self.budgets[np.searchsorted(-self.log_prices, -log_price)])
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        return {name: np.asarray(each).tolist() for name, each in vars(self).items()}
+
+    @classmethod
+    def parse(cls, data: dict[str, Any]) -> Self:
+        """Read what :meth:`to_json_data` returned."""
+        arrays = {name: np.array(data[name]) for name in ("budgets", "log_prices")}
+        return cls(**{**data, **arrays})
