@@ -67,8 +67,8 @@ def make_policy(
     The text is a name of :data:`POLICIES` or :data:`BELIEVERS`, ``one-width:N``, ``pollux-autoscaled:TARGET``,
     ``pollux-nsga2:20x50``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a colon
     and that path; or a name of :data:`KNOWERS`, a colon and the path of a BOA instance (with a budget, but for
-    ``price-that-fits``). ``target`` counts where it does not stand in the text; ``knowledge`` is what those of :data:`BELIEVERS` and
-    ``pollux-autoscaled`` know about speeds.
+    ``price-that-fits``). ``target`` counts where it does not stand in the text; ``knowledge`` is what those of
+    :data:`BELIEVERS` and ``pollux-autoscaled`` know about speeds.
     """
     if target is not None and text != POLLUX_AUTOSCALED:
         raise UsageError(f"target: {text} has none of its own; choose {POLLUX_AUTOSCALED}, or leave it out")
