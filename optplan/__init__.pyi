@@ -98,6 +98,11 @@ from optplan.instances.generators import (
     random_boa as random_boa,
     random_srift as random_srift,
 )
+from optplan.instances.job_traces import (
+    JobTrace as JobTrace,
+    draw_trace as draw_trace,
+    read_trace as read_trace,
+)
 from optplan.instances.model_cards import (
     card as card,
 )
