@@ -119,7 +119,8 @@ def say_remedies(audit: Audit) -> list[str]:
         )
     if audit.lost_gpu_hours:
         worth = format_duration(bound.price * audit.lost_gpu_hours)
-        said.append(f"runs not completed: they held {audit.lost_gpu_hours:,.1f} GPU-hours, worth at most {worth}")
+        held = f"they held {audit.lost_gpu_hours:,.1f} GPU-hours, worth at most {worth}"
+        said.append(f"runs that failed or were broken off: {held}")
     return said
 
 
