@@ -129,6 +129,7 @@ def _drop_class(sound: Audit) -> Audit:
         pytest.param(_forge_bound(bound=lambda it: it * 1.0001), "bound", id="higher-bound"),
         pytest.param(_forge_bound(price=lambda it: it * 1.01), "least", id="other-price"),
         pytest.param(_forge_bound(price=lambda _: 0.0), "least", id="no-price"),
+        pytest.param(_forge_bound(price=lambda _: 1e308), "bound", id="absurd-price"),
         pytest.param(_forge_bound(given=lambda it: it * 0.9, bound=lambda it: it), "given", id="fewer-hours"),
         pytest.param(_forge_bound(pauses=lambda _: False), "least", id="without-pauses"),
         pytest.param(_forge_bound(least=lambda it: {"a": it["a"]}), "class", id="class-not-in-bound"),

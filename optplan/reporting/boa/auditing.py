@@ -16,12 +16,12 @@ from optplan.reporting.tables import Column, Row, Table, numbers
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 #: Points of a curve.
-_MOST_POINTS = 300
+_MOST_POINTS = 2000
 _READ_GAPS = (
     "In seconds of the mean completion time of all jobs: waiting and widths add up to the gap to the bound. A class is "
     "charged for the GPU-hours that it held, too, at the price at which the bound is the largest.",
 )
-_READ_CURVE = "No policy has a point below a line. It falls where more GPU-hours buy time."
+_READ_CURVE = "No policy has a point below a line, which is drawn through its corners."
 
 
 def say_audit(audit: Audit) -> str:
@@ -119,7 +119,8 @@ def say_remedies(audit: Audit) -> list[str]:
         )
     if audit.lost_gpu_hours:
         worth = format_duration(bound.price * audit.lost_gpu_hours)
-        said.append(f"runs not completed: they held {audit.lost_gpu_hours:,.1f} GPU-hours, worth at most {worth}")
+        held = f"they held {audit.lost_gpu_hours:,.1f} GPU-hours, worth at most {worth}"
+        said.append(f"runs that failed or were broken off: {held}")
     return said
 
 
