@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,49 +119,40 @@ class JobSource:
 
 def log_or_instance(command: F) -> F:
     """Add the argument LOG_OR_INSTANCE with its options; the command gets a :class:`JobSource` as ``source``."""
-
-    @functools.wraps(command)
-    def run(*args: Any, seed: int, **given: Any) -> Any:  # noqa: ANN401 - the command's own
-        (source,) = _take_sources([given.pop("place")], given, seed)
-        return command(*args, source=source, **given)
-
-    argument = click.Argument(["place"], metavar="LOG_OR_INSTANCE", shell_complete=complete_instance)
-    seed = click.Option(
-        ["--seed"], type=click.IntRange(min=0), default=0, metavar="N", help="Of what is drawn at random."
-    )
-    added: F = with_options([argument, *_list_options(), seed])(run)  # type: ignore[assignment]
-    return added
+    return _add(command, many=False)
 
 
 def logs_or_instances(command: F) -> F:
-    """Add the same for several, without a seed; the command gets them as ``sources``."""
+    """Add the same for several, without a seed; the command gets a list of them as ``source``."""
+    return _add(command, many=True)
 
+
+def _add(command: F, *, many: bool) -> F:
     @functools.wraps(command)
-    def run(*args: Any, places: tuple[str, ...], **given: Any) -> Any:  # noqa: ANN401 - the command's own
-        return command(*args, sources=_take_sources(places, given), **given)
+    def run(*args: Any, place: Any, instance: Path | None, jobs: int | None, span: float | None, **given: Any) -> Any:  # noqa: ANN401 - the command's own
+        context = click.get_current_context()
+        typed = {
+            str(each.name): flag(each)
+            for each in context.command.params
+            if context.get_parameter_source(str(each.name)) is ParameterSource.COMMANDLINE
+        }
+        log, seed = {name: given.pop(name) for name in LOG_OPTIONS}, given.pop("seed", 0)
+        sources = [JobSource(each, instance, jobs, span, seed, log, typed) for each in (place if many else [place])]
+        return command(*args, source=sources if many else sources[0], **given)
 
-    argument = click.Argument(
-        ["places"], metavar="LOG_OR_INSTANCE...", nargs=-1, required=True, shell_complete=complete_instance
-    )
-    added: F = with_options([argument, *_list_options()])(run)  # type: ignore[assignment]
-    return added
-
-
-def _list_options() -> list[click.Parameter]:
-    return [
+    params = [
+        click.Argument(
+            ["place"],
+            metavar=f"LOG_OR_INSTANCE{'...' * many}",
+            nargs=-1 if many else 1,
+            required=True,
+            shell_complete=complete_instance,
+        ),
         *list_declared(_declare),
         *list_declared(read_job_log, HeadedOption, heading="Read a log", required=False),
     ]
-
-
-def _take_sources(places: Iterable[str], given: dict[str, Any], seed: int = 0) -> tuple[JobSource, ...]:
-    """Take what says how jobs are read out of what a command is given."""
-    context = click.get_current_context()
-    typed = {
-        str(each.name): flag(each)
-        for each in context.command.params
-        if context.get_parameter_source(str(each.name)) is ParameterSource.COMMANDLINE
-    }
-    log = {name: given.pop(name) for name in LOG_OPTIONS}
-    own = given.pop("instance"), given.pop("jobs"), given.pop("span")
-    return tuple(JobSource(place, *own, seed, log, typed) for place in places)
+    seed = click.Option(
+        ["--seed"], type=click.IntRange(min=0), default=0, metavar="N", help="Of what is drawn at random."
+    )
+    added: F = with_options(params if many else [*params, seed])(run)  # type: ignore[assignment]
+    return added

@@ -25,10 +25,12 @@ def list_facts(outcome: Outcome) -> list[tuple[str, str]]:
     """List the main figures, each with its name."""
     told = outcome.summarise()
     completed = f"{told['completed']:,} of {told['num_jobs']:,}"
+    is_weighted = len({job.weight for job in outcome.jobs}) > 1
     return [
         ("policy", outcome.policy),
         ("jobs completed", completed),
         ("mean completion time", _say_seconds(told["mean_jct_s"])),
+        *([("the same by weights", _say_seconds(told["weighted_mean_jct_s"]))] if is_weighted else []),
         ("P95 and P99", f"{_say_seconds(told['p95_jct_s'])}, {_say_seconds(told['p99_jct_s'])}"),
         ("mean time in the queue", _say_seconds(told["mean_queued_s"])),
         ("GPU-hours held by jobs", f"{outcome.gpu_hours:,.1f}"),

@@ -143,15 +143,18 @@ class Allocator:
         """Take note of a job whose place is as before; say whether what was decided of it holds.
 
         It wants the same and is as urgent; or it has what it wants, is to keep it, and has become more urgent: whoever
-        was before it and was served still fits, as all of them did together.
+        was before it and was served still fits, as all of them did together. Nor is there anything to decide anew where
+        that is to be done anyway.
         """
         wanted, kind = self._look_up(job, one.held_kind)
         if (wanted, kind, job.job_class) != (one.wanted, one.kind, one.job.job_class):
             return False
         rank = rank_claim(job, one.held, self._rules.order)
         if rank != one.rank:
-            keeps = self._decided is not None and job.name not in self._decided.places and self._is_plain
-            if rank > one.rank or not (keeps and one.held and one.is_served):
+            if not (one.held and one.is_served):
+                return False
+            decided = self._decided
+            if decided is not None and (rank > one.rank or job.name in decided.places or not self._is_plain):
                 return False
             one.rank = rank
         one.job = job

@@ -192,7 +192,7 @@ def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
     help="Who runs several simulations: processes of this machine, or a Ray cluster.",
 )
 def simulate_cluster(
-    sources: tuple[JobSource, ...],
+    source: list[JobSource],
     *,
     policies: tuple[str, ...],
     nodes: tuple[int, ...],
@@ -222,9 +222,9 @@ def simulate_cluster(
     world = World.parse({name: given.pop(name) for name in World.model_fields if name in given}, path="world")
     with TemporaryDirectory() as scratch:
         cells = [
-            Cell(policy=policy, nodes=count, seed=seed, world=world, **given | source)
-            for source, policy, count, seed in product(
-                [_find_jobs(each, fields["profiles"], results or Path(scratch)) for each in sources],
+            Cell(policy=policy, nodes=count, seed=seed, world=world, **given | jobs)
+            for jobs, policy, count, seed in product(
+                [_find_jobs(each, fields["profiles"], results or Path(scratch)) for each in source],
                 policies,
                 nodes or (None,),
                 seeds or (0,),
@@ -236,7 +236,7 @@ def simulate_cluster(
             outcome, data = cells[0].run()
 
     outputs.deliver(data, lambda: _show(outcome, data))
-    outputs.save_page("--report", lambda: build_cluster_page(outcome, Path(sources[0].place).stem))
+    outputs.save_page("--report", lambda: build_cluster_page(outcome, Path(source[0].place).stem))
     return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
 
 

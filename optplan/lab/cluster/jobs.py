@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -185,7 +185,8 @@ class Sight:
     ``jobs`` have arrived and are not over, in the order of arrival; ``changed`` are those that arrived, completed an
     epoch (of a :class:`PatientPolicy`: the one that it waits for) or lost a node since the policy was last asked.
     ``gpus`` is infinite where nodes are rented as they are needed; whoever is put on one of the ``starting`` nodes
-    waits for it.
+    waits for it. ``look`` returns how many epochs a job that holds GPUs has done by now, and when it will have done one
+    more: what a job says of itself is as of when it was last heard of.
     """
 
     now_s: float
@@ -196,6 +197,7 @@ class Sight:
     nodes: Sequence[int] = ()
     gpus_per_node: int = 1
     starting: frozenset[int] = frozenset()
+    look: Callable[[Job], tuple[int, float]] = lambda job: (job.epochs_done, math.inf)
 
     def require_fixed(self, policy: str, does: str) -> int:
         """Return the GPUs of a cluster of fixed size."""
@@ -227,13 +229,10 @@ class SchedulingPolicy(Protocol):
 
 @runtime_checkable
 class PatientPolicy(SchedulingPolicy, Protocol):
-    """One to which most ends of epochs make no difference: it is not asked then."""
+    """One to which most ends of epochs make no difference: it is not asked then, and looks at jobs when it wants to."""
 
     def keeps_until(self, job: Job) -> int:
         """Return how many epochs a job that holds GPUs has to have done before it makes a difference."""
-
-    def passes(self, job: Job) -> bool:
-        """Take note of so many epochs, and say whether they make none after all."""
 
 
 @runtime_checkable

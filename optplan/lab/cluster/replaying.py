@@ -39,7 +39,9 @@ _ROUND = -1
 #: After so many interruptions a job is given up: it might never complete an epoch.
 _MOST_INTERRUPTIONS = 1000
 #: Of an epoch's time, what rounding may leave of it.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-12
+#: By how much times may differ that are the same, relative to them.
+_SAME = 1e-12
 #: GPUs that a job may need: far above all profiles, and few enough to list the nodes on which they are.
 _MOST_GPUS = 10_000
 
@@ -99,9 +101,9 @@ class _Cluster:
         self._jobs, self._policy, self._nodes, self._world, self._seed = jobs, policy, nodes, world, seed
         self._sizing = policy if isinstance(policy, SizingPolicy) else None
         # Nodes that come after a start are noticed when the policy is asked next: then it had better be asked often.
-        comes_late = nodes.is_fixed and nodes.start_s and world.takes_nodes
-        self._patient = policy if isinstance(policy, PatientPolicy) and not comes_late else None
-        self._is_calm = True
+        # Where jobs slow one another down, nobody knows when they end an epoch.
+        is_plain = not (world.interference or (nodes.is_fixed and nodes.start_s and world.takes_nodes))
+        self._patient = policy if isinstance(policy, PatientPolicy) and is_plain else None
         self._number = {job: number for number, job in enumerate(jobs)}
         self._clock: VirtualClock[int] = VirtualClock()
         self._active: dict[Job, None] = {}
@@ -189,8 +191,7 @@ class _Cluster:
         if job.epochs_done == job.truth.num_epochs:
             self._complete(number, job)
         else:
-            if self._patient is None or not self._patient.passes(job):
-                self._note_change(number)
+            self._changed.add(number)
             self._choose_batch(number, job)
             self._go_on(number, job)
 
@@ -210,15 +211,14 @@ class _Cluster:
             self._drop(job, f"{self._policy.name} needs {need} GPUs for it, on which {job.application} cannot run")
         else:
             self._active[job] = None
-            self._note_change(number)
+            self._changed.add(number)
 
     def _ask(self, *, rounds: bool) -> None:
         """Ask the policy, if it is its time, and do what it says: those that shrink first."""
         interval_s = self._policy.interval_s
         if rounds:
             self._adapt_batches()
-        if (interval_s is None and not self._is_calm) or rounds:
-            self._is_calm = True
+        if interval_s is None or rounds:
             leaving = self._resize()
             self._share(self._policy.allocate(self._see(leaving)))
             self._nodes.retire(leaving, self._clock.now)
@@ -241,7 +241,18 @@ class _Cluster:
         if leaving:
             staying = [node for node in staying if node not in leaving]
         starting = nodes.list_starting(self._clock.now)
-        return Sight(self._clock.now, self._active, changed, gpus, free, staying, nodes.gpus_per_node, starting)
+        now_s = self._clock.now
+        return Sight(now_s, self._active, changed, gpus, free, staying, nodes.gpus_per_node, starting, self._look)
+
+    def _look(self, job: Job) -> tuple[int, float]:
+        """Return how many epochs a job that holds GPUs has done, and when it ends the present one."""
+        number, begun_s = self._number[job], max(job.settled_s, job.goes_on_s)
+        course, stretch, epoch = self._course[number], self._stretch(number, job), job.epochs_done
+        if self._next_done[number] == epoch + 1:
+            return epoch, begun_s + job.left * self._epoch_s(number, job)
+        at = course.at(epoch, job.left) + max(self._clock.now - begun_s, 0.0) / stretch
+        epoch = min(bisect_right(course.until, at * (1.0 + _SAME), epoch) - 1, self._next_done[number] - 1)
+        return epoch, max(self._clock.now, begun_s) + (course.until[epoch + 1] - at) * stretch
 
     def _resize(self) -> tuple[int, ...]:
         """Rent more nodes where the policy wants them; return those that it is to give up."""
@@ -441,7 +452,7 @@ class _Cluster:
                     job.work_gpu_s, job.left = job.work_gpu_s - work_gpu_s, 1.0
                     self._work.add(now_s, now_s, -work_gpu_s)
                 job.interruptions += 1
-                self._note_change(number)
+                self._changed.add(number)
                 if job.interruptions >= _MOST_INTERRUPTIONS:
                     self._drop(job, f"it was interrupted {job.interruptions} times: its epochs are too long for this")
         for node in lost:
@@ -451,18 +462,12 @@ class _Cluster:
         self._release(number, job)
         job.completed_s = self._clock.now
         self._active.pop(job, None)
-        self._is_calm = False
 
     def _drop(self, job: Job, problem: str) -> None:
         self._settle(self._number[job], job)
         self._release(self._number[job], job)
         job.problem = problem
         self._active.pop(job, None)
-        self._is_calm = False
-
-    def _note_change(self, number: int) -> None:
-        self._changed.add(number)
-        self._is_calm = False
 
     def _note(self, *, last: bool = False) -> None:
         self._timeline.note(self._clock.now, self._nodes.used, self._nodes.rented, last=last)

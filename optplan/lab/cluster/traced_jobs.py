@@ -10,48 +10,25 @@ from optplan.errors import DataError, DataWarning, UsageError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.job_traces import JobTrace
-from optplan.lab.cluster.jobs import Application, Job, SchedulingPolicy, Spread
+from optplan.lab.cluster.jobs import Job, SchedulingPolicy, TabledApplication
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.boa import follow_plan
 from optplan.lab.cluster.policies.naming import make_policy
 from optplan.lab.cluster.replaying import replay
 from optplan.lab.cluster.world import World
-from optplan.schema import FloatArray
 from optplan.units import SECONDS_PER_HOUR
 
 
-class ClassApplication(Application):
-    """What an instance says of a class on one type of GPU, wherever these are; no width, where it cannot run there."""
-
-    def __init__(self, instance: BoaInstance, name: str, gpu_type: str) -> None:
-        job_class = instance.classes[name]
-        self.num_epochs, self.rescale_s = job_class.num_epochs, job_class.rescale_s_of(gpu_type)
-        runs = gpu_type in job_class.speedup
-        self._widths = instance.allowed_widths(name, gpu_type) if runs else np.zeros(0, dtype=np.int64)
-        self._speeds = instance.speeds(name, gpu_type) if runs else np.zeros((1, 0))
-        self._sizes_s = job_class.epoch_size_gpu_hours * SECONDS_PER_HOUR
-
-    def epoch_times_s(self, spread: Spread) -> FloatArray | None:
-        """Look the number of GPUs up."""
-        gpus = sum(spread)
-        if not self.runs_on(gpus):
-            return None
-        speeds: FloatArray = self._speeds[:, np.searchsorted(self._widths, gpus)]
-        return self._sizes_s / speeds
-
-    def runs_on(self, gpus: int) -> bool:
-        """Whether the class may get the width."""
-        return gpus > 0 and self.largest_width(gpus) == gpus
-
-    def largest_width(self, gpus: int) -> int:
-        """Return the most GPUs, up to a number, that it may get; 0 where there are none."""
-        place = int(np.searchsorted(self._widths, gpus, side="right"))
-        return int(self._widths[place - 1]) if place else 0
-
-    @property
-    def least_width(self) -> int:
-        """The fewest GPUs that it may get; 0 where there are none."""
-        return int(self._widths[0]) if self._widths.size else 0
+def tabulate_class(instance: BoaInstance, name: str, gpu_type: str) -> TabledApplication:
+    """Return what an instance says of a class on one type of GPU; no width, where it does not run there."""
+    job_class = instance.classes[name]
+    if gpu_type not in job_class.speedup:
+        return TabledApplication({}, job_class.num_epochs)
+    times_s = job_class.epoch_size_gpu_hours[:, None] * SECONDS_PER_HOUR / instance.speeds(name, gpu_type)
+    widths = instance.allowed_widths(name, gpu_type).tolist()
+    return TabledApplication(
+        dict(zip(widths, times_s.T, strict=True)), job_class.num_epochs, job_class.rescale_s_of(gpu_type)
+    )
 
 
 def make_jobs(instance: BoaInstance, trace: JobTrace, gpu_type: str | None = None) -> list[Job]:
@@ -64,7 +41,7 @@ def make_jobs(instance: BoaInstance, trace: JobTrace, gpu_type: str | None = Non
     if instance.gpu_types[gpu_type].spot is not None:
         message = f"gpu_types.{gpu_type}.spot: nodes are taken away only as often as is said (--interruptions)"
         warnings.warn(message, DataWarning, stacklevel=2)
-    truths = [ClassApplication(instance, name, gpu_type) for name in trace.classes]
+    truths = [tabulate_class(instance, name, gpu_type) for name in trace.classes]
     weights = [instance.classes[name].weight for name in trace.classes]
     asked = np.where(trace.gpus >= 1.0, trace.gpus, 0.0).astype(np.int64)  # NaN where nobody says it
     columns = (trace.ids, trace.class_index, trace.arrive_s, trace.size, asked)

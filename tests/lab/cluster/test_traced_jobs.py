@@ -21,7 +21,7 @@ from optplan.instances.job_logs.columns import to_texts
 from optplan.instances.job_traces import JobTrace, draw_trace
 from optplan.lab.cluster.jobs import Job, PatientPolicy, SchedulingPolicy, Sight, Wish
 from optplan.lab.cluster.policies.boa import follow_plan
-from optplan.lab.cluster.policies.naming import SCHEDULERS
+from optplan.lab.cluster.policies.naming import SCHEDULERS, make_policy
 from optplan.lab.cluster.traced_jobs import simulate_trace
 from optplan.lab.cluster.world import World
 
@@ -103,6 +103,8 @@ def test_pollux_knows_the_instance() -> None:
     outcome = simulate_trace(_instance(), _trace(("a", 0.0, 1.0), ("b", 30.0, 1.0)), "pollux", nodes=2)
     assert not outcome.problems
     assert simulate_trace(_instance(), _trace(("a", 0.0, 1.0)), "equal-share", nodes=2).most_gpus == 4
+    with pytest.raises(UsageError, match="knowledge: nothing can be learned about a; choose truth"):
+        simulate_trace(_instance(), _trace(("a", 0.0, 1.0)), make_policy("pollux", knowledge="learned"), nodes=2)
 
 
 def test_a_class_without_a_width() -> None:
@@ -164,6 +166,7 @@ def _long_plan() -> BoaPlan:
     return plan
 
 
+LOSSES = World(interruptions_per_node_hour=0.5, loses_epoch=True)
 jobs = st.lists(
     st.tuples(st.sampled_from("ab"), st.integers(0, 9000).map(float), st.sampled_from([0.0, 0.3, 1.0, 2.5])),
     min_size=1,
@@ -202,7 +205,7 @@ class _Impatient:
     jobs,
     st.integers(1, 3),
     st.sampled_from(["plan", *Order]),
-    st.sampled_from([World(), World(straggling=0.3), World(interference=0.2)]),
+    st.sampled_from([World(), World(straggling=0.3), World(interference=0.2), LOSSES]),
 )
 @settings(max_examples=60, deadline=None)
 def test_patience_changes_nothing(found: list[tuple[str, float, float]], nodes: int, name: str, world: World) -> None:

@@ -259,3 +259,31 @@ def test_what_does_not_belong_together(run: Runner, arguments: tuple[object, ...
     told = run("simulate", "cluster", *arguments, "--policy", "one-gpu")
     assert told.code in {1, 2}
     assert message in " ".join(told.err.split())
+
+
+def test_jobs_of_a_trace_by_its_instance(run: Runner, profiles: tuple[str, str], trace: Path, tmp_path: Path) -> None:
+    """Sia's jobs as a table come to the same by the instance as by the profiles, where GPUs lie together."""
+    mine, jobs = tmp_path / "mine.json", tmp_path / "jobs.csv"
+    wanted = ("--from", "sia", *profiles, "--gpu", "aws", "--max-width", "8")
+    assert run("import", "trace", trace, *wanted, "-o", mine, "--jobs", jobs).code == 0
+    asked = ("--policy", "one-width:4", "--json")
+    by_table = run("simulate", "cluster", jobs, "--instance", mine, *asked).data
+    by_profiles = run("simulate", "cluster", trace, *profiles, *asked).data
+    assert by_table["gpus_per_node"] == by_profiles["gpus_per_node"] == 4
+    assert by_table["completed"] == 3
+    times = zip(by_table["jobs"], by_profiles["jobs"], strict=True)
+    assert all(one["jct_s"] == pytest.approx(other["jct_s"], rel=1e-6) for one, other in times)
+    refused = run(
+        "import",
+        "trace",
+        trace,
+        "--from",
+        "gavel",
+        "--throughput",
+        "t",
+        "-o",
+        tmp_path / "x.json",
+        "--jobs",
+        tmp_path / "y.csv",
+    )
+    assert "--jobs: writes the jobs of sia's traces only" in refused.err

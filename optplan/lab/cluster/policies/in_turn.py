@@ -34,10 +34,6 @@ class InTurn:
             return job.epochs_done + 1
         return self._until(job)
 
-    def passes(self, job: Job) -> bool:  # noqa: ARG002 - the protocol's
-        """Look at every job that has come so far."""
-        return False
-
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
         """Serve those that run, then those that wait."""
         wishes: dict[Job, int] = {}
