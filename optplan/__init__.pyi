@@ -19,6 +19,9 @@ from optplan.contracts import (
 from optplan.contracts.configurations import (
     Configuration as Configuration,
 )
+from optplan.contracts.audits import (
+    Audit as Audit,
+)
 from optplan.errors import (
     OptplanError as OptplanError,
 )
@@ -98,6 +101,11 @@ from optplan.instances.generators import (
     random_boa as random_boa,
     random_srift as random_srift,
 )
+from optplan.instances.job_traces import (
+    JobTrace as JobTrace,
+    draw_trace as draw_trace,
+    read_trace as read_trace,
+)
 from optplan.instances.model_cards import (
     card as card,
 )
@@ -119,6 +127,9 @@ from optplan.reporting.pages import (
 )
 from optplan.reporting.reports import (
     write_report as write_report,
+)
+from optplan.solving.auditing import (
+    audit as audit,
 )
 from optplan.solving import (
     analyse_sensitivity as analyse_sensitivity,

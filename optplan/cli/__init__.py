@@ -38,7 +38,7 @@ _HEADINGS = {
     "Decide": ("solve", "frontier", "explain", "compare", "verify", "report", "list", "show", "schema"),
     "Bring data": ("import", "measure"),
     "Run": ("run", "status", "logs", "stop", "serve", "calibrate", "export", "submit"),
-    "Study": ("simulate", "bench"),
+    "Study": ("audit", "simulate", "bench"),
 }
 #: Where each command of the core stands.
 _COMMANDS = {
@@ -47,6 +47,7 @@ _COMMANDS = {
     "compare": "optplan.cli.comparison:compare",
     "frontier": "optplan.cli.frontiers:frontier",
     "verify": "optplan.cli.verification:verify",
+    "audit": "optplan.cli.auditing:audit",
     "report": "optplan.cli.report_pages:report_page",
     "show": "optplan.cli.catalogue:show",
     "list": "optplan.cli.catalogue:list_registered",

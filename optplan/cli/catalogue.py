@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from optplan.contracts import Instance
     from optplan.contracts.registry import SolverEntry
 
-RECORDS = ("instance", "result", "plan", "explanation", "sensitivity")
+RECORDS = ("instance", "result", "plan", "explanation", "sensitivity", "audit")
 #: Those that not every formulation has, by what makes them.
 _OPTIONAL_RECORDS = {"explanation": "explain", "sensitivity": "analyse_sensitivity"}
 #: What a table shows of the records; ``--json`` has all.
@@ -134,6 +134,7 @@ def schema(
 ) -> int:
     """Print the JSON Schema of a kind of file."""
     from optplan.contracts import Explanation
+    from optplan.contracts.audits import Audit
     from optplan.formulations import formulation_named
 
     if record == "plan" and formulation is None:
@@ -148,6 +149,7 @@ def schema(
         "plan": lambda: declared.plan_type,
         "explanation": lambda: Explanation,
         "sensitivity": lambda: declared.sensitivity_type,
+        "audit": lambda: Audit,
     }
     print_json(types[record]().model_json_schema())
     return 0

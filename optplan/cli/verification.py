@@ -10,7 +10,7 @@ from optplan.cli.commands import command
 from optplan.cli.console import print_answer, print_json
 from optplan.cli.failures import EXIT_ON_TRUST
 from optplan.cli.options import FILE, GAP, INSTANCE, TIME, argument, option
-from optplan.errors import VerificationError
+from optplan.errors import UsageError, VerificationError
 from optplan.progress import VERIFY_LIMIT_S
 
 
@@ -29,6 +29,7 @@ def verify(
     *,
     gap: float = option(type=GAP, default=1e-6, show_default=True, help="Relative gap within which a plan is optimal."),
     as_given: bool = option(is_flag=True, help="Refuse a result of an instance that was changed from the one given."),
+    jobs: Path | None = option(type=FILE, help="Of an audit: the table of the jobs, whose number and sizes it is of."),
     trust: bool = option(is_flag=True, help="Exit with 0 when nothing is wrong, though not all could be checked."),
     time_limit: float = option(
         default=f"{VERIFY_LIMIT_S:g}s", type=TIME, help="Processor time after which certificates are taken on trust."
@@ -36,7 +37,7 @@ def verify(
     as_json: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
-    """Check a RESULT against the INSTANCE it was made for.
+    """Check a RESULT, or an audit, against the INSTANCE it was made for.
 
     Objective, GPU use and every constraint are computed again from the decisions, and the bound from its certificates.
     The first line says what the result is: optimal only where its plan lies within --gap of its bound, whatever gap was
@@ -44,14 +45,31 @@ def verify(
     (the changes are made again, unless --as-given refuses them); and what is taken on trust.
 
     Exits with 5 when a check fails, and with 6 when none fails but not all that is claimed could be checked: a bound or
-    a shadow price is an engine's word, say, or the time was too short. With --trust that ends with 0.
+    a shadow price is an engine's word, say, or the time was too short. With --trust that ends with 0. Of an audit the
+    bounds are derived again from their prices; what jobs there were, and what they had, is on trust without --jobs.
     """
-    from optplan.instances.files import read_result
+    from optplan.instances.files import LARGEST_RESULT
+    from optplan.instances.job_traces import read_trace
+    from optplan.instances.parsing import is_audit, parse_audit, parse_result
+    from optplan.instances.plain_data import read_data
+    from optplan.reporting.boa.breakdown import require_boa
+    from optplan.reporting.verification_tables import say_audit_verdict, say_verdict, verification_table
+    from optplan.verification import verify as verify_judged
     from optplan.verification import verify_capped
 
     instance = read_amended(instance_name, changes)
-    result = read_result(result_path)
-    verification = verify_capped(instance, result, gap=gap, as_given=as_given, time_limit_s=time_limit)
+    data = read_data(result_path, most_bytes=LARGEST_RESULT)
+    if is_audit(data):
+        trace = None if jobs is None else read_trace(jobs, require_boa(instance))
+        audit = parse_audit(data, path=result_path.name)
+        verification = verify_judged(instance, audit, jobs=trace, time_limit_s=time_limit)
+        said = say_audit_verdict(instance, verification)
+    elif jobs is not None:
+        raise UsageError("--jobs: only audits are of jobs; leave it out")
+    else:
+        result = parse_result(data, path=result_path.name)
+        verification = verify_capped(instance, result, gap=gap, as_given=as_given, time_limit_s=time_limit)
+        said = say_verdict(instance, result, verification, gap)
     if as_json:
         stated: dict[str, object] = {
             "status": None,
@@ -63,9 +81,7 @@ def verify(
         stated |= {"ok": verification.ok, "nothing_wrong": verification.nothing_wrong}
         print_json(stated | verification.to_json_data())
     else:
-        from optplan.reporting.verification_tables import say_verdict, verification_table
-
-        print_answer(say_verdict(instance, result, verification, gap), "", verification_table(verification))
+        print_answer(said, "", verification_table(verification))
     if not verification.nothing_wrong:
         return VerificationError.exit_code
     return 0 if verification.ok or trust else EXIT_ON_TRUST

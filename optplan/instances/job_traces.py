@@ -23,7 +23,9 @@ from optplan.schema import FloatArray, IntArray, freeze
 from optplan.units import SECONDS_PER_HOUR
 
 #: Columns of numbers that are read of a jobs table.
-_NUMBERS = ("submit_s", "start_s", "run_s", "gpus", "size_gpu_hours")
+_NUMBERS = ("submit_s", "start_s", "run_s", "gpus", "completed", "size_gpu_hours")
+#: What stands for whether a run was completed.
+_TRUTHS = {"true": 1.0, "false": 0.0}
 #: Most jobs that are drawn.
 _MOST_JOBS = 10_000_000
 #: How much longer a span is taken when it had too few jobs.
@@ -46,6 +48,7 @@ class JobTrace:
     run_s: FloatArray
     wait_s: FloatArray
     span_s: float  #: Seconds over which the jobs arrive.
+    completed: FloatArray | None = None  #: (N,) Whether its run was completed, 1 or 0; None where nobody says it.
     left_out: str = ""  #: What was left out or taken for granted, in words.
 
     def __post_init__(self) -> None:
@@ -74,6 +77,13 @@ class JobTrace:
         counts = np.bincount(self.class_index, minlength=len(self.classes))
         return dict(zip(self.classes, counts.tolist(), strict=True))
 
+    def tell_had(self, which: IntArray) -> dict[str, float]:
+        """Return what a log's cluster gave some jobs (n,): the mean completion time and wait, and all GPU-hours."""
+        held_h = self.gpus[which] * self.run_s[which] / SECONDS_PER_HOUR
+        wait_s = self.wait_s[which]
+        mean_jct_s = float((wait_s + self.run_s[which]).mean())
+        return {"mean_jct_s": mean_jct_s, "gpu_hours": float(held_h.sum()), "wait_s": float(wait_s.mean())}
+
     def of_class(self, name: str) -> IntArray:
         """Return the places of the jobs of a class."""
         return np.flatnonzero(self.class_index == self.classes.index(name))
@@ -84,8 +94,23 @@ def draw_trace(
 ) -> JobTrace:
     """Draw arrivals from the rates of the classes: Poisson streams, which follow their pattern where they have one.
 
-    The first ``jobs`` are taken, or all within ``span_s``; it begins at midnight. The jobs of a clump arrive at once.
-    Sizes are the mean; of classes of a log they are lognormal, with the spread that they had there.
+    Clumps arrive at once. Sizes are all the mean, but of classes of a log lognormal with the spread that it had.
+
+    Parameters
+    ----------
+    instance
+        The classes.
+    jobs, span_s
+        How many jobs, the first ones; or all that arrive within so many seconds, which begin at midnight.
+    seed
+        The same seed gives the same jobs.
+
+    Raises
+    ------
+    UsageError
+        When not exactly one of the two is given, or is out of its range.
+    DataError
+        When no job arrives in the span.
     """
     if (jobs is None) is (span_s is None):
         raise UsageError("--jobs, --span: give one of them, how many jobs are drawn or for how long they arrive")
@@ -155,6 +180,18 @@ def read_trace(path: Path | str, instance: BoaInstance) -> JobTrace:
     """Read the jobs table (CSV or Parquet) that ``optplan import log --jobs`` wrote, with the instance of it.
 
     Jobs whose size nobody knows have the mean size of their class, with a DataWarning.
+
+    Parameters
+    ----------
+    path
+        The table.
+    instance
+        That of the same import.
+
+    Raises
+    ------
+    DataError
+        When the table cannot be read, or has another class.
     """
     path = Path(path)
     ids: list[str] = []
@@ -171,7 +208,7 @@ def read_trace(path: Path | str, instance: BoaInstance) -> JobTrace:
 def _read_number(path: Path, line: int, column: str, text: str) -> float:
     """Read a number of at least zero; NaN where there is none."""
     try:
-        number = float(text) if text else math.nan
+        number = _TRUTHS[text] if text in _TRUTHS else float(text) if text else math.nan
     except ValueError:
         number = -1.0
     if number < 0.0 or math.isinf(number):
@@ -203,7 +240,7 @@ def _make_trace(
     """Put jobs of a log (N,) in their order; classes of which no size is known may be missing in the instance."""
     places = {each: place for place, each in enumerate(instance.classes)}
     class_index = np.array([places.get(label, -1) for label in labels], dtype=np.int64)
-    submit_s, start_s, run_s, gpus, sizes_h = numbers.values()
+    submit_s, start_s, run_s, gpus, completed, sizes_h = numbers.values()
     arrive_s = np.where(np.isnan(submit_s), start_s, submit_s)
     left_out: list[str] = []
     for label in sorted({label for label in labels if label not in places}):
@@ -240,5 +277,6 @@ def _make_trace(
         run_s=freeze(run_s[kept]),
         wait_s=freeze(np.maximum(start_s - submit_s, 0.0)[kept]),
         span_s=float(arrive_s[-1]) * kept.size / max(kept.size - 1, 1),
+        completed=freeze(completed[kept]),
         left_out="; ".join(left_out),
     )

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, get_args
 
 from optplan.contracts import Instance, Result, Solution
+from optplan.contracts.audits import Audit
 from optplan.contracts.registry import Formulation
 from optplan.errors import DataError, name_field, name_kind, nearest_name_hint
 from optplan.formulations import formulations
@@ -25,6 +26,7 @@ _MADE_KINDS = {
     "choices": "an explanation",
     "plans": "a sensitivity",
     "points": "a frontier",
+    "assumptions": "an audit",
 }
 
 
@@ -46,10 +48,22 @@ def parse_result(data: object, *, path: str = "") -> Result[Solution]:
     return result
 
 
+def parse_audit(data: object, *, path: str = "") -> Audit:
+    """Build an audit from plain data; parameters and errors as of :func:`parse_instance`."""
+    fields, _ = _take_apart(data, path, "an audit")
+    audit: Audit = _parse_versioned(Audit, fields, path)
+    return audit
+
+
 def parse_plan(data: object, *, path: str = "") -> Plan:
     """Build a plan from plain data; parameters and errors as of :func:`parse_instance`."""
     fields, formulation = _take_apart(data, path, "a plan")
     return _parse_plan(fields, formulation, path)
+
+
+def is_audit(data: object) -> bool:
+    """Whether plain data is of an audit, by a field that nothing else has."""
+    return isinstance(data, dict) and "assumptions" in data
 
 
 def parse_record(data: object, *, path: str = "") -> Instance | Result[Solution] | Plan:

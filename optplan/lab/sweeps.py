@@ -23,6 +23,7 @@ from optplan.instances.files import format_json, is_path, read_instance, write_t
 from optplan.instances.job_traces import JobTrace, draw_trace, read_trace
 from optplan.instances.library import names
 from optplan.instances.plain_data import read_data
+from optplan.lab.cluster.bounding import tell_least
 from optplan.lab.cluster.jobs import Job, Spread
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.naming import is_file, make_policy, plan_path
@@ -287,7 +288,7 @@ def _run_cell(cell: Cell) -> dict[str, Any] | OptplanError:
     """Run a cell; an error of the user's data is an answer too, so that others go on."""
     start = time.process_time()
     try:
-        _, data = cell.run()
+        outcome, data = cell.run()
+        return {"cpu_s": time.process_time() - start, **data, **tell_least(outcome, cell.world)}
     except OptplanError as error:
         return error
-    return {"cpu_s": time.process_time() - start, **data}

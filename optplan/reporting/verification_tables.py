@@ -40,6 +40,17 @@ def say_verdict(instance: Instance, result: Result[Solution], verification: Veri
     return plain_text("; ".join(said), style)
 
 
+def say_audit_verdict(instance: Instance, verification: Verification) -> Text:
+    """Say in a line what is known of an audit."""
+    if verification.failures:
+        failed = verification.failures[0]
+        said = f"refused, {f'{failed.family} {failed.index}'.strip()} does not hold"
+        return plain_text(f"{instance.name}: {said}", "bold red")
+    on_trust = f"; taken on trust: {', '.join(_cut(verification.on_trust))}" if verification.on_trust else ""
+    style = "bold yellow" if on_trust else "bold green"
+    return plain_text(f"{instance.name}: an audit whose bounds are proven{on_trust}", style)
+
+
 def _cut(claims: Sequence[str]) -> list[str]:
     """Return the first claims, and how many more there are."""
     more = len(claims) - _MOST_SHOWN

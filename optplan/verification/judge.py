@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optplan.contracts import BoundProof, Evaluation, Frontier, Instance, Result, Solution, Status, Verification
+from optplan.contracts.audits import Audit
 from optplan.contracts.registry import is_outside
 from optplan.contracts.result import OPTIMAL_GAP, closes_gap, require_gap, require_result, status_of
 from optplan.errors import UnsupportedError, UsageError
@@ -15,10 +17,14 @@ from optplan.formulations import formulation_of
 from optplan.instances.changes import restore_changes
 from optplan.progress import VERIFY_LIMIT_S, Stopwatch
 from optplan.speedup import UNTRIED
+from optplan.verification.audits import verify_audit
 from optplan.verification.bounds import BoundJudge
 from optplan.verification.findings import TOLERANCE, UNCHECKED, Findings
 from optplan.verification.frontiers import verify_frontier
 from optplan.verification.infeasibility import InfeasibilityJudge
+
+if TYPE_CHECKING:
+    from optplan.instances.job_traces import JobTrace
 
 
 def evaluate(instance: Instance, solution: Solution) -> Evaluation:
@@ -48,19 +54,23 @@ def evaluate(instance: Instance, solution: Solution) -> Evaluation:
 
 def verify(
     instance: Instance,
-    result: Result[Solution] | Frontier,
+    result: Result[Solution] | Frontier | Audit,
     *,
+    jobs: JobTrace | None = None,
     gap: float = OPTIMAL_GAP,
     as_given: bool = True,
     time_limit_s: float | None = VERIFY_LIMIT_S,
 ) -> Verification:
-    """Check everything that a result claims, and say what it is; or every point of a frontier.
+    """Check everything that a result claims, and say what it is; or every point of a frontier, or bound of an audit.
 
     Parameters
     ----------
     result
         What was returned or read for it; or a frontier of the instance, of which gap and changes are not asked. Of its
-        points decisions and certificates are checked, and what lies between two of them is said.
+        points decisions and certificates are checked, and what lies between two of them is said. Of an audit each bound
+        is derived again from its price.
+    jobs
+        Those that an audit is of; without them their number and sizes, and what they had, are taken on trust.
     gap
         The largest relative gap at which the plan is called optimal, whatever gap the result names.
     as_given
@@ -81,6 +91,8 @@ def verify(
     """
     if isinstance(result, Frontier):
         return verify_frontier(instance, result, time_limit_s=time_limit_s)
+    if isinstance(result, Audit):
+        return verify_audit(instance, result, jobs, time_limit_s=time_limit_s)
     judging = Judging(instance, result, gap=gap, as_given=as_given, time_limit_s=time_limit_s)
     judging.check_decisions()
     judging.check_claims()

@@ -213,6 +213,7 @@ def simulate_cluster(
     processors. The results are kept in the folder of --results, so that a sweep that was interrupted goes on where it
     was.
     """
+    from optplan.lab.cluster.bounding import tell_least
     from optplan.lab.cluster.world import World
     from optplan.lab.pages import build_cluster_page
     from optplan.lab.sweeps import Cell
@@ -234,9 +235,10 @@ def simulate_cluster(
             return _sweep(cells, outputs, results, processes, engine)
         with Progress("simulating"):
             outcome, data = cells[0].run()
+            data |= tell_least(outcome, world)
 
     outputs.deliver(data, lambda: _show(outcome, data))
-    outputs.save_page("--report", lambda: build_cluster_page(outcome, Path(source[0].place).stem))
+    outputs.save_page("--report", lambda: build_cluster_page(outcome, Path(source[0].place).stem, data))
     return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
 
 
@@ -273,11 +275,11 @@ def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes:
 
 
 def _show(outcome: Outcome, data: dict[str, Any]) -> list[Shown]:
-    from optplan.lab.pages import list_applications, list_facts, say_problems
+    from optplan.lab.pages import list_applications, list_facts, list_least, say_problems
     from optplan.reporting.tables import fact_table, plain_text
 
     cost = [] if data["cost_usd"] is None else [("cost of the nodes", f"${data['cost_usd']:,.2f}")]
-    parts: list[Shown] = [fact_table([*list_facts(outcome), *cost]), "", list_applications(outcome)]
+    parts: list[Shown] = [fact_table([*list_facts(outcome), *list_least(data), *cost]), "", list_applications(outcome)]
     for name, by_word in data["not_measured"].items():
         told = "; ".join(f"{word}: {len(spreads)}" for word, spreads in by_word.items())
         parts.append(plain_text(f"{name}: placements that were not measured are {told}"))

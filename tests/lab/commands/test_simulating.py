@@ -40,6 +40,8 @@ def test_jobs_and_sums_as_json(run: Runner, profiles: tuple[str, str], trace: Pa
     assert told.data["most_gpus"] == 4
     assert [job["name"] for job in told.data["jobs"]] == ["a", "b"]
     slow = run("simulate", "cluster", trace, *profiles, "--policy", "one-width:2", "--slowdown", "--json")
+    # The least of any policy takes no longer than both do here, and without their pauses of 50 s less still.
+    assert 0.0 < told.data["least_mean_jct_s_without_pauses"] < told.data["least_mean_jct_s"] <= jct_s * 1.001
     assert slow.data["mean_jct_s"] - 50 == pytest.approx(1.8 * (told.data["mean_jct_s"] - 50))
 
 

@@ -1,0 +1,53 @@
+"""The instance as it is for every policy: some jobs on the widths that are known, and none of the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
+from optplan.formulations.boa.data.job_classes import JobClass, Widths
+from optplan.units import Amount, BudgetUnit
+
+
+def relax(instance: BoaInstance, jobs: Mapping[str, float], *, pauses: bool) -> BoaInstance:
+    """Return the instance of so many jobs by class an hour, so that time-average GPUs are the GPU-hours of them all.
+
+    Nothing limits a policy: a budget that counts every GPU as one is there for its unit. Rules of widths, whole nodes,
+    interruptions and weights are dropped, as each only adds to what jobs take; of formulas, widths up to the widest
+    allowed one are known. Without ``pauses`` starts and changes take no time.
+    """
+    return instance.replace(
+        classes={
+            name: job_class.replace(
+                arrival_rate_per_hour=jobs[name],
+                widths=_free(job_class, instance.widths),
+                weight=1.0,
+                most_mean_jct_s=None,
+                least_mean_gpus=None,
+            )
+            for name, job_class in instance.classes.items()
+            if jobs.get(name)
+        },
+        gpu_types={name: each.replace(spot=None, quota_gpus=None) for name, each in instance.gpu_types.items()},
+        widths=None,
+        budget=Amount(1.0, BudgetUnit.GPU),
+        problem=Problem.RESCALING if pauses else Problem.WHOLE,
+        policy=Policy.MIXED,
+        most_gpus=None,
+        whole_nodes=None,
+    )
+
+
+def _free(job_class: JobClass, rule: Widths | None) -> Widths | None:
+    """Allow all widths that tables know, and of formulas all up to the widest that is allowed, or known, anywhere."""
+    known = [curve.known_widths() for curve in job_class.speedup.values()]
+    own = job_class.widths or rule
+    if own is None or all(widths is not None for widths in known):
+        return None
+    return Widths(max=max(int(widths[-1]) for widths in (*known, own.rule()) if widths is not None))
+
+
+def has_pauses(instance: BoaInstance) -> bool:
+    """Whether starts or changes take jobs of any class any time."""
+    rescaling = instance.replace(problem=Problem.RESCALING)
+    return any((rescaling.options(name).pause_h + rescaling.options(name).change_h).any() for name in instance.classes)

@@ -1,0 +1,178 @@
+"""Audits for readers: what was had beside what no policy can beat, and where the gap is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from optplan.contracts.audits import Audit, AuditBound
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.study.auditing import Sizes, build_least_frontier
+from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
+from optplan.reporting.phrases import NOTHING, capitalise, format_gpus, join_words
+from optplan.reporting.style import BLUE, INK, LEGEND_ABOVE, ORANGE, Figure, new_figure, time_scale
+from optplan.reporting.tables import Column, Row, Table, numbers
+from optplan.units import SECONDS_PER_HOUR, format_duration
+
+#: Points of a curve.
+_MOST_POINTS = 300
+_READ_GAPS = (
+    "In seconds of the mean completion time of all jobs: waiting and widths add up to the gap to the bound. A class is "
+    "charged for the GPU-hours that it held, too, at the price at which the bound is the largest.",
+)
+_READ_CURVE = "No policy has a point below a line. It falls where more GPU-hours buy time."
+
+
+def say_audit(audit: Audit) -> str:
+    """Say in a sentence or two what was had, and what no policy can beat."""
+    had = f"{audit.num_jobs:,} jobs"
+    if audit.mean_jct_s is not None:
+        had += f" took {format_duration(audit.mean_jct_s)} on average"
+    if audit.gpu_hours is not None:
+        had += f" {'with' if audit.mean_jct_s is not None else 'held'} {audit.gpu_hours:,.1f} GPU-hours"
+    favoured = f"{capitalise(_say_favoured(audit))}: " if audit.favoured else ""
+    return f"{favoured}{had}; {join_words(list(_say_bounds(audit)))}."
+
+
+def _say_favoured(audit: Audit) -> str:
+    return f"however good the speedups of {join_words(list(audit.favoured))} are within their bands"
+
+
+def _say_bounds(audit: Audit) -> Iterator[str]:
+    of = "mean_jct_s" if audit.gpu_hours is not None else "gpu_hours"
+    first = next((each for each in audit.bounds if each.of == of), None)
+    for bound in audit.bounds:
+        who = "no policy that pauses as the instance says" if bound.pauses else "no policy at all"
+        had = audit.mean_jct_s if bound.of == "mean_jct_s" else audit.gpu_hours
+        if bound.price == 0.0 and had is not None and bound.bound > had:
+            yield f"{who} has so little: they need at least {_write(bound)}"
+        elif bound.of == of:
+            times = "" if had is None else f" ({had / bound.bound:.3g} times as much)"
+            limit = "with as many" if of == "mean_jct_s" else "for that"
+            begun = f"{limit} {who} takes less than" if bound is first else f"{who} less than"
+            yield f"{begun} {_write(bound)}{times}"
+
+
+def _write(bound: AuditBound | None) -> str:
+    if bound is None:
+        return NOTHING
+    return format_duration(bound.bound) if bound.of == "mean_jct_s" else f"{bound.bound:,.1f} GPU-hours"
+
+
+def bound_table(audit: Audit) -> Table:
+    """List the bounds beside what was had."""
+    rows: list[Row] = []
+    for pauses in sorted({each.pauses for each in audit.bounds}, reverse=True):
+        mean, hours = (audit.bound(of, pauses=pauses) for of in ("mean_jct_s", "gpu_hours"))
+        who = "pausing as the instance says" if pauses else "all policies"
+        times = _compare(audit.mean_jct_s, mean), _compare(audit.gpu_hours, hours)
+        rows.append(Row((who, _write(mean), times[0], _write(hours), times[1])))
+    columns = numbers("least mean with as many GPU-hours", "took", "fewest GPU-hours for the mean", "held")
+    return Table("What no policy can beat", [Column("policies"), *columns], rows)
+
+
+def _compare(had: float | None, bound: AuditBound | None) -> str:
+    return NOTHING if had is None or bound is None else f"x {had / bound.bound:.4g}"
+
+
+def _round(seconds: float) -> str:
+    return f"{round(seconds, 1) + 0.0:,.1f}"  # what is nothing has no sign
+
+
+def gap_table(audit: Audit) -> Table | None:
+    """List by class where the gap is; None where that is not known."""
+    gaps = audit.gaps()
+    if not gaps:
+        return None
+    rows: list[Row] = []
+    for name, gap in gaps.items():
+        own = audit.classes[name]
+        run_h = own.jobs * ((own.mean_jct_s or 0.0) - (own.wait_s or 0.0)) / SECONDS_PER_HOUR
+        gpus = format_gpus((own.gpu_hours or 0.0) / run_h) if run_h else NOTHING
+        best = NOTHING if own.best_gpus is None else format_gpus(own.best_gpus)
+        took = format_duration(own.mean_jct_s or 0.0)
+        rows.append(Row((name, f"{own.jobs:,}", took, gpus, best, *map(_round, gap))))
+    total = [sum(each) for each in zip(*gaps.values(), strict=True)]
+    took = format_duration(audit.mean_jct_s or 0.0)
+    cells = ("all jobs", f"{audit.num_jobs:,}", took, "", "", *map(_round, total))
+    names = ("jobs", "took", "GPUs", "GPUs at best", "waiting, s", "widths, s")
+    return Table("Where the gap is", [Column("class"), *numbers(*names)], [*rows, Row(cells, "own")])
+
+
+def say_remedies(audit: Audit) -> list[str]:
+    """Say what would close the gap, in seconds of the mean."""
+    gaps, bound = audit.gaps(), audit.nearest
+    if not gaps or bound is None:
+        return []
+    waiting, widths = (format_duration(sum(parts)) for parts in zip(*gaps.values(), strict=True))
+    said = [
+        f"waiting: {waiting} of the mean, by GPUs that are there when they are needed, or another order of the queue",
+        f"widths: {widths}, by those of a plan within as many GPUs on average, and where these change",
+    ]
+    ends = [audit.bound("mean_jct_s", pauses=pauses) for pauses in (True, False)]
+    if ends[0] is not None and ends[1] is not None:
+        apart = format_duration(ends[0].bound - ends[1].bound)
+        more = f"{apart} more, by starts and changes that take no time"
+        said.append(
+            f"pauses: {more if bound.pauses else f'{apart} of that is out of reach with those of the instance'}"
+        )
+    if audit.lost_gpu_hours:
+        worth = format_duration(bound.price * audit.lost_gpu_hours)
+        said.append(f"runs not completed: they held {audit.lost_gpu_hours:,.1f} GPU-hours, worth at most {worth}")
+    return said
+
+
+def list_remarks(audit: Audit) -> list[str]:
+    """List what would close the gap, and for what the bounds hold, a line each."""
+    remedies = [f"to gain: {each}" for each in say_remedies(audit)]
+    return [*remedies, *(f"assumed: {each}" for each in audit.assumptions)]
+
+
+def build_audit_page(instance: BoaInstance, audit: Audit) -> Page:
+    """Gather the report of an audit."""
+    sections = [Section("bounds", "What no policy can beat", [bound_table(audit)])]
+    if audit.gpu_hours is not None:
+        chart = Charts([("Mean completion time by GPU-hours: had, and the least", _draw(instance, audit))], _READ_CURVE)
+        sections.insert(0, Section("curve", "Had, and the least there is", [chart]))
+    table = gap_table(audit)
+    if table is not None:
+        gaps: list[Block] = [table, Items([*_READ_GAPS, *map(capitalise, say_remedies(audit))])]
+        sections.append(Section("gaps", "Where the gap is", gaps))
+    sections.append(
+        Section("assumptions", "For what the bounds hold", [Items(list(map(capitalise, audit.assumptions)))])
+    )
+    cards = [Card("took on average", format_duration(audit.mean_jct_s))] if audit.mean_jct_s is not None else []
+    cards += [Card("GPU-hours held", f"{audit.gpu_hours:,.1f}")] if audit.gpu_hours is not None else []
+    cards += [
+        Card("the least mean", _write(each), "with pauses" if each.pauses else "without any")
+        for each in audit.bounds
+        if each.of == "mean_jct_s"
+    ]
+    return Page(
+        name=audit.trace, title=f"Audit of {audit.trace}", lead=say_audit(audit), cards=cards, sections=sections
+    )
+
+
+def _draw(instance: BoaInstance, audit: Audit) -> Figure:
+    """Draw the least mean by GPU-hours, and what was had."""
+    figure = new_figure(height=360, top=36)
+    sizes = {name: Sizes(own.sizes, own.weights) for name, own in audit.classes.items()}
+    drawn = []
+    for pauses in sorted({each.pauses for each in audit.bounds}, reverse=True):
+        line = build_least_frontier(instance, sizes, pauses=pauses).line
+        which = np.unique(np.linspace(0, line.value.size - 1, _MOST_POINTS).astype(int))
+        drawn.append((pauses, line.consumption[which], line.value[which]))
+    highest = max(audit.mean_jct_s or 0.0, *(float(value[0]) for _, _, value in drawn))
+    scale = time_scale(highest)
+    for pauses, hours, value in drawn:
+        name, color = ("the least with pauses", BLUE) if pauses else ("the least without any", ORANGE)
+        figure.add_scatter(x=hours, y=value / scale.seconds, name=name, mode="lines", line={"color": color, "width": 2})
+    if audit.mean_jct_s is not None:
+        marker = {"size": 11, "symbol": "diamond", "color": INK}
+        place = [audit.gpu_hours], [audit.mean_jct_s / scale.seconds]
+        figure.add_scatter(x=place[0], y=place[1], name="had", mode="markers", marker=marker)
+    figure.update_xaxes(title_text="GPU-hours", type="log")
+    figure.update_yaxes(title_text=f"mean completion time ({scale.unit})", rangemode="tozero")
+    figure.update_layout(showlegend=True, legend=LEGEND_ABOVE)
+    return figure

@@ -1,0 +1,84 @@
+"""``optplan audit``: from a log to what no scheduler could have beaten, and to a certificate that is checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jsonschema
+import pytest
+
+if TYPE_CHECKING:
+    from tests.conftest import Runner
+
+EXAMPLE = Path(__file__).parents[2] / "docs/examples/sacct.txt"
+LOG = (EXAMPLE, "--from", "sacct", "--class-pattern", "^[a-z]+")
+DRAWN = ("boa-newtrace-tables", "--jobs", "50", "--seed", "1")
+
+pytestmark = pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+
+
+def test_one_command_audits_a_log_and_another_checks_it(run: Runner, tmp_path: Path) -> None:
+    """The audit of a log is checked with its instance and jobs table, in part without the jobs, and not when forged."""
+    audit, mine, jobs = tmp_path / "audit.json", tmp_path / "mine.json", tmp_path / "jobs.csv"
+    page = tmp_path / "audit.html"
+    found = run("audit", *LOG, "-o", audit, "--new-instance", mine, "--report", page)
+    assert found.code == 0
+    assert "184 jobs took 2 h 54 min on average with 1,860.8 GPU-hours" in " ".join(found.out.split())
+    assert found.out.startswith("However good the speedups of vision and speech are within their bands")
+    assert "no policy at all takes less than" in " ".join(found.out.split())
+    assert "to gain: waiting" in found.out
+    assert "Had, and the least there is" in page.read_text(encoding="utf-8")
+    assert run("import", "log", *LOG, "--jobs", jobs, "--json").code == 0
+
+    assert run("verify", mine, audit, "--jobs", jobs).code == 0
+    without = run("verify", mine, audit, "--json")
+    assert (without.code, without.data["nothing_wrong"]) == (6, True)
+    assert "an audit whose bounds are proven" in run("verify", mine, audit).out
+    forged = json.loads(audit.read_text(encoding="utf-8"))
+    forged["bounds"][0]["bound"] *= 1.01
+    audit.write_text(json.dumps(forged), encoding="utf-8")
+    refused = run("verify", mine, audit, "--jobs", jobs)
+    assert refused.code == 5
+    assert "refused, bound 1 does not hold" in refused.out
+
+
+def test_drawn_jobs_are_audited_for_what_was_had(run: Runner) -> None:
+    """Of an instance what was had is said by options; the schema accepts what is printed."""
+    found = run("audit", *DRAWN, "--gpu-hours", "300gpu-h", "--mean-jct", "2h", "--json")
+    assert found.code == 0
+    assert [each["of"] for each in found.data["bounds"]] == ["mean_jct_s", "gpu_hours"] * 2
+    jsonschema.validate(found.data, run("schema", "audit").data)
+    minutes = run("audit", *DRAWN, "--gpu-hours", "18000gpu-min", "--mean-jct", "2h", "--json")
+    assert minutes.data == found.data
+    few = run("audit", *DRAWN, "--gpu-hours", "1gpu-h")
+    assert "no policy at all has so little: they need at least" in " ".join(few.out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("boa-newtrace-tables",), "--jobs, --span: how many jobs"),
+        (DRAWN, "give the GPU-hours that all jobs held (--gpu-hours)"),
+        ((*DRAWN, "--gpu-hours", "300gpu"), "--gpu-hours: got '300gpu'; GPU-hours are needed"),
+        ((*DRAWN, "--gpu-hours", "0gpu-h"), "--gpu-hours: got '0gpu-h'; a finite number"),
+        ((EXAMPLE,), "say who wrote this log"),
+    ],
+)
+def test_what_is_missing_is_asked_for(run: Runner, arguments: tuple[str, ...], said: str) -> None:
+    """Jobs and what they had are needed, each with its unit."""
+    refused = run("audit", *arguments)
+    assert refused.code == 2
+    assert said in refused.err
+
+
+def test_audits_and_results_are_not_taken_for_one_another(run: Runner, tmp_path: Path) -> None:
+    """Only audits have jobs, and only BOA has audits; a plan is neither."""
+    result, audit = tmp_path / "result.json", tmp_path / "audit.json"
+    assert run("solve", "boa-two-epochs", "-o", result).code == 0
+    assert "--jobs: only audits are of jobs" in run("verify", "boa-two-epochs", result, "--jobs", EXAMPLE).err
+    assert run("audit", *DRAWN, "--gpu-hours", "300gpu-h", "-o", audit).code == 0
+    assert "audits are of BOA instances" in run("verify", "rubberband-two-stages", audit).err
+    assert "is an audit, not a plan" in run("run", audit).err
+    assert "the audit was made for" in run("verify", "boa-two-epochs", audit).err
