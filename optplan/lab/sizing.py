@@ -145,7 +145,7 @@ def size(
     instance
         With one type of GPU; its budget plays no role.
     trace
-        The jobs, as :func:`~optplan.instances.job_traces.read_trace` reads or ``draw_trace`` draws them.
+        The jobs, as :func:`optplan.read_trace` reads or :func:`optplan.draw_trace` draws them.
     nodes
         Numbers of nodes.
     gpus_per_node

@@ -23,48 +23,27 @@ def say_sizing(found: Sizing) -> str:
     return f"{said} on average. {rule}"
 
 
-def say_log(found: Sizing) -> list[str]:
-    """Say what the log's own cluster made of its jobs, if there is one."""
-    log = found.log
-    if log is None:
-        return []
-    known = "" if log.jobs == found.jobs else f" (of {log.jobs:,} jobs)"
-    return [
-        f"The log's own cluster{known}: {format_duration(log.mean_jct_s)} on average, P95 "
-        f"{format_duration(log.p95_jct_s)}, {format_duration(log.mean_waited_s)} of them waiting; its jobs held up to "
-        f"{log.most_gpus:g} GPUs at once."
-    ]
-
-
 def list_sizes(found: Sizing) -> Table:
-    """List the sizes, and the log's own cluster."""
-    columns = (
-        *numbers("nodes", "GPUs", "mean", "bound", "P95"),
-        Column("policy"),
-        *numbers("waiting", "in use", "least P95"),
-        Column("its policy"),
-    )
-    rows = [
-        [
-            f"{size.nodes:,}",
-            f"{size.gpus:,}",
-            format_duration(size.best.mean_jct_s),
-            NOTHING if size.bound_s is None else format_duration(size.bound_s),
-            format_duration(size.best.p95_jct_s),
-            _name(size.best),
-            format_duration(size.best.mean_waited_s),
-            format_share(size.best.use),
-            format_duration(size.best_p95.p95_jct_s),
-            _name(size.best_p95),
-        ]
-        for size in found.sizes
-    ]
+    """List for each size the replay of the least mean and, where it is another, that of the least P95; then the log."""
+    columns = (*numbers("nodes", "GPUs", "mean", "bound", "P95", "waiting", "in use"), Column("policy"))
+    rows = []
+    for size in found.sizes:
+        bound = NOTHING if size.bound_s is None else format_duration(size.bound_s)
+        rows.append(_list_figures(f"{size.nodes:,}", f"{size.gpus:,}", bound, size.best))
+        if size.best_p95 != size.best:
+            rows.append(_list_figures("", "", "", size.best_p95))
+    if found.log is not None:
+        log, times_s = found.log, (found.log.mean_jct_s, found.log.p95_jct_s, found.log.mean_waited_s)
+        mean, p95, waited = map(format_duration, times_s)
+        whose = f"the log's own, {log.jobs:,} of {found.jobs:,} jobs"
+        rows.append(["", f"{log.most_gpus:g}", mean, "", p95, waited, "", whose])
     return Table("Sizes", columns, rows, 2)
 
 
-def _name(replay: Replay) -> str:
-    """Name a policy, with the budget of its plan."""
-    return replay.policy if replay.budget_gpus is None else f"{replay.policy}, plan of {replay.budget_gpus:.4g}"
+def _list_figures(nodes: str, gpus: str, bound: str, replay: Replay) -> list[str]:
+    name = replay.policy if replay.budget_gpus is None else f"{replay.policy}, plan of {replay.budget_gpus:.4g}"
+    mean, p95, waited = map(format_duration, (replay.mean_jct_s, replay.p95_jct_s, replay.mean_waited_s))
+    return [nodes, gpus, mean, bound, p95, waited, format_share(replay.use), name]
 
 
 def build_sizing_page(found: Sizing, warnings: Sequence[str] = ()) -> Page:
@@ -77,7 +56,6 @@ def build_sizing_page(found: Sizing, warnings: Sequence[str] = ()) -> Page:
         Charts([("Completion time by GPUs of the cluster", _draw(found))], reading),
         list_sizes(found),
     ]
-    blocks += say_log(found)
     knee = found.knee
     return Page(
         name=found.instance_name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from optplan.lab.cluster.policies.boa import Scheduled
 from optplan.lab.cluster.policies.price_that_fits import PriceThatFits
 from optplan.lab.cluster.traced_jobs import simulate_trace
 from optplan.lab.sizing import ClusterSize, LoggedCluster, Replay, Sizing, _search_valley, size
-from optplan.lab.sizing_page import build_sizing_page, say_log, say_sizing
+from optplan.lab.sizing_page import build_sizing_page, list_sizes, say_sizing
 from optplan.progress import Event
 from optplan.solving import build_plan, frontier, result_of
 
@@ -152,11 +153,17 @@ def test_what_a_log_says_of_its_own_cluster() -> None:
     trace = make_trace([0.0, 500.0, 700.0], (2.0, 4.0, 1.0), (1000.0, 500.0, math.nan), (100.0, 600.0, math.nan))
     log = LoggedCluster.of(trace)
     assert log == LoggedCluster(jobs=2, mean_jct_s=1100.0, p95_jct_s=1100.0, mean_waited_s=350.0, most_gpus=4.0)
-    told = say_log(_make_sizing({12: 1.0}, log))
-    assert told == [
-        "The log's own cluster (of 2 jobs): 18 min 20 s on average, P95 18 min 20 s, 5 min 50 s of them waiting; its "
-        "jobs held up to 4 GPUs at once."
-    ]
+    whose = "the log's own, 2 of 564 jobs"
+    row = ["", "4", "18 min 20 s", "", "18 min 20 s", "5 min 50 s", "", whose]
+    assert list_sizes(_make_sizing({12: 1.0}, log)).rows[-1] == row
+
+
+def test_the_least_p95_has_a_line_of_its_own_where_it_is_another_replay() -> None:
+    """With the budget of its plan."""
+    slow = Replay("first-come", 9.87654, 4000.0, 6000.0, 60.0, 0.5)
+    sized = _make_sizing({12: 1.0})
+    rows = list_sizes(replace(sized, sizes=(replace(sized.sizes[0], best_p95=slow),))).rows
+    assert [list(row)[-1] for row in rows] == ["price-that-fits", "first-come, plan of 9.877"]
 
 
 def test_bounds_stand_beside_and_events_are_told() -> None:
@@ -212,7 +219,7 @@ def test_the_command_goes_from_a_log_to_sizes(run: Runner, tmp_path: Path) -> No
     shown = run("frontier", *words, "--report", tmp_path / "size.html")
     assert shown.code == 0
     assert shown.out.startswith("Speedups behind the load: ")
-    assert "The log's own cluster: 1 h 10 min on average" in shown.out
+    assert "1 h 10 min" in next(line for line in shown.out.splitlines() if "the log's own" in line)
     told = json.loads(run("frontier", *words, "--json").out)
     assert [each["gpus"] for each in told["sizes"]] == [2, 4]
     assert told["log"]["most_gpus"] == 2.0

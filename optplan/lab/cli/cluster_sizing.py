@@ -59,7 +59,7 @@ def size_cluster(
     log's own cluster did. The knee is the size at which GPUs times mean completion time are least.
     """
     from optplan.lab.sizing import size
-    from optplan.lab.sizing_page import build_sizing_page, list_sizes, say_log, say_sizing
+    from optplan.lab.sizing_page import build_sizing_page, list_sizes, say_sizing
     from optplan.reporting.sections import share_load, warn_of_untried
 
     del by
@@ -71,7 +71,6 @@ def size_cluster(
         found = size(instance, trace, nodes, gpus_per_node=gpus_per_node, on_event=progress.listen)
 
     data = {"evidence": share_load(instance), **found.to_json_data()}
-    said = [*warn_of_untried(instance), say_sizing(found), "", list_sizes(found)]
-    outputs.deliver(data, lambda: [*said, *(part for part in say_log(found) for part in ("", part))])
+    outputs.deliver(data, lambda: [*warn_of_untried(instance), say_sizing(found), "", list_sizes(found)])
     outputs.save_page("--report", lambda: build_sizing_page(found, warn_of_untried(instance)))
     return outputs.exit_code(0)
