@@ -120,6 +120,9 @@ from optplan.reporting.pages import (
 from optplan.reporting.reports import (
     write_report as write_report,
 )
+from optplan.solving.billing import (
+    compare_commitments as compare_commitments,
+)
 from optplan.solving import (
     analyse_sensitivity as analyse_sensitivity,
     build_plan as build_plan,
