@@ -1,8 +1,8 @@
 """Ways to commit GPUs on newTrace 1 to 5: planned on one trace, billed on each of the others.
 
-``python benchmarks/commitments.py DATA`` with the folder of public data. The rival is the quantile rule: the least number
-that is exceeded for no more of the time than one minus the discount, for the widths that are best on demand; beside it
-the usual advice, to commit the P95. Widths and number together get the rule's bill as their budget. Shares are of the
+``python benchmarks/commitments.py DATA`` with the folder of public data. The rival is the quantile rule: the least
+number that is exceeded for no more of the time than one minus the discount, for the widths that are best on demand;
+beside it the usual advice, to commit the P95. Widths and number together get the rule's bill as their budget. Shares are of the
 bill on demand of the same widths; *at the same mean* compares bills where the rule, at other budgets, takes as long.
 """
 
@@ -82,7 +82,7 @@ def main() -> None:
     warnings.simplefilter("ignore", DataWarning)
     sia = asked.data / "sia"
     paths = {number: sia / f"workloads/newtrace/workload-{number}.csv" for number in TRACES}
-    print("trace  discount  rule saves      P95 saves       mean, law  bill at the same mean   time")
+    print("trace, discount, rule saves, P95 saves, both: mean by the law, bill at the same mean, time of a solve")
     for number in TRACES:
         instance = build_sia_instance(paths[number], sia / "traces", "aws")
         plain_s = time_solve(instance.replace(budget=Amount(asked.gpus, BudgetUnit.GPU)))
@@ -99,10 +99,10 @@ def main() -> None:
                 law = both.objective / rule.objective
                 same_mean.append(compare_at_same_mean([plans[2] for plans in found], both))
             solve_s = time_solve(commit(instance, discount, rule.law.bill))
-            spans = [f"{min(each):6.1%} to {max(each):.1%}" for each in (saved, advice)]
-            around = f"{min(same_mean):+.1%} to {max(same_mean):+.1%}"
+            rule_saves, p95_saves = (f"{min(each):6.1%} to {max(each):.1%}" for each in (saved, advice))
+            around, times = f"{min(same_mean):+.1%} to {max(same_mean):+.1%}", f"{solve_s / plain_s:.1f}x"
             print(
-                f"{number}      {discount:.0%}       {'  '.join(spans)}  {law - 1:+.2%}     {around}     {solve_s / plain_s:.1f}x"
+                f"{number}  {discount:8.0%}  {rule_saves}  {p95_saves}  {law - 1:+.2%}  {around}  {times}", flush=True
             )
 
 
