@@ -2,8 +2,9 @@
 
 ``python benchmarks/commitments.py DATA`` with the folder of public data. The rival is the quantile rule: the least
 number that is exceeded for no more of the time than one minus the discount, for the widths that are best on demand;
-beside it the usual advice, to commit the P95. Widths and number together get the rule's bill as their budget. Shares are of the
-bill on demand of the same widths; *at the same mean* compares bills where the rule, at other budgets, takes as long.
+beside it the usual advice, to commit the P95. Widths and number together get the rule's bill as their
+budget. Shares are of the bill on demand of the same widths; *at the same mean* compares bills where the rule, at other
+budgets, takes as long.
 """
 
 from __future__ import annotations
