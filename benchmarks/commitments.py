@@ -63,7 +63,8 @@ def compare_at_same_mean(rules: list[BilledPlan], both: BilledPlan) -> float:
     """Return by how much the bill on a trace is above that of the rule where it takes as long there."""
     billed = sorted((rule.trace.mean_jct_s, rule.trace.bill) for rule in rules if rule.trace is not None)
     assert both.trace is not None
-    return both.trace.bill / float(np.interp(both.trace.mean_jct_s, *zip(*billed, strict=True))) - 1.0
+    means_s, bills = ([pair[place] for pair in billed] for place in (0, 1))
+    return both.trace.bill / float(np.interp(both.trace.mean_jct_s, means_s, bills)) - 1.0
 
 
 def time_solve(instance: BoaInstance) -> float:
