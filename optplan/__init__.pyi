@@ -131,6 +131,9 @@ from optplan.reporting.reports import (
 from optplan.solving.auditing import (
     audit as audit,
 )
+from optplan.solving.billing import (
+    compare_commitments as compare_commitments,
+)
 from optplan.solving import (
     analyse_sensitivity as analyse_sensitivity,
     build_plan as build_plan,

@@ -127,6 +127,7 @@ def test_never_worse_than_the_quantile_rule() -> None:
     assert isinstance(instance, BoaInstance)
     plain = solve(instance.replace(budget="130gpu"))
     assert plain.objective is not None
+    assert plain.solution is not None
     for discount in (0.3, 0.6):
         committed = commit(instance, commitments={"3-years": {"discount": discount}})
         bill = evaluate(committed.replace(budget="130gpu"), plain.solution).measures["bill"]
