@@ -72,8 +72,8 @@ _PART = Kind("PART", _parse_part)
 @click.option(
     "--hold-budget",
     type=click.Choice(["no", "debt", "repaid"]),
-    help="How the budget holds on other arrivals: the price of GPUs follows what was committed, and leaves a debt "
-    "(unless given), or repays it in the long run; or no.",
+    help="How the budget holds on other arrivals: the price of GPUs follows what was committed, and leaves a debt, or "
+    "repays it in the long run (unless given); or no.",
 )
 @click.option("--least-gain", type=_PART, help="Publish from this gain on: 2%.")
 @click.option(

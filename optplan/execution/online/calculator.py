@@ -336,8 +336,9 @@ class WidthCalculator:
         notes: list[str] = []
         holds = self._can_hold and self.ledger.hold is not Hold.NO
         self._line = PriceLine.of(frontier(instance), made.budget) if holds else None
-        if not probing.widths and (followed := self._find_followed()) != made.budget:
-            made = made.replace(followed=followed)
+        followed = made.budget if probing.widths else self._find_followed()
+        made = made.replace(followed=followed)
+        if followed != made.budget:
             instance = instance.replace(budget=Amount(followed, instance.budget_unit))
             notes.append(f"widths are made for {followed:.4g} {made.unit}, {self._say_debt()}")
         present = None if self.table is None else weigh(instance, solution_of(self.table))

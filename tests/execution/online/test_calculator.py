@@ -583,7 +583,8 @@ def test_a_table_a_little_over_its_budget_stays_where_some_table_keeps_it(
     stream: BoaInstance, start_s: float, budget: str, verdict: Verdict, planned: float, note: str
 ) -> None:
     """One arrival more in 100 hours, a quarter of an hour forgotten: a has 1.0075 jobs an hour, b 0.9975."""
-    calculator = WidthCalculator(stream.replace(budget=budget), Terms(window_h=100.0), now_s=start_s)
+    terms = Terms(window_h=100.0, hold_budget=Hold.NO)
+    calculator = WidthCalculator(stream.replace(budget=budget), terms, now_s=start_s)
     calculator.consider(start_s)
     calculator.take(_arrive("a"), start_s + 899.0)
     made = _consider(calculator, start_s + 900.0)
