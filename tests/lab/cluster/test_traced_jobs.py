@@ -123,7 +123,7 @@ def test_a_class_without_a_width() -> None:
 
 
 def test_what_the_instance_does_not_say() -> None:
-    """GPUs of a node are needed, classes have to be there, and spot nodes stay unless told otherwise."""
+    """GPUs of a node are needed, classes have to be there; spot nodes stay, and jobs share nodes, with a warning."""
     trace = _trace(("a", 0.0, 1.0))
     bare = _instance(gpu_types={"t4": {}})
     with pytest.raises(DataError, match=r"gpu_types\.t4\.gpus_per_node: is missing"):
@@ -134,6 +134,8 @@ def test_what_the_instance_does_not_say() -> None:
     spot = {"t4": {"gpus_per_node": 4, "spot": {"interruptions_per_gpu_hour": 0.01, "restart_s": 60.0}}}
     with pytest.warns(DataWarning, match="only as often as is said"):
         simulate_trace(_instance(gpu_types=spot), trace, "one-gpu")
+    with pytest.warns(DataWarning, match="whole_nodes: in a simulation jobs share nodes"):
+        simulate_trace(_instance(whole_nodes=True), trace, "one-gpu")
 
 
 def test_nodes_that_start() -> None:
