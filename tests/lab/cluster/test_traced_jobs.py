@@ -48,7 +48,7 @@ def _trace(*jobs: tuple[str, float, float], gpus: list[float] | None = None) -> 
         class_index=np.array(["ab".index(job[0]) for job in jobs]),
         arrive_s=np.array([job[1] for job in jobs]),
         size=np.array([job[2] for job in jobs]),
-        ids=to_texts([f"job-{number}" for number in range(len(jobs))]),
+        ids=to_texts([f"job-{number:03}" for number in range(len(jobs))]),
         gpus=unknown if gpus is None else np.array(gpus),
         run_s=unknown,
         wait_s=unknown,
@@ -94,7 +94,7 @@ def test_what_a_log_said_they_held() -> None:
     trace = _trace(("a", 0.0, 1.0), ("a", 0.0, 1.0), gpus=[1.0, 4.0])
     outcome = simulate_trace(_instance(), trace, "reservation")
     assert outcome.jct_s.tolist() == pytest.approx([60 + 5400, 60 + 3600 * (1 / 4 + 0.5 / 3)])
-    with pytest.raises(DataError, match=r"job-0\.num_replicas"):
+    with pytest.raises(DataError, match=r"job-000\.num_replicas"):
         simulate_trace(_instance(), _trace(("a", 0.0, 1.0)), "reservation")
 
 
@@ -115,7 +115,7 @@ def test_a_class_without_a_width() -> None:
     trace = _trace(("a", 0.0, 1.0), ("b", 0.0, 1.0))
     outcome = simulate_trace(instance, trace, "one-width:2", gpu_type="v100")
     assert outcome.gpus_per_node == 8
-    assert list(outcome.problems) == ["job-1"]
+    assert list(outcome.problems) == ["job-001"]
     with pytest.raises(UsageError, match="the instance has t4, v100, and nodes are of one type"):
         simulate_trace(instance, trace, "one-gpu")
     with pytest.raises(UsageError, match="no GPU type 'a100'"):
