@@ -132,6 +132,7 @@ def draw_trace(
     if not arrive_s.size:
         raise DataError("span", f"no job arrives in {until_s:g} s", "draw a longer span, or a number of jobs")
     order = np.argsort(arrive_s, kind="stable")[:jobs]
+    digits = len(str(order.size))  # sorted by name, jobs that arrive at once stay in their order
     unknown = freeze(np.full(order.size, np.nan))
     return JobTrace(
         name=instance.name,
@@ -139,7 +140,7 @@ def draw_trace(
         class_index=freeze(np.repeat(np.arange(len(arrivals)), [each.size for each in arrivals])[order]),
         arrive_s=freeze(arrive_s[order]),
         size=freeze(np.concatenate(sizes)[order]),
-        ids=to_texts([f"job-{number}" for number in range(1, order.size + 1)]),
+        ids=to_texts([f"job-{number:0{digits}}" for number in range(1, order.size + 1)]),
         gpus=unknown,
         run_s=unknown,
         wait_s=unknown,

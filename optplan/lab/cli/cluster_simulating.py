@@ -206,8 +206,9 @@ def simulate_cluster(
     """Replay jobs one by one: of a log, of its jobs table, drawn from an instance, or of a workload of Sia's.
 
     The policy says how many GPUs each job holds; jobs pause whenever that changes, and share nodes. What is true of a
-    job is what the instance says of its class, of Sia's workloads what --profiles measured. GPU-hours are given as jobs
-    held them and as nodes were rented. Jobs that can never run are reported. Exit code 3: none was completed.
+    job is what the instance says of its class, of Sia's workloads what --profiles measured; --gpu names the type of all
+    nodes, where an instance has several, and of Sia's as the profiles do (aws unless given). GPU-hours are given as
+    jobs held them and as nodes were rented. Jobs that can never run are reported. Exit code 3: none was completed.
 
     LOG_OR_INSTANCE, --policy, --nodes and --seed may be repeated: each is simulated with each, spread over the
     processors. The results are kept in the folder of --results, so that a sweep that was interrupted goes on where it

@@ -38,10 +38,8 @@ from optplan.lab.cluster.world import Interference, NodeLosses, World
 _ROUND = -1
 #: After so many interruptions a job is given up: it might never complete an epoch.
 _MOST_INTERRUPTIONS = 1000
-#: Of an epoch's time, what rounding may leave of it.
+#: What rounding may leave of an epoch, and of a time, relative to it.
 _ROUNDING = 1e-12
-#: By how much times may differ that are the same, relative to them.
-_SAME = 1e-12
 #: GPUs that a job may need: far above all profiles, and few enough to list the nodes on which they are.
 _MOST_GPUS = 10_000
 
@@ -251,7 +249,7 @@ class _Cluster:
         if self._next_done[number] == epoch + 1:
             return epoch, begun_s + job.left * self._epoch_s(number, job)
         at = course.at(epoch, job.left) + max(self._clock.now - begun_s, 0.0) / stretch
-        epoch = min(bisect_right(course.until, at * (1.0 + _SAME), epoch) - 1, self._next_done[number] - 1)
+        epoch = min(bisect_right(course.until, at * (1.0 + _ROUNDING), epoch) - 1, self._next_done[number] - 1)
         return epoch, max(self._clock.now, begun_s) + (course.until[epoch + 1] - at) * stretch
 
     def _resize(self) -> tuple[int, ...]:

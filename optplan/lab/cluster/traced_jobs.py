@@ -41,6 +41,8 @@ def make_jobs(instance: BoaInstance, trace: JobTrace, gpu_type: str | None = Non
     if instance.gpu_types[gpu_type].spot is not None:
         message = f"gpu_types.{gpu_type}.spot: nodes are taken away only as often as is said (--interruptions)"
         warnings.warn(message, DataWarning, stacklevel=2)
+    if instance.whole_nodes:
+        warnings.warn("whole_nodes: in a simulation jobs share nodes", DataWarning, stacklevel=2)
     truths = [tabulate_class(instance, name, gpu_type) for name in trace.classes]
     weights = [instance.classes[name].weight for name in trace.classes]
     asked = np.where(trace.gpus >= 1.0, trace.gpus, 0.0).astype(np.int64)  # NaN where nobody says it

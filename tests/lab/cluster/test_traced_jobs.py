@@ -48,7 +48,7 @@ def _trace(*jobs: tuple[str, float, float], gpus: list[float] | None = None) -> 
         class_index=np.array(["ab".index(job[0]) for job in jobs]),
         arrive_s=np.array([job[1] for job in jobs]),
         size=np.array([job[2] for job in jobs]),
-        ids=to_texts([f"job-{number}" for number in range(len(jobs))]),
+        ids=to_texts([f"job-{number:03}" for number in range(len(jobs))]),
         gpus=unknown if gpus is None else np.array(gpus),
         run_s=unknown,
         wait_s=unknown,
@@ -94,7 +94,7 @@ def test_what_a_log_said_they_held() -> None:
     trace = _trace(("a", 0.0, 1.0), ("a", 0.0, 1.0), gpus=[1.0, 4.0])
     outcome = simulate_trace(_instance(), trace, "reservation")
     assert outcome.jct_s.tolist() == pytest.approx([60 + 5400, 60 + 3600 * (1 / 4 + 0.5 / 3)])
-    with pytest.raises(DataError, match=r"job-0\.num_replicas"):
+    with pytest.raises(DataError, match=r"job-000\.num_replicas"):
         simulate_trace(_instance(), _trace(("a", 0.0, 1.0)), "reservation")
 
 
@@ -115,7 +115,7 @@ def test_a_class_without_a_width() -> None:
     trace = _trace(("a", 0.0, 1.0), ("b", 0.0, 1.0))
     outcome = simulate_trace(instance, trace, "one-width:2", gpu_type="v100")
     assert outcome.gpus_per_node == 8
-    assert list(outcome.problems) == ["job-1"]
+    assert list(outcome.problems) == ["job-001"]
     with pytest.raises(UsageError, match="the instance has t4, v100, and nodes are of one type"):
         simulate_trace(instance, trace, "one-gpu")
     with pytest.raises(UsageError, match="no GPU type 'a100'"):
@@ -123,7 +123,7 @@ def test_a_class_without_a_width() -> None:
 
 
 def test_what_the_instance_does_not_say() -> None:
-    """GPUs of a node are needed, classes have to be there, and spot nodes stay unless told otherwise."""
+    """GPUs of a node are needed, classes have to be there; spot nodes stay, and jobs share nodes, with a warning."""
     trace = _trace(("a", 0.0, 1.0))
     bare = _instance(gpu_types={"t4": {}})
     with pytest.raises(DataError, match=r"gpu_types\.t4\.gpus_per_node: is missing"):
@@ -134,6 +134,8 @@ def test_what_the_instance_does_not_say() -> None:
     spot = {"t4": {"gpus_per_node": 4, "spot": {"interruptions_per_gpu_hour": 0.01, "restart_s": 60.0}}}
     with pytest.warns(DataWarning, match="only as often as is said"):
         simulate_trace(_instance(gpu_types=spot), trace, "one-gpu")
+    with pytest.warns(DataWarning, match="whole_nodes: in a simulation jobs share nodes"):
+        simulate_trace(_instance(whole_nodes=True), trace, "one-gpu")
 
 
 def test_nodes_that_start() -> None:
