@@ -97,18 +97,33 @@ def test_a_change_has_to_be_worth_three_pauses() -> None:
 
 
 def test_a_job_is_looked_at_again_after_five_minutes() -> None:
-    """Whoever outlives what its class takes on average is taken to be about to end, and gives way to nobody."""
+    """In between, nothing is decided where nobody comes or goes."""
     curve = [1.0, 1.5]
     policy, job = PriceThatFits(make_instance({"x": curve})), Job("a", "x", 0.0, make_truth(curve))
 
     def ask(now_s: float, *changed: Job) -> Mapping[Job, int]:
-        return policy.allocate(Sight(now_s, {job: None}, changed, 2.0, 2.0, (0,), 2))
+        return policy.allocate(Sight(now_s, {job: None}, changed, 2.0, 2.0, (0,), 2, look=lambda _: (0, 2400.0)))
 
     assert ask(0.0, job) == {job: 2}
     job.gpus = 2
     assert ask(299.0) == {}
     assert ask(300.0) == {job: 2}
     assert ask(301.0) == {}
+
+
+def test_ends_of_epochs_are_looked_at_after_five_minutes_only() -> None:
+    """Of epochs of 100 s on one GPU, begun at 0 s, the third one ends then; of a job twice as large the second."""
+    instance = make_instance({"x": [1.0]}, epochs=36).replace(name="short")
+    fields = instance.classes["x"].replace(epoch_size_gpu_hours=[1.0 / 36.0] * 36)
+    policy = PriceThatFits(instance.replace(classes={"x": fields}))
+    truth = TabledApplication({1: np.full(36, 100.0)}, 36)
+    for size, until in ((1.0, 3), (2.0, 2)):
+        job = Job(f"a{until}", "x", 0.0, truth, size=size)
+        assert policy.allocate(Sight(0.0, {job: None}, [job], 1.0, 1.0, (0,), 1)) == {job: 1}
+        job.gpus = 1
+        assert policy.keeps_until(job) == until
+    job = Job("other", "z", 0.0, truth)
+    assert policy.keeps_until(job) == 36
 
 
 def test_jobs_of_other_classes_hold_one_gpu() -> None:
