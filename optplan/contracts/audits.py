@@ -29,7 +29,7 @@ class AuditBound(FrozenModel):
 class AuditedClass(FrozenModel):
     """The jobs of a class: what was had, and the sizes that the bounds are of."""
 
-    jobs: Annotated[int, Field(ge=1)]
+    jobs: Annotated[int, Field(ge=1, le=1_000_000_000)]
     #: (S,) Sizes relative to the mean of the class. Where jobs have more sizes than are told apart, those between two
     #: of these count as shares of both: what a job takes at least is concave in its size, so a chord is no more.
     sizes: NumberRow

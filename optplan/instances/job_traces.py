@@ -77,6 +77,13 @@ class JobTrace:
         counts = np.bincount(self.class_index, minlength=len(self.classes))
         return dict(zip(self.classes, counts.tolist(), strict=True))
 
+    def tell_had(self, which: IntArray) -> dict[str, float]:
+        """Return what a log's cluster gave some jobs (n,): the mean completion time and wait, and all GPU-hours."""
+        held_h = self.gpus[which] * self.run_s[which] / SECONDS_PER_HOUR
+        wait_s = self.wait_s[which]
+        mean_jct_s = float((wait_s + self.run_s[which]).mean())
+        return {"mean_jct_s": mean_jct_s, "gpu_hours": float(held_h.sum()), "wait_s": float(wait_s.mean())}
+
     def of_class(self, name: str) -> IntArray:
         """Return the places of the jobs of a class."""
         return np.flatnonzero(self.class_index == self.classes.index(name))

@@ -17,6 +17,8 @@ from optplan.reporting.style import BLUE, VERMILLION, Figure, new_figure
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
 
+#: The least mean of any policy with as many GPU-hours, in the results of a simulation: with pauses, and without.
+_LEAST = ("least_mean_jct_s", "least_mean_jct_s_without_pauses")
 #: Points of a chart over time.
 _MOST_POINTS = 1000
 
@@ -25,10 +27,12 @@ def list_facts(outcome: Outcome) -> list[tuple[str, str]]:
     """List the main figures, each with its name."""
     told = outcome.summarise()
     completed = f"{told['completed']:,} of {told['num_jobs']:,}"
+    is_weighted = len({job.weight for job in outcome.jobs}) > 1
     return [
         ("policy", outcome.policy),
         ("jobs completed", completed),
         ("mean completion time", _say_seconds(told["mean_jct_s"])),
+        *([("the same by weights", _say_seconds(told["weighted_mean_jct_s"]))] if is_weighted else []),
         ("P95 and P99", f"{_say_seconds(told['p95_jct_s'])}, {_say_seconds(told['p99_jct_s'])}"),
         ("mean time in the queue", _say_seconds(told["mean_queued_s"])),
         ("GPU-hours held by jobs", f"{outcome.gpu_hours:,.1f}"),
@@ -42,6 +46,15 @@ def list_facts(outcome: Outcome) -> list[tuple[str, str]]:
     ]
 
 
+def list_least(told: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """List the least mean of any policy with as many GPU-hours, where it is known, with its name."""
+    least, without, took = (told.get(name) for name in (*_LEAST, "mean_jct_s"))
+    if least is None or without is None or took is None:
+        return []
+    said = f"{format_seconds(least)} (x {took / least:.3f}), without pauses {format_seconds(without)}"
+    return [("least mean of any policy", said)]
+
+
 def list_applications(outcome: Outcome) -> Table:
     """List what came of the jobs of each application."""
     rows = [
@@ -53,7 +66,18 @@ def list_applications(outcome: Outcome) -> Table:
 
 def compare_simulations(results: Sequence[Mapping[str, Any]]) -> Table:
     """Show the main figures of several simulations, as their JSON has them, one row each."""
-    columns = ("nodes", "seed", "jobs", "mean time", "P95", "GPU-hours", "node GPU-hours", "P95 of GPUs", "efficiency")
+    columns = (
+        "nodes",
+        "seed",
+        "jobs",
+        "mean time",
+        "over the least",
+        "P95",
+        "GPU-hours",
+        "node GPU-hours",
+        "P95 of GPUs",
+        "efficiency",
+    )
     rows = [
         [
             told["workload"],
@@ -62,6 +86,7 @@ def compare_simulations(results: Sequence[Mapping[str, Any]]) -> Table:
             str(told["seed"]),
             f"{told['completed']:,} of {told['num_jobs']:,}",
             _say_seconds(told["mean_jct_s"]),
+            f"x {told['mean_jct_s'] / told[_LEAST[0]]:.3f}" if told.get(_LEAST[0]) else NOTHING,
             _say_seconds(told["p95_jct_s"]),
             f"{told['gpu_hours']:,.1f}",
             f"{told['node_gpu_hours']:,.1f}",
@@ -78,9 +103,9 @@ def say_problems(told: Outcome | StartStudy) -> list[str]:
     return [f"{name}: {problem}" for name, problem in told.problems.items()]
 
 
-def build_cluster_page(outcome: Outcome, name: str) -> Page:
-    """Gather the report of a simulated trace."""
-    facts = list_facts(outcome)
+def build_cluster_page(outcome: Outcome, name: str, told: Mapping[str, Any]) -> Page:
+    """Gather the report of a simulated trace, of which the command told so much."""
+    facts = [*list_facts(outcome), *list_least(told)]
     reading = "The most in each stretch of time. What is between the lines is paid for and not used."
     blocks: list[Block] = [Charts([("GPUs in use and rented over time", _draw_gpus(outcome))], reading)]
     sections = [Section("gpus", "GPUs over time", blocks)]

@@ -15,17 +15,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from optplan.errors import DataError, OptplanError, OutputError
-from optplan.instances.files import format_json, write_text
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.instances.files import format_json, is_path, read_instance, write_text
+from optplan.instances.job_traces import JobTrace, draw_trace, read_trace
+from optplan.instances.library import names
 from optplan.instances.plain_data import read_data
+from optplan.lab.cluster.bounding import tell_least
 from optplan.lab.cluster.jobs import Job, Spread
 from optplan.lab.cluster.outcome import Outcome
 from optplan.lab.cluster.policies.naming import is_file, make_policy, plan_path
 from optplan.lab.cluster.policies.pollux import Knowledge
-from optplan.lab.cluster.profiled_jobs import Batch, ProfiledApplication, make_jobs
+from optplan.lab.cluster.profiled_jobs import Batch, ProfiledApplication
+from optplan.lab.cluster.profiled_jobs import make_jobs as make_profiled_jobs
 from optplan.lab.cluster.replaying import replay
+from optplan.lab.cluster.traced_jobs import count_gpus, make_jobs
 from optplan.lab.cluster.world import World
 from optplan.lab.traces.sia import Timing
 from optplan.lab.traces.sia_profiles import FITTED, INTERPOLATED
@@ -41,52 +47,94 @@ _Seconds = Annotated[float, Field(ge=0)]
 _Nodes = Annotated[int, Field(ge=1, le=1_000_000)]
 _Times = Annotated[int, Field(ge=1, le=10_000)]
 
+#: The type of Sia's nodes unless another is named.
+_GPU = "aws"
+#: Fields that have a meaning only with profiles, and only without.
+_OF_PROFILES = frozenset({"slowdown", "timing", "batch", "repeat"})
+_OF_INSTANCES = frozenset({"instance", "draw_jobs", "draw_span_s", "gpus_per_node"})
+
 
 class Cell(FrozenModel):
     """What is simulated.
 
-    ``workload`` is a CSV in the format of the Sia artifact, ``profiles`` the folder with one folder of profiles per
-    application, ``policy`` a name or the path of a BOA plan, as
-    :func:`~optplan.lab.cluster.policies.naming.make_policy` has it. ``target`` is of ``pollux-autoscaled``,
-    ``knowledge`` what Pollux knows about speeds. Without ``nodes`` they are rented when they are needed. ``slowdown``
-    gives times the factor that Sia fitted to its physical cluster; ``timing`` is as in
+    With ``profiles``, a folder with one folder of profiles per application, ``workload`` is a CSV in the format of the
+    Sia artifact: ``slowdown`` gives times the factor that Sia fitted to its physical cluster; ``timing`` is as in
     :func:`~optplan.lab.traces.sia.derive_epochs`; ``batch`` says whether jobs adapt their batch size, keep that of the
-    workload, or choose it by what they have learned. The workload runs ``repeat`` times, one after another.
+    workload, or choose it by what they have learned; the workload runs ``repeat`` times, one after another. With
+    ``instance`` it is a jobs table. Else it is an instance, of which ``draw_jobs`` jobs are drawn, or those of
+    ``draw_span_s``.
+
+    ``policy`` is a name or the path of a BOA plan, as :func:`~optplan.lab.cluster.policies.naming.make_policy` has it.
+    ``target`` is of ``pollux-autoscaled``, ``knowledge`` what Pollux knows about speeds. Without ``nodes`` they are
+    rented when they are needed. ``gpu`` is their type, of Sia's profiles ``aws`` unless given.
     """
 
     workload: str
-    profiles: str
+    profiles: str | None = None
+    instance: str | None = None
+    draw_jobs: Annotated[int, Field(ge=1)] | None = None
+    draw_span_s: Annotated[float, Field(gt=0)] | None = None
     policy: str
     target: str | None = None
     knowledge: Knowledge = Knowledge.TRUTH
-    gpu: str = "aws"
+    gpu: str | None = None
+    gpus_per_node: Annotated[int, Field(ge=1)] | None = None
     nodes: _Nodes | None = None
     slowdown: bool = False
     timing: Timing = Timing.TABLES
     batch: Batch = Batch.ADAPTED
     repeat: _Times = 1
-    node_start_s: _Seconds = 0.0
+    node_start_s: _Seconds | None = None
     price_usd_per_hour: Annotated[float, Field(ge=0)] | None = None
     world: World = World()
     seed: Annotated[int, Field(ge=0)] = 0
 
-    def make_jobs(self) -> tuple[list[Job], int]:
-        """Make its jobs; returns them with the GPUs of one node."""
-        workload = repeat_workload(read_workload(self.workload), self.repeat, seed=self.seed)
-        return make_jobs(
-            workload, self.profiles, self.gpu, slowdown=self.slowdown, timing=self.timing, batch=self.batch
-        )
+    @model_validator(mode="after")
+    def _check(self) -> Cell:
+        """Refuse what would change nothing."""
+        if self.profiles is not None:
+            useless, why = _OF_INSTANCES, "the profiles (--profiles) say it"
+        elif self.instance is not None:
+            useless, why = _OF_PROFILES | {"draw_jobs", "draw_span_s"}, "the jobs are those of a table (--instance)"
+        else:
+            useless, why = _OF_PROFILES, "it belongs to a workload of Sia's, with its profiles (--profiles)"
+        for field in sorted(useless & self.model_fields_set):
+            if getattr(self, field) != type(self).model_fields[field].default:
+                raise DataError(field, f"got {getattr(self, field)}, and {why}", "leave it out")
+        return self
+
+    def read(self) -> tuple[BoaInstance, JobTrace]:
+        """Read or draw the trace of a cell without profiles, and its instance."""
+        instance = read_instance(self.workload if self.instance is None else self.instance, BoaInstance)
+        if self.instance is not None:
+            return instance, read_trace(self.workload, instance)
+        return instance, draw_trace(instance, jobs=self.draw_jobs, span_s=self.draw_span_s, seed=self.seed)
+
+    def make_jobs(self) -> tuple[list[Job], int, float]:
+        """Make its jobs; returns them with the GPUs of one node, and the seconds until a node can be used."""
+        if self.profiles is None:
+            instance, trace = self.read()
+            jobs, gpus_per_node = (
+                make_jobs(instance, trace, self.gpu),
+                count_gpus(instance, self.gpu, self.gpus_per_node),
+            )
+            start_s = instance.gpu_types[self.gpu or instance.only_gpu_type].start_s
+        else:
+            workload, start_s = repeat_workload(read_workload(self.workload), self.repeat, seed=self.seed), None
+            how: dict[str, Any] = {"slowdown": self.slowdown, "timing": self.timing, "batch": self.batch}
+            jobs, gpus_per_node = make_profiled_jobs(workload, self.profiles, self.gpu or _GPU, **how)
+        return jobs, gpus_per_node, (start_s or 0.0) if self.node_start_s is None else self.node_start_s
 
     def run(self) -> tuple[Outcome, dict[str, Any]]:
         """Simulate it; return what came of it, and the same as ``optplan simulate cluster --json`` writes it."""
         policy = make_policy(self.policy, target=self.target, knowledge=self.knowledge)
-        jobs, gpus_per_node = self.make_jobs()
+        jobs, gpus_per_node, start_s = self.make_jobs()
         outcome = replay(
             jobs,
             policy,
             gpus_per_node=gpus_per_node,
             nodes=self.nodes,
-            start_s=self.node_start_s,
+            start_s=start_s,
             world=self.world,
             seed=self.seed,
         )
@@ -94,6 +142,9 @@ class Cell(FrozenModel):
         return outcome, {
             **told,
             "workload": Path(self.workload).name,
+            "instance": None if self.instance is None else Path(self.instance).name,
+            "gpu": self.gpu or (None if self.profiles is None else _GPU),
+            "node_start_s": start_s,
             "plan": Path(self.policy).name if is_file(self.policy) else None,
             "gpus_per_node": gpus_per_node,
             "cost_usd": None if price is None else price * outcome.billed_gpu_hours,
@@ -107,13 +158,15 @@ class Cell(FrozenModel):
         if is_file(policy):
             path = plan_path(policy)
             policy = policy.removesuffix(path) + checksums.of(path)
-        parameters = self.model_dump(mode="json", exclude_defaults=True, exclude={"workload", "profiles", "policy"})
+        files = {"workload", "profiles", "instance", "policy"}
+        parameters = self.model_dump(mode="json", exclude_defaults=True, exclude=files)
         if self.world.spot_trace:
             parameters["world"]["spot_trace"] = checksums.of(self.world.spot_trace)
+        beside = self.profiles if self.instance is None else self.instance
         parts = (
             REVISION,
             checksums.of(self.workload),
-            checksums.of(self.profiles),
+            None if beside is None else checksums.of(beside),
             policy,
             sorted(parameters.items()),
         )
@@ -127,7 +180,9 @@ class Checksums:
         self._known: dict[str, str] = {}
 
     def of(self, path: str) -> str:
-        """Return the SHA-256 of a file, or of the tables in a folder and below, by their names."""
+        """Return the SHA-256 of a file or an instance of the library, or of the tables in a folder, by their names."""
+        if path not in self._known and not is_path(path) and path in names():
+            self._known[path] = hashlib.sha256(format_json(read_instance(path).to_json_data()).encode()).hexdigest()
         if path not in self._known:
             files = sorted(Path(path).rglob("*.csv")) if Path(path).is_dir() else [Path(path)]
             digest = hashlib.sha256()
@@ -233,7 +288,7 @@ def _run_cell(cell: Cell) -> dict[str, Any] | OptplanError:
     """Run a cell; an error of the user's data is an answer too, so that others go on."""
     start = time.process_time()
     try:
-        _, data = cell.run()
+        outcome, data = cell.run()
+        return {"cpu_s": time.process_time() - start, **data, **tell_least(outcome, cell.world)}
     except OptplanError as error:
         return error
-    return {"cpu_s": time.process_time() - start, **data}

@@ -17,7 +17,6 @@ from optplan.formulations.boa.study.auditing import (
     list_favoured,
 )
 from optplan.schema import IntArray
-from optplan.units import SECONDS_PER_HOUR
 from optplan.verification.audits import require_trace, verify_audit
 
 if TYPE_CHECKING:
@@ -63,13 +62,17 @@ def audit(
         if given is not None and not 0.0 < given < np.inf:
             raise UsageError(f"{name}: got {show_value(given)}; a number above zero is needed")
     if as_logged:
-        gpu_hours = float((trace.gpus * trace.run_s)[which].sum()) / SECONDS_PER_HOUR
-        mean_jct_s = float((trace.wait_s + trace.run_s)[which].mean())
+        had = trace.tell_had(which)
+        gpu_hours, mean_jct_s = had["gpu_hours"], had["mean_jct_s"]
     made = _bound(instance, trace, which, gpu_hours, mean_jct_s)
     if as_logged:
-        classes = {name: _tell_had(trace, which, name, own) for name, own in made.classes.items()}
+        of = trace.class_index[which]
+        classes = {
+            name: own.replace(**trace.tell_had(which[of == trace.classes.index(name)]))
+            for name, own in made.classes.items()
+        }
         lost = None if trace.completed is None else which[trace.completed[which] == 0.0]
-        lost_h = None if lost is None else float((trace.gpus * trace.run_s)[lost].sum()) / SECONDS_PER_HOUR
+        lost_h = None if lost is None else trace.tell_had(lost)["gpu_hours"] if lost.size else 0.0
         made = made.replace(as_logged=True, classes=classes, lost_gpu_hours=lost_h)
     verify_audit(instance, made, trace).require()
     return made
@@ -79,12 +82,9 @@ def _bound(
     instance: BoaInstance, trace: JobTrace, which: IntArray, gpu_hours: float | None, mean_jct_s: float | None
 ) -> Audit:
     """Bound what some jobs (n,) of a trace could have had at best."""
-    chosen = np.zeros(len(trace), dtype=np.bool_)
-    chosen[which] = True
-    sizes = gather_sizes(
-        instance,
-        {name: trace.size[chosen & (trace.class_index == place)] for place, name in enumerate(trace.classes)},
-    )
+    of = trace.class_index[which]
+    by_class = {name: trace.size[which[of == place]] for place, name in enumerate(trace.classes)}
+    sizes = gather_sizes(instance, by_class)
     bounds: list[AuditBound | None] = []
     best_gpus: Mapping[str, float] = {}
     for pauses in (True, False) if has_pauses(instance) else (False,):
@@ -118,21 +118,9 @@ def _choose_jobs(trace: JobTrace) -> IntArray:
     """Return the jobs of which the trace says GPUs, run and wait."""
     which = np.flatnonzero(np.isfinite(trace.gpus * trace.run_s + trace.wait_s))
     if not which.size:
-        message = (
-            f"the trace {trace.name!r} says of no job on how many GPUs it ran, for how long, and how long it waited"
-        )
-        raise UsageError(f"gpu_hours: {message}; give the GPU-hours that all jobs held (--gpu-hours)")
+        message = f"gpu_hours: the trace {trace.name!r} says of no job its GPUs, its run and its wait"
+        raise UsageError(f"{message}; give the GPU-hours that all jobs held (--gpu-hours)")
     return which
-
-
-def _tell_had(trace: JobTrace, which: IntArray, name: str, own: AuditedClass) -> AuditedClass:
-    """Return the jobs of a class with what they had."""
-    mine = which[trace.class_index[which] == trace.classes.index(name)]
-    return own.replace(
-        mean_jct_s=float((trace.wait_s + trace.run_s)[mine].mean()),
-        gpu_hours=float((trace.gpus * trace.run_s)[mine].sum()) / SECONDS_PER_HOUR,
-        wait_s=float(trace.wait_s[mine].mean()),
-    )
 
 
 def _list_assumptions(instance: BoaInstance, trace: JobTrace, which: IntArray) -> tuple[str, ...]:

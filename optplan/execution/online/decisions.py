@@ -53,6 +53,7 @@ class Allocator:
     def __init__(self, table: Widths, rules: Rules) -> None:
         self._table, self._rules = table, rules
         self._most = {kind: rules.most_of(kind) for kind in rules.gpus_per_node}
+        self._is_plain = len(self._most) == 1 or rules.most_gpus is None  # else nodes of types are granted by rank
         self._stock = Stock(rules)
         self._demand = dict.fromkeys(rules.gpus_per_node, 0)
         self._claims: dict[str, Claim] = {}
@@ -100,6 +101,13 @@ class Allocator:
             self._withdraw(before)
             self._file(job, before.number)
 
+    def advance(self, name: str, epochs_done: int, expected_left_s: float) -> bool:
+        """Tell how far a job is that stays where it is; say whether what was decided holds, else tell all of it."""
+        one = self._claims[name]
+        job = one.job
+        known = job.place, job.row, job.submitted_s, job.attained_gpu_s
+        return self._stays(one, ActiveJob(name, job.job_class, epochs_done, *known, expected_left_s, job.weight))
+
     def drop(self, name: str) -> None:
         """Tell of a job that is over."""
         one = self._claims.pop(name, None)
@@ -132,11 +140,23 @@ class Allocator:
         return self._decided
 
     def _stays(self, one: Claim, job: ActiveJob) -> bool:
-        """Take note of a job whose place is as before; say whether it wants the same, and is as urgent."""
+        """Take note of a job whose place is as before; say whether what was decided of it holds.
+
+        It wants the same and is as urgent; or it has what it wants, is to keep it, and has become more urgent: whoever
+        was before it and was served still fits, as all of them did together. Nor is there anything to decide anew where
+        that is to be done anyway.
+        """
         wanted, kind = self._look_up(job, one.held_kind)
-        known = (one.wanted, one.kind, one.rank, one.job.job_class)
-        if (wanted, kind, rank_claim(job, one.held, self._rules.order), job.job_class) != known:
+        if (wanted, kind, job.job_class) != (one.wanted, one.kind, one.job.job_class):
             return False
+        rank = rank_claim(job, one.held, self._rules.order)
+        if rank != one.rank:
+            if not (one.held and one.is_served):
+                return False
+            decided = self._decided
+            if decided is not None and (rank > one.rank or job.name in decided.places or not self._is_plain):
+                return False
+            one.rank = rank
         one.job = job
         return True
 

@@ -169,6 +169,6 @@ def _start(
         if gpus:
             _give(one, gpus, stock)
             started.append(one)
-            if not stock.room(one.kind):
+            if gpus == room:
                 closed.add(one.kind)
     return started

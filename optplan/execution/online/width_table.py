@@ -6,6 +6,7 @@ scheduler that lost the calculator goes on with the last one that it read.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Literal, NamedTuple
@@ -98,6 +99,26 @@ class WidthTable(FrozenModel):
             return Holding(_UNKNOWN_WIDTH, None)
         epochs = rows[row if row < len(rows) else 0]
         return epochs[min(epochs_done, len(epochs) - 1)]
+
+    def keeps_until(self, job_class: str, epochs_done: int, row: int = 0) -> int:
+        """Return after how many epochs a job first holds something else; the largest number where it never does."""
+        rows = self._changes.get(job_class)
+        if rows is None:
+            return sys.maxsize
+        epochs = rows[row if row < len(rows) else 0]
+        return epochs[min(epochs_done, len(epochs) - 1)]
+
+    @cached_property
+    def _changes(self) -> dict[str, list[list[int]]]:
+        """By class and row, for each epoch: the next with something else."""
+        found: dict[str, list[list[int]]] = {}
+        for name, rows in self._holdings.items():
+            for row in rows:
+                after = [sys.maxsize] * len(row)
+                for epoch in range(len(row) - 2, -1, -1):
+                    after[epoch] = after[epoch + 1] if row[epoch] == row[epoch + 1] else epoch + 1
+                found.setdefault(name, []).append(after)
+        return found
 
     @cached_property
     def _holdings(self) -> dict[str, list[list[Holding]]]:

@@ -26,9 +26,10 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_instance
 from optplan.lab.benchmarks.rows import Row, make_goal_row, reset_peak
-from optplan.lab.cluster.jobs import Job, SchedulingPolicy, TabledApplication
+from optplan.lab.cluster.jobs import Job, SchedulingPolicy
 from optplan.lab.cluster.policies.boa import BoaOnline, follow_plan
 from optplan.lab.cluster.replaying import replay
+from optplan.lab.cluster.traced_jobs import tabulate_class
 from optplan.solving import frontier, solve
 from optplan.units import SECONDS_PER_HOUR, Amount, BudgetUnit
 
@@ -180,14 +181,7 @@ def _draw_stream(instance: BoaInstance, hours: int) -> list[Job]:
     """Draw arrivals of all classes, as many as are expected of each: by chance there would be more or less work."""
     random, jobs = np.random.default_rng(_SEED), []
     for name, job_class in instance.classes.items():
-        widths = instance.allowed_widths(name)
-        sizes_s = np.asarray(job_class.epoch_size_gpu_hours) * SECONDS_PER_HOUR
-        times_s = sizes_s[:, None] / instance.speeds(name)
-        truth = TabledApplication(
-            {int(width): times_s[:, place] for place, width in enumerate(widths.tolist())},
-            sizes_s.size,
-            job_class.rescale_s,
-        )
+        truth = tabulate_class(instance, name, instance.only_gpu_type)
         count = round(job_class.arrival_rate_per_hour * hours)
         for number, at_s in enumerate(np.sort(random.uniform(0.0, hours * SECONDS_PER_HOUR, count)).tolist()):
             jobs.append(Job(f"{name}-{number}", name, at_s, truth))

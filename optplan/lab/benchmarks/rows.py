@@ -27,6 +27,7 @@ from optplan.verification import verify
 BEST_KNOWN = "best-known"
 #: Suite by name: the module that has ``run(quick, full) -> Iterator[Row]``, each row as soon as it is measured.
 _SUITES = {
+    "audit": "optplan.lab.benchmarks.audits",
     BEST_KNOWN: "optplan.lab.benchmarks.best_known",
     "boa": "optplan.lab.benchmarks.boa",
     "boa-types": "optplan.lab.benchmarks.boa_types",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import DIR, FILE, PRICE, TIME, Kind
+from optplan.cli.job_sources import JobSource, logs_or_instances
+from optplan.cli.options import DIR, PRICE, TIME, Kind, named
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
-from optplan.lab.cli.simulating import profiled
+from optplan.lab.cli.simulating import profiles_options
 
 if TYPE_CHECKING:
     from optplan.lab.cluster.outcome import Outcome
@@ -24,6 +26,11 @@ _NOTHING_DONE = 3
 
 #: Fields of a simulated world, by the options that give them.
 _RENAMED = {
+    "node_start_s": "--node-start",
+    "draw_jobs": "--jobs",
+    "draw_span_s": "--span",
+    "batch": "--batches",
+    "repeat": "--repeats",
     "world.interruptions_per_node_hour": "--interruptions",
     "world.spot_trace": "--interruptions",
     "world.warm_start_s": "--warm-start",
@@ -57,18 +64,27 @@ def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
 @click.command(
     name="cluster",
     cls=Command,
-    short_help="Replay a trace of jobs under a plan or a policy.",
+    short_help="Replay jobs of a log, a trace or an instance under a plan or a policy.",
     examples=(
+        "optplan simulate cluster jobs.txt --from sacct --yes --policy weighted-shortest:plan.json --nodes 6 "
+        "--gpus-per-node 8",
+        "optplan simulate cluster boa-newtrace --jobs 1000 --policy plan.json --gpus-per-node 4 --report week.html",
+        "optplan simulate cluster jobs.csv --instance mine.json --policy one-width:8 --gpus-per-node 8",
         "optplan simulate cluster newTrace.csv --profiles profiles --policy plan.json --slowdown",
-        "optplan simulate cluster newTrace.csv --profiles profiles --policy one-width:8 --report eight.html",
         "optplan simulate cluster newTrace.csv --profiles profiles --policy least-attained --nodes 48 --json",
         "optplan simulate cluster traces/*.csv --profiles profiles --policy one-gpu --policy pollux --results sweep",
     ),
-    renamed={"policy": "--policy", "gpu": "--gpu", "node_start_s": "--node-start", "nodes": "--nodes", **_RENAMED},
+    renamed=named("policy", "gpu", "nodes", "slowdown", "timing", "instance", "gpus_per_node") | _RENAMED,
     writes={"output": "what came of it as JSON", "report": "Write an HTML report."},
 )
-@click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True, type=FILE)
-@profiled
+@logs_or_instances
+@profiles_options(required=False)
+@click.option(
+    "--gpus-per-node",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="GPUs of a node; what the instance says of the GPU type unless given.",
+)
 @click.option(
     "--policy",
     "policies",
@@ -176,7 +192,7 @@ def _read_stragglers(text: str, *, what: str) -> dict[str, Any]:
     help="Who runs several simulations: processes of this machine, or a Ray cluster.",
 )
 def simulate_cluster(
-    workloads: tuple[Path, ...],
+    source: list[JobSource],
     *,
     policies: tuple[str, ...],
     nodes: tuple[int, ...],
@@ -187,14 +203,17 @@ def simulate_cluster(
     outputs: Outputs,
     **fields: Any,  # noqa: ANN401 - of a cell and its world, which check them
 ) -> int:
-    """Replay the jobs of WORKLOAD, a CSV in the format of the Sia artifact, at the speeds that were measured.
+    """Replay jobs one by one: of a log, of its jobs table, drawn from an instance, or of a workload of Sia's.
 
-    The policy says how many GPUs each job holds; jobs pause whenever that changes, and share nodes. GPU-hours are given
-    as jobs held them and as nodes were rented. Jobs that can never run are reported. Exit code 3: none was completed.
+    The policy says how many GPUs each job holds; jobs pause whenever that changes, and share nodes. What is true of a
+    job is what the instance says of its class, of Sia's workloads what --profiles measured. GPU-hours are given as jobs
+    held them and as nodes were rented. Jobs that can never run are reported. Exit code 3: none was completed.
 
-    WORKLOAD, --policy, --nodes and --seed may be repeated: each is simulated with each, spread over the processors. The
-    results are kept in the folder of --results, so that a sweep that was interrupted goes on where it was.
+    LOG_OR_INSTANCE, --policy, --nodes and --seed may be repeated: each is simulated with each, spread over the
+    processors. The results are kept in the folder of --results, so that a sweep that was interrupted goes on where it
+    was.
     """
+    from optplan.lab.cluster.bounding import tell_least
     from optplan.lab.cluster.world import World
     from optplan.lab.pages import build_cluster_page
     from optplan.lab.sweeps import Cell
@@ -202,25 +221,42 @@ def simulate_cluster(
     given = {name: value for name, value in fields.items() if value is not None}
     given |= given.pop("interruptions", {}) | given.pop("stragglers", {})
     world = World.parse({name: given.pop(name) for name in World.model_fields if name in given}, path="world")
-    cells = [
-        Cell(
-            workload=str(workload),
-            policy=policy,
-            nodes=count,
-            seed=seed,
-            world=world,
-            **given | {"profiles": str(given["profiles"])},
-        )
-        for workload, policy, count, seed in product(workloads, policies, nodes or (None,), seeds or (0,))
-    ]
-    if len(cells) > 1 or results is not None:
-        return _sweep(cells, outputs, results, processes, engine)
-    with Progress("simulating"):
-        outcome, data = cells[0].run()
+    with TemporaryDirectory() as scratch:
+        cells = [
+            Cell(policy=policy, nodes=count, seed=seed, world=world, **given | jobs)
+            for jobs, policy, count, seed in product(
+                [_find_jobs(each, fields["profiles"], results or Path(scratch)) for each in source],
+                policies,
+                nodes or (None,),
+                seeds or (0,),
+            )
+        ]
+        if len(cells) > 1 or results is not None:
+            return _sweep(cells, outputs, results, processes, engine)
+        with Progress("simulating"):
+            outcome, data = cells[0].run()
+            data |= tell_least(outcome, world)
 
     outputs.deliver(data, lambda: _show(outcome, data))
-    outputs.save_page("--report", lambda: build_cluster_page(outcome, workloads[0].stem))
+    outputs.save_page("--report", lambda: build_cluster_page(outcome, Path(source[0].place).stem, data))
     return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
+
+
+def _find_jobs(source: JobSource, profiles: Path | None, folder: Path) -> dict[str, Any]:
+    """Return the fields of a cell that say which jobs it has; what a log comes to is written into a folder."""
+    gpu = source.log["gpu_type"]
+    found = {"workload": source.place, "profiles": profiles, "gpu": gpu}
+    found |= {"instance": source.instance, "draw_jobs": source.jobs, "draw_span_s": source.span_s}
+    if profiles is not None and source.is_log:
+        raise UsageError("--from: a log says how its jobs ran; leave it out, or --profiles")
+    if profiles is None:
+        source.check(taken={"gpu_type"})
+    if source.is_log:
+        folder.mkdir(parents=True, exist_ok=True)
+        found["workload"], found["instance"] = source.import_log(folder)
+    return {
+        name: str(value) if isinstance(value, Path) else value for name, value in found.items() if value is not None
+    }
 
 
 def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes: int | None, engine: str) -> int:
@@ -239,11 +275,11 @@ def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes:
 
 
 def _show(outcome: Outcome, data: dict[str, Any]) -> list[Shown]:
-    from optplan.lab.pages import list_applications, list_facts, say_problems
+    from optplan.lab.pages import list_applications, list_facts, list_least, say_problems
     from optplan.reporting.tables import fact_table, plain_text
 
     cost = [] if data["cost_usd"] is None else [("cost of the nodes", f"${data['cost_usd']:,.2f}")]
-    parts: list[Shown] = [fact_table([*list_facts(outcome), *cost]), "", list_applications(outcome)]
+    parts: list[Shown] = [fact_table([*list_facts(outcome), *list_least(data), *cost]), "", list_applications(outcome)]
     for name, by_word in data["not_measured"].items():
         told = "; ".join(f"{word}: {len(spreads)}" for word, spreads in by_word.items())
         parts.append(plain_text(f"{name}: placements that were not measured are {told}"))

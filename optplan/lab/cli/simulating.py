@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 import click
@@ -30,21 +31,26 @@ def simulate() -> None:
 
 def profiled(command: F) -> F:
     """Add the options that say how fast the jobs of a trace run, as fields of a cell."""
+    gpu = click.option("--gpu", default="aws", metavar="NAME", help="Type of the nodes: a suffix of the profiles.")
+    return profiles_options(required=True)(gpu(command))
+
+
+def profiles_options(*, required: bool) -> Callable[[F], F]:
+    """Make what adds the same but for the type of the nodes."""
     options = (
-        click.option("--profiles", required=True, type=DIR, help="Folder of profiles."),
-        click.option("--gpu", default="aws", metavar="NAME", help="Type of the nodes: a suffix of the profiles."),
+        click.option("--profiles", required=required, type=DIR, help="Of Sia's workloads: folder of profiles."),
         click.option(
             "--slowdown/--no-slowdown",
             default=False,
-            help="Whether times get the factor that Sia fitted to its physical cluster.",
+            help="Of Sia's: whether times get the factor that Sia fitted to its physical cluster.",
         ),
         click.option(
             "--timing",
             metavar="NAME",
             default="tables",
-            help="Times of steps: tables (as measured, the model beyond them), model (fitted, at every width) or "
-            "model-batches (as measured, at the batch sizes that the model picks, as in Sia's simulator).",
+            help="Of Sia's: times of steps: tables (as measured, the model beyond them), model (fitted, at every "
+            "width) or model-batches (as measured, at the batch sizes that the model picks, as in Sia's simulator).",
             **known_name("timing", list_timings),
         ),
     )
-    return reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+    return lambda command: reduce(lambda wrapped, option: option(wrapped), reversed(options), command)

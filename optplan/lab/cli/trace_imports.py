@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,9 +16,6 @@ from optplan.cli.options import DIR, FILE, TIME, flag, known_name, named
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR
-
-if TYPE_CHECKING:
-    from optplan.formulations.boa.data.instance import BoaInstance
 
 _EXAMPLES = (
     "optplan import trace newTrace.csv --from sia --profiles profiles --gpu aws --budget 120gpu -o mine.json",
@@ -61,7 +58,10 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
     examples=_EXAMPLES,
     renamed=named("gpu", "max_width", "timing")
     | {"span_h": "--span", "applications": "--class", "job_types": "--class", "gpus": "--gpu", "widths": "--max-width"},
-    writes={"output": "the instance as JSON; needed unless --json is given"},
+    writes={
+        "output": "the instance as JSON; needed unless --json is given",
+        "jobs": "Of sia: write its jobs, as `optplan import log --jobs` does; CSV, or Parquet where the name ends so.",
+    },
 )
 @click.argument("trace", metavar="TRACE", type=FILE)
 @click.option(
@@ -133,10 +133,13 @@ def import_trace(
     its batch size). The data says nothing about prices and budgets, Gavel's nothing about pauses: give them here, or
     edit the instance.
     """
+    from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.lab.traces.gavel import GPUS, build_gavel_instance
-    from optplan.lab.traces.sia_boa import build_sia_instance
+    from optplan.lab.traces.sia_boa import build_sia_instance, write_workload
 
     require_target(outputs)
+    if form != "sia" and "--jobs" in outputs:
+        raise UsageError(f"--jobs: writes the jobs of sia's traces only, not of {form}'s; leave it out")
     known = {option: options.pop(option) for own in _OWN.values() for option in own}
     given = {option: value for option, value in known.items() if value is not None}
     measured = _take_own(form, given)
@@ -152,6 +155,8 @@ def import_trace(
                 trace, measured, gpus or GPUS, job_types=classes or None, span_h=span_h, **given
             )
         instance = amend(rename(price_types(made, prices, price_source), name), options)
+    assert isinstance(instance, BoaInstance)
+    outputs.save("--jobs", lambda path: write_workload(trace, instance, path, span_h=span_h, overwrite=outputs.force))
     return deliver(instance, outputs)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -98,12 +98,13 @@ class TabledApplication(Application):
         return min(self.epoch_s, default=0)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Job:
     """A job, and where it stands.
 
     ``requested_gpus`` is what a rigid scheduler would give it, None where nobody said; without an ``agent`` it runs at
-    the best batch everywhere. ``left`` is the share of the
+    the best batch everywhere. Its epochs take ``size`` times what is true of its application; ``weight`` is what it
+    counts in the weighted mean. ``left`` is the share of the
     present epoch that is still to be done. It holds ``gpus`` at ``places``, node by node, nothing while it waits;
     ``goes_on_s`` is when it goes on after its present pause, or went on after its last. GPU-seconds, and seconds held,
     without progress and with it, are settled at ``settled_s``; ``work_gpu_s`` is what it has done on the fewest GPUs on
@@ -117,6 +118,8 @@ class Job:
     truth: Application = field(repr=False)
     requested_gpus: int | None = None
     agent: Learner | None = field(default=None, repr=False)
+    size: float = 1.0
+    weight: float = 1.0
     epochs_done: int = 0
     left: float = 1.0
     gpus: int = 0
@@ -180,8 +183,10 @@ class Sight:
     """What a policy sees.
 
     ``jobs`` have arrived and are not over, in the order of arrival; ``changed`` are those that arrived, completed an
-    epoch or lost a node since the policy was last asked. ``gpus`` is infinite where nodes are rented as they are
-    needed; whoever is put on one of the ``starting`` nodes waits for it.
+    epoch (of a :class:`PatientPolicy`: the one that it waits for) or lost a node since the policy was last asked.
+    ``gpus`` is infinite where nodes are rented as they are needed; whoever is put on one of the ``starting`` nodes
+    waits for it. ``look`` returns how many epochs a job that holds GPUs has done by now, and when it will have done one
+    more: what a job says of itself is as of when it was last heard of.
     """
 
     now_s: float
@@ -192,6 +197,7 @@ class Sight:
     nodes: Sequence[int] = ()
     gpus_per_node: int = 1
     starting: frozenset[int] = frozenset()
+    look: Callable[[Job], tuple[int, float]] = lambda job: (job.epochs_done, math.inf)
 
     def require_fixed(self, policy: str, does: str) -> int:
         """Return the GPUs of a cluster of fixed size."""
@@ -219,6 +225,14 @@ class SchedulingPolicy(Protocol):
 
         Jobs that give GPUs back do so before others take them, whatever their order here.
         """
+
+
+@runtime_checkable
+class PatientPolicy(SchedulingPolicy, Protocol):
+    """One to which most ends of epochs make no difference: it is not asked then, and looks at jobs when it wants to."""
+
+    def keeps_until(self, job: Job) -> int:
+        """Return how many epochs a job that holds GPUs has to have done before it makes a difference."""
 
 
 @runtime_checkable

@@ -43,7 +43,7 @@ class Nodes:
         self.is_fixed = fixed is not None
         self.rented = fixed or 0
         self.used = 0
-        self._start_s = start_s
+        self.start_s = start_s
         self._warm_start_s = start_s if warm_start_s is None else warm_start_s
         self._reclaim_s = reclaim_s
         self._leaving: deque[float] = deque()  # when nodes that were returned are reclaimed, ascending
@@ -164,7 +164,7 @@ class Nodes:
 
     def _rent(self, now_s: float) -> int:
         node, self._made = self._made, self._made + 1
-        start_s = self._start_s
+        start_s = self.start_s
         while self._leaving and self._leaving[0] <= now_s:
             self._leaving.popleft()
         if self._leaving:

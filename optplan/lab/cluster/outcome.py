@@ -104,6 +104,12 @@ class Outcome:
         return np.array([math.nan if job.jct_s is None else job.jct_s for job in self.jobs])
 
     @property
+    def weighted_mean_jct_s(self) -> float | None:
+        """Seconds of the mean in which each job that was completed counts its weight; None where there is none."""
+        done = [(job.weight, job.jct_s) for job in self.jobs if job.jct_s is not None]
+        return _divide(sum(weight * jct_s for weight, jct_s in done), sum(weight for weight, _ in done))
+
+    @property
     def problems(self) -> dict[str, str]:
         """By job that cannot be completed: why."""
         return {job.name: job.problem for job in self.jobs if job.problem}
@@ -195,6 +201,7 @@ class Outcome:
             "num_jobs": len(self.jobs),
             "completed": int(done.size),
             "mean_jct_s": float(done.mean()) if done.size else None,
+            "weighted_mean_jct_s": self.weighted_mean_jct_s,
             "p95_jct_s": p95,
             "p99_jct_s": p99,
             "mean_queued_s": _mean([queued_s for job in self.jobs if (queued_s := _queued_s(job)) is not None]),

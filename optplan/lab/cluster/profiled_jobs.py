@@ -126,6 +126,12 @@ class ProfiledApplication(Application):
         """Whether it runs on a number of GPUs that are together."""
         return self._times.look_up(consolidate(gpus, self._gpus_per_node)) is not None
 
+    def list_measured(self) -> list[Spread]:
+        """List the ways to spread GPUs over nodes that were measured."""
+        profiles_dir, name, gpu = self._where
+        placements = read_profile(profiles_dir, APPLICATIONS[name], gpu)[0].placements
+        return [tuple(sorted(map(int, placement), reverse=True)) for placement in placements]
+
     def fit_speeds(self, spreads: Collection[Spread], most_gpus: int) -> tuple[FloatArray, FloatArray]:
         """Return the speeds that the fitted model predicts after some spreads were seen.
 

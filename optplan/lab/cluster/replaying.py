@@ -7,16 +7,23 @@ So the order in which simultaneous jobs stand in a file, or in which events were
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
 
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.execution.clock import VirtualClock
 from optplan.lab.cluster.jobs import (
     Application,
     Job,
+    PatientPolicy,
     SchedulingPolicy,
     Sight,
     SizingPolicy,
+    Spread,
     Wish,
     check_jobs,
     consolidate,
@@ -31,6 +38,10 @@ from optplan.lab.cluster.world import Interference, NodeLosses, World
 _ROUND = -1
 #: After so many interruptions a job is given up: it might never complete an epoch.
 _MOST_INTERRUPTIONS = 1000
+#: Of an epoch's time, what rounding may leave of it.
+_ROUNDING = 1e-12
+#: By how much times may differ that are the same, relative to them.
+_SAME = 1e-12
 #: GPUs that a job may need: far above all profiles, and few enough to list the nodes on which they are.
 _MOST_GPUS = 10_000
 
@@ -66,12 +77,33 @@ def replay(
     return outcome
 
 
+class _Course(NamedTuple):
+    """What each epoch takes (E,), and what all before it do (E + 1,): seconds, or GPU-seconds."""
+
+    each: list[float]
+    until: list[float]
+
+    @classmethod
+    def of(cls, each: Iterable[float]) -> _Course:
+        """Add up."""
+        listed = list(each)
+        return cls(listed, list(accumulate(listed, initial=0.0)))
+
+    def at(self, epoch: int, left: float) -> float:
+        """Return what has been done when so much of an epoch is left."""
+        return self.until[epoch + 1] - left * self.each[epoch]
+
+
 class _Cluster:
     """The state of a replay."""
 
     def __init__(self, jobs: Sequence[Job], policy: SchedulingPolicy, nodes: Nodes, world: World, seed: int) -> None:
         self._jobs, self._policy, self._nodes, self._world, self._seed = jobs, policy, nodes, world, seed
         self._sizing = policy if isinstance(policy, SizingPolicy) else None
+        # Nodes that come after a start are noticed when the policy is asked next: then it had better be asked often.
+        # Where jobs slow one another down, nobody knows when they end an epoch.
+        is_plain = not (world.interference or (nodes.is_fixed and nodes.start_s and world.takes_nodes))
+        self._patient = policy if isinstance(policy, PatientPolicy) and is_plain else None
         self._number = {job: number for number, job in enumerate(jobs)}
         self._clock: VirtualClock[int] = VirtualClock()
         self._active: dict[Job, None] = {}
@@ -79,9 +111,12 @@ class _Cluster:
         self._changed: set[int] = set()
         self._round: int | None = None
         self._next_round = 0
-        # By job: its next event, and the times of its epochs.
+        # By job: its next event, how many epochs it will have done then, and the times of its epochs.
         self._ticket: list[int | None] = [None] * len(jobs)
-        self._epochs_s: list[list[float]] = [[]] * len(jobs)
+        self._next_done = [0] * len(jobs)
+        self._course: list[_Course] = [_Course([], [])] * len(jobs)
+        # By application and how its GPUs are spread: the same of a job of size 1.
+        self._courses: dict[tuple[Application, Spread], _Course | None] = {}
         # Jobs that choose their batch by what they learn.
         self._learners = {number: job.agent for number, job in enumerate(jobs) if job.agent is not None}
         self._timeline = Usage(nodes.rented)
@@ -89,7 +124,7 @@ class _Cluster:
         self._interference = Interference(world.interference)
         self._work = Bins()
         # By application: GPU-seconds of each epoch on the fewest GPUs on which it runs.
-        self._least_gpu_s: dict[Application, Sequence[float]] = {}
+        self._least_gpu_s: dict[Application, _Course] = {}
 
     def run(self) -> Outcome:
         """Let everything happen, and return what came of it."""
@@ -152,7 +187,7 @@ class _Cluster:
             return
         self._settle(number, job)
         self._learn(number, job)
-        job.epochs_done, job.left = job.epochs_done + 1, 1.0
+        job.epochs_done, job.left = self._next_done[number], 1.0
         if job.epochs_done == job.truth.num_epochs:
             self._complete(number, job)
         else:
@@ -206,7 +241,18 @@ class _Cluster:
         if leaving:
             staying = [node for node in staying if node not in leaving]
         starting = nodes.list_starting(self._clock.now)
-        return Sight(self._clock.now, self._active, changed, gpus, free, staying, nodes.gpus_per_node, starting)
+        now_s = self._clock.now
+        return Sight(now_s, self._active, changed, gpus, free, staying, nodes.gpus_per_node, starting, self._look)
+
+    def _look(self, job: Job) -> tuple[int, float]:
+        """Return how many epochs a job that holds GPUs has done, and when it ends the present one."""
+        number, begun_s = self._number[job], max(job.settled_s, job.goes_on_s)
+        course, stretch, epoch = self._course[number], self._stretch(number, job), job.epochs_done
+        if self._next_done[number] == epoch + 1:
+            return epoch, begun_s + job.left * self._epoch_s(number, job)
+        at = course.at(epoch, job.left) + max(self._clock.now - begun_s, 0.0) / stretch
+        epoch = min(bisect_right(course.until, at * (1.0 + _SAME), epoch) - 1, self._next_done[number] - 1)
+        return epoch, max(self._clock.now, begun_s) + (course.until[epoch + 1] - at) * stretch
 
     def _resize(self) -> tuple[int, ...]:
         """Rent more nodes where the policy wants them; return those that it is to give up."""
@@ -245,21 +291,34 @@ class _Cluster:
         else:
             places, ready_s = wish, self._nodes.take_places(wish, now_s)
         spread = spread_of(places)
-        epochs_s = job.truth.epoch_times_s(spread)
-        if epochs_s is None:
+        course = self._look_up(job, spread)
+        if course is None:
             self._nodes.release(places, now_s)
             self._drop(job, f"{job.application} cannot run on {sum(spread)} GPUs spread as {spread}")
             return
         job.rescales += job.started_s is not None
         job.started_s = now_s if job.started_s is None else job.started_s
-        factors = self._world.draw_factors(job.name, job.truth.num_epochs, self._seed)
         job.gpus, job.places = sum(spread), places
-        self._epochs_s[number] = (epochs_s if factors is None else epochs_s * factors).tolist()
+        self._course[number] = course
         self._running += 1
         job.goes_on_s = ready_s + job.truth.rescale_s
         self._choose_batch(number, job)
         self._turn(self._interference.join(number, places))
         self._go_on(number, job)
+
+    def _look_up(self, job: Job, spread: Spread) -> _Course | None:
+        """Return what the epochs of a job take on GPUs that are spread so, at size 1; None where it cannot run."""
+        key = job.truth, spread
+        if key not in self._courses:
+            epochs_s = job.truth.epoch_times_s(spread)
+            self._courses[key] = None if epochs_s is None else _Course.of(epochs_s.tolist())
+        course = self._courses[key]
+        if course is None:
+            return None
+        factors = self._world.draw_factors(job.name, job.truth.num_epochs, self._seed)
+        if factors is not None:
+            return _Course.of((np.array(course.each) * factors).tolist())
+        return course if job.agent is None else _Course(course.each.copy(), [])
 
     def _adapt_batches(self) -> None:
         """Let jobs that run learn, and choose their batch anew, as agents do in every round."""
@@ -284,19 +343,32 @@ class _Cluster:
         if learner is not None:
             epoch_s = learner.choose_batch(spread_of(job.places), job.epochs_done)
             factors = self._world.draw_factors(job.name, job.truth.num_epochs, self._seed)
-            self._epochs_s[number][job.epochs_done] = epoch_s * (1.0 if factors is None else factors[job.epochs_done])
+            self._course[number].each[job.epochs_done] = epoch_s * (
+                1.0 if factors is None else factors[job.epochs_done]
+            )
 
     def _go_on(self, number: int, job: Job) -> None:
-        """Schedule the end of the present epoch; a job that is pausing goes on after its pause."""
-        if job.gpus:
-            from_s = max(self._clock.now, job.goes_on_s)
-            self._ticket[number] = self._clock.schedule(from_s + job.left * self._epoch_s(number, job), number)
+        """Schedule when the policy is to be asked again; a job that is pausing goes on after its pause."""
+        if not job.gpus:
+            return
+        done = after = job.epochs_done + 1
+        if self._patient is not None and job.agent is None and job.size:
+            done = min(max(self._patient.keeps_until(job), after), job.truth.num_epochs)
+        takes_s = job.left * self._epoch_s(number, job)
+        if done > after:
+            until = self._course[number].until
+            takes_s += (until[done] - until[after]) * self._stretch(number, job)
+        self._next_done[number] = done
+        self._ticket[number] = self._clock.schedule(max(self._clock.now, job.goes_on_s) + takes_s, number)
 
     def _epoch_s(self, number: int, job: Job) -> float:
         """Return the seconds of a job's present epoch on what it holds."""
-        epoch_s = self._epochs_s[number][job.epochs_done]
+        return self._course[number].each[job.epochs_done] * self._stretch(number, job)
+
+    def _stretch(self, number: int, job: Job) -> float:
+        """Return how much longer the epochs of a job take than those of size 1 that nobody slows down."""
         slowed = self._interference.slowed
-        return epoch_s * self._interference.stretch if slowed and number in slowed else epoch_s
+        return job.size * self._interference.stretch if slowed and number in slowed else job.size
 
     def _settle(self, number: int, job: Job) -> None:
         """Account for the time since a job was last looked at."""
@@ -305,19 +377,40 @@ class _Cluster:
             job.gpu_s += job.gpus * (now_s - since_s)
             job.held_s += now_s - since_s
             from_s = min(max(since_s, job.goes_on_s), now_s)
-            epoch_s = self._epoch_s(number, job)
-            done = min((now_s - from_s) / epoch_s, job.left) if epoch_s else job.left
             job.paused_s += from_s - since_s
-            job.trained_s += done * epoch_s
-            job.left -= done
-            work_gpu_s = done * self._least(job.truth)[job.epochs_done]
-            job.work_gpu_s += work_gpu_s
-            self._work.add(from_s, now_s, work_gpu_s)
+            if self._next_done[number] > job.epochs_done + 1:
+                self._train(number, job, from_s)
+            else:
+                epoch_s = self._epoch_s(number, job)
+                done = min((now_s - from_s) / epoch_s, job.left) if epoch_s else job.left
+                job.trained_s += done * epoch_s
+                job.left -= done
+                work_gpu_s = done * self._least(job.truth).each[job.epochs_done] * job.size
+                job.work_gpu_s += work_gpu_s
+                self._work.add(from_s, now_s, work_gpu_s)
         job.settled_s = now_s
 
-    def _least(self, truth: Application) -> Sequence[float]:
+    def _train(self, number: int, job: Job, from_s: float) -> None:
+        """Account for several epochs; an epoch of which nothing but rounding is left is done."""
+        now_s, course, least = self._clock.now, self._course[number], self._least(job.truth)
+        stretch, last = self._stretch(number, job), self._next_done[number] - 1
+        at = begun = course.at(job.epochs_done, job.left)
+        work_gpu_s = least.at(job.epochs_done, job.left)
+        while from_s < now_s:  # by stretches of the bins, in each of which work counts as even
+            to_s = min(now_s, (from_s // self._work.stretch_s + 1.0) * self._work.stretch_s)
+            at = min(at + (to_s - from_s) / stretch, course.until[last + 1])
+            epoch = min(bisect_right(course.until, at, job.epochs_done) - 1, last)
+            left = (course.until[epoch + 1] - at) / course.each[epoch] if course.each[epoch] else 0.0
+            job.epochs_done, job.left = (epoch + 1, 1.0) if left <= _ROUNDING and epoch < last else (epoch, left)
+            before, work_gpu_s = work_gpu_s, least.at(job.epochs_done, job.left)
+            job.work_gpu_s += (work_gpu_s - before) * job.size
+            self._work.add(from_s, to_s, (work_gpu_s - before) * job.size)
+            from_s = to_s
+        job.trained_s += (at - begun) * stretch
+
+    def _least(self, truth: Application) -> _Course:
         if truth not in self._least_gpu_s:
-            self._least_gpu_s[truth] = least_gpu_s(truth, self._nodes.gpus_per_node)
+            self._least_gpu_s[truth] = _Course.of(least_gpu_s(truth, self._nodes.gpus_per_node))
         return self._least_gpu_s[truth]
 
     def _release(self, number: int, job: Job) -> None:
@@ -355,7 +448,7 @@ class _Cluster:
                 self._settle(number, job)
                 self._release(number, job)
                 if self._world.loses_epoch:
-                    work_gpu_s = (1.0 - job.left) * self._least(job.truth)[job.epochs_done]
+                    work_gpu_s = (1.0 - job.left) * self._least(job.truth).each[job.epochs_done] * job.size
                     job.work_gpu_s, job.left = job.work_gpu_s - work_gpu_s, 1.0
                     self._work.add(now_s, now_s, -work_gpu_s)
                 job.interruptions += 1

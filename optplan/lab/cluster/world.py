@@ -63,11 +63,16 @@ class World(FrozenModel):
         if self.warm_start_s is not None and not self.reclaim_s:
             problem = f"got {self.warm_start_s:g}, and no node that was given back is there to be rented again"
             raise DataError("warm_start_s", problem, "say how long nodes stay (reclaim_s; --reclaim), or leave it out")
-        if self.loses_epoch and not (self.interruptions_per_node_hour or self.spot_trace):
+        if self.loses_epoch and not self.takes_nodes:
             problem = "got true, and no node is ever taken away"
             fix = "say how often (interruptions_per_node_hour or spot_trace; --interruptions), or leave it out"
             raise DataError("loses_epoch", problem, fix)
         return self
+
+    @property
+    def takes_nodes(self) -> bool:
+        """Whether nodes are ever taken away."""
+        return bool(self.interruptions_per_node_hour or self.spot_trace)
 
     def draw_factors(self, name: str, num_epochs: int, seed: int) -> FloatArray | None:
         """Draw the factors of a job's epochs, (epochs,), the same under every policy; None where all are 1."""

@@ -208,7 +208,7 @@ def study_starts(
     hindsight.
     """
     _check(may_wait_s, worths_usd, thresholds_usd)
-    jobs, gpus_per_node = cell.make_jobs()
+    jobs, gpus_per_node, _ = cell.make_jobs()
     known = sorted({job.application for job in jobs})
     for name in may_wait_s:
         if name not in known:

@@ -16,6 +16,9 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.arrivals import learn_patterns, tell_patterns, warn_few_jobs
+from optplan.instances.job_logs.columns import Jobs
+from optplan.instances.job_logs.jobs_table import write_jobs
+from optplan.instances.job_logs.records import Row
 from optplan.lab.traces.sia import EpochProfile, Infeasible, Timing, derive_epochs
 from optplan.lab.traces.sia_profiles import UNNAMED, CannotRunError, list_profiled_gpus
 from optplan.lab.traces.sia_workloads import APPLICATIONS, GPU_NODES, Workload, list_gpus, read_workload
@@ -127,6 +130,21 @@ def build_sia_instance(
     )
     warn_few_jobs(instance, jobs.jobs_per_application)
     return instance
+
+
+def write_workload(
+    workload: Path | str, instance: BoaInstance, path: Path, *, span_h: float | None = None, overwrite: bool = False
+) -> None:
+    """Write the jobs of an instance's classes, at their mean size, as the jobs table of ``optplan import log``."""
+    jobs, rows = read_workload(workload, span_h=span_h), dict[str, list[Row]]()
+    asked = [0] * len(jobs.job_names) if jobs.requested_gpus is None else jobs.requested_gpus.tolist()
+    for place, (name, which, at_s, gpus) in enumerate(
+        zip(jobs.job_names, jobs.application_index.tolist(), jobs.submission_s.tolist(), asked, strict=True)
+    ):
+        row = Row(name, "", "", "", at_s, None, None, gpus, "", "", place, completed=False)
+        rows.setdefault(jobs.applications[which], []).append(row)
+    sizes = {name: np.full(len(rows[name]), each.size_gpu_hours) for name, each in instance.classes.items()}
+    write_jobs({name: Jobs.of(rows[name]) for name in sizes}, sizes, path, overwrite=overwrite)
 
 
 def name_gpu(suffix: str) -> str:

@@ -40,6 +40,8 @@ def test_jobs_and_sums_as_json(run: Runner, profiles: tuple[str, str], trace: Pa
     assert told.data["most_gpus"] == 4
     assert [job["name"] for job in told.data["jobs"]] == ["a", "b"]
     slow = run("simulate", "cluster", trace, *profiles, "--policy", "one-width:2", "--slowdown", "--json")
+    # The least of any policy takes no longer than both do here, and without their pauses of 50 s less still.
+    assert 0.0 < told.data["least_mean_jct_s_without_pauses"] < told.data["least_mean_jct_s"] <= jct_s * 1.001
     assert slow.data["mean_jct_s"] - 50 == pytest.approx(1.8 * (told.data["mean_jct_s"] - 50))
 
 
@@ -199,3 +201,91 @@ def test_wrong_policies(run: Runner, profiles: tuple[str, str], trace: Path, pol
     told = run("simulate", "cluster", trace, *profiles, "--policy", policy)
     assert told.code == 2
     assert said in told.err
+
+
+EXAMPLE = Path(__file__).parents[3] / "docs/examples/sacct.txt"
+LOG = (EXAMPLE, "--from", "sacct", "--class-pattern", "^[a-z]+", "--throughput", EXAMPLE.parent / "throughput.csv")
+
+
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+def test_a_log_and_its_table(run: Runner, tmp_path: Path) -> None:
+    """A log in one command, and the jobs table with the instance that was imported of it, come to the same."""
+    mine, jobs = tmp_path / "mine.json", tmp_path / "jobs.csv"
+    assert run("import", "log", *LOG, "-o", mine, "--jobs", jobs).code == 0
+    options = ("--policy", "one-width:4", "--gpus-per-node", "8", "--nodes", "12", "--json")
+    of_log = run("simulate", "cluster", *LOG, *options).data
+    of_table = run("simulate", "cluster", jobs, "--instance", mine, *options).data
+    assert of_log["completed"] == of_log["num_jobs"] > 100
+    assert (of_table["instance"], of_table["workload"]) == ("mine.json", "jobs.csv")
+    for figure in ("jobs", "mean_jct_s", "gpu_hours", "applications", "span_s"):
+        assert of_log[figure] == of_table[figure]
+
+
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+def test_a_sweep_of_a_log(run: Runner, tmp_path: Path) -> None:
+    """What the log came to lies beside the results, and nothing is simulated twice."""
+    options = ("--policy", "one-gpu", "--policy", "equal-share", "--gpus-per-node", "8", "--nodes", "12", "--json")
+    told = run("simulate", "cluster", *LOG, *options, "--results", tmp_path / "sweep", "--processes", "1")
+    assert [row["policy"] for row in told.data] == ["one-gpu", "equal-share"]
+    assert {path.name for path in (tmp_path / "sweep").iterdir()} >= {"sacct.json", "sacct.jobs.csv"}
+    again = run("simulate", "cluster", *LOG, *options, "--results", tmp_path / "sweep", "--processes", "1")
+    assert again.data == told.data
+
+
+def test_jobs_of_an_instance(run: Runner) -> None:
+    """So many are drawn of an instance of the library; its GPU type does not say what a node has."""
+    asked = ("simulate", "cluster", "boa-newtrace", "--policy", "one-gpu", "--json")
+    told = run(*asked, "--jobs", 30, "--gpus-per-node", 4)
+    assert told.data["completed"] == told.data["num_jobs"] == 30
+    other = run(*asked, "--jobs", 30, "--gpus-per-node", 4, "--seed", 1)
+    assert other.data["span_s"] != told.data["span_s"]
+    missing = run(*asked, "--jobs", 30)
+    assert missing.code == 1
+    assert "gpus_per_node: is missing; say how many GPUs a node has" in missing.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("boa-newtrace",), "--jobs, --span: give one of them"),
+        (("boa-newtrace", "--jobs", 3, "--slowdown"), "--slowdown: got True, and it belongs to a workload of Sia's"),
+        (("boa-newtrace", "--jobs", 3, "--timezone", "UTC"), "--timezone: says how a log is read; add --from"),
+        (("t.csv", "--profiles", "p", "--jobs", 3), "--jobs: got 3, and the profiles (--profiles) say it"),
+        (("t.csv", "--profiles", "p", "--from", "csv"), "--from: a log says how its jobs ran"),
+        (("t.csv",), "t.csv is no instance; say who wrote this log"),
+        (("boa-newtrace", "--jobs", 3, "--gpu", "a100"), "--gpu: no GPU type 'a100'"),
+    ],
+)
+def test_what_does_not_belong_together(run: Runner, arguments: tuple[object, ...], message: str) -> None:
+    """Options of one kind of jobs are refused by name with another."""
+    told = run("simulate", "cluster", *arguments, "--policy", "one-gpu")
+    assert told.code in {1, 2}
+    assert message in " ".join(told.err.split())
+
+
+def test_jobs_of_a_trace_by_its_instance(run: Runner, profiles: tuple[str, str], trace: Path, tmp_path: Path) -> None:
+    """Sia's jobs as a table come to the same by the instance as by the profiles, where GPUs lie together."""
+    mine, jobs = tmp_path / "mine.json", tmp_path / "jobs.csv"
+    wanted = ("--from", "sia", *profiles, "--gpu", "aws", "--max-width", "8")
+    assert run("import", "trace", trace, *wanted, "-o", mine, "--jobs", jobs).code == 0
+    asked = ("--policy", "one-width:4", "--json")
+    by_table = run("simulate", "cluster", jobs, "--instance", mine, *asked).data
+    by_profiles = run("simulate", "cluster", trace, *profiles, *asked).data
+    assert by_table["gpus_per_node"] == by_profiles["gpus_per_node"] == 4
+    assert by_table["completed"] == 3
+    times = zip(by_table["jobs"], by_profiles["jobs"], strict=True)
+    assert all(one["jct_s"] == pytest.approx(other["jct_s"], rel=1e-6) for one, other in times)
+    refused = run(
+        "import",
+        "trace",
+        trace,
+        "--from",
+        "gavel",
+        "--throughput",
+        "t",
+        "-o",
+        tmp_path / "x.json",
+        "--jobs",
+        tmp_path / "y.csv",
+    )
+    assert "--jobs: writes the jobs of sia's traces only" in refused.err

@@ -3,10 +3,10 @@
 Prices are seconds of completion time for a GPU held for a second, one for each of the buckets into which time is cut,
 and nothing after the last. At them each job, on its own, waits and runs so that its completion time plus what it pays
 is least; the sum over the jobs, less the price of all GPUs of the cluster at all times, is no more than the sum of
-their completion times under any policy (weak duality), whatever the prices. The least is found backwards over buckets, by how
-far a job has come, at marks on its course. It is no more than what a job can make: whatever lies between two marks when
-a bucket ends counts as having reached the later one, but is paid for up to the earlier one only; and the fewest
-GPU-seconds for a way in so much time, a linear program, are those of its dual at some multipliers.
+their completion times under any policy (weak duality), whatever the prices. The least is found backwards over buckets,
+by how far a job has come, at marks on its course. It is no more than what a job can make: whatever lies between two
+marks when a bucket ends counts as having reached the later one, but is paid for up to the earlier one only; and the
+fewest GPU-seconds for a way in so much time, a linear program, are those of its dual at some multipliers.
 """
 
 from __future__ import annotations

@@ -58,7 +58,8 @@ def _tell_apart(sizes: FloatArray, most: int) -> Sizes:
     grid = np.union1d(known[:1], grid)
     left = np.clip(np.searchsorted(grid, sizes, side="right") - 1, 0, grid.size - 2)
     share = (sizes - grid[left]) / (grid[left + 1] - grid[left])
-    weights: FloatArray = np.bincount(left, 1.0 - share, grid.size) + np.bincount(left + 1, share, grid.size)
+    shares = np.bincount(left, 1.0 - share, grid.size) + np.bincount(left + 1, share, grid.size)
+    weights = np.asarray(shares, dtype=np.float64)
     kept = weights > 0.0
     return Sizes(np.asarray(grid[kept]), np.asarray(weights[kept]))
 

@@ -175,12 +175,12 @@ def keep(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def _watch(cell: Cell) -> dict[str, Any]:
     policy = make_policy(cell.policy)
-    jobs, gpus_per_node = cell.make_jobs()
+    jobs, gpus_per_node, start_s = cell.make_jobs()
     took_s: list[float] = []
     for name in ("choose_nodes", "allocate"):
         if hasattr(policy, name):
             setattr(policy, name, _time(getattr(policy, name), took_s))
-    outcome = replay(jobs, policy, gpus_per_node=gpus_per_node, nodes=cell.nodes, start_s=cell.node_start_s)
+    outcome = replay(jobs, policy, gpus_per_node=gpus_per_node, nodes=cell.nodes, start_s=start_s)
     return {
         "decisions": len(took_s),
         "decision_mean_s": float(np.mean(took_s)),

@@ -6,6 +6,7 @@ plan are applications of the workload; jobs of others hold one GPU, as plans of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from optplan.errors import UsageError
@@ -26,7 +27,16 @@ def follow_plan(plan: BoaPlan) -> InTurn:
     """Return the policy that a plan on one type of GPU is; where a class has several ways, jobs are dealt out."""
     require_one_type(plan)
     table, rows = WidthTable.from_plan(plan), Rows()
-    return InTurn(f"{plan.solver} plan", lambda job: _look_up(job, table, rows))
+    return InTurn(
+        f"{plan.solver} plan",
+        lambda job: _look_up(job, table, rows),
+        lambda job: _find_change(job, table, rows),
+    )
+
+
+def _find_change(job: Job, table: WidthTable, rows: Rows) -> int:
+    """Return after how many epochs the table has something else for a job."""
+    return table.keeps_until(job.application, job.epochs_done, rows.row_of(job.name, job.application, table))
 
 
 def _look_up(job: Job, table: WidthTable, rows: Rows) -> int:
@@ -63,10 +73,18 @@ class Scheduled:
         self._jobs: dict[str, Job] = {}
         self._moved: list[Job] = []
         self._holding: dict[Job, bool] = {}
+        # Where epochs make jobs more urgent: when each that holds something ends its present one.
+        self._ends_s: dict[Job, float] = {}
 
     def need(self, job: Job) -> int:
         """Return 1: a job may run on what is left."""
         return max(1, job.truth.largest_width(1))
+
+    def keeps_until(self, job: Job) -> int:
+        """Return when its width changes; by least attained service, it may be less urgent after every epoch."""
+        if self._order is Order.LEAST_ATTAINED:
+            return job.epochs_done + 1
+        return _find_change(job, self._table, self._rows)
 
     def allocate(self, sight: Sight) -> Mapping[Job, Places]:
         """Decide who is to hold something else."""
@@ -86,16 +104,29 @@ class Scheduled:
         for node in sorted(there - self._nodes):
             allocator.add_node(str(node), Node(sight.gpus_per_node, self._gpu_type), node)
         self._nodes = there
+        self._hear_of_epochs(allocator, sight)
         for job in self._list_changed(sight):
             if job in sight.jobs:
                 self._jobs[job.name] = job
-                allocator.put(self._describe(job, sight.now_s))
+                allocator.put(self._describe(job, sight))
             elif self._jobs.pop(job.name, None) is not None:
                 self._holding.pop(job, None)
+                self._ends_s.pop(job, None)
                 allocator.drop(job.name)
         changes = allocator.decide()
         self._moved = [self._jobs[name] for name in changes.places]
         return changes
+
+    def _hear_of_epochs(self, allocator: Allocator, sight: Sight) -> None:
+        """Tell the allocator of jobs that have become more urgent, by epochs of which nobody told."""
+        for job, ends_s in self._ends_s.items():
+            if ends_s <= sight.now_s and job in sight.jobs:
+                epochs_done, self._ends_s[job] = sight.look(job)
+                row = self._rows.row_of(job.name, job.application, self._table)
+                if not allocator.advance(
+                    job.name, epochs_done, self._remaining.left_s(job.application, epochs_done, row)
+                ):
+                    self._moved.append(job)
 
     def _list_changed(self, sight: Sight) -> list[Job]:
         """List jobs of which something may have changed since they were described."""
@@ -117,22 +148,26 @@ class Scheduled:
         """Return the most GPUs that there will ever be; None where as many come as are asked for."""
         return int(sight.gpus)
 
-    def _describe(self, job: Job, now_s: float) -> ActiveJob:
-        row, attained_gpu_s = self._rows.row_of(job.name, job.application, self._table), job.attained_gpu_s(now_s)
+    def _describe(self, job: Job, sight: Sight) -> ActiveJob:
+        row, attained_gpu_s = self._rows.row_of(job.name, job.application, self._table), job.attained_gpu_s(sight.now_s)
         self._list_runnable(job)
-        if job.places:
+        epochs_done, ends_s = sight.look(job) if job.gpus else (job.epochs_done, math.inf)
+        if job.gpus:
             self._holding[job] = self._order is Order.LEAST_ATTAINED and attained_gpu_s < SECOND_QUEUE_GPU_S
+            if self._order is Order.WEIGHTED_SHORTEST:
+                self._ends_s[job] = ends_s
         else:
             self._holding.pop(job, None)
+            self._ends_s.pop(job, None)
         return ActiveJob(
             job.name,
             job.application,
-            job.epochs_done,
+            epochs_done,
             {str(node): gpus for node, gpus in job.places},
             row,
             job.submitted_s,
             attained_gpu_s,
-            self._remaining.left_s(job.application, job.epochs_done, row),
+            self._remaining.left_s(job.application, epochs_done, row),
             self._weights.get(job.application, 1.0),
         )
 

@@ -18,14 +18,21 @@ class InTurn:
 
     interval_s = None
 
-    def __init__(self, name: str, want: Callable[[Job], int]) -> None:
+    def __init__(self, name: str, want: Callable[[Job], int], until: Callable[[Job], int] | None = None) -> None:
+        # ``until`` says after how many epochs in all it may first want something else.
         self.name = name
-        self._want = want
+        self._want, self._until = want, until
         self._waiting: deque[Job] = deque()
 
     def need(self, job: Job) -> int:
         """Return what it wants first."""
         return self._want(job)
+
+    def keeps_until(self, job: Job) -> int:
+        """Return when it may want something else; one that wants more tries again after every epoch."""
+        if self._until is None or self._want(job) != job.gpus:
+            return job.epochs_done + 1
+        return self._until(job)
 
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
         """Serve those that run, then those that wait."""
@@ -49,12 +56,16 @@ def hold_one_width(gpus: int) -> InTurn:
     """Return the policy that gives each job the same number of GPUs; with 1, it is what those do who do not scale."""
     if gpus < 1:
         raise UsageError(f"one-width: got {gpus}; a job needs at least 1 GPU")
-    return InTurn("one-gpu" if gpus == 1 else f"one-width:{gpus}", lambda _: gpus)
+    return InTurn("one-gpu" if gpus == 1 else f"one-width:{gpus}", lambda _: gpus, _never)
 
 
 def hold_reservations() -> InTurn:
     """Return the policy of reservations: each job holds the trace's own number of GPUs."""
-    return InTurn("reservation", requested)
+    return InTurn("reservation", requested, _never)
+
+
+def _never(job: Job) -> int:
+    return job.truth.num_epochs
 
 
 def requested(job: Job) -> int:
