@@ -26,7 +26,7 @@ _FIRST = np.geomspace(1e-4, 100.0, 25)
 _TOLERANCE, _MEMORY = 1e-7, 20
 #: How much longer than at the fewest GPU-seconds all jobs may have to be worked off, and than the fastest the longest
 #: one; cells of all courses at most.
-_ROOM, _ALONE, _MOST_CELLS = 1.25, 2.0, 2_000
+_ROOM, _ALONE, _MOST_CELLS = 2.0, 3.0, 2_000
 
 
 class _Cells:
